@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 use crate::cluster::Bench;
 use crate::measure::{cpus, median_of};
 use crate::python;
@@ -63,9 +65,10 @@ print(time.monotonic() - begun)
 pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let mut rows = Vec::new();
     let width = bench.tasks(5000);
+    // First, and files stay until the end: some file systems make new ones slowly for a while after many were removed.
+    let _places = small_runs(bench, bench.tasks(2000), &mut rows)?;
     nothing_to_do(bench, width, &mut rows)?;
     first_start(bench, width, &mut rows)?;
-    small_runs(bench, bench.tasks(2000), &mut rows)?;
     Ok(rows)
 }
 
@@ -141,33 +144,35 @@ fn first_start(bench: &Bench, width: u32, rows: &mut Vec<Row>) -> Result<(), Box
     Ok(())
 }
 
-fn small_runs(bench: &Bench, count: u32, rows: &mut Vec<Row>) -> Result<(), BoxError> {
+// Makes the same files in directories of their own: by rules, by the scripts that rules have left, by these from a makefile.
+fn small_runs(bench: &Bench, count: u32, rows: &mut Vec<Row>) -> Result<Vec<TempDir>, BoxError> {
     let (mut make, mut run, mut gnu) = (Vec::new(), Vec::new(), Vec::new());
+    let mut places = Vec::new();
     let cpus = cpus().to_string();
     for _ in 0..ROUNDS {
         let place = tempfile::tempdir()?;
         write_layers(place.path(), 1, count)?;
         make.push(timed(bench, place.path(), &["make", "--cpus", &cpus])?);
-        // The scripts that it has left, which make the same files.
-        remove_made(place.path(), count)?;
-        let (ids, log) = (format!("0-{}", count - 1), "d/log.%{TASK_ID}");
+        let other = with_scripts_of(place.path(), count)?;
+        let (ids, log) = (format!("0-{}", count - 1), "d/r0.%{TASK_ID}.log");
         let arguments =
             ["run", "--array", &ids, "--stdout", log, "--stderr", log, "--", "bash", "d/r0.%{TASK_ID}.sh"];
-        run.push(timed(bench, place.path(), &arguments)?);
-        remove_made(place.path(), count)?;
+        run.push(timed(bench, other.path(), &arguments)?);
+        places.push(other);
+        let other = with_scripts_of(place.path(), count)?;
         let mut text = String::from("all:");
         for n in 0..count {
             write!(text, " g{n}")?;
         }
         text.push('\n');
         for n in 0..count {
-            writeln!(text, "g{n}:\n\tbash d/r0.{n}.sh >d/log.{n} 2>&1")?;
+            writeln!(text, "g{n}:\n\tbash d/r0.{n}.sh >d/r0.{n}.log 2>&1")?;
         }
-        fs::write(place.path().join("Makefile"), text)?;
+        fs::write(other.path().join("Makefile"), text)?;
         let mut command = Command::new("make");
         command
             .args(["-s", "-j", &cpus])
-            .current_dir(place.path())
+            .current_dir(other.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let begun = Instant::now();
@@ -176,6 +181,7 @@ fn small_runs(bench: &Bench, count: u32, rows: &mut Vec<Row>) -> Result<(), BoxE
             Ok(status) => return Err(format!("make ended with {status}").into()),
             Err(error) => eprintln!("left out: make: {error}"),
         }
+        places.extend([place, other]);
     }
     let (make, run) = (median_of(make), median_of(run));
     let value = format!("{make:.2} s; hq run {run:.2} s");
@@ -185,20 +191,20 @@ fn small_runs(bench: &Bench, count: u32, rows: &mut Vec<Row>) -> Result<(), BoxE
         let value = format!("{make:.2} s; make -j {gnu:.2} s");
         rows.push(Row::at_most("make: against make -j", value, "no slower", make / gnu, 1.0));
     }
-    Ok(())
+    Ok(places)
 }
 
-// What runs of the only rule have made, and the logs of others who ran its scripts.
-fn remove_made(place: &Path, count: u32) -> Result<(), BoxError> {
+// A directory with the scripts that the runs of the only rule have left, for files in this one.
+fn with_scripts_of(place: &Path, count: u32) -> Result<TempDir, BoxError> {
+    let other = tempfile::tempdir()?;
+    fs::create_dir(other.path().join("d"))?;
+    let [from, to] = [place, other.path()].map(|path| path.display().to_string());
     for n in 0..count {
-        for name in [format!("d/f0_{n}"), format!("d/log.{n}")] {
-            match fs::remove_file(place.join(name)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-                _ => {}
-            }
-        }
+        let name = format!("d/r0.{n}.sh");
+        let text = fs::read_to_string(place.join(&name))?;
+        fs::write(other.path().join(&name), text.replace(&from, &to))?;
     }
-    Ok(())
+    Ok(other)
 }
 
 // Rules of which each makes its files from those of the one before, `width` of each.

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use allocations::{allocations, one_finishes, reaches};
 use patience::until;
-use place::Cluster;
+use place::{Cluster, Place};
 use stand_in::Pbs;
 
 fn server(pbs: &Pbs) -> Cluster {
@@ -186,4 +186,57 @@ fn an_allocation_deleted_by_somebody_else_is_replaced() {
     one_finishes(&server);
     assert_eq!(allocations(&server, 1).len(), 2, "another allocation served it");
     assert_eq!(server.json("alloc list")[0]["state"], "active");
+}
+
+// Each part fills a worker, and both must run at once to end; then a program has a rank on each node.
+const RULES: &str = r#"
+part:
+  out: ["part_{n}"]
+  script: |
+    test {n} = 1 && echo here > meeting || read word < meeting
+    echo $PBS_NODENUM > part_{n}
+ranks:
+  resource: {nrs: 2, ranks: 1, cpu: 1}
+  inp: [part_1, part_2]
+  out: [ranks]
+  script: |
+    {mpirun} sh -c 'echo $HQ_RANK $PBS_NODENUM' > ranks
+"#;
+
+#[test]
+fn files_are_made_on_all_nodes_of_a_batch_job() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let place = Place::new();
+    place.pipe("meeting");
+    place.write("rules.yaml", RULES);
+    place.write("targets.yaml", "all: {out: [ranks]}\n");
+    let (hq, work, root) = (env!("CARGO_BIN_EXE_hq"), place.work(), place.root());
+    let script = format!(
+        "cd {}; export TMPDIR={}\n{hq} make --cpus 1 --launcher direct >printed 2>&1\n{hq} make >>printed 2>&1\nmv printed ended\n",
+        work.display(),
+        root.display(),
+    );
+    place.write("job", script);
+    let job = place.path("job").display().to_string();
+    let null = ["-o", "/dev/null", "-e", "/dev/null"];
+    pbs.run("qsub", &[&null[..], &["-l", "select=2:ncpus=1", "-l", "place=scatter", &job]].concat());
+    until("the batch job ends", || {
+        if place.path("ended").exists() {
+            return Ok(());
+        }
+        Err(std::fs::read_to_string(place.path("printed")).unwrap_or_default())
+    });
+    let printed = place.read("ended");
+    let ending = ": 3 completed\nNothing to do: the file that is wanted is there\n";
+    assert!(printed.ends_with(ending), "{printed}");
+    let mut nodes = [place.read("part_1"), place.read("part_2")];
+    nodes.sort();
+    assert_eq!(nodes, ["0\n", "1\n"], "a part on each node: {printed}");
+    let mut ranks: Vec<String> = place.read("ranks").lines().map(str::to_owned).collect();
+    ranks.sort();
+    let [first, second] = &ranks[..] else { panic!("{ranks:?}") };
+    let of = |line: &str| line.split_once(' ').map(|(rank, node)| (rank.to_owned(), node.to_owned()));
+    let (first, second) = (of(first).expect("a rank"), of(second).expect("a rank"));
+    assert_eq!((&*first.0, &*second.0), ("0", "1"), "each rank once");
+    assert_ne!(first.1, second.1, "one rank on each node");
 }

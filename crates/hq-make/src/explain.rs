@@ -4,11 +4,10 @@ mod fold;
 
 use std::collections::BTreeMap;
 
-use hq_model::similar;
 use rustc_hash::FxHashSet;
 
 use crate::limits::EXPLAIN_LINES_MAX;
-use crate::plan::{FileId, FileState, Plan, Reason, Rerun, Run, RunId, RunState, WantedFile};
+use crate::plan::{FileId, FileState, Plan, Reason, Rerun, Run, RunId, RunState};
 
 pub(crate) use fold::fold;
 
@@ -17,20 +16,13 @@ const VALUES_MAX: usize = 8;
 
 /// Explains files, or those that the targets ask for if none is named: one line for each, and below it what it needs.
 ///
-/// A file is named as it is shown, as an absolute path, or by the end of its path. Files of a loop are one line.
+/// A file is named as it is shown, as an absolute path, or by the end of its path; names that stand for none say nothing.
+/// Files of a loop are one line.
 pub fn explain(plan: &Plan, paths: &[String]) -> String {
     let mut explainer = Explainer { plan, lines: Vec::new(), explained: FxHashSet::default() };
     let mut roots = Vec::new();
-    let mut unknown = Vec::new();
     for path in paths {
-        let found = files_called(plan, path);
-        if found.is_empty() {
-            unknown.push(match near(plan, path) {
-                Some(near) => format!("{path}: no target needs it; did you mean `{near}`?"),
-                None => format!("{path}: no target needs it"),
-            });
-        }
-        roots.extend(found);
+        roots.extend(files_called(plan, path));
     }
     if paths.is_empty() {
         roots.clone_from(&plan.targets);
@@ -39,13 +31,13 @@ pub fn explain(plan: &Plan, paths: &[String]) -> String {
         explainer.tree(root);
     }
     let mut lines = explainer.lines;
-    lines.extend(unknown);
     if lines.len() > EXPLAIN_LINES_MAX {
         let left = lines.len() - EXPLAIN_LINES_MAX;
         lines.truncate(EXPLAIN_LINES_MAX);
         lines.push(format!("… {left} more lines: name one file to see all of it"));
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    // A name may hold anything; a line is a line.
+    lines.iter().map(|line| format!("{}\n", line.replace(char::is_control, " "))).collect()
 }
 
 /// The files that a name stands for: as it is shown, as an absolute path, or by the end of its path.
@@ -62,12 +54,6 @@ pub fn files_called(plan: &Plan, path: &str) -> Vec<FileId> {
             plan.file(*file).shown().strip_suffix(&*normal).is_some_and(|rest| rest.ends_with('/'))
         })
         .collect()
-}
-
-fn near(plan: &Plan, path: &str) -> Option<String> {
-    let names: Vec<_> = plan.files.iter().map(WantedFile::shown).collect();
-    let alike = names.iter().map(|name| &**name).filter(|name| name.len().abs_diff(path.len()) <= 2);
-    similar::nearest(path, alike).map(str::to_owned)
 }
 
 /// Why a run is needed, or cannot run, in words; nothing if neither.

@@ -15,12 +15,15 @@ pub type Digest = [u8; 32];
 
 /// The first line of the file.
 pub const HEADER: &str = "hq-make-known 1\n";
+/// Of numbers as they are written.
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// What is remembered.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     runs: FxHashMap<Vec<u8>, KnownRun>,
     files: FxHashMap<Vec<u8>, (Facts, Digest)>,
+    lines: usize,
     /// Lines that could not be understood.
     pub skipped: usize,
     /// It was written by a release with another format, and nothing of it is used.
@@ -54,6 +57,7 @@ impl Known {
     /// Takes in lines that were appended.
     pub fn take(&mut self, lines: &[u8]) {
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            self.lines += 1;
             match parse(line) {
                 Some(Line::Run(key, run)) => drop(self.runs.insert(key, run)),
                 Some(Line::File(path, facts, digest)) => drop(self.files.insert(path, (facts, digest))),
@@ -68,6 +72,11 @@ impl Known {
         lines.extend(self.files.iter().map(|(path, (facts, digest))| file_line(path, facts, digest)));
         lines.sort_unstable();
         [HEADER.as_bytes(), &lines.concat()].concat()
+    }
+
+    /// How many lines of those that were read say nothing that still counts.
+    pub fn stale(&self) -> usize {
+        self.lines - self.runs.len() - self.files.len()
     }
 
     /// How many runs are remembered.
@@ -214,12 +223,14 @@ pub(crate) fn relative<'a>(base: &[u8], path: &'a [u8]) -> &'a [u8] {
 }
 
 fn key(run: &Run) -> Vec<u8> {
-    let mut fields: Vec<&[u8]> = vec![run.dir_shown.as_bytes(), run.rule.as_bytes()];
-    for (name, value) in &run.vars {
-        fields.extend([name.as_bytes(), value.as_bytes()]);
+    let mut key = Vec::with_capacity(64);
+    escape(run.dir_shown.as_bytes(), &mut key);
+    let fields = run.vars.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+    for field in [run.rule.as_bytes()].into_iter().chain(fields) {
+        key.push(b' ');
+        escape(field, &mut key);
     }
-    let escaped: Vec<Vec<u8>> = fields.into_iter().map(escape).collect();
-    escaped.join(&b' ')
+    key
 }
 
 enum Line {
@@ -230,7 +241,7 @@ enum Line {
 // `run DIGEST UNTIL KEY [PATH DIGEST]… CHECK` and `file KIND SIZE MTIME CTIME INODE DIGEST PATH CHECK`, with tabs between.
 fn parse(line: &[u8]) -> Option<Line> {
     let end = line.iter().rposition(|byte| *byte == b'\t')?;
-    if line[end + 1..] != *check(&line[..end]).as_bytes() {
+    if line[end + 1..] != check(&line[..end]) {
         return None;
     }
     let fields: Vec<&[u8]> = line[..end].split(|byte| *byte == b'\t').collect();
@@ -261,12 +272,15 @@ fn parse(line: &[u8]) -> Option<Line> {
 }
 
 fn run_line(key: &[u8], run: &KnownRun) -> Vec<u8> {
-    let mut line = format!("run\t{}\t{}\t", hex(&run.text), run.until_ns).into_bytes();
+    let mut line = b"run\t".to_vec();
+    hex(&run.text, &mut line);
+    line.extend_from_slice(format!("\t{}\t", run.until_ns).as_bytes());
     line.extend_from_slice(key);
     for (path, digest) in &run.inputs {
         line.push(b'\t');
-        line.extend_from_slice(&escape(path));
-        line.extend_from_slice(format!("\t{}", hex(digest)).as_bytes());
+        escape(path, &mut line);
+        line.push(b'\t');
+        hex(digest, &mut line);
     }
     finish(line)
 }
@@ -274,39 +288,41 @@ fn run_line(key: &[u8], run: &KnownRun) -> Vec<u8> {
 fn file_line(path: &[u8], facts: &Facts, digest: &Digest) -> Vec<u8> {
     let kind = if facts.is_dir { "dir" } else { "file" };
     let Facts { size, mtime_ns, ctime_ns, inode, .. } = facts;
-    let mut line =
-        format!("file\t{kind}\t{size}\t{mtime_ns}\t{ctime_ns}\t{inode}\t{}\t", hex(digest)).into_bytes();
-    line.extend_from_slice(&escape(path));
+    let mut line = format!("file\t{kind}\t{size}\t{mtime_ns}\t{ctime_ns}\t{inode}\t").into_bytes();
+    hex(digest, &mut line);
+    line.push(b'\t');
+    escape(path, &mut line);
     finish(line)
 }
 
 fn finish(mut line: Vec<u8>) -> Vec<u8> {
     let check = check(&line);
     line.push(b'\t');
-    line.extend_from_slice(check.as_bytes());
+    line.extend_from_slice(&check);
     line.push(b'\n');
     line
 }
 
 // FNV-1a: lines are torn, not forged.
-fn check(line: &[u8]) -> String {
+fn check(line: &[u8]) -> [u8; 8] {
     let sum =
         line.iter().fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    format!("{sum:08x}")
+    std::array::from_fn(|digit| DIGITS[(sum >> (28 - 4 * digit) & 15) as usize])
 }
 
-fn escape(bytes: &[u8]) -> Vec<u8> {
-    let mut escaped = Vec::with_capacity(bytes.len());
+fn escape(bytes: &[u8], into: &mut Vec<u8>) {
+    if !bytes.iter().any(|byte| matches!(byte, b'\\' | b'\t' | b'\n' | b' ')) {
+        return into.extend_from_slice(bytes);
+    }
     for byte in bytes {
         match byte {
-            b'\\' => escaped.extend_from_slice(b"\\\\"),
-            b'\t' => escaped.extend_from_slice(b"\\t"),
-            b'\n' => escaped.extend_from_slice(b"\\n"),
-            b' ' => escaped.extend_from_slice(b"\\s"),
-            byte => escaped.push(*byte),
+            b'\\' => into.extend_from_slice(b"\\\\"),
+            b'\t' => into.extend_from_slice(b"\\t"),
+            b'\n' => into.extend_from_slice(b"\\n"),
+            b' ' => into.extend_from_slice(b"\\s"),
+            byte => into.push(*byte),
         }
     }
-    escaped
 }
 
 fn unescape(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -327,15 +343,21 @@ fn unescape(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-fn hex(digest: &Digest) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+fn hex(digest: &Digest, into: &mut Vec<u8>) {
+    for byte in digest {
+        into.extend([byte >> 4, byte & 15].map(|half| DIGITS[usize::from(half)]));
+    }
 }
 
 fn digest(field: &[u8]) -> Option<Digest> {
-    let text = std::str::from_utf8(field).ok().filter(|text| text.len() == 64 && text.is_ascii())?;
+    let value = |digit: u8| Some(char::from(digit).to_digit(16)? as u8);
+    let (pairs, []) = field.as_chunks::<2>() else { return None };
     let mut digest = [0; 32];
-    for (number, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * number..2 * number + 2], 16).ok()?;
+    if pairs.len() != digest.len() {
+        return None;
+    }
+    for (byte, [high, low]) in digest.iter_mut().zip(pairs) {
+        *byte = value(*high)? << 4 | value(*low)?;
     }
     Some(digest)
 }
@@ -389,6 +411,16 @@ mod tests {
             (1, 2),
             "the line that was written into the torn one is lost with it"
         );
+    }
+
+    #[test]
+    fn lines_that_say_nothing_any_more_are_counted() {
+        let mut known = Known::read(&sample().compacted());
+        assert_eq!(known.stale(), 0);
+        let run = KnownRun { text: [3; 32], until_ns: 0, inputs: Vec::new() };
+        known.take(&[run_line(b". x", &run), run_line(b". new", &run), b"torn\n".to_vec()].concat());
+        assert_eq!((known.stale(), known.skipped, known.len()), (2, 1, 3));
+        assert_eq!(Known::read(&known.compacted()).stale(), 0);
     }
 
     #[test]

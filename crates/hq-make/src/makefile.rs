@@ -24,6 +24,11 @@ impl Makefile {
         self.rules.iter().map(|rule| &*rule.name)
     }
 
+    /// Whether it counts for any run what is remembered of earlier ones, where calls say `rerun`.
+    pub fn compares(&self, rerun: Rerun) -> bool {
+        self.rules.iter().any(|rule| rule.rerun.unwrap_or(rerun) != Rerun::Exists)
+    }
+
     /// The names of all targets, in order.
     pub fn targets(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(|target| &*target.name)

@@ -124,7 +124,7 @@ impl std::fmt::Display for Summary {
                     String::new()
                 };
                 [
-                    format!("{}:", line.dir),
+                    format!("{}:", one_line(&line.dir)),
                     line.rule.clone(),
                     if line.runs > 1 { format!("{} ×", line.runs) } else { String::new() },
                     format!(
@@ -133,7 +133,7 @@ impl std::fmt::Display for Summary {
                         many(line.cpus, "CPU", "CPUs")
                     ),
                     line.time.map_or("no time".to_owned(), minutes),
-                    line.files.clone(),
+                    one_line(&line.files),
                 ]
             })
             .collect();
@@ -179,6 +179,11 @@ fn minutes(time: Duration) -> String {
     } else {
         hq_model::duration::format(time)
     }
+}
+
+// A name may hold anything; a line is a line.
+fn one_line(name: &str) -> String {
+    name.replace(char::is_control, " ")
 }
 
 #[cfg(test)]

@@ -195,7 +195,13 @@ impl Request {
 
     /// True when it asks for what only relays have.
     pub fn is_pulled(&self) -> bool {
-        self.resources.iter().any(|resource| resource.name.starts_with(PULLED))
+        self.pulled_resource().is_some()
+    }
+
+    /// What it asks for that only relays of one bag have.
+    pub fn pulled_resource(&self) -> Option<&str> {
+        let mut names = self.resources.iter().map(|resource| resource.name.as_str());
+        names.find(|name| name.starts_with(PULLED))
     }
 
     /// True when it takes nodes as a whole.

@@ -77,9 +77,15 @@ async fn lines(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) -
 /// The answer, unless whoever asked has gone before. Who has only closed its sending end, as `nc` does, is still there.
 pub(crate) async fn until_gone<T>(reader: &Reader, answer: impl Future<Output = T>) -> Option<T> {
     let gone = async {
+        let stream: &UnixStream = reader.get_ref().as_ref();
+        // The end of a peer that was killed is heard at once. What it sent before, or that it sends no more, is heard as
+        // well and once, and is no end.
+        let mut hears = true;
         loop {
-            tokio::time::sleep(limits::PEER_LOOK_INTERVAL).await;
-            let stream: &UnixStream = reader.get_ref().as_ref();
+            tokio::select! {
+                _ = stream.readable(), if hears => hears = false,
+                () = tokio::time::sleep(limits::PEER_LOOK_INTERVAL) => {}
+            }
             let mut descriptors = [PollFd::new(stream, PollFlags::empty())];
             let is_looked = poll(&mut descriptors, Some(&Timespec::default())).is_ok();
             if is_looked && descriptors[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {

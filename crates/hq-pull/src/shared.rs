@@ -237,7 +237,8 @@ impl Shared {
                 () = sleep_until(next) => {}
                 () = self.changed.notified() => continue,
                 Some(()) = heard(&mut gone) => {
-                    if self.look(Relay::is_idle) {
+                    // Without its server nothing that it has can be given back or saved.
+                    if self.look(Relay::is_idle) || self.silent_at().is_some_and(|at| at <= Instant::now()) {
                         info!("the server has been stopped");
                         break;
                     }
@@ -251,9 +252,13 @@ impl Shared {
 
     // When the relay ends unless somebody says something.
     fn idle_at(&self) -> Option<Instant> {
-        let timeout = self.options.idle_timeout?;
-        let is_idle = self.connections.get() == 0 && self.look(|relay| relay.is_idle() && !relay.is_ending());
-        is_idle.then(|| self.last_used.get() + timeout)
+        self.silent_at().filter(|_| self.look(|relay| relay.is_idle() && !relay.is_ending()))
+    }
+
+    // When nobody has said anything for the idle timeout, if nobody does before.
+    fn silent_at(&self) -> Option<Instant> {
+        let timeout = self.options.idle_timeout.filter(|_| self.connections.get() == 0)?;
+        Some(self.last_used.get() + timeout)
     }
 
     /// Lets the last words to the server leave.

@@ -4,6 +4,7 @@
 //! Cost: classes that changed times workers with room, plus workers that changed times classes. Never tasks.
 
 mod batches;
+mod pulled;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -75,6 +76,7 @@ impl Server {
             self.keep_reservations(priority);
             self.ask_for_plan(now, priority, effects);
         }
+        self.hand_out_pulled(now, &changed_workers, &changed_classes, &mut batches);
         // Idle workers that start only for enough come last: what they give back fits on no other.
         let mut begun = picky;
         if !begun.is_empty() {

@@ -23,7 +23,8 @@ impl Server {
         let mut partly = Vec::new();
         for id in workers {
             let Some(live) = self.live.get_mut(id) else { continue };
-            let is_partly = !live.capacity.is_free() && !live.capacity.is_out_of_cpus() && live.takes_tasks();
+            let is_used = !live.capacity.is_free() && !live.capacity.is_out_of_cpus();
+            let is_partly = is_used && live.takes_tasks() && !live.is_relay;
             if is_partly && partly.len() < GATHER_WORKERS_MAX {
                 partly.push(*id);
             } else {

@@ -91,7 +91,7 @@ impl Server {
                 return Err(format!("worker {id} is idle, and there are tasks that use enough of it"));
             }
         }
-        for class in self.queue.in_order() {
+        for class in self.queue.in_order().chain(self.queue.pulled()) {
             let key = self.queue.key(class);
             for (id, live) in self.live.iter().filter(|(_, live)| live.takes_tasks()) {
                 for choice in choices(&live.resources, live.is_relay, &key.requests) {
@@ -140,7 +140,7 @@ impl Server {
             if live.min_utilization > 0 && self.without(live, &run, None).is_free() {
                 continue;
             }
-            for class in self.queue.in_order() {
+            for class in self.queue.in_order().chain(self.queue.pulled()) {
                 let key = self.queue.key(class);
                 // What waits there kept room as long as something was left of what it lacks.
                 if live.waits_before(key.priority) {

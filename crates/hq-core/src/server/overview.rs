@@ -108,7 +108,8 @@ impl Server {
         let mut tasks = Counters::default();
         let mut jobs: BTreeMap<JobState, u64> = JobState::ALL.into_iter().map(|state| (state, 0)).collect();
         // Those that are in line, and those that wait on a worker.
-        let mut ready: u64 = self.queue.in_order().map(|class| self.queue.count(class)).sum();
+        let classes = self.queue.in_order().chain(self.queue.pulled());
+        let mut ready: u64 = classes.map(|class| self.queue.count(class)).sum();
         for (id, job) in &self.state.jobs {
             let running = self.running_count(*id);
             ready += job.leased_count().saturating_sub(running);

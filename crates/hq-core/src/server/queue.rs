@@ -3,7 +3,8 @@
 //! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then by
 //! the longest path to the end of a graph, then by the age of their oldest job; so are the tasks within a class. How
 //! long paths are is told in steps ([`super::step`]), so that small differences do not reorder anything. Classes on
-//! several nodes have an order of their own.
+//! several nodes have an order of their own, and so have the pulled tasks of each bag: only relays have room for them, which
+//! have room for nothing else.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,8 @@ pub struct Queue {
     last: u32,
     order: BTreeSet<Place>,
     multi_node: BTreeSet<Place>,
+    // Of each bag, by the resource that its tasks ask for.
+    pulled: BTreeMap<String, BTreeSet<Place>>,
     // Classes in `order` of which some variant needs no CPUs.
     without_cpus: usize,
 }
@@ -55,13 +58,32 @@ struct Class {
     weight: u32,
     // Units of CPUs that a task takes at least, whatever its variant.
     cpus_least: u64,
-    is_multi_node: bool,
+    order: Order,
     // Submits that are known to be of this class.
     submits: u64,
     ready: BTreeMap<Group, IdSet>,
     // Lengths of paths in `ready`.
     steps: BTreeMap<TemplateId, BTreeSet<Step>>,
     count: u64,
+}
+
+// In which order a class stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Order {
+    WithinWorker,
+    MultiNode,
+    // The resource of the bag.
+    Pulled(String),
+}
+
+impl Order {
+    fn of(requests: &[Request]) -> Order {
+        if let Some(resource) = requests.iter().find_map(Request::pulled_resource) {
+            return Order::Pulled(resource.to_owned());
+        }
+        let is_multi_node = requests.iter().any(|request| request.nodes > 0);
+        if is_multi_node { Order::MultiNode } else { Order::WithinWorker }
+    }
 }
 
 impl Queue {
@@ -81,7 +103,7 @@ impl Queue {
         let class = Class {
             weight,
             cpus_least: requests.iter().map(cpus_least).min().unwrap_or(0),
-            is_multi_node: requests.iter().any(|request| request.nodes > 0),
+            order: Order::of(requests),
             submits: 1,
             ready: BTreeMap::new(),
             steps: BTreeMap::new(),
@@ -132,7 +154,25 @@ impl Queue {
 
     /// True when its tasks run on several nodes.
     pub fn is_multi_node(&self, class: ClassId) -> bool {
-        self.classes.get(&class).is_some_and(|class| class.is_multi_node)
+        self.classes.get(&class).is_some_and(|class| class.order == Order::MultiNode)
+    }
+
+    /// The resource of the bag of which its tasks are.
+    pub fn pulled_resource(&self, class: ClassId) -> Option<&str> {
+        match &self.classes.get(&class)?.order {
+            Order::Pulled(resource) => Some(resource),
+            Order::WithinWorker | Order::MultiNode => None,
+        }
+    }
+
+    /// Classes of a bag with ready tasks, in the order in which they are placed.
+    pub fn of_bag(&self, resource: &str) -> impl Iterator<Item = ClassId> + '_ {
+        self.pulled.get(resource).into_iter().flatten().map(|place| place.4)
+    }
+
+    /// Classes of all bags with ready tasks.
+    pub fn pulled(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.pulled.values().flatten().map(|place| place.4)
     }
 
     /// Classes on several nodes with ready tasks, in the order in which they are placed.
@@ -146,7 +186,7 @@ impl Queue {
         self.multi_node.range((from, Bound::Unbounded)).next().copied()
     }
 
-    /// Classes within one worker with ready tasks, in the order in which they are placed.
+    /// Classes within one worker with ready tasks, in the order in which they are placed, without pulled ones.
     pub fn in_order(&self) -> impl Iterator<Item = ClassId> + '_ {
         self.order.iter().map(|place| place.4)
     }
@@ -174,7 +214,7 @@ impl Queue {
         self.without_cpus == 0
     }
 
-    /// True when no task is ready.
+    /// True when no task is ready, but for pulled ones.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty() && self.multi_node.is_empty()
     }
@@ -223,10 +263,14 @@ impl Queue {
         self.multi_node.iter().take_while(is_of).map(|place| (*place, place.4))
     }
 
-    /// Classes with ready tasks, on several nodes or within one worker, whose head goes before a place.
-    pub fn before(&self, place: Place, is_multi_node: bool) -> impl Iterator<Item = (Place, ClassId)> + '_ {
-        let order = if is_multi_node { &self.multi_node } else { &self.order };
-        order.range(..place).map(|before| (*before, before.4))
+    /// Classes with ready tasks, in the order in which the class of a place stands, whose head goes before that place.
+    pub fn before(&self, place: Place) -> impl Iterator<Item = (Place, ClassId)> + '_ {
+        let order = match self.classes.get(&place.4).map(|class| &class.order) {
+            Some(Order::MultiNode) => Some(&self.multi_node),
+            Some(Order::Pulled(resource)) => self.pulled.get(resource),
+            Some(Order::WithinWorker) | None => Some(&self.order),
+        };
+        order.into_iter().flat_map(move |order| order.range(..place)).map(|before| (*before, before.4))
     }
 
     /// The ready tasks of a class in their order: of which submit how many have how long a way to the end.
@@ -279,16 +323,24 @@ impl Queue {
         change(class);
         let after = place(class);
         if before != after {
-            if class.cpus_least == 0 && !class.is_multi_node {
+            if class.cpus_least == 0 && class.order == Order::WithinWorker {
                 self.without_cpus += usize::from(after.is_some());
                 self.without_cpus -= usize::from(before.is_some());
             }
-            let order = if class.is_multi_node { &mut self.multi_node } else { &mut self.order };
+            let order = match &class.order {
+                Order::WithinWorker => &mut self.order,
+                Order::MultiNode => &mut self.multi_node,
+                Order::Pulled(resource) => self.pulled.entry(resource.clone()).or_default(),
+            };
             if let Some(before) = before {
                 order.remove(&before);
             }
             if let Some(after) = after {
                 order.insert(after);
+            } else if let Order::Pulled(resource) = &class.order
+                && order.is_empty()
+            {
+                self.pulled.remove(resource);
             }
         }
     }

@@ -10,6 +10,8 @@ use crate::problem::{NO_RULE, Place, Problem};
 
 /// Links of a chain that are shown.
 const LINKS_MAX: usize = 24;
+/// Characters of a name in a chain: rules that ask themselves for longer names end with very long ones.
+const LINK_NAME_MAX: usize = 120;
 /// Missing files that are reported one by one.
 const REPORTED_MAX: usize = 200;
 /// Missing files for which near names are looked for.
@@ -24,7 +26,7 @@ impl Search<'_> {
         let mut file = file;
         // Askers were there before what they ask for, so this ends.
         loop {
-            let shown = self.shown(file);
+            let shown = brief(self.shown(file));
             match self.files[file.index()].asked_by {
                 Asker::Target(target) => {
                     let target = &self.make.targets[target];
@@ -39,7 +41,7 @@ impl Search<'_> {
                         !matches!(self.files[output.index()].asked_by, Asker::Run(asker) if asker >= run)
                     });
                     let Some(first) = first else { break };
-                    let made = self.shown(*first);
+                    let made = brief(self.shown(*first));
                     if !node.outputs.contains(&file) {
                         links.push(format!(
                             "rule {} ({}) makes {made} from {shown}",
@@ -166,4 +168,15 @@ impl Search<'_> {
         let problem = Problem::bad(place, format!("{what} is called `{name}`")).coded(NO_RULE);
         Problem { place: None, ..problem }.maybe_hint(near)
     }
+}
+
+fn brief(name: String) -> String {
+    let count = name.chars().count();
+    if count <= LINK_NAME_MAX {
+        return name;
+    }
+    let half = LINK_NAME_MAX / 2;
+    let begin: String = name.chars().take(half).collect();
+    let end: String = name.chars().skip(count - half).collect();
+    format!("{begin}…{end}")
 }

@@ -333,6 +333,8 @@ fn rules_that_need_each_other_are_an_error() {
         "{}",
         problems[0]
     );
+    let text = problems[0].to_string();
+    assert!(text.lines().all(|line| line.chars().count() < 300), "{text}");
 }
 
 #[test]

@@ -105,7 +105,7 @@ pub(crate) struct LookArgs {
     /// Print nothing; exit with 1 if something is to be made
     #[arg(short = 'q', long)]
     pub question: bool,
-    /// List the runs that failed the last time, with their logs
+    /// List the runs that failed the last time, with their logs; exit with 1 if there are any
     #[arg(long)]
     pub list_failed: bool,
 }

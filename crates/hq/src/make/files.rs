@@ -2,7 +2,7 @@
 //! cost no system call each.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -27,8 +27,8 @@ struct Directory {
 }
 
 enum Names {
-    /// Those in it.
-    Read(HashSet<Vec<u8>>),
+    /// Those in it, and whether they are surely there: a link may lead nowhere.
+    Read(HashMap<Vec<u8>, bool>),
     /// There is no such directory.
     Missing,
     /// It cannot be read: each file is looked at.
@@ -66,16 +66,23 @@ impl Files for Disk {
         }
         match &directory.names {
             Some(Names::Missing) => Ok(false),
-            Some(Names::Read(names)) if !names.contains(name) => Ok(false),
-            // A link may lead nowhere.
-            Some(Names::Read(_) | Names::Hidden) | None => Ok(self.facts(path)?.is_some()),
+            Some(Names::Read(names)) => match names.get(name) {
+                Some(true) => Ok(true),
+                Some(false) => Ok(self.facts(path)?.is_some()),
+                None => Ok(false),
+            },
+            Some(Names::Hidden) | None => Ok(self.facts(path)?.is_some()),
         }
     }
 }
 
 fn read(directory: &[u8]) -> Names {
+    let named = |entry: fs::DirEntry| {
+        let is_sure = entry.file_type().is_ok_and(|kind| !kind.is_symlink());
+        (entry.file_name().into_vec(), is_sure)
+    };
     match fs::read_dir(OsStr::from_bytes(directory)) {
-        Ok(entries) => match entries.map(|entry| Ok(entry?.file_name().into_vec())).collect() {
+        Ok(entries) => match entries.map(|entry| entry.map(named)).collect() {
             Ok(names) => Names::Read(names),
             Err(error) => {
                 let _: io::Error = error;

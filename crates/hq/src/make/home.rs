@@ -28,8 +28,8 @@ const LAST: &str = "last.json";
 const DEAD_TIME: Duration = Duration::from_secs(30);
 /// Time between two looks at its lock.
 const DEAD_PAUSE: Duration = Duration::from_millis(20);
-/// So many lines of what is remembered may be out of date before the file is written anew: this part of all.
-const STALE_LINES: usize = 2;
+/// So many lines of what is remembered may be out of date, beside as many as there are runs, before the file is written anew.
+const STALE_LINES: usize = 1000;
 
 /// The directory, ours as long as this lives.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Home {
             }
         }
         let mut home = Home { path, _lock: lock };
-        home.say_owner()?;
+        home.say_owner().map_err(|error| home.not_written(LOCK, &error))?;
         Ok(home)
     }
 
@@ -219,22 +219,26 @@ impl Home {
         if lines.is_empty() {
             return Ok(());
         }
-        let path = self.path.join(KNOWN);
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        if file.metadata()?.len() == 0 {
-            file.write_all(known::HEADER.as_bytes())?;
-        }
-        Ok(file.write_all(lines)?)
+        let append = || {
+            let path = self.path.join(KNOWN);
+            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+            if file.metadata()?.len() == 0 {
+                file.write_all(known::HEADER.as_bytes())?;
+            }
+            file.write_all(lines)
+        };
+        append().map_err(|error| self.not_written(KNOWN, &error))
+    }
+
+    /// Whether something is remembered of files.
+    pub(crate) fn knows_anything(&self) -> bool {
+        fs::metadata(self.path.join(KNOWN)).is_ok_and(|file| file.len() > 0)
     }
 
     /// Writes what is remembered anew when most of it is out of date, or of another release.
     pub(crate) fn tidy(&self, known: &Known) -> Result<(), HqError> {
-        let bytes = fs::read(self.path.join(KNOWN)).unwrap_or_default();
-        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-        let compacted = known.compacted();
-        let needed = compacted.iter().filter(|byte| **byte == b'\n').count();
-        if known.is_foreign || known.skipped > 0 || lines > STALE_LINES * needed + 1000 {
-            self.write(KNOWN, |out| out.write_all(&compacted))?;
+        if known.is_foreign || known.skipped > 0 || known.stale() > known.len() + STALE_LINES {
+            self.write(KNOWN, |out| out.write_all(&known.compacted()))?;
         }
         Ok(())
     }
@@ -245,13 +249,20 @@ impl Home {
         name: &str,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), HqError> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
-        let mut out = BufWriter::new(&mut file);
-        content(&mut out)?;
-        out.flush()?;
-        drop(out);
-        file.persist(self.path.join(name)).map_err(|error| HqError::from(error.error))?;
-        Ok(())
+        let write = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+            let mut out = BufWriter::new(&mut file);
+            content(&mut out)?;
+            out.flush()?;
+            drop(out);
+            file.persist(self.path.join(name))?;
+            Ok(())
+        };
+        write().map_err(|error| self.not_written(name, &error))
+    }
+
+    fn not_written(&self, name: &str, error: &io::Error) -> HqError {
+        HqError::failed("io", format!("{} cannot be written: {error}", self.path.join(name).display()))
     }
 }
 

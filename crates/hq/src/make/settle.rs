@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
+use hq_core::record::FailureKind;
 use hq_model::{Instance, JobId, TaskState};
 use hq_worker::aside;
 
@@ -15,7 +16,8 @@ use crate::commands::unexpected;
 use crate::error::HqError;
 use crate::jobs::only;
 
-/// Moves aside what the runs of a job left that had begun and never ended, and gives what was moved, and where to.
+/// Moves aside what the runs of a job left that had begun and whose end no worker has told, and gives what was moved, and
+/// where to.
 ///
 /// # Errors
 /// When the server refuses or is lost, or a file cannot be moved.
@@ -25,8 +27,12 @@ pub(crate) fn settle(
     runs: &[Started],
 ) -> Result<Vec<(PathBuf, PathBuf)>, HqError> {
     let mut moved = Vec::new();
-    for_each_task(session, job, &[TaskState::Waiting, TaskState::Running], |task| {
-        let Some(run) = runs.get(task.task.0 as usize).filter(|_| has_begun(task)) else { return Ok(()) };
+    let unfinished =
+        [TaskState::Waiting, TaskState::Running, TaskState::Failed, TaskState::Canceled, TaskState::Aborted];
+    for_each_task(session, job, &unfinished, |task| {
+        let Some(run) = runs.get(task.task.0 as usize).filter(|_| may_be_half_done(task)) else {
+            return Ok(());
+        };
         for (path, before) in &run.outputs {
             moved.extend(move_aside(Path::new(path), *before, task.instance)?);
         }
@@ -92,9 +98,16 @@ fn for_each_task(
     }
 }
 
-// What waits at its first attempt has done nothing.
-fn has_begun(task: &TaskInfo) -> bool {
-    task.state == TaskState::Running || task.instance.0 > 0
+// Whether a run has begun, and nobody has told that it ended. What was canceled counts as ended before it has.
+fn may_be_half_done(task: &TaskInfo) -> bool {
+    let was_lost = task.instance.0 > 0;
+    match task.state {
+        TaskState::Running => true,
+        TaskState::Waiting => was_lost,
+        TaskState::Canceled | TaskState::Aborted => was_lost || task.worker.is_some(),
+        TaskState::Failed => matches!(task.failure, Some(FailureKind::Crashes | FailureKind::Lost)),
+        TaskState::Finished => false,
+    }
 }
 
 // Only what has been written since.

@@ -85,6 +85,9 @@ fn looking_changes_nothing() {
     );
     assert!(explained.contains("needs d/part_{0..2}: 3 will be made by part (rules.yaml:2)"), "{explained}");
     assert!(place.ok("make --explain d/part_1").starts_with("d/part_1: will be made"), "one file");
+    let error = place.fails(1, "make --explain d/part_1 d/pert_1 nope");
+    assert!(error.contains("no target needs a file `d/pert_1`, nor 1 more of these names"), "{error}");
+    assert!(error.contains("did you mean `d/part_1`?"), "{error}");
     assert_eq!(place.ok("--output-mode quiet make --list"), "d/part.0\nd/part.1\nd/part.2\nd/whole\n");
     let script = place.ok("make --show-script part.1");
     assert!(
@@ -283,6 +286,33 @@ fn what_an_interrupted_run_left_is_moved_aside_before_anybody_takes_it() {
         let aside: Vec<String> =
             names(&place, "d").into_iter().filter(|name| name.starts_with("half_0.failed-")).collect();
         assert_eq!((aside.len(), place.read(format!("d/{}", aside[0]))), (1, "first 0\n".into()));
+    }
+}
+
+#[test]
+fn what_is_ended_without_waiting_for_it_is_moved_aside_by_the_next() {
+    let rules = "r:\n  out: [x]\n  script: |\n    trap '' INT TERM\n    echo half > x\n    test ! -p go || read line < go\n    echo whole > x\n";
+    for signal in [2, 9] {
+        let place = place(rules, "t:\n  dirname: .\n  out: [x]\n");
+        place.pipe("go");
+        let mut command = place.command(["make"]);
+        command.stdout(Stdio::null()).stderr(fs::File::create(place.path("said")).expect("a file"));
+        let make = Process::start(command);
+        let is_there = |name: &str, expected: &str| {
+            let text = fs::read_to_string(place.path(name)).unwrap_or_default();
+            if text.contains(expected) { Ok(()) } else { Err(text) }
+        };
+        crate::patience::until("the first half is there", || is_there("x", "half\n"));
+        make.signal(2);
+        crate::patience::until("it cancels", || is_there("said", "press Ctrl-C again"));
+        make.signal(signal);
+        assert_eq!(make.end(), 128 + signal);
+        fs::remove_file(place.path("go")).expect("a pipe");
+        let ran = place.hq("make");
+        assert_eq!(ran.exit, 0, "{ran:?}");
+        assert!(ran.stderr.contains("x was left by a run that was interrupted: it is x.failed-"), "{ran:?}");
+        let aside = names(&place, ".").into_iter().find(|name| name.starts_with("x.failed-")).expect("moved");
+        assert_eq!((place.read("x"), place.read(aside)), ("whole\n".into(), "half\n".into()));
     }
 }
 
@@ -590,4 +620,17 @@ fn what_comes_out_as_before_stops_what_follows_and_stays_up_to_date() {
         assert!(made.contains("completed  count\n") && made.contains("unchanged  use\n"), "{made}");
         assert!(place.ok("make --rerun hash").starts_with("Nothing to do"), "after {words}");
     }
+}
+
+#[test]
+fn what_no_worker_could_run_is_said_when_it_is_submitted() {
+    let mut server = Cluster::server();
+    server.worker("--cpus 2");
+    server.write("rules.yaml", "r:\n  resource: {cpu: 64}\n  out: [\"x_{n}\"]\n  script: touch x_{n}\n");
+    server.write("targets.yaml", "t:\n  out: [x_1, x_2]\n");
+    let ran = server.hq("make --submit");
+    assert_eq!((ran.exit, &*ran.stdout), (0, "Job 1 makes the files: 2 runs\n"));
+    let why = "WARN r.1 and 1 more: no worker could ever run it, of those that are there or that queues may bring: \
+               cpus: 64 asked for, the most that any worker has is 2\n";
+    assert!(ran.stderr.contains(why), "{ran:?}");
 }

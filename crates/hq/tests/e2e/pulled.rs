@@ -156,6 +156,43 @@ fn tasks_of_a_worker_find_the_relay_beside_it_which_ends_with_the_worker() {
 }
 
 #[test]
+fn who_died_while_it_waited_is_given_nothing() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    for number in 0..20 {
+        let mut dead = relay.labeled(&format!("dead{number}"));
+        dead.say(b"{\"next\":{\"take\":1,\"wait\":60,\"bags\":[\"b\"]}}\n");
+        drop(dead);
+        let mut line = relay.labeled("alive");
+        let name = format!("t{number}");
+        line.ask(&json!({"create": {"bag": "b", "tasks": [{"name": name}]}}));
+        let taken = line.ask(&json!({"next": {"take": 1, "wait": 50, "bags": ["b"]}}));
+        assert_eq!(taken["tasks"][0]["name"], name);
+    }
+}
+
+#[test]
+fn a_relay_whose_server_has_vanished_ends_when_nobody_speaks_to_it_although_it_has_tasks() {
+    let mut cluster = Cluster::server();
+    let directory = cluster.path("relay");
+    std::fs::create_dir(&directory).expect("a directory");
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).expect("ours");
+    let socket = directory.join("socket");
+    let words = ["pull", "relay", "--idle-timeout", "10s", "--socket", socket.to_str().expect("text")];
+    let relay = Process::start(cluster.command(words));
+    patience::answer(|| UnixStream::connect(&socket)).expect("a relay listens");
+    let mut line = Line::to(&socket);
+    line.ask(&json!({"create": {"bag": "b", "tasks": [{"name": "a"}]}}));
+    assert_eq!(line.ask(&json!({"next": {"take": 1, "bags": ["b"]}}))["tasks"][0]["name"], "a");
+    let server = cluster.server.take().expect("a server");
+    server.signal(SIGKILL);
+    server.end();
+    std::fs::remove_dir_all(cluster.server_dir()).expect("removed");
+    drop(line);
+    assert_eq!(relay.end(), 0);
+}
+
+#[test]
 fn a_program_that_is_not_there_fails_no_task() {
     let cluster = Cluster::server();
     cluster.ok("pull create a");

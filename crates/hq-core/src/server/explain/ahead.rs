@@ -117,8 +117,8 @@ impl Server {
     fn earlier(&self, class: ClassId, place: Place) -> Vec<(Place, ClassId)> {
         let is_multi_node = self.queue.is_multi_node(class);
         let not_own = |(_, other): &(Place, ClassId)| *other != class;
-        let same = self.queue.before(place, is_multi_node).filter(not_own);
-        if is_multi_node {
+        let same = self.queue.before(place).filter(not_own);
+        if is_multi_node || self.queue.pulled_resource(class).is_some() {
             return same.collect();
         }
         self.queue.multi_node_of(place.0.0).chain(same).collect()

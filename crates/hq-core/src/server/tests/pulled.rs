@@ -215,6 +215,22 @@ fn a_task_is_taken_once_and_its_end_counts_once() {
 }
 
 #[test]
+fn what_is_ready_is_given_at_once_beside_bags_that_nobody_asks_for() {
+    let mut table = Table::new(2);
+    // Whatever waits for a plan waits for long.
+    table.world.plans_later = true;
+    let bags = ["one", "two", "three"].map(|name| table.open(name));
+    for bag in bags {
+        table.create(bag, &["a", "b"], &[]);
+        table.create_as(bag, &["c"], &[], |spec| spec.priority = 1);
+    }
+    assert_eq!(table.take(1, "x", bags[1], 2), "c a");
+    assert_eq!(table.take(2, "x", bags[1], 1), "b");
+    assert_eq!(table.take(2, "x", bags[2], 9), "c a b");
+    assert!(table.world.plans.is_empty(), "bags share nothing that could be planned");
+}
+
+#[test]
 fn results_are_kept() {
     let mut table = Table::new(1);
     let bag = table.open("dock");

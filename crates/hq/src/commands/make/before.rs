@@ -70,9 +70,7 @@ impl Before {
                 };
                 match has_ended(&mut session, job)? {
                     None => Ok(Before::default()),
-                    Some((true, ..)) => {
-                        Ok(Before { goes_on: None, completed: completed(&mut session, job, &runs)? })
-                    }
+                    Some((true, ..)) => over(context, &mut session, job, &runs),
                     Some((false, done, total)) if !joins => {
                         Err(HqError::failed("make-busy", format!("Job {job} of the server in {} makes files here: {done} of {total} runs have ended", dir.display()))
                             .hint(format!("`hq make --follow` shows what it does, `hq job cancel {job}` ends it")))
@@ -100,15 +98,33 @@ fn interrupted(
     let Some(job) = known.filter(|known| jobs.iter().any(|job| job.job == *known)) else {
         return Ok(Before::default());
     };
-    let moved = settle(session, job, &runs)?;
-    for (from, to) in &moved {
+    over(context, session, job, &runs)
+}
+
+// A job that does not go on.
+fn over(context: &Context, session: &mut Session, job: JobId, runs: &[Started]) -> Result<Before, HqError> {
+    clear(context, session, job, runs)?;
+    Ok(Before { goes_on: None, completed: completed(session, job, runs)? })
+}
+
+/// Moves aside what the runs of a job left that nobody has seen to their end, and says so.
+///
+/// # Errors
+/// When the server is lost, or a file cannot be moved.
+pub(super) fn clear(
+    context: &Context,
+    session: &mut Session,
+    job: JobId,
+    runs: &[Started],
+) -> Result<(), HqError> {
+    for (from, to) in settle(session, job, runs)? {
         context.printer.note(&format!(
             "{} was left by a run that was interrupted: it is {} now",
             from.display(),
             to.file_name().unwrap_or_default().display()
         ));
     }
-    Ok(Before { goes_on: None, completed: completed(session, job, &runs)? })
+    Ok(())
 }
 
 // Those of the runs of a job that have ended well.

@@ -15,6 +15,7 @@ use crate::cli::make::{GraphOfArg, MakeArgs};
 use crate::error::HqError;
 use crate::make::{FailedRun, Job, Place, failed, job_in, last_in, name_of, started_in};
 use crate::render::make::{Failures, Shown};
+use crate::render::text::one_line;
 
 pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     if args.look.list_failed {
@@ -27,7 +28,8 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
         return Ok(exit);
     }
     let make = load(context, args)?;
-    let plan = planned(context, args, &make, &remembered(args), rerun(args)?)?;
+    let rerun = rerun(args)?;
+    let plan = planned(context, args, &make, &remembered(args, &make, rerun), rerun)?;
     if job_in(&home_path(args)).is_some() {
         context.printer.note(
             "A run was interrupted here, or still goes on: what it has left unfinished counts as it is until `hq make` has looked at it",
@@ -41,6 +43,7 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let mut shown = if args.look.list {
         list(&plan)
     } else if let Some(files) = &args.look.explain {
+        all_are_known(&plan, files)?;
         let document = json!({ "files": explained(&plan, files), "runs": runs(&plan) });
         Shown::of(hq_make::explain(&plan, files), document)
     } else if let Some(file) = &args.look.graph {
@@ -76,6 +79,24 @@ fn of_job_on_server(home: &Path) -> Result<Option<Vec<FailedRun>>, HqError> {
     Ok(Some(failed(&mut session, JobId(job), &started_in(home)?)?))
 }
 
+// Nobody asks for what is not known: the name is wrong.
+fn all_are_known(plan: &Plan, names: &[String]) -> Result<(), HqError> {
+    let mut unknown = names.iter().filter(|name| hq_make::files_called(plan, name).is_empty());
+    let Some(name) = unknown.next() else { return Ok(()) };
+    let shown: Vec<_> = plan.files.iter().map(|file| file.shown()).collect();
+    let alike = shown.iter().map(|other| &**other).filter(|other| other.len().abs_diff(name.len()) <= 2);
+    let hint = hq_model::similar::nearest(name, alike)
+        .map_or("`hq make --explain` without names explains all that is wanted".into(), |near| {
+            format!("did you mean `{near}`?")
+        });
+    let more = match unknown.count() {
+        0 => String::new(),
+        more => format!(", nor {more} more of these names"),
+    };
+    let text = format!("no target needs a file `{}`{more}", one_line(name));
+    Err(HqError::failed("bad-input", text).hint(one_line(&hint)))
+}
+
 fn dry_run(plan: &Plan) -> Shown {
     let summary = hq_make::summary::summary(plan);
     let lines: Vec<Value> = summary
@@ -103,7 +124,7 @@ fn checked(plan: &Plan) -> Shown {
 fn scripts(plan: &Plan) -> Shown {
     let mut text = String::new();
     for run in plan.needed() {
-        text.push_str(&format!("# {}\n{}\n", name_of(run), String::from_utf8_lossy(&run.script)));
+        text.push_str(&format!("# {}\n{}\n", one_line(&name_of(run)), String::from_utf8_lossy(&run.script)));
     }
     Shown::of(text, json!({ "runs": runs(plan) }))
 }
@@ -159,8 +180,9 @@ fn graph(args: &MakeArgs, plan: &Plan, file: &str) -> Result<Shown, HqError> {
 }
 
 fn list(plan: &Plan) -> Shown {
-    let text: String = plan.runs.iter().map(|run| format!("{:<8} {}\n", state(run), name_of(run))).collect();
-    Shown::of(text, runs(plan)).quiet(plan.runs.iter().map(|run| name_of(run) + "\n").collect())
+    let text: String =
+        plan.runs.iter().map(|run| format!("{:<8} {}\n", state(run), one_line(&name_of(run)))).collect();
+    Shown::of(text, runs(plan)).quiet(plan.runs.iter().map(|run| one_line(&name_of(run)) + "\n").collect())
 }
 
 fn state(run: &Run) -> &'static str {

@@ -7,23 +7,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use hq_client::{NotSubmitted, Session, SubmittedFile};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::explanation::ReasonKind;
 use hq_make::{Digests, Known, Plan, Rerun, Run, RunId, RunState, order};
 use hq_model::{JobId, TaskId};
 use hq_worker::launcher::Launcher;
 
-use super::before::{Before, job_name};
+use super::before::{Before, clear, job_name};
 use super::following::{Ends, cancel, follow_to_the_end};
 use super::{Context, home_path, level, load, places, planned, refused, remembered, rerun};
 use crate::cli::make::{MakeArgs, OrderArg};
-use crate::commands::{end_quietly_when_nobody_reads, worker};
+use crate::commands::{end_quietly_when_nobody_reads, unexpected, worker};
 use crate::embedded::{Cluster, ClusterOptions, Workers, check_fits, interrupted_twice, nodes_of_batch_job};
 use crate::error::{EXIT_SIGNAL, HqError};
+use crate::jobs::only;
 use crate::logging;
 use crate::make::{
     Disk, Ending, Follower, Home, How, Job, LastRun, Place, Sha256, Started, Submission, ended_lines, hex,
     name_of, submission,
 };
 use crate::render::make::Shown;
+use crate::render::text;
 use crate::signals::{HeldSignals, Signals};
 
 pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
@@ -38,14 +42,14 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     let rerun = rerun(&args)?;
     let maker = Maker { context, args: &args, home: &home };
     let before = Before::of(context, &home, args.place.submit)?;
-    let known = remembered(&args);
+    let known = remembered(&args, &make, rerun);
     home.tidy(&known)?;
     let mut plan = planned(context, &args, &make, &known, rerun)?;
     if let Some((job, runs)) = &before.goes_on {
         return maker.join(*job, runs, &plan);
     }
     if maker.absorb(&plan, &before)? {
-        plan = planned(context, &args, &make, &remembered(&args), rerun)?;
+        plan = planned(context, &args, &make, &remembered(&args, &make, rerun), rerun)?;
     }
     home.end()?;
     home.remember(&plan.adopted)?;
@@ -143,18 +147,37 @@ impl Maker<'_> {
         let SubmittedFile { job: id, .. } =
             submitted.map_err(|NotSubmitted { error, .. }| HqError::from(error))?;
         self.home.note(&Job { job: Some(id.0), ..job })?;
+        self.warn_of_unfit(&mut session, id, &started)?;
         if self.args.place.wait || self.args.place.progress {
             self.context.hint_of_workers(&mut session);
             return self.wait(&mut session, id, &started, plan);
         }
         self.context.hint_of_workers(&mut session);
-        let text = format!(
-            "Job {id} makes the files: {}\n",
-            crate::render::text::count(started.len() as u64, "run")
-        );
+        let text = format!("Job {id} makes the files: {}\n", text::count(started.len() as u64, "run"));
         let document = serde_json::json!({ "id": id.0, "runs": started.len() });
         self.context.printer.print(&mut Shown::of(text, document).quiet(format!("{id}\n")))?;
         Ok(u8::from(!plan.missing.is_empty()))
+    }
+
+    // What waits for a worker that cannot come waits for ever.
+    fn warn_of_unfit(&self, session: &mut Session, job: JobId, runs: &[Started]) -> Result<(), HqError> {
+        let ClientResponse::ExplainedJobs(jobs) =
+            session.request(ClientRequest::ExplainJobs { jobs: only([job]) })?
+        else {
+            return unexpected();
+        };
+        for group in jobs.iter().flat_map(|job| &job.groups) {
+            let reason = group.reasons.iter().find(|reason| reason.kind == ReasonKind::Unfit);
+            let run = group.ids.iter().next().and_then(|task| runs.get(task.0 as usize));
+            let (Some(reason), Some(run)) = (reason, run) else { continue };
+            let others = match group.ids.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let name = text::one_line(&run.name);
+            self.context.printer.warn(&[format!("{name}{others}: {}", reason.text)]);
+        }
+        Ok(())
     }
 
     fn wait(&self, session: &mut Session, job: JobId, runs: &[Started], plan: &Plan) -> Result<u8, HqError> {
@@ -238,6 +261,10 @@ impl Maker<'_> {
             self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started))?;
         let mut ended = ends.ended(&mut session, id, &started, begin)?;
         let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
+        if ended.exit() != 0 {
+            // Nodes that were lost have moved nothing.
+            clear(self.context, &mut session, id, &started)?;
+        }
         drop(session);
         cluster.stop()?;
         self.home.end()?;
@@ -262,7 +289,7 @@ impl Maker<'_> {
         let run_of = |task: TaskId| plan.run(runs[task.0 as usize]);
         let ends = RefCell::new(Ends::default());
         let mut first = None;
-        let is_anything_known = !remembered(self.args).is_empty();
+        let is_anything_known = self.home.knows_anything();
         let mut hear = |task: TaskId, ending: &Ending| -> Result<&'static str, HqError> {
             let run = run_of(task);
             let mut is_unchanged = false;

@@ -180,9 +180,9 @@ fn rerun(args: &MakeArgs) -> Result<Rerun, HqError> {
     })
 }
 
-/// What is remembered, as far as it is needed.
-fn remembered(args: &MakeArgs) -> Known {
-    known_in(&home_path(args))
+/// What is remembered, where it counts.
+fn remembered(args: &MakeArgs, make: &Makefile, rerun: Rerun) -> Known {
+    if make.compares(rerun) { known_in(&home_path(args)) } else { Known::default() }
 }
 
 /// All problems as one error.

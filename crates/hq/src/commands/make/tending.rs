@@ -23,7 +23,6 @@ pub(super) fn tend(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let home = Home::take(&home_path(args))?;
     // A job of a server may still make files.
     Before::of(context, &home, false)?;
-    let known = remembered(args);
     // Only these look at files behind those that are there.
     let rerun = match (&args.tend.delete, rerun(args)?) {
         (None, Rerun::Exists) => {
@@ -33,7 +32,7 @@ pub(super) fn tend(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
         (Some(_), Rerun::Exists) => Rerun::Mtime,
         (_, rerun) => rerun,
     };
-    let plan = planned(context, args, &make, &known, rerun)?;
+    let plan = planned(context, args, &make, &remembered(args, &make, rerun), rerun)?;
     let mut shown = match &args.tend.delete {
         None => adopt(&home, &plan)?,
         Some(of) => delete(args, &plan, of.as_deref(), &known_names(&make))?,
