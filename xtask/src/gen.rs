@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use protox::prost_reflect::prost_types::FileDescriptorSet;
 
 /// The inputs, below `crates/hq-proto/proto`.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "hello.proto",
     "model.proto",
     "output.proto",
     "allocation.proto",
+    "feed.proto",
     "client.proto",
     "worker.proto",
     "node.proto",

@@ -16,6 +16,7 @@ pub use crate::client_pages::{AlikeTasks, JobPage, PageStart, WorkerFilter};
 pub use crate::end_messages::{JobEnds, JobResults};
 pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
+use crate::feed::{FeedRequest, FeedState};
 use crate::output_messages::{Output, OutputRead};
 pub use crate::overview::Overview;
 use crate::record::{FailureKind, Record, RequestKey};
@@ -73,6 +74,20 @@ pub enum ClientRequest {
         /// What those that wait are told.
         text: ByteString,
     },
+    /// Make an open job with a generator and perhaps a reducer, each of them one task of a new job. Answered by `Submitted` with
+    /// no tasks; repeating it with the same key does nothing more.
+    SubmitFed {
+        /// Names the request.
+        key: RequestKey,
+        /// Name and limits.
+        spec: JobSpec,
+        /// Makes its tasks.
+        generator: Box<Submit>,
+        /// Takes their results.
+        reducer: Option<Box<Submit>>,
+    },
+    /// A generator or a reducer asks something. Answered by `Feed`.
+    Feed(Box<FeedRequest>),
     /// Make an open job. Answered by `Submitted` with no tasks.
     OpenJob {
         /// Names the request.
@@ -326,6 +341,8 @@ pub enum ClientResponse {
     },
     /// Answer to `AwaitEnds`.
     Ends(Box<JobEnds>),
+    /// Answer to `Feed`.
+    Feed(Box<FeedState>),
     /// Answer to `Overview`.
     Overview(Box<Overview>),
     /// How far watched jobs are; at first all, then those that changed.
@@ -607,6 +624,8 @@ pub struct JobDetail {
     pub usage: Usage,
     /// Workers that run its tasks or have, ascending, at most 1000.
     pub workers: Vec<WorkerId>,
+    /// How far its generator and reducer are, if it has them.
+    pub feed: Option<Box<FeedState>>,
 }
 
 /// One submit of a job.

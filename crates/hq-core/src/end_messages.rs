@@ -13,6 +13,8 @@ pub struct JobResults {
     pub ids: IdSet,
     /// What, in order of ids.
     pub results: Entries,
+    /// Those of them whose results are texts; those of others are what functions left.
+    pub texts: IdSet,
     /// Functions that failed, of the tasks asked about that this answer is of.
     pub failed: IdSet,
     /// Functions among these that finished, and whose results are not kept any more.

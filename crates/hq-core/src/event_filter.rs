@@ -38,6 +38,7 @@ impl EventKind {
             | Record::Submitted { .. }
             | Record::JobClosed { .. }
             | Record::JobForgotten { .. }
+            | Record::Feed { .. }
             | Record::JobKept { .. } => EventKind::Job,
             Record::WorkerJoined { .. } | Record::WorkerEnded { .. } | Record::WorkerForgotten { .. } => {
                 EventKind::Worker

@@ -12,6 +12,7 @@ pub mod clock_gap;
 pub mod end_messages;
 pub mod event_filter;
 pub mod explanation;
+pub mod feed;
 pub mod keeping;
 pub mod limit_value;
 pub mod limits;

@@ -236,6 +236,12 @@ pub const REPORT_RESULTS_BYTES_MAX: usize = 1 << 20;
 pub const RESULT_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the results of all jobs that the server keeps; over it, the oldest are dropped.
 pub const RESULTS_KEPT_BYTES_MAX: usize = 256 << 20;
+/// Ended tasks that the reducer of a job has not acknowledged: from so many on, its generator waits.
+pub const UNREDUCED_TASKS_MAX: u64 = 1_000_000;
+/// Bytes of their results, likewise.
+pub const UNREDUCED_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the place of a generator, and of the state of a reducer.
+pub const FEED_TEXT_BYTES_MAX: usize = 64 << 10;
 /// Bytes of results in one answer to a client.
 pub const RESULTS_PAGE_BYTES: usize = 1 << 20;
 /// Results of others that one call gets as arguments, together, bytes.

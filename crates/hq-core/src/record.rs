@@ -12,6 +12,7 @@ use hq_model::{
 };
 
 use crate::cause::FailureCause;
+use crate::feed::{Feed, FeedChange};
 use crate::measures::Measures;
 use crate::worker_messages::WorkerEnd;
 
@@ -267,6 +268,13 @@ pub enum Record {
         /// When a server started, and how much did not count, µs.
         gaps: Vec<(Timestamp, u64)>,
     },
+    /// How far the generator or the reducer of a job is, or that it has them.
+    Feed {
+        /// The job.
+        job: JobId,
+        /// What is different now.
+        change: Box<FeedChange>,
+    },
     /// Something of queues and allocations.
     Alloc(Box<crate::alloc::AllocRecord>),
     /// What a request of several submits was answered; in a compacted journal, what any recent one was. They come oldest
@@ -311,6 +319,7 @@ impl Record {
             | Record::Aborted { job, .. }
             | Record::EndedEarly { job, .. }
             | Record::JobKept { job, .. }
+            | Record::Feed { job, .. }
             | Record::ResultsKept { job, .. }
             | Record::FailureKept { job, .. } => Some(*job),
             Record::Finished { span, .. } | Record::DetailKept { span, .. } => Some(span.job),
@@ -377,6 +386,8 @@ pub struct JobProgress {
     pub files: BTreeSet<ByteString>,
     /// Workers of leased tasks on several nodes; the first one leads, and the task is leased to it.
     pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
+    /// Its generator and reducer, if it has them.
+    pub feed: Option<Box<Feed>>,
 }
 
 /// An end that no delay comes to.

@@ -162,7 +162,11 @@ impl TaskSpec {
 
     fn path_texts(&self) -> impl Iterator<Item = &ByteString> {
         let sinks = [self.stdout.path(), self.stderr.path()];
-        [&self.cwd].into_iter().chain(sinks.into_iter().flatten()).chain(&self.outputs)
+        [&self.cwd]
+            .into_iter()
+            .chain(sinks.into_iter().flatten())
+            .chain(&self.outputs)
+            .chain(self.result.path())
     }
 }
 

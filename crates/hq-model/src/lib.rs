@@ -26,6 +26,7 @@ pub mod pattern;
 pub mod pulled;
 pub mod request;
 pub mod resources;
+pub mod result;
 pub mod selector;
 pub mod signal;
 pub mod similar;

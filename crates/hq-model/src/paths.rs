@@ -16,6 +16,7 @@ pub struct PathTemplates {
     stdout: Option<Pattern>,
     stderr: Option<Pattern>,
     outputs: Vec<Pattern>,
+    result: Option<Pattern>,
     stream: Option<(Stream, Pattern)>,
     is_streamed: [bool; 2],
 }
@@ -31,6 +32,8 @@ pub struct TaskPaths {
     pub stderr: Option<ByteString>,
     /// What it is to leave behind.
     pub outputs: Vec<ByteString>,
+    /// The file that its result is in, if it is in one of its own.
+    pub result: Option<ByteString>,
     /// Whether standard output and standard error go to the stream.
     pub is_streamed: [bool; 2],
 }
@@ -55,6 +58,7 @@ impl PathTemplates {
             stdout: file(&spec.stdout),
             stderr: file(&spec.stderr),
             outputs: spec.outputs.iter().map(|path| Pattern::new(path)).collect(),
+            result: spec.result.path().map(|path| Pattern::new(path)),
             stream: spec.stream.as_ref().map(|stream| (stream.clone(), Pattern::new(stream.path()))),
             is_streamed: [&spec.stdout, &spec.stderr].map(|sink| *sink == OutputSink::Stream),
         }
@@ -138,7 +142,8 @@ impl PathTemplates {
         };
         let (stdout, stderr) = (self.stdout.as_ref().map(file), self.stderr.as_ref().map(file));
         let outputs = self.outputs.iter().map(file).collect();
-        TaskPaths { cwd, stdout, stderr, outputs, is_streamed: self.is_streamed }
+        let result = self.result.as_ref().map(file);
+        TaskPaths { cwd, stdout, stderr, outputs, result, is_streamed: self.is_streamed }
     }
 }
 

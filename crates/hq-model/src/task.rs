@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::result::ResultFrom;
 use crate::{Body, ByteString, Channel, Compression, OnClose, OutputSink, Request, Stream, Timestamp};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
@@ -30,6 +31,8 @@ pub struct TaskSpec {
     pub outputs: Vec<ByteString>,
     /// How long these may be late after a success.
     pub output_patience: Duration,
+    /// What of a program is kept as its result.
+    pub result: ResultFrom,
     /// Variants in order of preference; never empty.
     pub requests: Vec<Request>,
     /// CPU affinity.
@@ -79,6 +82,17 @@ impl TaskSpec {
         Channel::ALL.iter().any(|channel| self.sink(*channel).on_close() != OnClose::Keep)
     }
 
+    /// True when results of its tasks are kept: what they leave behind travels with their ends.
+    pub fn has_results(&self) -> bool {
+        self.body.has_results() || self.result.is_some()
+    }
+
+    /// True when there is something to do about a task after its program has ended with success, before its end is told.
+    pub fn has_aftermath(&self) -> bool {
+        let leaves_something = self.task_dir || !self.outputs.is_empty() || self.result.is_some();
+        leaves_something || self.may_remove_outputs() || self.is_streamed()
+    }
+
     /// True when one of its output channels goes to the stream.
     pub fn is_streamed(&self) -> bool {
         self.stdout == OutputSink::Stream || self.stderr == OutputSink::Stream
@@ -123,6 +137,7 @@ impl TaskSpec {
             compression: self.compression,
             outputs: self.outputs.clone(),
             output_patience: self.output_patience,
+            result: self.result.clone(),
             requests: self.requests.clone(),
             pin: self.pin,
             priority: self.priority,

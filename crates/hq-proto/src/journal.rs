@@ -19,6 +19,7 @@ use crate::ProtoError;
 use crate::dependency::{dependencies_from_wire, dependencies_to_wire};
 use crate::ended::{absolute, relative, span_from_wire, span_to_wire};
 use crate::error::{count, present, rule};
+use crate::feed::{change_from_wire, change_to_wire};
 use crate::generated::{self as form, record::Kind, restarted::Cause};
 use crate::idset;
 use crate::job::{key_from_wire, key_to_wire};
@@ -28,7 +29,7 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, requi
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 6] = [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 1000..=1000];
+const KINDS: [RangeInclusive<u32>; 7] = [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 1000..=1001];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -135,6 +136,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         }
         Record::WorkerForgotten { worker } => Kind::WorkerForgotten(worker.0),
         Record::IdsGiven { job, worker } => Kind::IdsGiven(form::IdsGiven { job: job.0, worker: worker.0 }),
+        Record::Feed { job, change } => Kind::Feed(change_to_wire(*job, change)),
         Record::JobKept { job, progress } => Kind::JobKept(progress_to_wire(*job, progress, at)),
         Record::DetailKept { worker, span, nodes } => {
             let nodes = nodes.iter().map(|(task, workers)| nodes_to_wire((task, workers))).collect();
@@ -288,6 +290,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             let at = skipped.at_us.into_iter().map(Timestamp);
             Record::TimeSkipped { gaps: at.zip(skipped.skipped_us).collect() }
         }
+        Kind::Feed(change) => change_from_wire(change)?,
         Kind::Answered(answered) => Record::Answered {
             key: key_from_wire(&answered.key)?,
             job: JobId(answered.job),
@@ -368,6 +371,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
             .map(|(ids, end)| form::TasksTooLate { ids: idset::to_wire(ids), end_by_us: end.0 })
             .collect(),
         outlasted: progress.outlasted.iter().map(outlasted_to_wire).collect(),
+        feed: progress.feed.as_ref().map(|feed| feed.to_wire()),
     }
 }
 
@@ -403,6 +407,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
             .map(|late| Ok((ids(&late.ids)?, Timestamp(late.end_by_us))))
             .collect::<Result<_, ProtoError>>()?,
         outlasted: kept.outlasted.into_iter().map(outlasted_from_wire).collect(),
+        feed: kept.feed.map(Wire::from_wire).transpose()?.map(Box::new),
     })
 }
 

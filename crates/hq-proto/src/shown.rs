@@ -141,6 +141,7 @@ impl Wire for JobDetail {
             submits: list_to_wire(&self.submits),
             usage: Some(self.usage.to_wire()),
             workers: self.workers.iter().map(|worker| worker.0).collect(),
+            feed: self.feed.as_ref().map(|feed| feed.to_wire()),
         }
     }
 
@@ -154,6 +155,7 @@ impl Wire for JobDetail {
             submits: submits_from_wire(detail.submits)?,
             usage: required("usage of a job", detail.usage)?,
             workers: detail.workers.into_iter().map(WorkerId).collect(),
+            feed: detail.feed.map(Wire::from_wire).transpose()?.map(Box::new),
         })
     }
 }

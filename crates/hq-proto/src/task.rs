@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hq_model::body::{EntryKind, Function};
 use hq_model::request::check_variants;
+use hq_model::result::ResultFrom;
 use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::{
     Body, ByteString, Compression, Entries, OnClose, OutputSink, Request, Stream, TaskSpec, Timestamp,
@@ -37,7 +38,7 @@ impl Wire for TaskSpec {
         let mut function = self.body.function().map(Wire::to_wire);
         let mut texts = self.body.texts().to_vec();
         let mut with_entries = Vec::new();
-        if !texts.is_empty() && !self.names_of_entry().is_empty() {
+        if !texts.is_empty() && (self.result.is_some() || !self.names_of_entry().is_empty()) {
             with_entries = std::mem::replace(&mut texts, vec![UNFILLED.to_vec()]);
         }
         match &mut function {
@@ -72,6 +73,7 @@ impl Wire for TaskSpec {
             task_dir: self.task_dir,
             outputs: self.outputs.clone(),
             output_patience_ns: nanos(self.output_patience),
+            result: result_to_wire(&self.result),
             end_by_us: match self.end_by {
                 Some(EndBy::At(at)) => Some(at.0),
                 _ => None,
@@ -129,6 +131,7 @@ impl Wire for TaskSpec {
             task_dir: spec.task_dir,
             outputs: outputs_from_wire(spec.outputs)?,
             output_patience: Duration::from_nanos(spec.output_patience_ns),
+            result: result_from_wire(spec.result),
             end_by: match (spec.end_by_us, spec.end_within_ns) {
                 (Some(at), _) => Some(EndBy::At(Timestamp(at))),
                 (None, within) => within.map(|time| EndBy::Within(Duration::from_nanos(time))),
@@ -147,6 +150,20 @@ impl Wire for TaskSpec {
             "must be there where a channel goes to it",
         )?;
         Ok(spec)
+    }
+}
+
+fn result_to_wire(from: &ResultFrom) -> Option<form::ResultFrom> {
+    let file = from.path().cloned().unwrap_or_default();
+    from.is_some().then(|| form::ResultFrom { is_stdout: *from == ResultFrom::Stdout, file })
+}
+
+fn result_from_wire(from: Option<form::ResultFrom>) -> ResultFrom {
+    match from {
+        None => ResultFrom::Nothing,
+        Some(from) if from.is_stdout => ResultFrom::Stdout,
+        Some(from) if from.file.is_empty() => ResultFrom::LastLine,
+        Some(from) => ResultFrom::File(from.file),
     }
 }
 

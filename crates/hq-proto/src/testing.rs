@@ -14,6 +14,7 @@ use hq_model::body::{EntryKind, Function};
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::resources::Coupling;
+use hq_model::result::ResultFrom;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
@@ -29,6 +30,7 @@ use proptest::sample::select;
 
 mod allocation;
 mod explanation;
+mod feed;
 mod messages;
 mod output;
 mod overview;
@@ -208,6 +210,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
         let (task_dir, launcher) = flags;
         let is_packed = priority % 3 == 0;
+        let env_count = env.len();
         let is_streamed = stdout == OutputSink::Stream || stderr == OutputSink::Stream;
         let kind = if task_dir { Stream::Log } else { Stream::Directory };
         let stream = is_streamed.then(|| kind([b"s", &cwd[..]].concat()));
@@ -237,6 +240,12 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             service: pin == Pin::Omp,
             outputs,
             output_patience,
+            result: match env_count % 5 {
+                0 => ResultFrom::LastLine,
+                1 => ResultFrom::Stdout,
+                2 => ResultFrom::File(b"%{TASK_ID}".to_vec()),
+                _ => ResultFrom::Nothing,
+            },
             end_by,
             requests,
             pin,

@@ -162,6 +162,7 @@ fn details() -> JobDetail {
         submits: vec![submit(0), submit(1), submit(2)],
         usage: Usage::default(),
         workers: Vec::new(),
+        feed: None,
     }
 }
 

@@ -16,6 +16,7 @@ use hq_core::client_messages::{
     WorkerInfo,
 };
 use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGroup, WorkerMatch};
+use hq_core::feed::{Feed, FeedChange, FeedState};
 use hq_core::limit_value::LimitValue;
 use hq_core::log::Written;
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Outlasted, Record, SecondAttempt};
@@ -54,6 +55,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::ExplainedJobs(jobs) => jobs.heap(),
         Is::Failures { jobs, .. } => jobs.heap(),
         Is::Results { jobs, .. } => jobs.heap(),
+        Is::Feed(state) => state.heap(),
         Is::Ends(ends) => {
             ends.heap() + ends.failed.iter().map(|failed| LEAST + failed.2.heap()).sum::<usize>()
         }
@@ -118,6 +120,11 @@ pub(crate) fn of_record(record: &Record) -> usize {
         | Is::WorkerForgotten { .. }
         | Is::IdsGiven { .. } => 0,
         Is::Together { records } => records.iter().map(of_record).sum(),
+        Is::Feed { change, .. } => match change.as_ref() {
+            FeedChange::Made { .. } => 0,
+            FeedChange::Fed { cursor, .. } => cursor.heap(),
+            FeedChange::Reduced { ids, state, .. } => ids.heap() + state.heap(),
+        },
         Is::TimeSkipped { gaps } => gaps.heap(),
         Is::ResultsKept { ids, results, .. } => ids.heap() + results.heap(),
         Is::ServerStarted { uid, release, .. } => uid.heap() + release.heap(),
@@ -224,7 +231,7 @@ flat!(WorkerEnd, Outlasted, SecondAttempt, hq_core::alloc::ShapeSource);
 sum_of! {
     ServerInfo: uid version client_host worker_host server_dir journal journal_trouble limits;
     JobSummary: name cancel_reason;
-    JobDetail: summary submits workers;
+    JobDetail: summary submits workers feed;
     TaskInfo: error dependencies key nodes;
     AlikeTasks: ids common measures;
     WorkerInfo: config;
@@ -249,12 +256,14 @@ sum_of! {
     FinishedSpan: ids measures results;
     Failure: error nodes result;
     CallInput: result;
+    FeedState: feed entries;
+    Feed: cursor state reduced;
     JobEnds: finished canceled aborted ids results;
     JobProgress: cancel_reason leased finished failed canceled too_late abort_reasons instances crashes retries delayed workers
-        seconds deferred ready files nodes causes outlasted;
+        seconds deferred ready files nodes causes outlasted feed;
     FailureCause: text workers first_error;
     JobFailures: causes;
-    JobResults: ids results failed dropped without;
+    JobResults: ids results texts failed dropped without;
     Request: resources;
     ResourceRequest: name;
 }

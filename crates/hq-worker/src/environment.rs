@@ -108,6 +108,14 @@ impl Node {
         let _ = write!(out, "/nodes-{}-{}-{instance}", task.job, task.task);
     }
 
+    /// Appends the path of a file for what a task prints that has a result in it and else goes nowhere.
+    pub(crate) fn append_result_file(&self, start: &Start, out: &mut ByteString) {
+        out.extend_from_slice(&self.work_dir);
+        let (task, instance) = (start.task, start.instance);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "/result-{}-{}-{instance}", task.job, task.task);
+    }
+
     /// The positions of all variables of the base environment.
     pub(crate) fn all_of_base(&self) -> &[u32] {
         &self.all_of_base

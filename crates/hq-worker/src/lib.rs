@@ -21,6 +21,7 @@ mod patience;
 mod prepare;
 pub mod ranks;
 mod reader;
+mod results;
 mod run;
 mod runners;
 mod sinks;

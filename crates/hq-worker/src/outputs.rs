@@ -20,6 +20,7 @@ use crate::declared::Promised;
 use crate::limits;
 use crate::patience::Patient;
 use crate::prepare::ignore_missing;
+use crate::results::ResultFile;
 use crate::sinks::{self, Sink};
 
 /// Name of the error file in a task's directory.
@@ -38,13 +39,15 @@ pub(crate) struct Aftermath {
     pub(crate) sinks: Vec<Sink>,
     /// What the task was to leave behind.
     pub(crate) promised: Promised,
+    /// Where the result of a program is.
+    pub(crate) result: Option<ResultFile>,
 }
 
 impl Aftermath {
     /// True when the end is only to be told.
     pub(crate) fn is_nothing(&self) -> bool {
         let has_directory = !self.task_dir.is_empty() || !self.nodes_dir.is_empty();
-        !has_directory && self.sinks.is_empty() && self.promised.is_empty()
+        !has_directory && self.sinks.is_empty() && self.promised.is_empty() && self.result.is_none()
     }
 }
 
@@ -127,7 +130,18 @@ fn look_after(work: &mpsc::Receiver<Work>, cleaned: &UnboundedSender<Input>) {
 }
 
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, nodes_dir, sinks, promised } = aftermath;
+    let Aftermath { mut input, task_dir, nodes_dir, sinks, promised, result: from } = aftermath;
+    if let Input::Ended { outcome, result, .. } = &mut input
+        && let Some(from) = from
+    {
+        if *outcome == Outcome::Finished {
+            match from.read() {
+                Ok(read) => *result = read,
+                Err(text) => *outcome = Outcome::Failed(FailureKind::Output, text),
+            }
+        }
+        from.forget();
+    }
     if let Input::Ended { outcome, .. } = &mut input
         && let Some(text) = promised.end(*outcome == Outcome::Finished)
     {
@@ -235,7 +249,14 @@ mod tests {
             let failed = Outcome::Failed(FailureKind::Exit(1), String::new());
             let outcome = if task % 2 == 0 { Outcome::Finished } else { failed };
             let (stdout, outputs) = (Some(bytes("out", task)), Vec::new());
-            let paths = TaskPaths { cwd: Vec::new(), stdout, stderr: None, outputs, is_streamed: [false; 2] };
+            let paths = TaskPaths {
+                cwd: Vec::new(),
+                stdout,
+                stderr: None,
+                outputs,
+                result: None,
+                is_streamed: [false; 2],
+            };
             let task_ref = TaskRef::new(JobId(1), TaskId(task));
             cleanup.clean(Aftermath {
                 input: Input::ended(task_ref, outcome, Usage::default()),
@@ -247,6 +268,7 @@ mod tests {
                     Instance(0),
                     std::time::Duration::ZERO,
                 ),
+                result: None,
             });
         }
         for expected in 0..20 {

@@ -101,6 +101,7 @@ mod tests {
             nodes_dir: Vec::new(),
             sinks: Vec::new(),
             promised: Promised::new(declared, Instance(0), Duration::from_millis(patience_ms)),
+            result: None,
         }
     }
 

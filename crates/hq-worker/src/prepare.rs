@@ -23,8 +23,12 @@ use crate::launcher::text::Subject;
 use crate::launcher::{Order, Slot, memory_file};
 use crate::mpirun;
 use crate::ranks::AskStart;
+use crate::results::ResultFile;
 use crate::runners;
 use crate::sinks::{self, Sink};
+
+/// What stands for the program of the worker itself at the beginning of a command.
+const OWN_PROGRAM: &[u8] = b"%{HQ}";
 
 /// What the tasks of one template share.
 #[derive(Debug)]
@@ -145,6 +149,10 @@ impl Prepared {
             Some(Arc::new(file.map_err(|e| format!("cannot keep the captured standard input: {e}"))?))
         };
         let args = match &spec.body {
+            // A generator or a reducer, which this very program looks after.
+            Body::Program { args } if args[0] == OWN_PROGRAM => {
+                [&node.hq].into_iter().chain(&args[1..]).cloned().collect()
+            }
             Body::Program { args } => mpirun::expand(spec, args, &node.hq),
             Body::Pulled => return Err("only relays have pulled tasks".to_owned()),
             Body::Function(function) => {
@@ -189,9 +197,7 @@ impl Prepared {
 
     /// True when something is to be removed or read after such a task has ended.
     pub(crate) fn has_aftermath(&self, is_success: bool) -> bool {
-        let spec = &self.template.spec;
-        let leaves_something = spec.task_dir || !spec.outputs.is_empty() || spec.may_remove_outputs();
-        leaves_something || !is_success || spec.is_streamed()
+        !is_success || self.template.spec.has_aftermath()
     }
 
     /// Fills in the order for one task.
@@ -376,6 +382,23 @@ impl Prepared {
         Promised::new(declared.collect(), start.instance, spec.output_patience)
     }
 
+    /// Where its result will be, if it is to have one. What would print into nothing prints into a file of the worker's.
+    pub(crate) fn result_file(&self, start: &Start, node: &Node) -> Option<ResultFile> {
+        let from = self.template.spec.result.clone();
+        if !from.is_some() {
+            return None;
+        }
+        let paths = self.paths_of(start);
+        Some(match if from.is_printed() { paths.stdout } else { paths.result } {
+            Some(path) => ResultFile { from, path, is_own: false },
+            None => {
+                let mut path = ByteString::new();
+                node.append_result_file(start, &mut path);
+                ResultFile { from, path, is_own: true }
+            }
+        })
+    }
+
     fn variant(&self, start: &Start) -> &VariantEnvironment {
         &self.variants[(start.variant as usize).min(self.variants.len() - 1)]
     }
@@ -390,6 +413,9 @@ impl Prepared {
         buffers.cwd = paths.cwd;
         let [stdout, stderr] = std::mem::take(&mut buffers.streams);
         buffers.stdout = paths.stdout.unwrap_or(stdout);
+        if buffers.stdout.is_empty() && self.template.spec.result.is_printed() {
+            node.append_result_file(start, &mut buffers.stdout);
+        }
         buffers.stderr = paths.stderr.unwrap_or(stderr);
         buffers.task_dir.clear();
         if self.has_task_dir(start) {
@@ -501,7 +527,7 @@ fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
         || has_nul(submit_dir)
         || sink(&spec.stdout)
         || sink(&spec.stderr)
-        || spec.outputs.iter().any(|path| has_nul(path))
+        || spec.outputs.iter().chain(spec.result.path()).any(|path| has_nul(path))
     {
         "a path"
     } else if spec.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {

@@ -549,7 +549,8 @@ impl Supervisor {
             self.node.append_nodes_dir(&start, &mut nodes_dir);
         }
         let promised = self.promised.remove(&start.task).unwrap_or_default();
-        let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, promised };
+        let result = prepared.result_file(&start, &self.node);
+        let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, promised, result };
         match (self.streaming.remove(&start.task), &mut self.streams) {
             (Some(ends), Some(streams)) => streams.end(ends, aftermath),
             _ => self.cleanup.clean(aftermath),

@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 50] = [
+pub(crate) const PAGES: [Page; 51] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -44,6 +44,7 @@ pub(crate) const PAGES: [Page; 50] = [
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),
     page!("make", "docs/guide/make.md", "pmake", "rules"),
+    page!("generate-and-reduce", "docs/guide/generate-and-reduce.md", "generate", "reduce"),
     page!("pull", "docs/guide/pull.md", "dwork", "bag"),
     page!("workers", "docs/guide/workers.md", "worker"),
     page!("slurm", "docs/guide/slurm.md"),

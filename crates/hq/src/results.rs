@@ -14,8 +14,10 @@ use crate::jobs::{SharedSession, only};
 pub(crate) struct TaskResult {
     /// The task.
     pub task: TaskRef,
-    /// What it left behind: JSON, or what a packed call leaves.
+    /// What it left behind: a text, JSON, or what a packed call leaves.
     pub result: Vec<u8>,
+    /// It is a text, and not what a function left.
+    pub is_text: bool,
 }
 
 /// Tasks of a job that have no result.
@@ -91,7 +93,7 @@ impl ResultStream {
         }
         self.is_done = next.is_none();
         self.from = next;
-        for JobResults { job, ids, results, failed, dropped, without } in jobs {
+        for JobResults { job, ids, results, texts, failed, dropped, without } in jobs {
             if self.missing.last().is_none_or(|(known, _)| *known != job) {
                 self.missing.push((job, Missing::default()));
             }
@@ -102,8 +104,11 @@ impl ResultStream {
                 of.found += ids.len();
             }
             let results = ids.iter().zip(results.iter());
-            let results = results.map(|(task, result)| (TaskRef::new(job, task), result.to_vec()));
-            self.page.extend(results.map(|(task, result)| TaskResult { task, result }));
+            self.page.extend(results.map(|(task, result)| TaskResult {
+                task: TaskRef::new(job, task),
+                result: result.to_vec(),
+                is_text: texts.contains(task),
+            }));
         }
         Ok(())
     }
@@ -121,15 +126,14 @@ impl ResultStream {
     }
 
     // What this task left, of tasks that are asked for in ascending order.
-    fn of(&mut self, task: TaskRef) -> Result<Option<Vec<u8>>, HqError> {
+    fn of(&mut self, task: TaskRef) -> Result<Option<TaskResult>, HqError> {
         loop {
             while self.page.front().is_some_and(|first| first.task < task) {
                 self.page.pop_front();
             }
             if let Some(first) = self.page.front() {
                 let is_it = first.task == task;
-                let found = if is_it { self.page.pop_front() } else { None };
-                return Ok(found.map(|found| found.result));
+                return Ok(if is_it { self.page.pop_front() } else { None });
             }
             if self.is_done || self.from.is_some_and(|next| next > task) {
                 return Ok(None);
@@ -161,7 +165,7 @@ impl LeftReader {
     }
 
     /// What a task left. Tasks are asked for in ascending order.
-    pub(crate) fn of(&mut self, task: TaskRef) -> Result<Option<Vec<u8>>, HqError> {
+    pub(crate) fn of(&mut self, task: TaskRef) -> Result<Option<TaskResult>, HqError> {
         self.0.of(task)
     }
 }

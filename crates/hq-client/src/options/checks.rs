@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hq_model::entry::is_of_entry;
 use hq_model::task::EndBy;
-use hq_model::{Compression, Entries, IdSet, Stream, TaskSpec, duration, pattern};
+use hq_model::{Compression, Entries, IdSet, OutputSink, Stream, TaskSpec, duration, pattern};
 
 use super::error::OptionsError;
 use super::filled::{Filled, argument_name, entry_number, variable_name};
@@ -213,4 +213,27 @@ pub(super) fn check_end_by(spec: &TaskSpec) -> Result<(), OptionsError> {
         }
         _ => Ok(()),
     }
+}
+
+/// What goes elsewhere together with what others print is no result, and functions have theirs anyhow.
+pub(super) fn check_result(spec: &TaskSpec) -> Result<(), OptionsError> {
+    if !spec.result.is_some() {
+        return Ok(());
+    }
+    if spec.body.function().is_some() {
+        return Err(OptionsError::Conflict("--result", "--function, whose result is what it returns"));
+    }
+    if spec.result.is_printed() && spec.stdout == OutputSink::Stream {
+        return Err(OptionsError::Conflict(
+            "--result last-line and stdout",
+            "--stream or --log; name a file",
+        ));
+    }
+    if spec.result.is_printed() && spec.starts_ranks() {
+        return Err(OptionsError::Conflict(
+            "--result last-line and stdout",
+            "tasks of several ranks; name a file",
+        ));
+    }
+    Ok(())
 }

@@ -53,6 +53,7 @@ impl Filled {
                 }
             }
             spec.outputs.iter().for_each(|text| add("--output".into(), text, path, true));
+            spec.result.path().into_iter().for_each(|text| add("--result".into(), text, path, true));
         }
         Filled { names, texts }
     }

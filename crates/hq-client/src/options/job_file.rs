@@ -108,6 +108,7 @@ pub(super) struct Task {
     #[serde(default)]
     outputs: Vec<String>,
     output_patience: Option<Word>,
+    result: Option<String>,
     cwd: Option<String>,
     stdin: Option<Stdin>,
     #[serde(default)]
@@ -410,6 +411,11 @@ impl Task {
                 stderr: output("stderr", self.stderr)?,
                 output: self.outputs,
                 output_patience,
+                result: self
+                    .result
+                    .as_deref()
+                    .map(|text| named("result", values::result(text)))
+                    .transpose()?,
                 stream,
                 log,
                 compress: together.compress,

@@ -7,6 +7,7 @@ mod dependencies;
 mod directives;
 mod entries;
 mod error;
+pub mod feed;
 mod filled;
 mod function;
 mod graph;

@@ -47,6 +47,7 @@ pub(super) fn warnings(
     }
     check(&spec.cwd, &Place { known: &not_itself, ..path("--cwd") });
     spec.outputs.iter().for_each(|text| check(text, &path("--output")));
+    spec.result.path().iter().for_each(|text| check(text, &path("--result")));
     for text in spec.body.texts() {
         check(text, &Place { name: "the command", known: &of_args, is_of_programs: true });
     }

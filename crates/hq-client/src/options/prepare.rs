@@ -18,11 +18,13 @@ use hq_model::{
 };
 
 use super::checks::{
-    check, check_end_by, check_lengths, check_locality, check_stdin, check_stream, check_warning,
+    check, check_end_by, check_lengths, check_locality, check_result, check_stdin, check_stream,
+    check_warning,
 };
 use super::directives::{self, Defaults, Directives};
 use super::entries;
 use super::error::OptionsError;
+use super::feed::Fed;
 use super::function;
 use super::job::WaitOptions;
 use super::placeholders::of_text;
@@ -53,6 +55,8 @@ pub struct Surroundings<'a> {
 pub struct Prepared {
     /// What is sent.
     pub submit: Submit,
+    /// What is sent instead where a generator makes such tasks.
+    pub fed: Option<Fed>,
     /// How the submitter waits.
     pub wait: WaitOptions,
     /// What the user should know.
@@ -85,11 +89,22 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     if common.task.outputs.output.is_empty() && beside.task.outputs.output.is_empty() {
         beside.task.outputs.output_patience = None;
     }
+    if function.is_some() {
+        // It is for programs.
+        beside.task.outputs.result = None;
+    }
     let common = common.over(beside);
     let wait = options.wait.over(script.directives.wait.clone()).over(defaults.wait);
     check(&common, &wait)?;
 
-    let CommonOptions { job, array, dependencies, task } = common;
+    let CommonOptions { job, array, dependencies, task, feed } = common;
+    let is_fed = feed.generate.is_some();
+    if is_fed && array != Default::default() {
+        return Err(OptionsError::Conflict(
+            "--generate",
+            "--array, --each-line, --from-json or --key: it makes the tasks",
+        ));
+    }
     let (ids, entries) = task_ids(&array, around)?;
     if task.execution.service && array.key.is_none() {
         return Err(OptionsError::Needs("--service", "--key"));
@@ -126,7 +141,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     check_lengths(&spec, &entries, numbers_of(&ids))?;
     check_locality(&spec, &entries)?;
     check_warning(&spec)?;
-    let size = (task_count(&ids), !entries.is_empty());
+    let size = (task_count(&ids), is_fed || !entries.is_empty());
     let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
     warnings.extend(without_entries(array.array.as_ref(), &ids));
     warnings.extend(without_interpreter);
@@ -148,7 +163,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let dependencies = Arc::new(dependencies.dependencies(&submit_dir)?);
     warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "--after-file", &[])));
     let submit = Submit { target, ids, entries, keys, dependencies, spec: Arc::new(spec), submit_dir };
-    Ok(Prepared { submit, wait, warnings, hints })
+    let fed = feed.fed(&submit)?;
+    Ok(Prepared { submit, fed, wait, warnings, hints })
 }
 
 // What is known of the script before options are merged.
@@ -346,8 +362,16 @@ pub(super) fn spec(
         return Err(OptionsError::CwdInCwd);
     }
     let stream = outputs.place();
-    let OutputOptions { stdout, stderr, output: declared, output_patience, stream: _, log: _, compress } =
-        outputs;
+    let OutputOptions {
+        stdout,
+        stderr,
+        output: declared,
+        output_patience,
+        result,
+        stream: _,
+        log: _,
+        compress,
+    } = outputs;
     stream.as_ref().map(check_stream).transpose()?;
     let is_streamed = stream.is_some();
     let is_used = is_streamed && (stdout.is_none() || stderr.is_none());
@@ -376,6 +400,7 @@ pub(super) fn spec(
         stderr: output(stderr, is_streamed, STDERR_DEFAULT),
         outputs: declared.into_iter().map(String::into_bytes).collect(),
         output_patience: output_patience.unwrap_or_default(),
+        result: result.unwrap_or_default(),
         requests,
         pin: pin.map_or(Pin::None, Pin::from),
         priority: priority.unwrap_or(0),
@@ -398,6 +423,7 @@ pub(super) fn spec(
         launcher: execution.launcher.unwrap_or_default(),
     };
     check_end_by(&spec)?;
+    check_result(&spec)?;
     Ok(spec)
 }
 

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use hq_model::JobId;
 
 use super::dependencies::DependencyOptions;
+use super::feed::FeedOptions;
 use super::function;
 use super::job::{ArrayOptions, JobOptions, WaitOptions};
 use super::task::TaskOptions;
@@ -27,6 +28,9 @@ pub struct CommonOptions {
     /// What each task is.
     #[command(flatten)]
     pub task: TaskOptions,
+    /// Who makes them and takes their results.
+    #[command(flatten)]
+    pub feed: FeedOptions,
 }
 
 impl CommonOptions {
@@ -36,6 +40,7 @@ impl CommonOptions {
             array: self.array.over(script.array),
             dependencies: self.dependencies.over(script.dependencies),
             task: self.task.over(script.task),
+            feed: self.feed.over(script.feed),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hq_model::request::{GPUS, MEM};
+use hq_model::result::ResultFrom;
 use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, Compression, ResourceRequest, Stream};
 
@@ -257,6 +258,17 @@ pub struct OutputOptions {
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub output_patience: Option<Duration>,
 
+    /// What of a program is kept as the result of its task: none, last-line, stdout, or file:PATH [default: none]
+    ///
+    /// The last line of standard output that is not empty, all of standard output, or what is in a file; without the line ends
+    /// behind it, and at most 4096 bytes: what is longer, or a file that is not there, is a failure. It is read when the
+    /// program has exited with 0, and `hq job result` shows it. A task that prints into a stream or a log has none of what it
+    /// prints; with `--stdout none` that is read and kept nowhere else. PATH is as for --output.
+    ///
+    /// Examples: `--result last-line`, `--result 'file:scores/%{TASK_ID}'`.
+    #[arg(long, value_name = "FROM", value_parser = values::result)]
+    pub result: Option<ResultFrom>,
+
     /// Collect the outputs of all tasks in a few files in this directory, one for each worker
     ///
     /// Both channels go there, unless --stdout or --stderr says otherwise of one. The directory is made if it is missing, and
@@ -462,6 +474,7 @@ impl OutputOptions {
             stderr: self.stderr.or(script.stderr),
             output: [script.output, self.output].concat(),
             output_patience: self.output_patience.or(script.output_patience),
+            result: self.result.or(script.result),
             stream: self.stream.or(script.stream),
             log: self.log.or(script.log),
             compress: self.compress.or(script.compress),

@@ -13,6 +13,7 @@ use hq_model::compression::{Compression, CompressionError};
 use hq_model::dependency::After;
 use hq_model::job::Share;
 use hq_model::request::{self, CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
+use hq_model::result::ResultFrom;
 use hq_model::task::{CrashLimit, EndBy, OnWalltime, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ByteString, IdSet, JobId, ResourceRequest, Timestamp, signal};
 use jiff::Zoned;
@@ -135,6 +136,11 @@ pub fn job(text: &str) -> Result<JobId, String> {
 /// The value of `--compress`.
 pub fn compression(text: &str) -> Result<Compression, String> {
     text.trim().parse().map_err(|error: CompressionError| error.to_string())
+}
+
+/// The value of `--result`.
+pub fn result(text: &str) -> Result<ResultFrom, String> {
+    text.parse()
 }
 
 /// The value of `--cpus`.

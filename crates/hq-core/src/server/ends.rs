@@ -42,7 +42,14 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         match self.ends_of(job, &known, RESULTS_PAGE_BYTES) {
-            Some(body) => answer(asked, body, effects),
+            Some(body) => {
+                // Results need not be on disk for one who waits for them: a worker keeps what it has told until they are. But a
+                // reducer acknowledges them, to this server or the next one.
+                let is_fed = self.state.jobs.get(&job).is_some_and(|job| job.feed.is_some());
+                let gate = if is_fed { Gate::Synced } else { Gate::Open };
+                let (connection, request) = asked;
+                effects.push(Effect::Answer { connection, request, body, gate });
+            }
             None => {
                 self.end_waits.by_job.entry(job).or_default().insert(asked, known);
             }
@@ -93,7 +100,9 @@ impl Server {
         ends.canceled = job.canceled.difference(known);
         let aborted = job.abort_reasons.iter().map(|(ids, reason)| (ids.difference(known), reason.clone()));
         ends.aborted = aborted.filter(|(ids, _)| !ids.is_empty()).collect();
-        ends.is_over = is_whole && job.has_ended();
+        // A reducer is to hear of the last one before its job is closed.
+        let is_decomposed = job.feed.as_ref().is_some_and(|feed| feed.is_decomposed);
+        ends.is_over = is_whole && (job.has_ended() || is_decomposed && job.tasks_ended());
         ends.ids = ids;
         ends.results = Entries::new(packed.into_values()).unwrap_or_default();
         let is_news = !ends.finished.is_empty()
@@ -114,9 +123,4 @@ fn failure(job: &Job, task: TaskId) -> (FailureKind, String) {
         Some((_, failure)) => (failure.kind, failure.error.clone()),
         None => (FailureKind::Exit(1), "The reason is not kept any more.".to_owned()),
     }
-}
-
-// Results need not be on disk for one who waits for them: a worker keeps what it has told until they are.
-fn answer((connection, request): Asked, body: ClientResponse, effects: &mut Vec<Effect>) {
-    effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
 }

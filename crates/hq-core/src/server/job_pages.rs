@@ -70,6 +70,7 @@ impl Server {
 
     fn job_detail(&self, id: JobId, job: &Job, submits: Vec<SubmitInfo>) -> JobDetail {
         JobDetail {
+            feed: job.feed.is_some().then(|| Box::new(self.feed_state(id))),
             summary: self.summary(id, job),
             max_fails: job.spec.max_fails,
             share: job.spec.share,

@@ -16,6 +16,7 @@ use super::cancelings::Cancelings;
 use super::clients::Clients;
 use super::drafts::Drafts;
 use super::ends::EndWaits;
+use super::feeding::FeedWaits;
 use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
 use super::last_moments::LastMoments;
@@ -92,6 +93,7 @@ pub struct Server {
     /// Clients that watch everything.
     pub(super) watching: Watching,
     pub(super) end_waits: EndWaits,
+    pub(super) feed_waits: FeedWaits,
     pub(super) cancelings: Cancelings,
     /// Clients that read what tasks print.
     pub(super) reads: Reads,
@@ -166,6 +168,7 @@ impl Server {
             clients: Clients::default(),
             watching: Watching::default(),
             end_waits: EndWaits::default(),
+            feed_waits: FeedWaits::default(),
             cancelings: Cancelings::default(),
             reads: Reads::default(),
             changed_workers: BTreeSet::new(),
@@ -243,6 +246,8 @@ impl Server {
             }
         }
         self.lose_tasks_of_ended(now, effects);
+        self.forget_half_fed(now, effects);
+        self.close_reduced(now, effects, true);
         self.start_allocating(now, effects);
     }
 
@@ -256,6 +261,7 @@ impl Server {
                 self.clients.forget(connection);
                 self.watching.forget(connection);
                 self.end_waits.forget(connection);
+                self.feed_waits.forget(connection);
                 self.cancelings.forget(connection);
                 self.forget_reader(connection, effects);
                 self.alloc.forget_client(connection);
@@ -321,6 +327,9 @@ impl Server {
         }
         self.answer_relays(effects);
         self.pursue_reads(now, effects);
+        if !self.is_read_only() {
+            self.close_reduced(now, effects, false);
+        }
         self.report_progress(now, effects);
         if !self.is_read_only() {
             self.retire(now, effects);
@@ -543,6 +552,7 @@ impl Server {
             ClientRequest::AwaitEnds { job, known } => {
                 self.client_awaits_ends((connection, request), job, known, effects);
             }
+            ClientRequest::Feed(asks) => self.client_feeds(now, (connection, request), *asks, effects),
             ClientRequest::WaitWorkers { count } => {
                 self.clients.wait_for_workers((connection, request), count);
             }

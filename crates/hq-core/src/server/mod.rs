@@ -11,6 +11,7 @@ mod dispatch;
 mod drafts;
 mod ends;
 mod explain;
+mod feeding;
 mod fleet;
 mod followers;
 mod forecast;

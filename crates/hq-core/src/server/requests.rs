@@ -11,7 +11,7 @@ use hq_model::{
     similar,
 };
 
-use checks::check_spec;
+pub(super) use checks::check_spec;
 
 use super::job::SubmitState;
 use super::live::{LiveWorker, Stop};
@@ -40,6 +40,9 @@ impl Server {
             ClientRequest::SubmitAll { key, submits } => self.submit_all(now, *key, submits, effects),
             ClientRequest::Resubmit { key, jobs, tasks, states } => {
                 self.resubmit(now, *key, (jobs, tasks.as_ref(), states), effects)
+            }
+            ClientRequest::SubmitFed { key, spec, generator, reducer } => {
+                self.submit_fed(now, *key, spec, (generator, reducer.as_deref()), effects)
             }
             ClientRequest::OpenJob { key, spec } => self.open_job(now, *key, spec, effects),
             ClientRequest::Defer { task, instance, after } => {
@@ -87,6 +90,7 @@ impl Server {
             Target::Open(job) => match self.state.jobs.get(job) {
                 None => return Err(RequestError::NoJob(*job)),
                 Some(state) if !state.is_open => return Err(RequestError::JobNotOpen(*job)),
+                Some(state) if state.feed.is_some() => return Err(is_fed(*job)),
                 Some(_) => (*job, None),
             },
         };
@@ -153,9 +157,10 @@ impl Server {
             Some(state) if !state.is_open && !self.are_there(job, submits)? => {
                 return Err(RequestError::JobNotOpen(job));
             }
+            Some(state) if state.feed.is_some() => return Err(is_fed(job)),
             Some(_) => {}
         }
-        let (ids, existing) = self.add_all(now, key, job, submits, effects)?;
+        let (ids, existing) = self.add_all(now, key, job, submits, None, effects)?;
         Ok(ClientResponse::Submitted { job, ids, existing, warnings: self.warnings_of(now, submits) })
     }
 
@@ -169,14 +174,15 @@ impl Server {
         Ok(true)
     }
 
-    /// Adds the tasks of several submits to an open job, by one record, and remembers them for the request with this key.
-    /// Those that are new, and those with keys that were there.
+    /// Adds the tasks of several submits to an open job, by one record, perhaps with another one, and remembers them for the
+    /// request with this key. Those that are new, and those with keys that were there.
     pub(super) fn add_all(
         &mut self,
         now: Timestamp,
         key: RequestKey,
         job: JobId,
         submits: &[Submit],
+        beside: Option<Record>,
         effects: &mut Vec<Effect>,
     ) -> Result<(IdSet, Vec<(u32, TaskId)>), RequestError> {
         let before = self.state.jobs[&job].submits.len();
@@ -188,6 +194,7 @@ impl Server {
             if key != 0 {
                 records.push(Record::Answered { key, job, ids: ids.clone() });
             }
+            records.extend(beside);
             self.record(now, Record::Together { records }, effects);
             for submit in before..self.state.jobs[&job].submits.len() {
                 self.begin_submit(TemplateId { job, submit: submit as u32 });
@@ -255,7 +262,7 @@ impl Server {
     }
 
     // The tasks of a new submit wait for others, or are ready.
-    fn begin_submit(&mut self, template: TemplateId) {
+    pub(super) fn begin_submit(&mut self, template: TemplateId) {
         let job = template.job;
         let ids = &self.state.jobs[&job].submits[template.submit as usize].ids;
         let ready = match self.readiness.blocked(job) {
@@ -266,7 +273,7 @@ impl Server {
     }
 
     // Checks new tasks for a job, beside so many bytes of others of the request, and says them as they are kept.
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         now: Timestamp,
         key: RequestKey,
@@ -392,9 +399,7 @@ impl Server {
         let selected = self.select_jobs(jobs)?;
         let open: Vec<JobId> = selected.iter().copied().filter(|id| self.state.jobs[id].is_open).collect();
         for job in &open {
-            self.record(now, Record::JobClosed { job: *job }, effects);
-            self.note_closed(*job);
-            self.forget_if_over(*job);
+            self.close(now, *job, effects);
         }
         Ok(ClientResponse::Jobs(open))
     }
@@ -411,23 +416,17 @@ impl Server {
             let text = format!("A reason may have {CANCEL_REASON_MAX} characters at most.");
             return Err(RequestError::Invalid(text));
         }
-        let selected = self.select_jobs(jobs)?;
+        let mut selected = self.select_jobs(jobs)?;
+        if tasks.is_none() {
+            selected.extend(self.feeders_of(&selected));
+        }
         let mut answer = Vec::with_capacity(selected.len());
         for id in selected {
-            let (alive, all) = (self.state.jobs[&id].alive(), &self.state.jobs[&id].ids);
-            let wanted = tasks.map_or_else(|| all.clone(), |tasks| tasks.intersection(all));
-            let ids = alive.intersection(&wanted);
-            let ended = wanted.len() - ids.len();
-            if !ids.is_empty() {
-                let reason = reason.map(str::to_owned);
-                self.end_by(
-                    now,
-                    Record::Canceled { job: id, ids: ids.clone(), reason, end_by: None },
-                    &ids,
-                    effects,
-                );
+            let (ids, ended) = self.cancel_one(now, id, tasks, reason, effects);
+            // Nobody makes more of them.
+            if tasks.is_none() && self.state.jobs[&id].is_open && self.state.jobs[&id].feed.is_some() {
+                self.close(now, id, effects);
             }
-            self.forget_if_over(id);
             answer.push((id, ids, ended));
         }
         Ok(ClientResponse::Canceled(answer))
@@ -637,6 +636,7 @@ fn is_change(body: &ClientRequest) -> bool {
         ClientRequest::Submit { .. }
             | ClientRequest::SubmitAll { .. }
             | ClientRequest::Resubmit { .. }
+            | ClientRequest::SubmitFed { .. }
             | ClientRequest::OpenJob { .. }
             | ClientRequest::Defer { .. }
             | ClientRequest::Ready { .. }
@@ -646,11 +646,15 @@ fn is_change(body: &ClientRequest) -> bool {
     )
 }
 
-fn opened(job: JobId) -> ClientResponse {
+fn is_fed(job: JobId) -> RequestError {
+    RequestError::Invalid(format!("Tasks of job {job} are made by its generator, and by nobody else."))
+}
+
+pub(super) fn opened(job: JobId) -> ClientResponse {
     ClientResponse::Submitted { job, ids: IdSet::new(), existing: Vec::new(), warnings: Vec::new() }
 }
 
-fn check_name(spec: &JobSpec) -> Result<(), RequestError> {
+pub(super) fn check_name(spec: &JobSpec) -> Result<(), RequestError> {
     if spec.name.contains(['\n', '\t']) {
         return Err(RequestError::Invalid("A job name may not contain a newline or a tab.".into()));
     }

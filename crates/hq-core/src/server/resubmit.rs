@@ -44,6 +44,7 @@ impl Server {
             let mut submit = submits.remove(0);
             submit.target = Target::New(spec.clone());
             let (ids, warnings) = self.add_tasks(now, key, new, Some(spec), &submit, effects)?;
+            self.go_on_as(now, old, new, effects);
             return Ok(submitted(new, ids, warnings));
         }
         let warnings = self.add_parts(now, key, (new, spec), &submits, effects)?;
@@ -142,7 +143,7 @@ impl Server {
         let spec = JobSpec { is_draft: true, ..spec };
         self.record(now, Record::JobOpened { job, key: 0, spec }, effects);
         for some in submits.chunks(SUBMITS_MAX) {
-            if let Err(error) = self.add_all(now, 0, job, some, effects) {
+            if let Err(error) = self.add_all(now, 0, job, some, None, effects) {
                 self.drop_draft(now, job, effects);
                 return Err(error);
             }

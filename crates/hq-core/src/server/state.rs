@@ -19,6 +19,7 @@ use hq_model::{Entries, Epoch, IdSet, JobId, TaskRef, TaskState, Timestamp, Work
 
 use crate::alloc::AllocState;
 use crate::cause;
+use crate::feed::FeedChange;
 use crate::limits::{
     FAILURE_DETAILS_BYTES_MAX, REQUEST_KEYS_BYTES_MAX, REQUEST_KEYS_MAX, TIME_AWAY_MAX, TIME_GAPS_MAX,
 };
@@ -55,6 +56,8 @@ pub struct State {
     pub details: Details,
     /// What finished tasks left behind.
     pub results: Results,
+    /// Jobs whose tasks feed or drain another job, and which.
+    pub feeders: BTreeMap<JobId, JobId>,
     /// Queues and allocations.
     pub alloc: AllocState,
     /// Answers to recent requests by their keys.
@@ -129,6 +132,7 @@ impl State {
                 self.details.forget(*job);
                 self.results.forget(*job);
                 if let Some(forgotten) = forgotten {
+                    self.feeders.retain(|_, fed| fed != job);
                     self.submits_bytes -= forgotten.submits_bytes();
                     self.failures_bytes -=
                         forgotten.failures.values().map(|failure| failure.1.bytes()).sum::<usize>();
@@ -171,10 +175,14 @@ impl State {
                     self.bound_failures(*id, failure);
                 }
             }
+            Record::Feed { job, change } => self.feed(*job, change),
             Record::Answered { key, job, ids } => self.remember(*key, *job, ids.clone()),
-            Record::JobKept { job, progress } => {
-                if let Some(job) = self.jobs.get_mut(job) {
+            Record::JobKept { job: id, progress } => {
+                if let Some(job) = self.jobs.get_mut(id) {
                     job.resume(progress);
+                }
+                if let Some(feed) = &progress.feed {
+                    self.link(*id, feed.generator, feed.reducer, progress.is_open);
                 }
             }
             Record::WorkerEnded { worker, end, is_away } => {
@@ -235,10 +243,36 @@ impl State {
             | Record::AttemptDropped { job, .. }
             | Record::Canceled { job, .. }
             | Record::Aborted { job, .. } => {
+                if matches!(record, Record::JobClosed { .. }) {
+                    self.results.release(*job);
+                }
                 if let Some(job) = self.jobs.get_mut(job) {
                     apply_to_job(job, at, record);
                 }
             }
+        }
+    }
+
+    fn feed(&mut self, id: JobId, change: &FeedChange) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let made = job.ids.len();
+        let feed = job.progress.feed.get_or_insert_default();
+        feed.apply(change, made);
+        match change {
+            FeedChange::Made { generator, reducer } => {
+                let is_open = job.is_open;
+                self.link(id, *generator, *reducer, is_open);
+            }
+            FeedChange::Reduced { .. } => self.results.drop_of(id, &feed.reduced),
+            FeedChange::Fed { .. } => {}
+        }
+    }
+
+    fn link(&mut self, id: JobId, generator: JobId, reducer: Option<JobId>, is_open: bool) {
+        self.feeders.retain(|_, fed| *fed != id);
+        self.feeders.extend([Some(generator), reducer].into_iter().flatten().map(|own| (own, id)));
+        if reducer.is_some() && is_open {
+            self.results.hold(id);
         }
     }
 

@@ -8,6 +8,7 @@ mod defer;
 mod drafts;
 mod explanations;
 mod failures;
+mod feeding;
 mod files;
 mod followers;
 mod full_disk;

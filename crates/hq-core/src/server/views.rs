@@ -6,7 +6,7 @@ use hq_model::selector::Selector;
 use hq_model::{Entries, IdSet, JobId, JobState, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::ends::before;
-use super::job::Job;
+use super::job::{Job, SubmitState};
 use super::machine::{Answer, Server};
 use super::task_pages::{Bounds, TaskQuery};
 use crate::cause::JobFailures;
@@ -141,7 +141,8 @@ impl Server {
                 let dropped = functions.intersection(&job.finished).difference(&found);
                 let mut without = ids;
                 [&found, &failed, &dropped].into_iter().for_each(|ids| without.subtract(ids));
-                told.push(JobResults { job: id, ids: found, results, failed, dropped, without });
+                let texts = texts(job, &found);
+                told.push(JobResults { job: id, ids: found, results, texts, failed, dropped, without });
             }
             if let Some(next) = next {
                 return Ok(ClientResponse::Results { jobs: told, next: Some(TaskRef::new(id, next)) });
@@ -223,9 +224,17 @@ impl Server {
 
 // Those of some tasks of a job of which results are kept.
 fn functions(job: &Job, ids: &IdSet) -> IdSet {
-    let is_function =
-        |submit: u32| job.submits.get(submit as usize).is_some_and(|submit| submit.task.body.has_results());
-    let parts = job.by_submit(ids).into_iter().filter(|(submit, _)| is_function(*submit));
+    of_submits(job, ids, |submit| submit.task.has_results())
+}
+
+// Those whose results are words of programs, or of whoever took them, and not of functions.
+fn texts(job: &Job, ids: &IdSet) -> IdSet {
+    of_submits(job, ids, |submit| submit.task.body.function().is_none())
+}
+
+fn of_submits(job: &Job, ids: &IdSet, is_it: impl Fn(&SubmitState) -> bool) -> IdSet {
+    let is_it = |submit: u32| job.submits.get(submit as usize).is_some_and(&is_it);
+    let parts = job.by_submit(ids).into_iter().filter(|(submit, _)| is_it(*submit));
     parts.fold(IdSet::new(), |mut all, (_, ids)| {
         all.union_with(&ids);
         all

@@ -270,7 +270,5 @@ fn may_be_armed(known: &Known) -> bool {
     // The launcher starts programs, at any time; a function is called.
     let is_program = spec.body.function().is_none() && spec.end_by.is_none();
     let is_plain = is_program && request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
-    let leaves_something =
-        spec.task_dir || !spec.outputs.is_empty() || spec.may_remove_outputs() || spec.is_streamed();
-    is_plain && !leaves_something && !spec.service && spec.speculate.is_none()
+    is_plain && !spec.has_aftermath() && !spec.service && spec.speculate.is_none()
 }

@@ -299,6 +299,18 @@ pub struct TaskSpec {
     /// Nothing is started: relays give it to whoever asks. Workers that do not know that find a program that is nowhere.
     #[prost(bool, tag = "161")]
     pub pulled: bool,
+    /// What of a program is kept as its result: nothing, its last line, its standard output, or a file at the path. Workers of an
+    /// earlier release, which would keep nothing, find a program that is nowhere in `args`, as with `with_entries`.
+    #[prost(message, optional, tag = "170")]
+    pub result: ::core::option::Option<ResultFrom>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResultFrom {
+    #[prost(bool, tag = "1")]
+    pub is_stdout: bool,
+    /// Else, where it is empty: the last line.
+    #[prost(bytes = "vec", tag = "2")]
+    pub file: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Function {
@@ -1648,6 +1660,148 @@ impl ShapeSource {
         }
     }
 }
+/// What is kept of one beside its tasks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Feed {
+    /// Jobs.
+    #[prost(uint32, tag = "1")]
+    pub generator: u32,
+    #[prost(uint32, optional, tag = "2")]
+    pub reducer: ::core::option::Option<u32>,
+    /// Absent: not said yet.
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub cursor: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    #[prost(uint64, tag = "4")]
+    pub cursor_at: u64,
+    #[prost(bool, tag = "5")]
+    pub is_decomposed: bool,
+    /// Absent: not said yet.
+    #[prost(bytes = "vec", optional, tag = "6")]
+    pub state: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    #[prost(uint32, repeated, tag = "7")]
+    pub reduced: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FeedChange {
+    #[prost(uint32, tag = "4")]
+    pub job: u32,
+    #[prost(oneof = "feed_change::Kind", tags = "1, 2, 3")]
+    pub kind: ::core::option::Option<feed_change::Kind>,
+}
+/// Nested message and enum types in `FeedChange`.
+pub mod feed_change {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "1")]
+        Made(super::FeedMade),
+        #[prost(message, tag = "2")]
+        Fed(super::Fed),
+        #[prost(message, tag = "3")]
+        Reduced(super::Reduced),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FeedMade {
+    #[prost(uint32, tag = "1")]
+    pub generator: u32,
+    #[prost(uint32, optional, tag = "2")]
+    pub reducer: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Fed {
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub cursor: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bool, tag = "2")]
+    pub is_decomposed: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Reduced {
+    #[prost(uint32, repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub state: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bool, tag = "3")]
+    pub is_enough: bool,
+}
+/// A new open job, its generator, and perhaps its reducer.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SubmitFed {
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<JobSpec>,
+    #[prost(message, optional, tag = "3")]
+    pub generator: ::core::option::Option<Submit>,
+    #[prost(message, optional, tag = "4")]
+    pub reducer: ::core::option::Option<Submit>,
+}
+/// What the present attempt of the task of a generator or a reducer asks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FeedRequest {
+    #[prost(message, optional, tag = "1")]
+    pub by: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(oneof = "feed_request::Order", tags = "3, 4, 5, 6, 7")]
+    pub order: ::core::option::Option<feed_request::Order>,
+}
+/// Nested message and enum types in `FeedRequest`.
+pub mod feed_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Order {
+        #[prost(message, tag = "3")]
+        Look(super::FeedLook),
+        /// Answered when fewer tasks wait.
+        #[prost(uint64, tag = "4")]
+        AwaitRoom(u64),
+        #[prost(message, tag = "5")]
+        Add(super::FeedAdd),
+        #[prost(message, tag = "6")]
+        Save(super::Reduced),
+        #[prost(message, tag = "7")]
+        Entries(super::FeedEntries),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FeedLook {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FeedAdd {
+    #[prost(uint64, tag = "1")]
+    pub at: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub submits: ::prost::alloc::vec::Vec<Submit>,
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub cursor: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bool, tag = "4")]
+    pub is_last: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FeedEntries {
+    #[prost(uint32, repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+}
+/// How a fed job is.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FeedState {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(message, optional, tag = "2")]
+    pub feed: ::core::option::Option<Feed>,
+    #[prost(uint64, tag = "3")]
+    pub made: u64,
+    #[prost(bool, tag = "4")]
+    pub is_open: bool,
+    #[prost(uint64, tag = "5")]
+    pub waiting: u64,
+    #[prost(uint64, tag = "6")]
+    pub ended: u64,
+    #[prost(uint64, tag = "7")]
+    pub slots: u64,
+    #[prost(uint64, tag = "8")]
+    pub unreduced_bytes: u64,
+    #[prost(message, optional, tag = "9")]
+    pub entries: ::core::option::Option<Entries>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientRequest {
     /// Chosen by the client; answers carry it.
@@ -1658,7 +1812,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 142, 150, 151"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 170, 171, 142, 150, 151"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1726,6 +1880,10 @@ pub mod client_request {
         Results(super::ListResults),
         #[prost(message, tag = "141")]
         AwaitEnds(super::AwaitEnds),
+        #[prost(message, tag = "170")]
+        SubmitFed(super::SubmitFed),
+        #[prost(message, tag = "171")]
+        Feed(super::FeedRequest),
         #[prost(message, tag = "142")]
         CancelWaiting(super::TasksOfJob),
         #[prost(message, tag = "150")]
@@ -1972,7 +2130,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 150"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 150"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -2028,6 +2186,8 @@ pub mod client_response {
         Results(super::Results),
         #[prost(message, tag = "141")]
         Ends(super::JobEnds),
+        #[prost(message, tag = "171")]
+        Feed(super::FeedState),
         #[prost(message, tag = "150")]
         Overview(super::Overview),
     }
@@ -2163,6 +2323,9 @@ pub struct JobResults {
     pub dropped: ::prost::alloc::vec::Vec<u32>,
     #[prost(uint32, repeated, tag = "7")]
     pub without: ::prost::alloc::vec::Vec<u32>,
+    /// Of `ids`: those whose results are texts.
+    #[prost(uint32, repeated, tag = "8")]
+    pub texts: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AwaitEnds {
@@ -2566,6 +2729,8 @@ pub struct JobDetail {
     pub workers: ::prost::alloc::vec::Vec<u32>,
     #[prost(message, optional, tag = "50")]
     pub share: ::core::option::Option<Share>,
+    #[prost(message, optional, tag = "170")]
+    pub feed: ::core::option::Option<FeedState>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SubmitInfo {
@@ -3264,7 +3429,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 1000, 1001"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 1000, 1001"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -3330,6 +3495,8 @@ pub mod record {
         FilesFound(super::FilesFound),
         #[prost(message, tag = "80")]
         LeasedNodes(super::LeasedNodes),
+        #[prost(message, tag = "170")]
+        Feed(super::FeedChange),
         /// From 1000 on: a release that does not know them may skip them.
         #[prost(message, tag = "1000")]
         EndedEarly(super::EndedEarly),
@@ -3585,6 +3752,8 @@ pub struct JobKept {
     pub too_late: ::prost::alloc::vec::Vec<TasksTooLate>,
     #[prost(message, repeated, tag = "130")]
     pub outlasted: ::prost::alloc::vec::Vec<OutlastedTask>,
+    #[prost(message, optional, tag = "170")]
+    pub feed: ::core::option::Option<Feed>,
 }
 /// Tasks that could not have ended by then any more.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

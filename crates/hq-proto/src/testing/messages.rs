@@ -35,6 +35,12 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         }),
         (any::<u128>(), vec(submit(), 0..3)).prop_map(|(key, submits)| SubmitAll { key, submits }),
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
+        (any::<u128>(), job_spec(), submit().boxed(), of(submit().boxed()))
+            .prop_map(|(key, spec, generator, reducer)| {
+                SubmitFed { key, spec, generator: Box::new(generator), reducer: reducer.map(Box::new) }
+            })
+            .boxed(),
+        feed::feed_request().prop_map(|request| Feed(Box::new(request))),
         (any::<u128>(), selector(), of(id_set()), task_states())
             .prop_map(|(key, jobs, tasks, states)| Resubmit { key, jobs, tasks, states }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
@@ -107,6 +113,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         (vec(job_failures(), 0..3), of(job())).prop_map(|(jobs, next)| Failures { jobs, next }),
         (vec(job_results(), 0..3), of(task_ref())).prop_map(|(jobs, next)| Results { jobs, next }),
         job_ends().prop_map(|ends| Ends(Box::new(ends))),
+        feed::feed_state().prop_map(|state| Feed(Box::new(state))),
         overview::overview().prop_map(|overview| Overview(Box::new(overview))),
         vec(job_summary(), 0..4).prop_map(Progress),
         output::output().prop_map(Output),
@@ -256,11 +263,12 @@ fn job_ends() -> impl Strategy<Value = JobEnds> {
 }
 
 fn job_results() -> impl Strategy<Value = JobResults> {
-    (job(), ids_with_results(), id_set(), id_set(), id_set()).prop_map(
-        |(job, (ids, results), failed, dropped, without)| JobResults {
+    (job(), ids_with_results(), id_set(), id_set(), id_set(), id_set()).prop_map(
+        |(job, (ids, results), texts, failed, dropped, without)| JobResults {
             job,
             ids,
             results,
+            texts,
             failed,
             dropped,
             without,
@@ -306,11 +314,21 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
         times,
         vec(submit, 0..3),
         usage(),
-        vec(worker(), 0..4),
+        (vec(worker(), 0..4), of(feed::feed_state().prop_map(Box::new))),
     )
-        .prop_map(|(summary, (max_fails, share), (submitted, ended), submits, usage, workers)| {
-            JobDetail { summary, max_fails, share, submitted, ended, submits, usage, workers }
-        })
+        .prop_map(
+            |(summary, (max_fails, share), (submitted, ended), submits, usage, (workers, feed))| JobDetail {
+                summary,
+                max_fails,
+                share,
+                submitted,
+                ended,
+                submits,
+                usage,
+                workers,
+                feed,
+            },
+        )
 }
 
 fn worker_info() -> impl Strategy<Value = WorkerInfo> {
@@ -558,9 +576,10 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let ready = vec((edgy_id().prop_map(TaskId), byte_string()), 0..3);
     let seconds = (vec(second, 0..3), vec(deferred, 0..3), ready);
     let nodes = vec((edgy_id().prop_map(TaskId), vec(worker(), 1..4)), 0..3);
-    let more = (seconds, nodes, vec(cause(), 0..3), vec(outlasted(), 0..3));
+    let feed = of(feed::feed().prop_map(Box::new));
+    let more = (seconds, nodes, vec(cause(), 0..3), vec(outlasted(), 0..3), feed);
     (sets, parts, counted, rest, more).prop_map(
-        |(sets, parts, counted, rest, (seconds, nodes, causes, outlasted))| JobProgress {
+        |(sets, parts, counted, rest, (seconds, nodes, causes, outlasted, feed))| JobProgress {
             is_open: rest.0,
             last_end: rest.1,
             cancel_reason: rest.2,
@@ -583,6 +602,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             nodes: nodes.into_iter().collect(),
             causes,
             outlasted: outlasted.into_iter().collect(),
+            feed,
         },
     )
 }
@@ -665,6 +685,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), ids_with_results()).prop_map(|(job, (ids, results))| ResultsKept { job, ids, results }),
         (job(), vec(failure(), 0..3)).prop_map(|(job, attempts)| EndedEarly { job, attempts }),
         (any::<u128>(), job(), id_set()).prop_map(|(key, job, ids)| Answered { key, job, ids }),
+        (job(), feed::feed_change()).prop_map(|(job, change)| Feed { job, change: Box::new(change) }),
         vec((timestamp(), any::<u64>()), 0..3).prop_map(|gaps| TimeSkipped { gaps }),
         allocation::alloc_record().prop_map(|record| Alloc(Box::new(record))),
     ]

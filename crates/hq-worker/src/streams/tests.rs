@@ -31,6 +31,7 @@ fn aftermath(key: Key) -> Aftermath {
         nodes_dir: Vec::new(),
         sinks: Vec::new(),
         promised: Promised::default(),
+        result: None,
     }
 }
 

@@ -160,6 +160,7 @@ impl Gathered {
             | Record::ResultsKept { .. }
             | Record::TimeSkipped { .. }
             | Record::Alloc(_)
+            | Record::Feed { .. }
             | Record::Answered { .. } => {}
         }
     }

@@ -168,10 +168,11 @@ pub(crate) struct EfficiencyArgs {
     pub jobs: Selector,
 }
 
-/// Print what functions returned
+/// Print the results of tasks
 ///
-/// One line for each task that has a result, in order of ids: the id, and the result as JSON. Of calls of the Python package it
-/// says how long the pickle is and how much was printed. With `--output-mode quiet` the results alone, and with `json` a list
+/// One line for each task that has one, in order of ids: the id, and what a function returned as JSON, or the text that a
+/// program (`--result`) or whoever took a pulled task left. Of calls of the Python package it says how long the pickle is and how
+/// much was printed. With `--output-mode quiet` the results alone, and with `json` a list
 /// with job and task. Standard error names what is missing: functions that failed, the first of them with their errors, and
 /// results that are not kept any more; for these, and for what was named and has no result, the exit status is 1. Results
 /// are kept as long as their job; of all jobs together at most 256 MiB, and the oldest go first.

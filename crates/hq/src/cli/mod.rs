@@ -4,6 +4,7 @@
 pub(crate) mod alloc;
 pub(crate) mod config;
 pub(crate) mod dashboard;
+pub(crate) mod feed;
 pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod lazy;
@@ -200,6 +201,8 @@ pub(crate) enum Command {
     Metrics(Box<metrics::MetricsArgs>),
     #[command(alias = "log")]
     OutputLog(Box<output_log::OutputLogArgs>),
+    #[command(hide = true, subcommand)]
+    Feed(feed::FeedCommand),
     #[command(hide = true)]
     Jobs(job::ListArgs),
     #[command(hide = true)]

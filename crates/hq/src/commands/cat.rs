@@ -199,7 +199,7 @@ impl Outputs {
             begun.dropped += u64::from(task.state == TaskState::Finished);
             return Ok(());
         };
-        if let LeftBehind::Packed(packed) = LeftBehind::of(&left) {
+        if let LeftBehind::Packed(packed) = LeftBehind::of(&left.result) {
             let printed = packed.printed(self.channel);
             out.write_all(printed.bytes)?;
             begun.cut += u64::from(printed.lost > 0);

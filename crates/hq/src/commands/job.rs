@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hq_client::{ClientError, request_key};
-use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, TaskInfo};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, JobPage, RequestError, TaskInfo};
+use hq_core::feed::FeedState;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
 
@@ -94,7 +95,11 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
     let is_single = !are_several && args.tasks.as_ref().is_some_and(|tasks| tasks.len() == 1);
     let are_named = !matches!(args.jobs, Selector::All);
     let session = Rc::new(RefCell::new(context.connect()?));
-    let results = ResultStream::begin(Rc::clone(&session), args.jobs, args.tasks)?;
+    let (jobs, is_single) = match reducer_of(&session, &args)? {
+        Some(reducer) => (only([reducer]), true),
+        None => (args.jobs, is_single),
+    };
+    let results = ResultStream::begin(Rc::clone(&session), jobs, args.tasks)?;
     let printer = context.printer;
     let tell_failed = move |job, failed: &IdSet| {
         let (tasks, of) =
@@ -119,7 +124,7 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
             }
         }
         let text = if missing == 1 { "The task has no result" } else { "None of these tasks has a result" };
-        let hint = "Functions (`hq submit --function`) have one when they have finished, and pulled tasks when whoever took them left one; \
+        let hint = "Functions (`hq submit --function`) and programs with `--result` have one when they have finished, and pulled tasks when whoever took them left one; \
                     `hq task list` says how far tasks are, and `hq job failures` why they failed. Of all jobs together 256 MiB are kept.";
         return Err(HqError::failed("no-result", text).hint(hint));
     }
@@ -132,6 +137,26 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         refused: Box::new(context.refusal()),
         tell_failed: Box::new(tell_failed),
     })
+}
+
+// The result of a job with a reducer is that of the reducer.
+fn reducer_of(session: &SharedSession, args: &ResultArgs) -> Result<Option<JobId>, HqError> {
+    if args.tasks.is_some() || matches!(args.jobs, Selector::All) {
+        return Ok(None);
+    }
+    Ok(feed_of(&mut session.borrow_mut(), &args.jobs)?.and_then(|state| state.feed.reducer))
+}
+
+// Of one job, if it has a generator.
+fn feed_of(session: &mut hq_client::Session, jobs: &Selector) -> Result<Option<Box<FeedState>>, HqError> {
+    let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
+    match session.request(ClientRequest::JobInfo { jobs: jobs.clone(), page })? {
+        ClientResponse::JobDetails { jobs, .. } => match <[JobDetail; 1]>::try_from(jobs) {
+            Ok([job]) => Ok(job.feed),
+            Err(_) => Ok(None),
+        },
+        _ => unexpected(),
+    }
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
@@ -338,6 +363,9 @@ fn hint_of_open(session: &mut hq_client::Session, jobs: &Selector) -> Vec<String
         listed.iter().filter(|job| job.is_open && is_meant(&job.job)).map(|job| TaskId(job.job.0)).collect();
     match open.len() {
         0 => Vec::new(),
+        1 if matches!(feed_of(session, &Selector::Ids(open.clone())), Ok(Some(_))) => {
+            vec![format!("Job {open} is open until its generator, and its reducer if it has one, have ended")]
+        }
         1 => vec![format!(
             "Job {open} is open: the wait ends when its tasks have and `hq job close {open}` has closed it"
         )],

@@ -6,6 +6,7 @@ mod config;
 mod dashboard;
 mod deploy;
 mod doc;
+mod feed;
 mod inside;
 mod job;
 mod journal;
@@ -115,7 +116,10 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
         Command::Metrics(args) => return metrics::metrics(&context, &args),
         _ => {}
     }
-    end_quietly_when_nobody_reads();
+    // A generator or a reducer may end before its pipes are read.
+    if !matches!(cli.command, Command::Feed(_)) {
+        end_quietly_when_nobody_reads();
+    }
     let level = (printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN);
     logging::init(debug, level);
     let mut done = short(&context, cli.command)?;
@@ -173,6 +177,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Alloc(Lazy(command)) => alloc::run(context, command),
         Command::Journal(Lazy(command)) => journal::run(context, command),
         Command::Pull(Lazy(command)) => pull::run(context, command),
+        Command::Feed(command) => feed::run(context, command),
         Command::OutputLog(args) => output_log::run(context, *args),
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();

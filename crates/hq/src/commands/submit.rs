@@ -9,7 +9,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use hq_client::limits::JOB_FILE_BYTES_MAX;
-use hq_client::options::{OptionsError, Prepared, SubmitOptions, Surroundings, prepare, prepare_file};
+use hq_client::options::feed::Fed;
+use hq_client::options::{
+    OptionsError, Prepared, SubmitOptions, Surroundings, WaitOptions, prepare, prepare_file,
+};
 use hq_client::{NotSubmitted, Session, SubmittedFile, Watch, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
 use hq_model::dependency::After;
@@ -34,7 +37,7 @@ use crate::waiting::{Follow, NotifyCommand, follow};
 const WITH_KEYS: &str = "where all tasks have keys, the file can be submitted again, and only those that are not there yet are new";
 
 pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, HqError> {
-    let Prepared { mut submit, wait, warnings, hints } = prepared(context, options)?;
+    let Prepared { mut submit, fed, wait, warnings, hints } = prepared(context, options)?;
     if wait.follow && context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
             "--follow prints outputs as they are and has no JSON form; use another --output-mode",
@@ -44,6 +47,9 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     context.printer.warn(&warnings);
     context.printer.hint(&hints);
     let mut session = context.connect()?;
+    if let Some(fed) = fed {
+        return submit_fed(context, session, fed, (wait, on_notify), warnings);
+    }
     if submit.target == Target::Open(After::LAST) {
         submit.target = Target::Open(last_job(&mut session)?);
     }
@@ -72,6 +78,47 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     let again = if wait.progress { "hq job progress" } else { "hq job wait" };
     let followed = follow(&mut watch, how, (again, &only([submitted.job])));
     drop(watch);
+    match followed {
+        Ok(waited) => {
+            let exit = exit_of(&waited, wait.allow_failures);
+            let notes = context.notes_of_waited(session, &waited);
+            Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
+        }
+        Err(error) => Err(HqError { done: Some(Box::new(fields(&submitted))), ..error }),
+    }
+}
+
+// A job whose tasks a generator makes: it is over when it is closed.
+fn submit_fed(
+    context: &Context,
+    mut session: Session,
+    Fed { spec, generator, reducer }: Fed,
+    (wait, on_notify): (WaitOptions, Option<NotifyCommand>),
+    warnings: Vec<String>,
+) -> Result<Done, HqError> {
+    if wait.follow {
+        return Err(HqError::usage(
+            "--follow shows tasks that are there, and a generator makes them; use --wait",
+        ));
+    }
+    let (generator, reducer) = (Box::new(generator), reducer.map(Box::new));
+    let request = ClientRequest::SubmitFed { key: request_key()?, spec, generator, reducer };
+    let mut submitted = submitted(session.request(request)?, warnings, |more| context.printer.advise(more))?;
+    context.hint_of_workers(&mut session);
+    if !wait.waits() {
+        return Done::ok(submitted);
+    }
+    session.wait_for_lost_server(wait.reconnect_timeout);
+    context.printer.announce(&mut submitted)?;
+    let jobs = only([submitted.job]);
+    let shows = wait.progress && context.printer.mode == OutputMode::Cli;
+    let progress = if shows { Progress::shown() } else { Progress::hidden() };
+    let notifications = on_notify.is_some();
+    let request = ClientRequest::WatchJobs { jobs: jobs.clone(), until_closed: true, notifications };
+    let followed = {
+        let mut watch = session.watch(request)?;
+        follow(&mut watch, Follow { on_notify, progress }, ("hq job wait", &jobs))
+    };
     match followed {
         Ok(waited) => {
             let exit = exit_of(&waited, wait.allow_failures);

@@ -8,7 +8,7 @@ use hq_core::client_messages::{EventKind, JobSummary};
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::{IdSet, JobId, JobSpec, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, JobSpec, TaskId, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
 use super::json::{self, bytes};
@@ -250,6 +250,7 @@ impl<W: Write> Events<W> {
             Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }
             | Record::ResultsKept { .. }
+            | Record::Feed { .. }
             | Record::Answered { .. } => Ok(()),
         }
     }
@@ -263,12 +264,20 @@ impl<W: Write> Events<W> {
             let mut event = json!({ "job": job.0, "task": task.0 });
             // What a function returned; Python says NaN where JSON has no word for it.
             if let Some(result) = span.results.get(place).filter(|result| !result.is_empty()) {
-                let said = serde_json::from_slice(result);
-                event["result"] = said.unwrap_or_else(|_| String::from_utf8_lossy(result).into());
+                let text = || String::from_utf8_lossy(result).into();
+                let said = Some(result).filter(|_| !self.is_text(job, task)).map(serde_json::from_slice);
+                event["result"] = said.and_then(Result::ok).unwrap_or_else(text);
             }
             self.line(ended, "task-finished", event)?;
         }
         Ok(())
+    }
+
+    // What programs leave, and those who take pulled tasks; of a function it is JSON.
+    fn is_text(&self, job: JobId, task: TaskId) -> bool {
+        let job = self.state.jobs.get(&job);
+        let submit = job.and_then(|job| job.submits.get(job.submit_of(task)? as usize));
+        submit.is_some_and(|submit| submit.task.body.function().is_none())
     }
 
     fn failed(&mut self, at: Timestamp, job: JobId, failure: &Failure) -> Result<(), HqError> {

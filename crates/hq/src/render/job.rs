@@ -222,6 +222,9 @@ impl Serialize for Document<'_> {
         let job = &self.job;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("max_fails", &job.max_fails)?;
+        if let Some(state) = &job.feed {
+            map.serialize_entry("feed", &super::feed::value(state))?;
+        }
         map.serialize_entry("started_at", &json::time(job.submitted))?;
         map.serialize_entry("submits", &SubmitArray { jobs: self.jobs, error: self.error })?;
         let mut summary = job.summary.clone();
@@ -321,7 +324,11 @@ impl Serialize for TaskArray<'_, '_> {
                     self.told.borrow_mut().add(&info);
                     // One that never ran has no files.
                     let paths = if info.started.is_some() { stream.paths_of(self.job, &info) } else { None };
-                    list.serialize_element(&json::Task { task: &info, paths: paths.as_ref(), left: &left })?;
+                    list.serialize_element(&json::Task {
+                        task: &info,
+                        paths: paths.as_ref(),
+                        left: left.as_ref(),
+                    })?;
                 }
                 Ok(None) => return list.end(),
                 Err(error) => {
@@ -467,6 +474,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
     if summary.unrunnable > 0 {
         rows.push(("Unrunnable", unrunnable(summary).into()));
     }
+    rows.extend(job.feed.iter().flat_map(|state| super::feed::rows(state)));
     rows.extend(job.share.map(|share| ("Share", share.to_string().into())));
     rows.extend(usage(&job.usage, true));
     rows

@@ -10,12 +10,14 @@ use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, EndBy, Pin};
 use hq_model::{
     AmountRequest, Body, Compression, OutputSink, PoolKind, Request, ResourcePool, Stream, TaskSpec,
-    Timestamp, Usage,
+    TaskState, Timestamp, Usage,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
+use super::results::{left_behind, value_of};
 use super::text;
+use crate::results::TaskResult;
 
 /// Version of all documents.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -136,6 +138,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             other => other.to_string().into(),
         },
         "outputs": spec.outputs.iter().map(|path| bytes(path)).collect::<Vec<_>>(),
+        "result": spec.result.is_some().then(|| spec.result.to_string()),
         "output_patience": seconds(spec.output_patience),
         "crash_limit": match spec.crash_limit {
             CrashLimit::Times(times) => times.into(),
@@ -221,8 +224,8 @@ pub(crate) struct Task<'a> {
     pub task: &'a TaskInfo,
     /// Its files.
     pub paths: Option<&'a TaskPaths>,
-    /// What it left behind, if that is to be told and it failed.
-    pub left: &'a [u8],
+    /// What it left behind, if that is to be told.
+    pub left: Option<&'a TaskResult>,
 }
 
 impl Serialize for Task<'_> {
@@ -271,7 +274,14 @@ impl Serialize for Task<'_> {
             map.serialize_entry("exit_code", &exit_code)?;
             map.serialize_entry("signal", &signal)?;
         }
-        if let LeftBehind::Packed(Packed { failure: Some(raised), .. }) = LeftBehind::of(self.left) {
+        if let Some(left) = self.left.filter(|_| task.state == TaskState::Finished)
+            && let Some(value) = value_of(&left.result, left.is_text)
+        {
+            map.serialize_entry("result", &value)?;
+        }
+        if let Some(LeftBehind::Packed(Packed { failure: Some(raised), .. })) =
+            self.left.map(|left| left_behind(&left.result, left.is_text))
+        {
             map.serialize_entry("exception", &Exception(&raised))?;
         }
         map.serialize_entry("instance", &task.instance.0)?;

@@ -11,6 +11,7 @@ mod error;
 pub(crate) mod events;
 mod explain;
 pub(crate) mod failures;
+mod feed;
 mod hardware;
 pub(crate) mod history_page;
 mod job;

@@ -55,9 +55,22 @@ fn bytes(count: u64) -> String {
     text::count(count, "byte")
 }
 
-fn write_result(out: &mut dyn Write, result: &[u8]) -> Result<(), HqError> {
-    match LeftBehind::of(result) {
-        // JSON has no such characters; other interpreters than ours may say anything.
+/// A result in a line.
+pub(super) fn line_of(result: &[u8], is_text: bool) -> Result<String, HqError> {
+    let mut line = Vec::new();
+    write_result(&mut line, result, is_text)?;
+    Ok(String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned())
+}
+
+/// What a result is.
+pub(super) fn left_behind(result: &[u8], is_text: bool) -> LeftBehind<'_> {
+    // What is printed is all the same for a text.
+    if is_text { LeftBehind::Json(result) } else { LeftBehind::of(result) }
+}
+
+fn write_result(out: &mut dyn Write, result: &[u8], is_text: bool) -> Result<(), HqError> {
+    match left_behind(result, is_text) {
+        // JSON has no such characters; other interpreters than ours may say anything, and so may programs.
         LeftBehind::Json(json) if json.iter().any(u8::is_ascii_control) => {
             writeln!(out, "{}", String::from_utf8_lossy(json).escape_debug())?;
         }
@@ -74,20 +87,34 @@ fn write_result(out: &mut dyn Write, result: &[u8]) -> Result<(), HqError> {
 // JSON as it is; else, as for what Python says of NaN where JSON has no word for it, a text.
 fn json_of(result: &[u8]) -> Box<RawValue> {
     let text = String::from_utf8_lossy(result);
-    RawValue::from_string(text.clone().into_owned()).unwrap_or_else(|error| {
+    RawValue::from_string(text.into_owned()).unwrap_or_else(|error| {
         tracing::debug!(%error, "a result is no JSON");
-        RawValue::from_string(serde_json::Value::from(text).to_string()).unwrap_or_default()
+        text_of(result)
     })
+}
+
+/// A result as a value in JSON, unless nobody here can read it.
+pub(super) fn value_of(result: &[u8], is_text: bool) -> Option<Box<RawValue>> {
+    match left_behind(result, is_text) {
+        LeftBehind::Json(text) if is_text => Some(text_of(text)),
+        LeftBehind::Json(json) => Some(json_of(json)),
+        LeftBehind::Packed(_) | LeftBehind::Unknown => None,
+    }
+}
+
+fn text_of(result: &[u8]) -> Box<RawValue> {
+    let text = String::from_utf8_lossy(result);
+    RawValue::from_string(serde_json::Value::from(text).to_string()).unwrap_or_default()
 }
 
 fn write_document(
     list: &mut impl SerializeSeq<Error = serde_json::Error>,
-    TaskResult { task, result }: &TaskResult,
+    TaskResult { task, result, is_text }: &TaskResult,
 ) -> Result<(), HqError> {
-    let (value, packed) = match LeftBehind::of(result) {
-        LeftBehind::Json(json) => (json_of(json), None),
-        LeftBehind::Packed(packed) => (RawValue::NULL.to_owned(), Some(packed)),
-        LeftBehind::Unknown => (RawValue::NULL.to_owned(), None),
+    let value = value_of(result, *is_text).unwrap_or_else(|| RawValue::NULL.to_owned());
+    let packed = match left_behind(result, *is_text) {
+        LeftBehind::Packed(packed) => Some(packed),
+        LeftBehind::Json(_) | LeftBehind::Unknown => None,
     };
     let printed = |printed: Printed<'_>| {
         (!printed.bytes.is_empty()).then(|| String::from_utf8_lossy(printed.bytes).into_owned())
@@ -106,13 +133,13 @@ fn write_document(
 impl Report for Results {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         for result in self.results.by_ref() {
-            let TaskResult { task, result } = result?;
+            let TaskResult { task, result, is_text } = result?;
             match (self.is_single, self.are_several) {
                 (true, _) => {}
                 (false, true) => write!(out, "{}@{}: ", task.job, task.task)?,
                 (false, false) => write!(out, "{}: ", task.task)?,
             }
-            write_result(out, &result)?;
+            write_result(out, &result, is_text)?;
         }
         out.flush()?;
         self.complain()
@@ -132,7 +159,8 @@ impl Report for Results {
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         for result in self.results.by_ref() {
-            write_result(out, &result?.result)?;
+            let TaskResult { result, is_text, .. } = result?;
+            write_result(out, &result, is_text)?;
         }
         out.flush()?;
         self.complain()
@@ -224,7 +252,7 @@ mod tests {
             (b"E\x01", "<2 bytes that make no sense>\n"),
         ] {
             let mut out = Vec::new();
-            write_result(&mut out, result).expect("written");
+            write_result(&mut out, result, false).expect("written");
             assert_eq!(String::from_utf8_lossy(&out), expected);
         }
     }

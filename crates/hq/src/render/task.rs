@@ -11,12 +11,13 @@ use hq_model::{JobId, TaskRef, TaskState, Timestamp};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::job::{TaskArray, key, usage, write_error};
+use super::results::{left_behind, line_of};
 use super::style::{Color, Style};
 use super::table::{self, Cell, TableWriter};
 use super::{Report, text};
 use crate::error::HqError;
 use crate::report::{TaskDetails, Tasks};
-use crate::results::LeftReader;
+use crate::results::{LeftReader, TaskResult};
 use crate::tasks::TaskStream;
 
 /// Rows printed at once: what a list of any length takes of memory.
@@ -84,7 +85,14 @@ impl Report for TaskDetails {
         while let Some(task) = self.tasks.next_of(self.job)? {
             let mut rows = details(self, &task, &style);
             let left = left_by(self.left.as_mut(), &self.tasks, self.job, &task)?;
-            if let LeftBehind::Packed(Packed { failure: Some(raised), .. }) = LeftBehind::of(&left) {
+            if let Some(left) = &left
+                && task.state == TaskState::Finished
+            {
+                rows.push(("Result", line_of(&left.result, left.is_text)?.into()));
+            }
+            if let Some(LeftBehind::Packed(Packed { failure: Some(raised), .. })) =
+                left.as_ref().map(|left| left_behind(&left.result, left.is_text))
+            {
                 let at = rows.iter().position(|(name, _)| *name == "Instance").unwrap_or(rows.len());
                 rows.insert(at, ("Traceback", Cell::colored(raised.traceback.trim_end(), Color::Red)));
             }
@@ -108,17 +116,22 @@ impl Report for TaskDetails {
     }
 }
 
-/// What a packed call left that failed; nothing of other tasks.
+/// What a task left that finished, and a packed call that failed.
 pub(super) fn left_by(
     left: Option<&mut LeftReader>,
     tasks: &TaskStream,
     job: JobId,
     task: &TaskInfo,
-) -> Result<Vec<u8>, HqError> {
-    let is_call = tasks.submit_of(job, task).is_some_and(|submit| submit.spec.body.is_packed_call());
-    match left.filter(|_| is_call && task.state == TaskState::Failed) {
-        Some(left) => Ok(left.of(TaskRef::new(job, task.task))?.unwrap_or_default()),
-        None => Ok(Vec::new()),
+) -> Result<Option<TaskResult>, HqError> {
+    let spec = tasks.submit_of(job, task).map(|submit| &submit.spec);
+    let has_left = spec.is_some_and(|spec| match task.state {
+        TaskState::Finished => spec.has_results(),
+        TaskState::Failed => spec.body.is_packed_call(),
+        _ => false,
+    });
+    match left.filter(|_| has_left) {
+        Some(left) => left.of(TaskRef::new(job, task.task)),
+        None => Ok(None),
     }
 }
 

@@ -123,6 +123,7 @@ pub(crate) fn spec() -> TaskSpec {
         kill_grace: Duration::from_secs(5),
         end_by: None,
         output_patience: Duration::ZERO,
+        result: hq_model::result::ResultFrom::LastLine,
         warning: Some(Warning { signal: 10, before: Duration::from_secs(60) }),
         crash_limit: CrashLimit::Times(5),
         on_walltime: hq_model::task::OnWalltime::Wait,
@@ -167,6 +168,7 @@ pub(crate) fn detail() -> JobDetail {
         }],
         usage: usage(),
         workers: vec![WorkerId(1), WorkerId(4)],
+        feed: None,
     }
 }
 

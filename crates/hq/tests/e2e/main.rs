@@ -11,6 +11,7 @@ mod enforce;
 mod entries;
 mod explain;
 mod failures;
+mod feed;
 mod follow;
 mod functions;
 mod graphs;

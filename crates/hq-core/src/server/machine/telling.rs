@@ -11,6 +11,7 @@ impl Server {
     pub(super) fn report_progress(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let changed = std::mem::take(&mut self.touched);
         self.tell_ends(&changed, effects);
+        self.tell_feeds(now, &changed, effects);
         for news in self.clients.news(now, &changed, &self.state) {
             let (connection, request) = news.to;
             let jobs = news.changed.iter().filter_map(|id| Some((*id, self.state.jobs.get(id)?)));

@@ -8,7 +8,7 @@ use crate::client_messages::RequestError;
 use crate::limits::LOCALITY_KEY_MAX;
 
 /// Refuses what no worker and no relay could execute.
-pub(super) fn check_spec(submit: &Submit) -> Result<(), RequestError> {
+pub(in crate::server) fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
     let spec = &submit.spec;
     if spec.body.is_empty() {
@@ -57,7 +57,7 @@ fn check_pulled(submit: &Submit) -> Result<(), RequestError> {
     if spec.requests.len() != 1 || !spec.requests.iter().all(asks_for_one) {
         return invalid("A pulled task asks for no resources.");
     }
-    if spec.service || spec.speculate.is_some() || spec.is_streamed() || !spec.outputs.is_empty() {
+    if spec.service || spec.speculate.is_some() || spec.has_aftermath() {
         return invalid("A pulled task is no service, prints nothing, and is not started a second time.");
     }
     let count = count_of(&submit.ids) as usize;

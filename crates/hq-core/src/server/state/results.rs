@@ -1,6 +1,6 @@
 //! What finished tasks left behind, bounded: blocks as workers sent them, the oldest dropped first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{Entries, IdSet, JobId, TaskId};
 
@@ -12,6 +12,10 @@ use crate::never;
 pub struct Results {
     // In order of time.
     blocks: BTreeMap<u64, Block>,
+    // Of jobs whose reducers have not acknowledged them: these are not dropped. Likewise in order.
+    held_blocks: BTreeMap<u64, Block>,
+    // Those jobs, with the bytes of their blocks.
+    held: BTreeMap<JobId, usize>,
     // Of each job, by the first id of each interval of a block: the last one, and the block.
     by_job: BTreeMap<JobId, BTreeMap<u32, (u32, u64)>>,
     next: u64,
@@ -29,7 +33,10 @@ struct Block {
 // The numbers of blocks say their order and nothing else.
 impl PartialEq for Results {
     fn eq(&self, other: &Results) -> bool {
-        self.bytes == other.bytes && self.blocks.values().eq(other.blocks.values())
+        self.bytes == other.bytes
+            && self.held == other.held
+            && self.blocks.values().eq(other.blocks.values())
+            && self.held_blocks.values().eq(other.held_blocks.values())
     }
 }
 
@@ -40,11 +47,62 @@ impl Results {
             return;
         }
         let block = Block { job, ids: ids.clone(), results: results.clone() };
-        self.bytes += block.bytes();
         let of_job = self.by_job.entry(job).or_default();
         of_job.extend(ids.ranges().map(|range| (*range.start(), (*range.end(), self.next))));
-        self.blocks.insert(self.next, block);
+        match self.held.get_mut(&job) {
+            Some(bytes) => {
+                *bytes += block.bytes();
+                self.held_blocks.insert(self.next, block);
+            }
+            None => {
+                self.bytes += block.bytes();
+                self.blocks.insert(self.next, block);
+            }
+        }
         self.next += 1;
+        self.bound();
+    }
+
+    /// From now on those of a job, which has none yet, are kept until they are dropped by name.
+    pub(super) fn hold(&mut self, job: JobId) {
+        self.held.entry(job).or_insert(0);
+    }
+
+    /// They are as those of others again.
+    pub(super) fn release(&mut self, job: JobId) {
+        let Some(bytes) = self.held.remove(&job) else { return };
+        self.bytes += bytes;
+        let others = self.held_blocks.extract_if(.., |_, block| block.job == job);
+        self.blocks.extend(others.collect::<Vec<_>>());
+        self.bound();
+    }
+
+    /// Those of these tasks of a job are not needed any more; a block goes with the last of its tasks.
+    pub(super) fn drop_of(&mut self, job: JobId, ids: &IdSet) {
+        let (Some(bytes), Some(listed)) = (self.held.get_mut(&job), self.by_job.get_mut(&job)) else {
+            return;
+        };
+        let numbers: BTreeSet<u64> = listed.values().map(|(_, number)| *number).collect();
+        for number in numbers {
+            if let Some(block) = self.held_blocks.get(&number).filter(|block| ids.contains_all(&block.ids)) {
+                *bytes -= block.bytes();
+                for range in block.ids.ranges() {
+                    listed.remove(range.start());
+                }
+                self.held_blocks.remove(&number);
+            }
+        }
+        if listed.is_empty() {
+            self.by_job.remove(&job);
+        }
+    }
+
+    /// Bytes of those of a job that are kept for its reducer.
+    pub fn held_bytes(&self, job: JobId) -> usize {
+        self.held.get(&job).copied().unwrap_or(0)
+    }
+
+    fn bound(&mut self) {
         while self.bytes > RESULTS_KEPT_BYTES_MAX
             && let Some((_, oldest)) = self.blocks.pop_first()
         {
@@ -55,9 +113,11 @@ impl Results {
 
     /// Drops all of a job.
     pub fn forget(&mut self, job: JobId) {
+        self.held.remove(&job);
         let Some(listed) = self.by_job.remove(&job) else { return };
         for (_, number) in listed.into_values() {
             // One that is of several intervals is listed several times.
+            self.held_blocks.remove(&number);
             self.bytes -= self.blocks.remove(&number).map_or(0, |block| block.bytes());
         }
     }
@@ -71,7 +131,7 @@ impl Results {
             let before = listed.range(..*range.start()).next_back();
             let within = listed.range(range.clone());
             for (first, (last, number)) in before.into_iter().chain(within) {
-                let Some(block) = self.blocks.get(number) else {
+                let Some(block) = self.blocks.get(number).or_else(|| self.held_blocks.get(number)) else {
                     never!("block {number} of results of job {job} is listed and is not there");
                     continue;
                 };
@@ -91,9 +151,12 @@ impl Results {
         (found, results, None)
     }
 
-    /// All blocks, oldest first.
+    /// All blocks, oldest first, those that are kept for reducers behind the others.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (JobId, &IdSet, &Entries)> {
-        self.blocks.values().map(|block| (block.job, &block.ids, &block.results))
+        self.blocks
+            .values()
+            .chain(self.held_blocks.values())
+            .map(|block| (block.job, &block.ids, &block.results))
     }
 
     /// Bytes in use.

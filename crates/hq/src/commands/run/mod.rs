@@ -43,7 +43,12 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let (wait, new) = match state {
         Some(_) if names_nothing => (WaitOptions::from(&options), None),
         _ => {
-            let Prepared { submit, wait, warnings, hints } = submit::prepared(context, options.into())?;
+            let Prepared { submit, fed, wait, warnings, hints } = submit::prepared(context, options.into())?;
+            if fed.is_some() {
+                return Err(HqError::usage(
+                    "--generate needs a server that generator and reducer can reach: use `hq submit`",
+                ));
+            }
             // Each run has a server of its own.
             if let Some(why) = submit::unusable_log(&submit, "") {
                 return Err(HqError::failed("bad-input", why).hint(

@@ -1,0 +1,257 @@
+//! Jobs whose tasks a generator makes as they are needed, and whose results a reducer takes: the options, and what is
+//! submitted for them.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use hq_model::job::{Target, TaskIds};
+use hq_model::result::ResultFrom;
+use hq_model::task::CrashLimit;
+use hq_model::{Body, ByteString, IdSet, JobSpec, OnClose, OutputSink, Request, Submit, TaskSpec, duration};
+
+use super::error::OptionsError;
+
+/// What stands for the worker's own program in the command of a generator or a reducer.
+const HQ: &[u8] = b"%{HQ}";
+/// So long a generator is ahead unless something else is said.
+pub const AHEAD_DEFAULT: Ahead = Ahead::Time(Duration::from_secs(5));
+
+/// Generator and reducer.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Generator and reducer")]
+pub struct FeedOptions {
+    /// Make a task of each line that this command prints, as tasks are needed
+    ///
+    /// Split at blanks as a shell does it. It runs as a task of its own, on some worker, and its output is read only as far as
+    /// --ahead says. A line is the entry of its task (HQ_ENTRY, %{ENTRY}). A line `#hq cursor TEXT` says where it is: started
+    /// again after a failure, it finds TEXT in HQ_CURSOR, and in HQ_GENERATED how many lines behind that were taken already and
+    /// will be skipped.
+    ///
+    /// Example: `--generate './spaces.sh 5' --result last-line --reduce ./best.sh -- ./search`.
+    #[arg(long, value_name = "COMMAND", value_parser = command)]
+    pub generate: Option<Words>,
+    /// Each line of --generate is a JSON object: `entry`, and perhaps `priority`, `expect` and `locality`
+    #[arg(long)]
+    pub generate_json: bool,
+    /// How far --generate is ahead: a number of tasks that wait, or a time [default: 5s]
+    ///
+    /// With a time, as many as end in that time at the present rate: at least twice as many as there are CPUs, and at most
+    /// 100000.
+    #[arg(long, value_name = "N|DURATION", value_parser = ahead)]
+    pub ahead: Option<Ahead>,
+    /// Give each ended task of --generate to this command, on a line of JSON: `task`, `entry`, `state`, `result`
+    ///
+    /// It runs as a task of its own. A line `#hq saved N TEXT` of it says that the first N lines that it read are in the state
+    /// TEXT: started again, it finds TEXT in HQ_STATE, and reads the lines behind these. After `#hq end` the rest of the job is
+    /// canceled. Its input ends when the job has, and its last line is the result of the job.
+    #[arg(long, value_name = "COMMAND", value_parser = command)]
+    pub reduce: Option<Words>,
+    /// Give --reduce failed and canceled tasks, too
+    #[arg(long)]
+    pub reduce_failed: bool,
+    /// In which order --reduce gets them [default: as they end]
+    #[arg(long, value_name = "ORDER")]
+    pub reduce_order: Option<ReduceOrder>,
+}
+
+/// In which order a reducer gets ended tasks.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReduceOrder {
+    /// In that of their ids
+    Id,
+}
+
+/// A command as words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words(pub Vec<String>);
+
+/// How far a generator is ahead of the tasks that run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// So many tasks wait.
+    Tasks(u64),
+    /// As many as end in this time.
+    Time(Duration),
+}
+
+impl std::fmt::Display for Ahead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ahead::Tasks(count) => write!(f, "{count}"),
+            Ahead::Time(time) => write!(f, "{}ms", time.as_millis()),
+        }
+    }
+}
+
+/// The value of `--generate` and `--reduce`.
+///
+/// # Errors
+/// When there is no word in it, or a quote is not closed.
+pub fn command(text: &str) -> Result<Words, String> {
+    match shlex::split(text) {
+        Some(words) if !words.is_empty() => Ok(Words(words)),
+        Some(_) => Err("it names no program".to_owned()),
+        None => Err("a quote in it is not closed".to_owned()),
+    }
+}
+
+/// The value of `--ahead`.
+///
+/// # Errors
+/// When it is neither a number of tasks nor a time, or nothing could ever be made.
+pub fn ahead(text: &str) -> Result<Ahead, String> {
+    let ahead = match text.parse() {
+        Ok(count) => Ahead::Tasks(count),
+        Err(_) => Ahead::Time(
+            duration::parse(text)
+                .map_err(|error| format!("{error}; write a number of tasks, as 1000, or a time, as 5s"))?,
+        ),
+    };
+    match ahead {
+        Ahead::Tasks(0) => Err("with 0 nothing would ever be made; write at least 1".to_owned()),
+        Ahead::Time(Duration::ZERO) => Err("with no time nothing would ever be made".to_owned()),
+        ahead => Ok(ahead),
+    }
+}
+
+impl FeedOptions {
+    pub(super) fn over(self, script: FeedOptions) -> FeedOptions {
+        FeedOptions {
+            generate: self.generate.or(script.generate),
+            generate_json: self.generate_json || script.generate_json,
+            ahead: self.ahead.or(script.ahead),
+            reduce: self.reduce.or(script.reduce),
+            reduce_failed: self.reduce_failed || script.reduce_failed,
+            reduce_order: self.reduce_order.or(script.reduce_order),
+        }
+    }
+
+    /// What is submitted for a job with these tasks: nothing where no generator is named.
+    pub(super) fn fed(&self, template: &Submit) -> Result<Option<Fed>, OptionsError> {
+        let needs =
+            |is_there, what, other| if is_there { Err(OptionsError::Needs(what, other)) } else { Ok(()) };
+        if self.reduce.is_none() {
+            needs(self.reduce_failed, "--reduce-failed", "--reduce")?;
+            needs(self.reduce_order.is_some(), "--reduce-order", "--reduce")?;
+        }
+        let Some(Words(words)) = &self.generate else {
+            needs(self.generate_json, "--generate-json", "--generate")?;
+            needs(self.ahead.is_some(), "--ahead", "--generate")?;
+            needs(self.reduce.is_some(), "--reduce", "--generate")?;
+            return Ok(None);
+        };
+        let Target::New(spec) = &template.target else {
+            return Err(OptionsError::Conflict("--generate", "--job: it has a job of its own"));
+        };
+        if !template.keys.is_empty() {
+            return Err(OptionsError::Conflict("--generate", "--key"));
+        }
+        let mut options: Vec<ByteString> = vec![b"generate".to_vec()];
+        if self.generate_json {
+            options.push(b"--json".to_vec());
+        }
+        options.push(format!("--ahead={}", self.ahead.unwrap_or(AHEAD_DEFAULT)).into());
+        let mut generator = own_submit(template, spec, "generate", options, words);
+        let mut taken_along = template.clone();
+        taken_along.dependencies = Default::default();
+        let task = std::sync::Arc::make_mut(&mut generator.spec);
+        task.stdin = hq_proto::encode_submit(&taken_along);
+        let reducer = self.reduce.as_ref().map(|Words(words)| {
+            let mut options: Vec<ByteString> = vec![b"reduce".to_vec()];
+            if self.reduce_failed {
+                options.push(b"--failed".to_vec());
+            }
+            if self.reduce_order == Some(ReduceOrder::Id) {
+                options.push(b"--in-order".to_vec());
+            }
+            if template.spec.body.function().is_some() {
+                options.push(b"--json".to_vec());
+            }
+            let mut reducer = own_submit(template, spec, "reduce", options, words);
+            let task = std::sync::Arc::make_mut(&mut reducer.spec);
+            task.stdout = OutputSink::None;
+            task.result = ResultFrom::LastLine;
+            // It waits for the first end anyhow.
+            reducer.dependencies = Default::default();
+            reducer
+        });
+        Ok(Some(Fed { spec: spec.clone(), generator, reducer }))
+    }
+}
+
+/// A job with a generator, and perhaps a reducer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fed {
+    /// Name and limits of the job.
+    pub spec: JobSpec,
+    /// Makes its tasks.
+    pub generator: Submit,
+    /// Takes their results.
+    pub reducer: Option<Submit>,
+}
+
+// One task of a job of its own.
+fn own_submit(
+    template: &Submit,
+    spec: &JobSpec,
+    what: &str,
+    options: Vec<ByteString>,
+    words: &[String],
+) -> Submit {
+    let command = [HQ.to_vec(), b"feed".to_vec()].into_iter().chain(options).chain([b"--".to_vec()]);
+    let words = words.iter().map(|word| word.clone().into_bytes());
+    let task = &template.spec;
+    let file = |name: &str| OutputSink::File {
+        path: format!("%{{CWD}}/job-%{{JOB_ID}}/{name}").into_bytes(),
+        on_close: OnClose::RemoveIfEmpty,
+    };
+    let own = TaskSpec {
+        body: Body::Program { args: command.chain(words).collect() },
+        env: task.env.clone(),
+        cwd: b"%{SUBMIT_DIR}".to_vec(),
+        stderr: file(&format!("{what}.stderr")),
+        requests: vec![Request::default()],
+        priority: task.priority,
+        kill_grace: task.kill_grace,
+        crash_limit: CrashLimit::Unlimited,
+        retry: task.retry.clone(),
+        // What went wrong becomes the error of the task.
+        task_dir: true,
+        ..TaskSpec::default()
+    };
+    let name = format!("{}: {what}", spec.name);
+    Submit {
+        target: Target::New(JobSpec { name, max_fails: None, share: None, is_draft: false }),
+        ids: TaskIds::Given(IdSet::range(0, 0)),
+        entries: Default::default(),
+        keys: Default::default(),
+        dependencies: template.dependencies.clone(),
+        spec: own.into(),
+        submit_dir: template.submit_dir.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_is_ahead_by_tasks_or_by_time() {
+        assert_eq!(ahead("7"), Ok(Ahead::Tasks(7)));
+        assert_eq!(ahead("1.5s"), Ok(Ahead::Time(Duration::from_millis(1500))));
+        for text in ["0", "0s", "-1", "", "soon"] {
+            assert!(ahead(text).is_err(), "{text}");
+        }
+        for shown in [Ahead::Tasks(9), Ahead::Time(Duration::from_millis(2500)), AHEAD_DEFAULT] {
+            assert_eq!(ahead(&shown.to_string()), Ok(shown));
+        }
+    }
+
+    #[test]
+    fn a_command_is_split_as_a_shell_does() {
+        assert_eq!(command("./a 'b c' \"d\""), Ok(Words(vec!["./a".into(), "b c".into(), "d".into()])));
+        for text in ["", "  ", "./a 'b"] {
+            assert!(command(text).is_err(), "{text}");
+        }
+    }
+}

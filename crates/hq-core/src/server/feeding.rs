@@ -1,0 +1,414 @@
+//! Generators and reducers: what they ask, and when their jobs are over.
+//!
+//! Only the present attempt of a generator's or a reducer's task is listened to, so one that was lost and lives on changes
+//! nothing. Tasks and the place of the generator become durable by one record, as do the state of the reducer and what is in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hq_model::job::{Target, TaskIds};
+use hq_model::request::CPUS;
+use hq_model::{Entries, IdSet, JobId, JobSpec, Submit, TaskRef, Timestamp};
+
+use super::clients::Asked;
+use super::machine::{Answer, Server};
+use super::{ConnectionId, Effect};
+use crate::client_messages::{ClientResponse, RequestError};
+use crate::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
+use crate::limits::{FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX, UNREDUCED_TASKS_MAX};
+use crate::record::{Record, RequestKey};
+
+/// What tasks are canceled with that a reducer does not want any more.
+const ENOUGH: &str = "its reducer has enough";
+
+/// Generators that wait until they may go on.
+#[derive(Debug, Default)]
+pub(super) struct FeedWaits {
+    by_job: BTreeMap<JobId, BTreeMap<Asked, FeedRequest>>,
+}
+
+impl FeedWaits {
+    /// A client has left.
+    pub(super) fn forget(&mut self, connection: ConnectionId) {
+        self.by_job.retain(|_, waits| {
+            waits.retain(|asked, _| asked.0 != connection);
+            !waits.is_empty()
+        });
+    }
+}
+
+impl Server {
+    /// Makes a job with a generator, and perhaps a reducer, each a task of a job of its own. The fed job comes last.
+    pub(super) fn submit_fed(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        spec: &JobSpec,
+        (generator, reducer): (&Submit, Option<&Submit>),
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        if let Some((job, _)) = self.state.answered.get(&key)
+            && self.state.jobs.contains_key(job)
+        {
+            return Ok(super::requests::opened(*job));
+        }
+        if self.is_stopping() {
+            return Err(RequestError::Stopping);
+        }
+        super::requests::check_name(spec)?;
+        let mut next = self.state.last_job.0;
+        let mut records = Vec::new();
+        for submit in [Some(generator), reducer].into_iter().flatten() {
+            next += 1;
+            let Target::New(own) = &submit.target else {
+                return Err(RequestError::Invalid(
+                    "A generator and a reducer have jobs of their own.".into(),
+                ));
+            };
+            super::requests::check_spec(submit)?;
+            super::requests::check_name(own)?;
+            let (record, state) = self.prepare(now, 0, JobId(next), Some(own.clone()), submit, 0)?;
+            if state.ids.len() != 1 {
+                return Err(RequestError::Invalid("A generator and a reducer are one task each.".into()));
+            }
+            records.push((JobId(next), record));
+        }
+        let job = JobId(next + 1);
+        let reducer = records.get(1).map(|(job, _)| *job);
+        // The numbers of the others are below that of the job, so nobody else gets them if the server is killed between these
+        // records; what is there of it then is forgotten.
+        let made = FeedChange::Made { generator: records[0].0, reducer };
+        let opened = Record::JobOpened { job, key, spec: spec.clone() };
+        let records_of_job = vec![opened, Record::Feed { job, change: Box::new(made) }];
+        self.record(now, Record::Together { records: records_of_job }, effects);
+        for (own, record) in records {
+            self.record(now, record, effects);
+            self.begin_submit(crate::worker_messages::TemplateId { job: own, submit: 0 });
+        }
+        Ok(super::requests::opened(job))
+    }
+
+    /// What a server that was killed has begun to make and told nobody of.
+    pub(super) fn forget_half_fed(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let is_half = |job: &super::job::Job| {
+            let untouched = job.is_open && job.ids.is_empty();
+            untouched
+                && job.feed.as_ref().is_some_and(|feed| {
+                    let is_missing = |id: &JobId| !self.state.jobs.contains_key(id);
+                    let is_new = feed.cursor.is_none() && !feed.is_decomposed;
+                    is_new && (is_missing(&feed.generator) || feed.reducer.iter().any(is_missing))
+                })
+        };
+        let half: Vec<JobId> =
+            self.state.jobs.iter().filter(|(_, job)| is_half(job)).map(|(id, _)| *id).collect();
+        for job in half {
+            for own in self.feeders_of(&[job]) {
+                self.cancel_one(now, own, None, None, effects);
+            }
+            self.record(now, Record::JobClosed { job }, effects);
+            self.forget_job(now, job, effects);
+        }
+    }
+
+    /// A generator or a reducer that is submitted again is that of its job from now on.
+    pub(super) fn go_on_as(&mut self, now: Timestamp, old: JobId, new: JobId, effects: &mut Vec<Effect>) {
+        let Some(job) = self.state.feeders.get(&old).copied() else { return };
+        let fed = self.state.jobs.get(&job).filter(|fed| fed.is_open);
+        let Some(feed) = fed.and_then(|fed| fed.feed.as_deref()) else { return };
+        let replaced = |own: JobId| if own == old { new } else { own };
+        let (generator, reducer) = (replaced(feed.generator), feed.reducer.map(replaced));
+        let change = Box::new(FeedChange::Made { generator, reducer });
+        self.record(now, Record::Feed { job, change }, effects);
+    }
+
+    /// Jobs of the generators and reducers of some jobs, which end with them.
+    pub(super) fn feeders_of(&self, jobs: &[JobId]) -> Vec<JobId> {
+        let feeds = jobs.iter().filter_map(|id| self.state.jobs.get(id)?.feed.as_ref());
+        let all = feeds.flat_map(|feed| [Some(feed.generator), feed.reducer]).flatten();
+        all.filter(|id| self.state.jobs.contains_key(id) && !jobs.contains(id)).collect()
+    }
+
+    /// A generator or a reducer asks something.
+    pub(super) fn client_feeds(
+        &mut self,
+        now: Timestamp,
+        asked: Asked,
+        request: FeedRequest,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let FeedOrder::AwaitRoom { below } = request.order
+            && let Ok((job, _)) = self.fed_by(&request)
+            && !self.has_room(job, below)
+        {
+            self.feed_waits.by_job.entry(job).or_default().insert(asked, request);
+            return;
+        }
+        let body = self
+            .feed(now, &request, effects)
+            .map_or_else(ClientResponse::Error, |state| ClientResponse::Feed(Box::new(state)));
+        let gate = self.gate_of_change();
+        effects.push(Effect::Answer { connection: asked.0, request: asked.1, body, gate });
+    }
+
+    /// Answers generators that may go on.
+    pub(super) fn tell_feeds(
+        &mut self,
+        now: Timestamp,
+        changed: &BTreeSet<JobId>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.feed_waits.by_job.is_empty() {
+            return;
+        }
+        for job in changed {
+            let Some(waits) = self.feed_waits.by_job.remove(job) else { continue };
+            for (asked, request) in waits {
+                self.client_feeds(now, asked, request, effects);
+            }
+        }
+    }
+
+    /// Closes jobs whose reducers have ended; `None` looks at all.
+    pub(super) fn close_reduced(&mut self, now: Timestamp, effects: &mut Vec<Effect>, all: bool) {
+        let drained = |id: &JobId| {
+            let own = self.state.jobs.get(id)?;
+            let job = *self.state.feeders.get(id).filter(|_| own.has_ended() && !own.finished.is_empty())?;
+            let fed = self.state.jobs.get(&job)?;
+            let is_its = fed.feed.as_ref().is_some_and(|feed| feed.reducer == Some(*id));
+            (is_its && fed.is_open).then_some(job)
+        };
+        let drained: Vec<JobId> = match all {
+            true => self.state.jobs.keys().filter_map(drained).collect(),
+            false if self.state.feeders.is_empty() => return,
+            false => self.touched.iter().filter_map(drained).collect(),
+        };
+        for job in drained {
+            self.close(now, job, effects);
+        }
+    }
+
+    // The job that a task feeds or drains, and what is kept of that. Only its present attempt may ask.
+    fn fed_by(&self, request: &FeedRequest) -> Result<(JobId, &Feed), RequestError> {
+        let FeedRequest { by, instance, .. } = request;
+        let own = self.state.jobs.get(&by.job).ok_or(RequestError::NoJob(by.job))?;
+        let fed = self.state.feeders.get(&by.job);
+        let Some((job, feed)) = fed.and_then(|job| Some((*job, self.state.jobs.get(job)?.feed.as_deref()?)))
+        else {
+            return Err(RequestError::Invalid(format!(
+                "Task {by} neither makes nor reduces tasks of a job."
+            )));
+        };
+        let is_leased = own.leased.values().any(|ids| ids.contains(by.task));
+        let present = own.instance_of(by.task);
+        if !is_leased || present != *instance {
+            let now = match is_leased {
+                true => format!("but as instance {present}"),
+                false => "now".to_owned(),
+            };
+            return Err(RequestError::NotRunning { task: *by, instance: *instance, now });
+        }
+        Ok((job, feed))
+    }
+
+    fn feed(
+        &mut self,
+        now: Timestamp,
+        request: &FeedRequest,
+        effects: &mut Vec<Effect>,
+    ) -> Result<FeedState, RequestError> {
+        let (job, feed) = self.fed_by(request)?;
+        let is_generator = feed.generator == request.by.job;
+        let invalid = |text: &str| Err(RequestError::Invalid(text.to_owned()));
+        let is_change = matches!(request.order, FeedOrder::Add { .. } | FeedOrder::Save { .. });
+        if is_change {
+            self.refuse_when_read_only()?;
+        }
+        match &request.order {
+            FeedOrder::Look | FeedOrder::AwaitRoom { .. } => {}
+            FeedOrder::Add { .. } if !is_generator => return invalid("A reducer makes no tasks."),
+            FeedOrder::Save { .. } if is_generator => return invalid("A generator reduces no tasks."),
+            FeedOrder::Add { at, submits, cursor, is_last } => {
+                check_text("cursor", cursor.as_ref())?;
+                self.feed_adds(now, (job, request.by), (*at, submits), (cursor.clone(), *is_last), effects)?;
+            }
+            FeedOrder::Save { ids, state, is_enough } => {
+                check_text("state", state.as_ref())?;
+                self.feed_saves(now, job, ids, (state.clone(), *is_enough), effects)?;
+            }
+            FeedOrder::Entries { ids } => {
+                let entries = self.feed_entries(job, ids);
+                return Ok(FeedState { entries, ..self.feed_state(job) });
+            }
+        }
+        Ok(self.feed_state(job))
+    }
+
+    fn feed_adds(
+        &mut self,
+        now: Timestamp,
+        (job, by): (JobId, TaskRef),
+        (at, submits): (u64, &[Submit]),
+        (cursor, is_last): (Option<Vec<u8>>, bool),
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), RequestError> {
+        let fed = &self.state.jobs[&job];
+        let made = fed.ids.len();
+        let mut count = 0;
+        for submit in submits {
+            match (&submit.target, &submit.ids) {
+                (Target::Open(to), TaskIds::Next(more)) if *to == job => count += u64::from(*more),
+                _ => return Err(RequestError::Invalid("A generator makes tasks of its own job.".into())),
+            }
+        }
+        let is_repeated =
+            at + count == made && (at < made || fed.feed.as_ref().is_some_and(|f| f.is_decomposed));
+        if !fed.is_open && !is_repeated {
+            return Err(RequestError::JobNotOpen(job));
+        }
+        if !is_repeated {
+            if at != made {
+                return Err(RequestError::Invalid(format!(
+                    "Task {by} has made {at} tasks of job {job}, by its own account, and there are {made}."
+                )));
+            }
+            let change = FeedChange::Fed { cursor, is_decomposed: is_last };
+            let change = Record::Feed { job, change: Box::new(change) };
+            if submits.is_empty() {
+                self.record(now, change, effects);
+            } else {
+                self.add_all(now, 0, job, submits, Some(change), effects)?;
+            }
+        }
+        let is_drained = self.state.jobs[&job].feed.as_ref().is_some_and(|feed| feed.reducer.is_none());
+        if is_last && is_drained && self.state.jobs[&job].is_open {
+            self.close(now, job, effects);
+        }
+        Ok(())
+    }
+
+    fn feed_saves(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        ids: &IdSet,
+        (state, is_enough): (Option<Vec<u8>>, bool),
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), RequestError> {
+        let fed = &self.state.jobs[&job];
+        let Some(feed) = &fed.feed else { return Ok(()) };
+        if let Some(task) = ids.difference(&ended(fed)).first() {
+            return Err(RequestError::Invalid(format!(
+                "The reducer of job {job} acknowledges task {task}, which has not ended."
+            )));
+        }
+        let (generator, ids) = (feed.generator, ids.difference(&feed.reduced));
+        let change = FeedChange::Reduced { ids, state, is_enough };
+        self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
+        if is_enough {
+            for id in [generator, job] {
+                if self.state.jobs.contains_key(&id) {
+                    self.cancel_one(now, id, None, Some(ENOUGH), effects);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn feed_entries(&self, job: JobId, ids: &IdSet) -> Entries {
+        let fed = &self.state.jobs[&job];
+        let mut room = RESULTS_PAGE_BYTES;
+        let entries = ids.iter().map_while(|task| {
+            let submit = &fed.submits[fed.submit_of(task)? as usize];
+            let entry = submit.entry_of(task).unwrap_or_default();
+            room = room.checked_sub(entry.len() + 8)?;
+            Some(entry)
+        });
+        Entries::new(entries).unwrap_or_default()
+    }
+
+    // How a fed job is.
+    pub(super) fn feed_state(&self, id: JobId) -> FeedState {
+        let job = &self.state.jobs[&id];
+        let running = self.running_count(id);
+        let counters = job.counters(running);
+        FeedState {
+            job: id,
+            feed: job.feed.as_deref().cloned().unwrap_or_default(),
+            made: job.ids.len(),
+            is_open: job.is_open,
+            waiting: counters.waiting,
+            ended: ended_count(job),
+            slots: self.slots(),
+            unreduced_bytes: self.state.results.held_bytes(id) as u64,
+            entries: Entries::default(),
+        }
+    }
+
+    fn has_room(&self, id: JobId, below: u64) -> bool {
+        let Some(job) = self.state.jobs.get(&id) else { return true };
+        let Some(feed) = job.feed.as_deref().filter(|feed| job.is_open && !feed.is_decomposed) else {
+            return true;
+        };
+        let is_behind = feed.reducer.is_some()
+            && (ended_count(job).saturating_sub(feed.reduced.len()) >= UNREDUCED_TASKS_MAX
+                || self.state.results.held_bytes(id) >= UNREDUCED_BYTES_MAX);
+        job.counters(self.running_count(id)).waiting < below && !is_behind
+    }
+
+    // CPUs of workers that are there.
+    fn slots(&self) -> u64 {
+        let there = self.live.iter().filter(|(_, live)| live.connection.is_some());
+        let workers = there.filter_map(|(id, _)| self.state.workers.get(id));
+        let cpus =
+            workers.flat_map(|worker| worker.config.resources.pools.iter().filter(|pool| pool.name == CPUS));
+        cpus.map(|pool| pool.kind.total().0 / hq_model::Amount::whole(1).0).sum()
+    }
+
+    /// Takes no more submits into a job.
+    pub(super) fn close(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
+        self.record(now, Record::JobClosed { job }, effects);
+        self.note_closed(job);
+        self.forget_if_over(job);
+    }
+
+    /// Cancels tasks of one job, or all of them: those that are canceled now, and how many had ended before.
+    pub(super) fn cancel_one(
+        &mut self,
+        now: Timestamp,
+        id: JobId,
+        tasks: Option<&IdSet>,
+        reason: Option<&str>,
+        effects: &mut Vec<Effect>,
+    ) -> (IdSet, u64) {
+        let (alive, all) = (self.state.jobs[&id].alive(), &self.state.jobs[&id].ids);
+        let wanted = tasks.map_or_else(|| all.clone(), |tasks| tasks.intersection(all));
+        let ids = alive.intersection(&wanted);
+        let ended = wanted.len() - ids.len();
+        if !ids.is_empty() {
+            let reason = reason.map(str::to_owned);
+            let record = Record::Canceled { job: id, ids: ids.clone(), reason, end_by: None };
+            self.end_by(now, record, &ids, effects);
+        }
+        self.forget_if_over(id);
+        (ids, ended)
+    }
+}
+
+fn ended(job: &super::job::Job) -> IdSet {
+    let mut ended = job.finished.clone();
+    [&job.failed, &job.canceled, &job.aborted].into_iter().for_each(|ids| ended.union_with(ids));
+    ended
+}
+
+fn ended_count(job: &super::job::Job) -> u64 {
+    job.finished.len() + job.failed.len() + job.canceled.len() + job.aborted.len()
+}
+
+fn check_text(what: &str, text: Option<&Vec<u8>>) -> Result<(), RequestError> {
+    match text.map_or(0, Vec::len) {
+        bytes if bytes > FEED_TEXT_BYTES_MAX => Err(RequestError::Invalid(format!(
+            "The {what} has {bytes} bytes, and at most {FEED_TEXT_BYTES_MAX} are kept: put the rest into a file, and let \
+             the {what} say where."
+        ))),
+        _ => Ok(()),
+    }
+}

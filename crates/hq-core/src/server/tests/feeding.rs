@@ -1,0 +1,406 @@
+//! Jobs that a generator feeds and a reducer drains.
+
+use hq_model::TaskRef;
+
+use super::*;
+use crate::feed::{FeedOrder, FeedRequest, FeedState};
+use crate::limits::FEED_TEXT_BYTES_MAX;
+
+const GENERATOR: JobId = JobId(1);
+const REDUCER: JobId = JobId(2);
+const JOB: JobId = JobId(3);
+
+fn own(name: &str) -> Submit {
+    let spec =
+        TaskSpec { body: Body::program(["hq"]), requests: vec![Request::default()], ..TaskSpec::default() };
+    let job = JobSpec { name: name.into(), ..JobSpec::default() };
+    Submit::new(Target::New(job), TaskIds::Given(IdSet::range(0, 0)), spec)
+}
+
+fn lines(texts: &[&str]) -> Submit {
+    let entries = Entries::new(texts.iter().map(|text| text.as_bytes())).expect("little");
+    let submit = Submit::new(Target::Open(JOB), TaskIds::Next(texts.len() as u32), one_cpu());
+    Submit { entries, ..submit }
+}
+
+fn add(at: u64, texts: &[&str], cursor: Option<&str>) -> FeedOrder {
+    let submits = if texts.is_empty() { Vec::new() } else { vec![lines(texts)] };
+    FeedOrder::Add { at, submits, cursor: cursor.map(Into::into), is_last: false }
+}
+
+fn last(at: u64) -> FeedOrder {
+    FeedOrder::Add { at, submits: Vec::new(), cursor: None, is_last: true }
+}
+
+fn save(ids: &str, state: &str) -> FeedOrder {
+    let ids = if ids.is_empty() { IdSet::new() } else { ids.parse().expect("ids") };
+    FeedOrder::Save { ids, state: Some(state.into()), is_enough: false }
+}
+
+fn submit_fed(key: u128, has_reducer: bool) -> ClientRequest {
+    let spec = JobSpec { name: "search".into(), ..JobSpec::default() };
+    let reducer = has_reducer.then(|| Box::new(own("search: reduce")));
+    ClientRequest::SubmitFed { key, spec, generator: Box::new(own("search: generate")), reducer }
+}
+
+// A fed job whose generator and reducer run on worker 2.
+fn fed() -> World {
+    let mut world = World::new();
+    let ClientResponse::Submitted { job, .. } = world.ask(submit_fed(9, true)) else { panic!("submitted") };
+    assert_eq!(job, JOB, "the last one");
+    world.worker(2, 4);
+    assert_eq!(world.sent(2), "1:0/0 2:0/0");
+    world.reports(2, |r| r.started = vec![started(GENERATOR, 0, 0), started(REDUCER, 0, 0)]);
+    world
+}
+
+impl World {
+    fn feeds(&mut self, job: JobId, instance: u32, order: FeedOrder) -> Vec<ClientResponse> {
+        let by = TaskRef::new(job, TaskId(0));
+        let request = FeedRequest { by, instance: Instance(instance), order };
+        let body = ClientRequest::Feed(Box::new(request));
+        self.step(Input::Client { connection: CLIENT, request: 5, body })
+    }
+
+    fn fed_state(&mut self, job: JobId, order: FeedOrder) -> FeedState {
+        match self.feeds(job, 0, order).pop() {
+            Some(ClientResponse::Feed(state)) => *state,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn feed_refuses(&mut self, job: JobId, instance: u32, order: FeedOrder) -> String {
+        match self.feeds(job, instance, order).pop() {
+            Some(ClientResponse::Error(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn fed_tasks_end(&mut self, first: u32, last: u32, text: &str) {
+        let results = Entries::new((first..=last).map(|_| text.as_bytes())).expect("little");
+        self.reports(2, |r| r.finished = vec![FinishedSpan { results, ..finished(JOB, first, last, 0) }]);
+    }
+
+    fn awaits_ends(&mut self, known: &str) -> Option<(String, usize, bool)> {
+        let known = if known.is_empty() { IdSet::new() } else { known.parse().expect("ids") };
+        let body = ClientRequest::AwaitEnds { job: JOB, known };
+        match self.step(Input::Client { connection: CLIENT, request: 7, body }).pop() {
+            Some(ClientResponse::Ends(ends)) => {
+                Some((ends.finished.to_string(), ends.results.len(), ends.is_over))
+            }
+            None => None,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn lines_become_tasks_with_the_place_of_their_generator() {
+    let mut world = fed();
+    let state = world.fed_state(GENERATOR, add(0, &["a", "b"], Some("b")));
+    assert_eq!((state.made, state.feed.cursor_at, state.feed.cursor.as_deref()), (2, 2, Some(&b"b"[..])));
+    let state = world.fed_state(GENERATOR, add(2, &["c"], None));
+    assert_eq!((state.made, state.feed.cursor_at), (3, 2), "one line is beyond the cursor");
+    assert_eq!(world.sent(2), "3:0-1/0 3:2/0");
+    // The answer was lost.
+    let state = world.fed_state(GENERATOR, add(2, &["c"], None));
+    assert_eq!(state.made, 3);
+    let refused = world.feed_refuses(GENERATOR, 0, add(1, &["x"], None));
+    assert!(refused.contains("has made 1 tasks of job 3, by its own account, and there are 3"), "{refused}");
+    let ids = IdSet::range(1, 2);
+    let entries = world.fed_state(GENERATOR, FeedOrder::Entries { ids }).entries;
+    assert_eq!(entries.iter().collect::<Vec<_>>(), [b"b", b"c"]);
+    world.restart();
+    let state = world.server.state().jobs[&JOB].feed.clone().expect("kept");
+    assert_eq!((state.cursor_at, state.generator, state.reducer), (2, GENERATOR, Some(REDUCER)));
+}
+
+#[test]
+fn only_the_present_attempt_is_listened_to() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a"], None));
+    let refused = world.feed_refuses(GENERATOR, 1, add(1, &["b"], None));
+    assert!(refused.contains("does not run as instance 1 but as instance 0"), "{refused}");
+    // Its worker is lost; it lives on there, and another one begins.
+    world.worker(4, 4);
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
+    world.wait(Duration::from_secs(31));
+    assert!(world.sent(4).contains("1:0/1"));
+    let refused = world.feed_refuses(GENERATOR, 0, add(1, &["b"], None));
+    assert!(refused.contains("does not run as instance 0 but as instance 1"), "{refused}");
+    assert_eq!(world.server.state().jobs[&JOB].ids, IdSet::single(TaskId(0)));
+    let other = world.submit(1, |_| {});
+    let refused = world.feed_refuses(other, 0, FeedOrder::Look);
+    assert!(refused.contains("neither makes nor reduces tasks"), "{refused}");
+    assert!(world.feed_refuses(GENERATOR, 1, save("0", "")).contains("A generator reduces no tasks"));
+    assert!(world.feed_refuses(REDUCER, 1, add(1, &["b"], None)).contains("A reducer makes no tasks"));
+}
+
+#[test]
+fn what_is_reduced_is_kept_once() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a", "b", "c", "d"], None));
+    world.sent(2);
+    world.fed_tasks_end(0, 1, "one");
+    world.fed_tasks_end(2, 2, "two");
+    assert_eq!(world.awaits_ends(""), Some(("0-2".into(), 3, false)));
+    let state = world.fed_state(REDUCER, FeedOrder::Look);
+    assert_eq!((state.unreduced(), state.ended), (3, 3));
+    assert!(state.unreduced_bytes > 0);
+    let refused = world.feed_refuses(REDUCER, 0, save("0-3", "x"));
+    assert!(refused.contains("acknowledges task 3, which has not ended"), "{refused}");
+    let state = world.fed_state(REDUCER, save("0", "after a"));
+    assert_eq!((state.unreduced(), state.feed.state.as_deref()), (2, Some(&b"after a"[..])));
+    // A block of results goes with the last of its tasks.
+    let before = state.unreduced_bytes;
+    let state = world.fed_state(REDUCER, save("0-1", "after b"));
+    assert!(state.unreduced_bytes < before);
+    let state = world.fed_state(REDUCER, save("1-2", "after c"));
+    assert_eq!((state.unreduced(), state.unreduced_bytes), (0, 0));
+    assert_eq!(state.feed.reduced, IdSet::range(0, 2));
+    world.restart();
+    assert_eq!(world.server.state().jobs[&JOB].feed.clone().expect("kept").reduced, IdSet::range(0, 2));
+    let long = "x".repeat(FEED_TEXT_BYTES_MAX + 1);
+    let mut world = fed();
+    assert!(world.feed_refuses(REDUCER, 0, save("", &long)).contains("The state has 65537 bytes"));
+    assert!(
+        world.feed_refuses(GENERATOR, 0, add(0, &[], Some(&long))).contains("The cursor has 65537 bytes")
+    );
+}
+
+#[test]
+fn a_job_is_over_with_its_reducer() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a"], None));
+    let state = world.fed_state(GENERATOR, last(1));
+    assert!(state.feed.is_decomposed && state.is_open);
+    world.reports(2, |r| r.finished = vec![finished(GENERATOR, 0, 0, 0)]);
+    world.fed_tasks_end(0, 0, "one");
+    assert_eq!(world.awaits_ends("0"), Some((String::new(), 0, true)), "there are no more");
+    assert_eq!(world.states(JOB), "opened: 1 finished");
+    world.fed_state(REDUCER, save("0", ""));
+    world.reports(2, |r| r.finished = vec![finished(REDUCER, 0, 0, 0)]);
+    assert_eq!(world.states(JOB), "finished: 1 finished");
+}
+
+#[test]
+fn a_job_without_a_reducer_is_over_with_its_last_task() {
+    let mut world = World::new();
+    world.ask(submit_fed(9, false));
+    let job = JobId(2);
+    assert_eq!(world.ask(submit_fed(9, false)), super::super::requests::opened(job), "asked again");
+    world.worker(2, 4);
+    let more = Submit { target: Target::Open(job), ..lines(&["a"]) };
+    let order = FeedOrder::Add { at: 0, submits: vec![more], cursor: None, is_last: true };
+    assert!(!world.fed_state(GENERATOR, order.clone()).is_open);
+    assert_eq!(world.fed_state(GENERATOR, order).made, 1, "said again");
+    world.reports(2, |r| r.finished = vec![finished(job, 0, 0, 0)]);
+    assert_eq!(world.states(job), "finished: 1 finished");
+}
+
+#[test]
+fn a_reducer_that_has_enough_ends_the_rest() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a", "b"], None));
+    world.sent(2);
+    let order = FeedOrder::Save { ids: IdSet::new(), state: None, is_enough: true };
+    assert!(world.fed_state(REDUCER, order).feed.is_decomposed);
+    assert_eq!(world.sent(2), "-1:0 -3:0-1");
+    assert_eq!(world.states(GENERATOR), "canceled: 1 canceled");
+    world.reports(2, |r| r.finished = vec![finished(REDUCER, 0, 0, 0)]);
+    assert_eq!(world.states(JOB), "canceled: 2 canceled");
+}
+
+#[test]
+fn a_canceled_job_ends_its_generator_and_reducer() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a"], None));
+    world.sent(2);
+    let jobs = Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    world.ask(ClientRequest::Cancel { jobs, tasks: None, reason: None });
+    assert_eq!(world.states(JOB), "canceled: 1 canceled");
+    assert_eq!(world.states(GENERATOR), "canceled: 1 canceled");
+    assert_eq!(world.states(REDUCER), "canceled: 1 canceled");
+    assert!(world.feed_refuses(GENERATOR, 0, add(1, &["b"], None)).contains("does not run"));
+}
+
+#[test]
+fn a_generator_waits_for_room() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a", "b", "c"], None));
+    world.sent(2);
+    assert_eq!(world.feeds(GENERATOR, 0, FeedOrder::AwaitRoom { below: 2 }), [], "three wait");
+    let body = FromWorker::Report(Report {
+        number: 9,
+        started: vec![started(JOB, 0, 0), started(JOB, 1, 0)],
+        ..Report::default()
+    });
+    let answers = world.step(Input::Worker { connection: ConnectionId(2), message: body });
+    let [ClientResponse::Feed(state)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!((state.waiting, state.made, state.slots), (1, 3, 4));
+}
+
+#[test]
+fn others_submit_nothing_to_a_fed_job() {
+    let mut world = fed();
+    let answer = world.answer_to(lines(&["x"]));
+    let ClientResponse::Error(error) = answer else { panic!("{answer:?}") };
+    assert!(error.to_string().contains("its generator"), "{error}");
+}
+
+#[test]
+fn half_of_a_fed_job_is_forgotten_at_the_next_start() {
+    let mut server = Server::new(ServerOptions::default());
+    let mut effects = Vec::new();
+    server.start(Timestamp(1), "abc123".into(), &mut effects);
+    let input = Input::Client { connection: CLIENT, request: 1, body: submit_fed(7, true) };
+    server.handle(Timestamp(2), input, &mut effects);
+    let records: Vec<_> = effects
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Persist { at, record } => Some((at, record)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(records.len(), 4, "the start, the job, its generator, its reducer");
+    for cut in 1..=records.len() {
+        let mut server = Server::new(ServerOptions::default());
+        records[..cut].iter().for_each(|(at, record)| server.restore(*at, record));
+        server.start(Timestamp(9), "abc123".into(), &mut Vec::new());
+        let jobs: Vec<u32> = server.state().jobs.keys().map(|job| job.0).collect();
+        let expected = match cut {
+            1 | 2 => vec![],
+            3 => vec![1],
+            _ => vec![1, 2, 3],
+        };
+        assert_eq!(jobs, expected, "{cut} records");
+        if cut == 3 {
+            assert!(server.state().jobs[&GENERATOR].alive().is_empty(), "it does not run");
+        }
+    }
+}
+
+#[test]
+fn a_generator_that_is_submitted_again_goes_on() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a"], Some("a")));
+    world.reports(2, |r| r.failed = vec![(GENERATOR, failed(0, 0, 1))]);
+    assert_eq!(world.states(GENERATOR), "failed: 1 failed");
+    assert_eq!(world.states(JOB), "waiting: 1 waiting", "the job waits");
+    let jobs = Selector::Ids(IdSet::single(TaskId(GENERATOR.0)));
+    world.ask(ClientRequest::Resubmit { key: 77, jobs, tasks: None, states: Vec::new() });
+    let again = JobId(4);
+    let state = world.fed_state(again, add(1, &["b"], None));
+    assert_eq!((state.made, state.feed.generator), (2, again));
+    assert!(world.feed_refuses(GENERATOR, 0, FeedOrder::Look).contains("neither makes nor reduces"));
+}
+
+// Attempts that die at any moment, and requests that are repeated because their answers were lost.
+#[test]
+fn whatever_dies_each_line_counts_once() {
+    for seed in 1..=15_u64 {
+        let mut chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut one_of = |count: u64| {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (chance >> 33) % count
+        };
+        let lines_all = 30_u64;
+        let mut world = World::new();
+        let mut request = submit_fed(9, true);
+        if let ClientRequest::SubmitFed { generator, reducer, .. } = &mut request {
+            for submit in [Some(generator), reducer.as_mut()].into_iter().flatten() {
+                Arc::make_mut(&mut submit.spec).retry = Retry { max: 1000, ..Retry::default() };
+            }
+        }
+        world.ask(request);
+        world.worker(2, 64);
+        let (mut generators, mut reducers) = (0, 0);
+        // What the reducer has been given since it began, and what it has made of that.
+        let (mut given, mut sum, mut known): (Vec<u32>, u64, IdSet) = (Vec::new(), 0, IdSet::new());
+        let look = |world: &mut World, job, instance| match world.feeds(job, instance, FeedOrder::Look).pop()
+        {
+            Some(ClientResponse::Feed(state)) => *state,
+            other => panic!("seed {seed}: {other:?}"),
+        };
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            assert!(rounds < 5000, "seed {seed}: it does not end");
+            let state = look(&mut world, REDUCER, reducers);
+            if state.feed.is_decomposed && state.feed.reduced.len() == lines_all {
+                break;
+            }
+            match one_of(10) {
+                0 if !state.feed.is_decomposed => {
+                    world.reports(2, |r| r.failed = vec![(GENERATOR, failed(0, generators, 1))]);
+                    generators += 1;
+                    world.wait(Duration::from_secs(1));
+                }
+                1 => {
+                    world.reports(2, |r| r.failed = vec![(REDUCER, failed(0, reducers, 1))]);
+                    reducers += 1;
+                    world.wait(Duration::from_secs(1));
+                    let state = look(&mut world, REDUCER, reducers);
+                    let text = state.feed.state.map(|text| String::from_utf8(text).expect("text"));
+                    sum = text.map_or(0, |text| text.parse().expect("a sum"));
+                    (given, known) = (Vec::new(), state.feed.reduced);
+                }
+                2..=4 if !state.feed.is_decomposed => {
+                    // It begins behind its cursor, and passes over what is there.
+                    let state = look(&mut world, GENERATOR, generators);
+                    let count = (1 + one_of(4)).min(lines_all - state.made);
+                    let texts: Vec<String> =
+                        (state.made..state.made + count).map(|n| (n + 1).to_string()).collect();
+                    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                    let cursor = (one_of(2) == 0).then(|| (state.made + count).to_string());
+                    let order = match count {
+                        0 => last(state.made),
+                        _ => add(state.made, &texts, cursor.as_deref()),
+                    };
+                    for _ in 0..=one_of(2) {
+                        let answers = world.feeds(GENERATOR, generators, order.clone());
+                        assert!(matches!(answers[..], [ClientResponse::Feed(_)]), "seed {seed}: {answers:?}");
+                    }
+                }
+                5..=6 => {
+                    let leased = world.server.state().jobs[&JOB].leased.values().next().cloned();
+                    let Some(task) = leased.and_then(|ids| ids.iter().nth(one_of(ids.len()) as usize)) else {
+                        continue;
+                    };
+                    let text = (task.0 + 1).to_string();
+                    let results = Entries::new([text.as_bytes()]).expect("little");
+                    let span = FinishedSpan { results, ..finished(JOB, task.0, task.0, 0) };
+                    world.reports(2, |r| r.finished = vec![span]);
+                }
+                7..=8 => {
+                    let body = ClientRequest::AwaitEnds { job: JOB, known: known.clone() };
+                    let input = Input::Client { connection: CLIENT, request: 7, body };
+                    let Some(ClientResponse::Ends(ends)) = world.step(input).pop() else {
+                        // It is not waited for any longer.
+                        world.step(Input::ClientGone { connection: CLIENT });
+                        continue;
+                    };
+                    assert_eq!(ends.ids, ends.finished, "seed {seed}: no result is lost");
+                    for (task, result) in ends.ids.iter().zip(ends.results.iter()) {
+                        given.push(task.0);
+                        sum += String::from_utf8_lossy(result).parse::<u64>().expect("a number");
+                    }
+                    known.union_with(&ends.finished);
+                }
+                _ => {
+                    let ids: IdSet = given.iter().map(|task| TaskId(*task)).collect();
+                    let order =
+                        FeedOrder::Save { ids, state: Some(sum.to_string().into()), is_enough: false };
+                    for _ in 0..=one_of(2) {
+                        let answers = world.feeds(REDUCER, reducers, order.clone());
+                        assert!(matches!(answers[..], [ClientResponse::Feed(_)]), "seed {seed}: {answers:?}");
+                    }
+                }
+            }
+        }
+        let state = look(&mut world, REDUCER, reducers);
+        let all = lines_all * (lines_all + 1) / 2;
+        assert_eq!(state.feed.state, Some(all.to_string().into_bytes()), "seed {seed}");
+        assert_eq!((state.unreduced_bytes, state.made), (0, lines_all), "seed {seed}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Generators and reducers on the wire and in the journal.
+
+use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
+use hq_core::record::Record;
+use hq_model::{Instance, JobId, Submit};
+use prost::Message;
+
+use crate::ProtoError;
+use crate::error::present;
+use crate::generated::{self as form, feed_change::Kind, feed_request::Order};
+use crate::idset;
+use crate::task::{entries_from_wire, entries_to_wire};
+use crate::wire::{Wire, decode, list_from_wire, list_to_wire, required};
+
+/// A submit as bytes, for a generator to take along.
+pub fn encode_submit(submit: &Submit) -> Vec<u8> {
+    submit.to_wire().encode_to_vec()
+}
+
+/// The submit in `bytes`.
+///
+/// # Errors
+/// When they are none.
+pub fn decode_submit(bytes: &[u8]) -> Result<Submit, ProtoError> {
+    Submit::from_wire(decode("submit", bytes)?)
+}
+
+pub(crate) fn change_to_wire(job: JobId, change: &FeedChange) -> form::FeedChange {
+    let kind = match change {
+        FeedChange::Made { generator, reducer } => {
+            Kind::Made(form::FeedMade { generator: generator.0, reducer: reducer.map(|job| job.0) })
+        }
+        FeedChange::Fed { cursor, is_decomposed } => {
+            Kind::Fed(form::Fed { cursor: cursor.clone(), is_decomposed: *is_decomposed })
+        }
+        FeedChange::Reduced { ids, state, is_enough } => Kind::Reduced(form::Reduced {
+            ids: idset::to_wire(ids),
+            state: state.clone(),
+            is_enough: *is_enough,
+        }),
+    };
+    form::FeedChange { job: job.0, kind: Some(kind) }
+}
+
+pub(crate) fn change_from_wire(change: form::FeedChange) -> Result<Record, ProtoError> {
+    let kind = match present("change of a fed job", change.kind)? {
+        Kind::Made(made) => {
+            FeedChange::Made { generator: JobId(made.generator), reducer: made.reducer.map(JobId) }
+        }
+        Kind::Fed(fed) => FeedChange::Fed { cursor: fed.cursor, is_decomposed: fed.is_decomposed },
+        Kind::Reduced(reduced) => FeedChange::Reduced {
+            ids: idset::from_wire("ids of reduced tasks", &reduced.ids)?,
+            state: reduced.state,
+            is_enough: reduced.is_enough,
+        },
+    };
+    Ok(Record::Feed { job: JobId(change.job), change: Box::new(kind) })
+}
+
+impl Wire for Feed {
+    type Form = form::Feed;
+
+    fn to_wire(&self) -> form::Feed {
+        form::Feed {
+            generator: self.generator.0,
+            reducer: self.reducer.map(|job| job.0),
+            cursor: self.cursor.clone(),
+            cursor_at: self.cursor_at,
+            is_decomposed: self.is_decomposed,
+            state: self.state.clone(),
+            reduced: idset::to_wire(&self.reduced),
+        }
+    }
+
+    fn from_wire(feed: form::Feed) -> Result<Feed, ProtoError> {
+        Ok(Feed {
+            generator: JobId(feed.generator),
+            reducer: feed.reducer.map(JobId),
+            cursor: feed.cursor,
+            cursor_at: feed.cursor_at,
+            is_decomposed: feed.is_decomposed,
+            state: feed.state,
+            reduced: idset::from_wire("ids of reduced tasks", &feed.reduced)?,
+        })
+    }
+}
+
+impl Wire for FeedRequest {
+    type Form = form::FeedRequest;
+
+    fn to_wire(&self) -> form::FeedRequest {
+        let order = match &self.order {
+            FeedOrder::Look => Order::Look(form::FeedLook {}),
+            FeedOrder::AwaitRoom { below } => Order::AwaitRoom(*below),
+            FeedOrder::Add { at, submits, cursor, is_last } => Order::Add(form::FeedAdd {
+                at: *at,
+                submits: list_to_wire(submits),
+                cursor: cursor.clone(),
+                is_last: *is_last,
+            }),
+            FeedOrder::Save { ids, state, is_enough } => Order::Save(form::Reduced {
+                ids: idset::to_wire(ids),
+                state: state.clone(),
+                is_enough: *is_enough,
+            }),
+            FeedOrder::Entries { ids } => Order::Entries(form::FeedEntries { ids: idset::to_wire(ids) }),
+        };
+        form::FeedRequest { by: Some(self.by.to_wire()), instance: self.instance.0, order: Some(order) }
+    }
+
+    fn from_wire(request: form::FeedRequest) -> Result<FeedRequest, ProtoError> {
+        let order = match present("order of a generator or reducer", request.order)? {
+            Order::Look(form::FeedLook {}) => FeedOrder::Look,
+            Order::AwaitRoom(below) => FeedOrder::AwaitRoom { below },
+            Order::Add(add) => FeedOrder::Add {
+                at: add.at,
+                submits: list_from_wire(add.submits)?,
+                cursor: add.cursor,
+                is_last: add.is_last,
+            },
+            Order::Save(save) => FeedOrder::Save {
+                ids: idset::from_wire("ids of reduced tasks", &save.ids)?,
+                state: save.state,
+                is_enough: save.is_enough,
+            },
+            Order::Entries(of) => {
+                FeedOrder::Entries { ids: idset::from_wire("ids of tasks with entries", &of.ids)? }
+            }
+        };
+        Ok(FeedRequest {
+            by: required("task of a generator or reducer", request.by)?,
+            instance: Instance(request.instance),
+            order,
+        })
+    }
+}
+
+impl Wire for FeedState {
+    type Form = form::FeedState;
+
+    fn to_wire(&self) -> form::FeedState {
+        form::FeedState {
+            job: self.job.0,
+            feed: Some(self.feed.to_wire()),
+            made: self.made,
+            is_open: self.is_open,
+            waiting: self.waiting,
+            ended: self.ended,
+            slots: self.slots,
+            unreduced_bytes: self.unreduced_bytes,
+            entries: entries_to_wire(&self.entries),
+        }
+    }
+
+    fn from_wire(state: form::FeedState) -> Result<FeedState, ProtoError> {
+        let count = state.entries.as_ref().map_or(0, |entries| entries.lengths.len() as u64);
+        Ok(FeedState {
+            job: JobId(state.job),
+            feed: required("what is kept of a fed job", state.feed)?,
+            made: state.made,
+            is_open: state.is_open,
+            waiting: state.waiting,
+            ended: state.ended,
+            slots: state.slots,
+            unreduced_bytes: state.unreduced_bytes,
+            entries: entries_from_wire(state.entries, count)?,
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! Any generators and reducers. They are boxed: what holds them would take much of a stack.
+
+use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+
+use super::{byte_string, id_set, ids_with_entries, instance, job, submit, task_ref};
+
+/// What is kept of one.
+pub(super) fn feed() -> BoxedStrategy<Feed> {
+    let texts = (of(byte_string()), of(byte_string()));
+    (job(), of(job()), texts, any::<u64>(), any::<bool>(), id_set())
+        .prop_map(|(generator, reducer, (cursor, state), cursor_at, is_decomposed, reduced)| Feed {
+            generator,
+            reducer,
+            cursor,
+            cursor_at,
+            is_decomposed,
+            state,
+            reduced,
+        })
+        .boxed()
+}
+
+/// Any change.
+pub(super) fn feed_change() -> BoxedStrategy<FeedChange> {
+    use FeedChange::{Fed, Made, Reduced};
+    prop_oneof![
+        (job(), of(job())).prop_map(|(generator, reducer)| Made { generator, reducer }),
+        (of(byte_string()), any::<bool>()).prop_map(|(cursor, is_decomposed)| Fed { cursor, is_decomposed }),
+        (id_set(), of(byte_string()), any::<bool>()).prop_map(|(ids, state, is_enough)| Reduced {
+            ids,
+            state,
+            is_enough
+        }),
+    ]
+    .boxed()
+}
+
+/// Any request.
+pub(super) fn feed_request() -> BoxedStrategy<FeedRequest> {
+    use FeedOrder::{Add, AwaitRoom, Entries, Look, Save};
+    let order = prop_oneof![
+        Just(Look),
+        any::<u64>().prop_map(|below| AwaitRoom { below }),
+        (any::<u64>(), vec(submit().boxed(), 0..3), of(byte_string()), any::<bool>())
+            .prop_map(|(at, submits, cursor, is_last)| Add { at, submits, cursor, is_last }),
+        (id_set(), of(byte_string()), any::<bool>()).prop_map(|(ids, state, is_enough)| Save {
+            ids,
+            state,
+            is_enough
+        }),
+        id_set().prop_map(|ids| Entries { ids }),
+    ];
+    (task_ref(), instance(), order)
+        .prop_map(|(by, instance, order)| FeedRequest { by, instance, order })
+        .boxed()
+}
+
+/// Any state.
+pub(super) fn feed_state() -> BoxedStrategy<FeedState> {
+    (job(), feed(), any::<[u64; 5]>(), any::<bool>(), ids_with_entries())
+        .prop_map(|(job, feed, [made, waiting, ended, slots, unreduced_bytes], is_open, (_, entries))| {
+            FeedState { job, feed, made, is_open, waiting, ended, slots, unreduced_bytes, entries }
+        })
+        .boxed()
+}

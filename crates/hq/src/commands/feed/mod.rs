@@ -1,0 +1,97 @@
+//! `hq feed`: what looks after the command of a generator or a reducer, as a task on some worker. It speaks to the server as any
+//! client does, and with the command by lines.
+
+mod generate;
+mod lines;
+mod reduce;
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use hq_client::Session;
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::feed::{FeedOrder, FeedRequest, FeedState};
+use hq_model::{Instance, JobId, TaskId, TaskRef};
+
+use super::{Context, Done, unexpected};
+use crate::cli::feed::FeedCommand;
+use crate::error::HqError;
+
+/// So long a lost server is waited for: what ends these commands before is their worker.
+const SERVER_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+pub(super) fn run(context: &Context, command: FeedCommand) -> Result<Done, HqError> {
+    let result = match command {
+        FeedCommand::Generate(args) => generate::generate(context, args),
+        FeedCommand::Reduce(args) => reduce::reduce(context, args),
+    };
+    if let (Err(error), Some(path)) = (&result, std::env::var_os("HQ_ERROR_FILENAME")) {
+        // It becomes the error of the task; standard error says it, too.
+        let _ = std::fs::write(path, &error.text);
+    }
+    result
+}
+
+/// The task that this is.
+#[derive(Clone, Copy)]
+struct Own {
+    by: TaskRef,
+    instance: Instance,
+}
+
+impl Own {
+    fn of_environment() -> Result<Own, HqError> {
+        let number = |name: &str| {
+            let found = std::env::var(name).ok().and_then(|value| value.parse().ok());
+            found.ok_or_else(|| {
+                HqError::usage(format!("{name} is not set: workers start this, and nobody else"))
+            })
+        };
+        let by = TaskRef::new(JobId(number("HQ_JOB_ID")?), TaskId(number("HQ_TASK_ID")?));
+        Ok(Own { by, instance: Instance(number("HQ_INSTANCE_ID")?) })
+    }
+
+    fn ask(&self, session: &mut Session, order: FeedOrder) -> Result<FeedState, HqError> {
+        let request = FeedRequest { by: self.by, instance: self.instance, order };
+        match session.request(ClientRequest::Feed(Box::new(request)))? {
+            ClientResponse::Feed(state) => Ok(*state),
+            _ => unexpected(),
+        }
+    }
+}
+
+fn connect(context: &Context) -> Result<Session, HqError> {
+    let mut session = context.connect()?;
+    session.wait_for_lost_server(Some(SERVER_WAIT));
+    Ok(session)
+}
+
+// With pipes to and from it, and what it is to find in its environment.
+fn spawn(command: &[std::ffi::OsString], variables: &[(&str, &[u8])]) -> Result<Child, HqError> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut child = Command::new(&command[0]);
+    child.args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    for name in ["HQ_CURSOR", "HQ_GENERATED", "HQ_STATE"] {
+        child.env_remove(name);
+    }
+    for (name, value) in variables {
+        child.env(name, std::ffi::OsStr::from_bytes(value));
+    }
+    child
+        .spawn()
+        .map_err(|error| failed(format!("`{}` cannot be started: {error}", command[0].to_string_lossy())))
+}
+
+// Ends it, and says how it ended, where that is no success.
+fn end_of(child: &mut Child, what: &str) -> Result<(), HqError> {
+    let status = child.wait().map_err(|error| failed(format!("the {what} cannot be waited for: {error}")))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) => Err(failed(format!("the {what} exited with code {code}"))),
+        None => Err(failed(format!("the {what} died: {status}"))),
+    }
+}
+
+fn failed(text: impl Into<String>) -> HqError {
+    HqError::failed("source-failed", text)
+}

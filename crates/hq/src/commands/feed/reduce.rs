@@ -1,0 +1,316 @@
+//! `hq feed reduce`: ended tasks as lines of JSON for a command, and what it says that it has made of them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufWriter, Write};
+use std::process::ChildStdin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hq_client::Session;
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobEnds};
+use hq_core::feed::{FeedOrder, FeedState};
+use hq_model::{ByteString, IdSet, JobId, TaskId};
+use serde_json::{Value, json};
+
+use super::lines::{self, Line};
+use super::{Context, Done, Own, connect, end_of, failed, spawn, unexpected};
+use crate::cli::feed::ReduceArgs;
+use crate::error::HqError;
+use crate::report::{Plain, Sentence};
+
+pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqError> {
+    let own = Own::of_environment()?;
+    let mut session = connect(context)?;
+    let state = own.ask(&mut session, FeedOrder::Look)?;
+    let variables: Vec<(&str, &[u8])> =
+        state.feed.state.iter().map(|state| ("HQ_STATE", state.as_slice())).collect();
+    let mut child = spawn(&args.command, &variables)?;
+    let (Some(out), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
+        return Err(failed("there are no pipes to the reducer"));
+    };
+    let lines = lines::read(out).map_err(|error| failed(error.to_string()))?;
+    let told = Arc::new(Told::default());
+    let giver = {
+        let (told, session) = (Arc::clone(&told), connect(context)?);
+        let (is_with_failed, is_in_order, is_json) = (args.failed, args.in_order, args.json);
+        let giver = Giver { own, session, told, state, is_with_failed, is_in_order, is_json };
+        std::thread::Builder::new().name("giver".into()).spawn(move || giver.give(stdin))
+    };
+    let giver = giver.map_err(|error| failed(error.to_string()))?;
+    let heard = hear(&own, &mut session, &lines, &told);
+    if heard.is_err() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let (last, has_enough) = heard?;
+    end_of(&mut child, "reducer")?;
+    if !has_enough {
+        if !told.is_over.load(Ordering::Acquire) {
+            // The thread may have an error of its own.
+            if giver.is_finished()
+                && let Ok(Err(error)) = giver.join()
+            {
+                return Err(error);
+            }
+            return Err(failed(
+                "the reducer exited before its input had ended; if it has enough, it says so with `#hq end`",
+            ));
+        }
+        let ids = told.all();
+        own.ask(&mut session, FeedOrder::Save { ids, state: None, is_enough: false })?;
+    }
+    match last {
+        Some(line) => Done::ok(Plain(format!("{}\n", String::from_utf8_lossy(&line)))),
+        None => Done::ok(Sentence(String::new())),
+    }
+}
+
+// Carries out what the command says, until its output has ended. Its last line, and whether it has enough.
+fn hear(
+    own: &Own,
+    session: &mut Session,
+    lines: &std::sync::mpsc::Receiver<Line>,
+    told: &Told,
+) -> Result<(Option<ByteString>, bool), HqError> {
+    let (mut last, mut has_enough) = (None, false);
+    while let Ok(line) = lines.recv() {
+        match line {
+            Line::Plain(line) | Line::Cut(line) if line.is_empty() => {}
+            Line::Plain(line) | Line::Cut(line) => last = Some(line),
+            Line::Order(word, text) if word == "saved" => {
+                let (count, state) = saved(&text).ok_or_else(|| {
+                    let text = String::from_utf8_lossy(&text[..text.len().min(100)]).into_owned();
+                    failed(format!(
+                        "`#hq saved {text}`: it needs the number of lines read and the state behind it"
+                    ))
+                })?;
+                let (ids, given) = told.up_to(count);
+                let Some(ids) = ids else {
+                    return Err(failed(format!(
+                        "the reducer acknowledges too much: {count} lines, and it was given {given}"
+                    )));
+                };
+                own.ask(session, FeedOrder::Save { ids, state: Some(state), is_enough: false })?;
+            }
+            Line::Order(word, _) if word == "end" => {
+                has_enough = true;
+                own.ask(session, FeedOrder::Save { ids: IdSet::new(), state: None, is_enough: true })?;
+            }
+            Line::Order(word, _) => {
+                return Err(failed(format!(
+                    "a reducer knows no `#hq {word}`, only `#hq saved N TEXT` and `#hq end`"
+                )));
+            }
+            Line::TooLong(number) => {
+                let max = lines::LINE_BYTES_MAX;
+                return Err(failed(format!("line {number} of the reducer has more than {max} bytes")));
+            }
+            Line::Broken(why) => {
+                return Err(failed(format!("the output of the reducer is not to be read: {why}")));
+            }
+        }
+    }
+    Ok((last, has_enough))
+}
+
+// The number of lines, and the state.
+fn saved(text: &[u8]) -> Option<(u64, ByteString)> {
+    let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+    let count = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+    Some((count, text.get(end + 1..).unwrap_or_default().to_vec()))
+}
+
+/// What the command was given.
+#[derive(Default)]
+struct Told {
+    given: Mutex<Given>,
+    // There is no more to give.
+    is_over: AtomicBool,
+}
+
+#[derive(Default)]
+struct Given {
+    // The tasks of the lines that are not acknowledged, and how many lines were.
+    lines: VecDeque<TaskId>,
+    acknowledged: u64,
+    // Tasks that have ended and get no line.
+    passed_over: IdSet,
+}
+
+impl Told {
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // The tasks of the first so many lines, but for those that were acknowledged before, and how many lines there are. None
+    // where there are not so many.
+    fn up_to(&self, count: u64) -> (Option<IdSet>, u64) {
+        let mut given = self.given();
+        let all = given.acknowledged + given.lines.len() as u64;
+        if count > all {
+            return (None, all);
+        }
+        let new = count.saturating_sub(given.acknowledged);
+        let mut ids: IdSet = given.lines.drain(..new as usize).collect();
+        ids.union_with(&std::mem::take(&mut given.passed_over));
+        given.acknowledged += new;
+        (Some(ids), all)
+    }
+
+    fn all(&self) -> IdSet {
+        let count = {
+            let given = self.given();
+            given.acknowledged + given.lines.len() as u64
+        };
+        self.up_to(count).0.unwrap_or_default()
+    }
+}
+
+struct Giver {
+    own: Own,
+    session: Session,
+    told: Arc<Told>,
+    state: FeedState,
+    is_with_failed: bool,
+    is_in_order: bool,
+    is_json: bool,
+}
+
+impl Giver {
+    // Until the job has ended, or the command does not listen any more.
+    fn give(mut self, stdin: ChildStdin) -> Result<(), HqError> {
+        let mut stdin = BufWriter::new(stdin);
+        let mut known = self.state.feed.reduced.clone();
+        // Those that have ended and wait for others before them.
+        let mut early: BTreeMap<TaskId, Option<Value>> = BTreeMap::new();
+        loop {
+            let ends = self.await_ends(self.state.job, &known)?;
+            let is_over = ends.is_over;
+            let ended = self.lines_of(ends, &mut known)?;
+            early.extend(ended);
+            while let Some(first) = early.first_entry() {
+                let task = *first.key();
+                if self.is_in_order && !is_over && !self.has_all_before(&known, task) {
+                    break;
+                }
+                let line = first.remove();
+                let mut given = self.told.given();
+                match &line {
+                    Some(_) => given.lines.push_back(task),
+                    None => {
+                        given.passed_over.insert(task);
+                    }
+                }
+                drop(given);
+                // Nobody reads it any more: how the command ended is looked at elsewhere.
+                if let Some(line) = line
+                    && writeln!(stdin, "{line}").is_err()
+                {
+                    return Ok(());
+                }
+            }
+            if is_over {
+                let _ = stdin.flush();
+                // Before its end, so that nobody takes an end of the command for an early one.
+                self.told.is_over.store(true, Ordering::Release);
+                return Ok(());
+            }
+            if stdin.flush().is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn has_all_before(&self, known: &IdSet, task: TaskId) -> bool {
+        task.0.checked_sub(1).is_none_or(|last| known.contains_all(&IdSet::range(0, last)))
+    }
+
+    fn await_ends(&mut self, job: JobId, known: &IdSet) -> Result<JobEnds, HqError> {
+        match self.session.request(ClientRequest::AwaitEnds { job, known: known.clone() })? {
+            ClientResponse::Ends(ends) => Ok(*ends),
+            _ => unexpected(),
+        }
+    }
+
+    // What is said of each of these tasks; nothing of those that the command does not want to hear of.
+    fn lines_of(
+        &mut self,
+        ends: JobEnds,
+        known: &mut IdSet,
+    ) -> Result<BTreeMap<TaskId, Option<Value>>, HqError> {
+        let JobEnds { finished, canceled, failed, aborted, ids, results, .. } = ends;
+        let mut ended: BTreeMap<TaskId, Option<Value>> = BTreeMap::new();
+        let results: BTreeMap<TaskId, &[u8]> = ids.iter().zip(results.iter()).collect();
+        let mut say = |task: TaskId, state: &str, error: Option<&str>, is_wanted: bool| {
+            known.insert(task);
+            let line = is_wanted.then(|| {
+                let result = results.get(&task).map(|result| self.value_of(result));
+                let mut line = json!({ "task": task.0, "entry": null, "state": state, "result": result });
+                if let Some(error) = error {
+                    line["error"] = error.into();
+                }
+                line
+            });
+            ended.insert(task, line);
+        };
+        let with_failed = self.is_with_failed;
+        finished.iter().for_each(|task| say(task, "finished", None, true));
+        failed.iter().for_each(|(task, _, error)| say(*task, "failed", Some(error), with_failed));
+        canceled.iter().for_each(|task| say(task, "canceled", None, with_failed));
+        for (ids, reason) in &aborted {
+            ids.iter().for_each(|task| say(task, "aborted", Some(reason), with_failed));
+        }
+        let mut wanted: IdSet =
+            ended.iter().filter(|(_, line)| line.is_some()).map(|(task, _)| *task).collect();
+        while !wanted.is_empty() {
+            let order = FeedOrder::Entries { ids: wanted.clone() };
+            let entries = self.own.ask(&mut self.session, order)?.entries;
+            if entries.is_empty() {
+                return unexpected();
+            }
+            let told: Vec<(TaskId, &[u8])> = wanted.iter().zip(entries.iter()).collect();
+            let mut done = IdSet::new();
+            for (task, entry) in told {
+                if let Some(Some(line)) = ended.get_mut(&task) {
+                    line["entry"] = String::from_utf8_lossy(entry).into();
+                }
+                done.insert(task);
+            }
+            wanted.subtract(&done);
+        }
+        Ok(ended)
+    }
+
+    fn value_of(&self, result: &[u8]) -> Value {
+        let text = || String::from_utf8_lossy(result).into();
+        if self.is_json { serde_json::from_slice(result).unwrap_or_else(|_| text()) } else { text() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_saved_state_says_of_how_many_lines_it_is() {
+        assert_eq!(saved(b"12 a state"), Some((12, b"a state".to_vec())));
+        assert_eq!(saved(b"0"), Some((0, Vec::new())));
+        for bad in ["", "x", "-1 a", " 1"] {
+            assert_eq!(saved(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn lines_are_acknowledged_once_and_never_too_many() {
+        let told = Told::default();
+        {
+            let mut given = told.given();
+            given.lines.extend([5, 2, 9].map(TaskId));
+            given.passed_over.insert(TaskId(7));
+        }
+        assert_eq!(told.up_to(4), (None, 3));
+        assert_eq!(told.up_to(2), (Some("2,5,7".parse().expect("ids")), 3));
+        assert_eq!(told.up_to(1), (Some(IdSet::new()), 3), "an old state of fewer lines");
+        assert_eq!(told.all(), IdSet::single(TaskId(9)));
+    }
+}

@@ -1,0 +1,216 @@
+//! Jobs whose tasks a generator makes and whose results a reducer takes, and results of programs.
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::patience;
+
+// Numbers from 1 to 300; it dies once. Where it is, it says now and then.
+const NUMBERS: &str = r##"#!/bin/sh
+i=${HQ_CURSOR:-0}
+while [ $i -lt 300 ]; do
+  i=$((i+1))
+  echo $i
+  if [ $((i % 10)) = 0 ]; then echo "#hq cursor $i"; fi
+  if [ $i = 105 ] && mkdir generator-died 2>/dev/null; then kill -9 $$; fi
+done
+"##;
+
+// The sum of all results; it dies once.
+const SUM: &str = r##"#!/bin/sh
+sum=${HQ_STATE:-0}
+n=0
+while read -r line; do
+  result=${line#*'"result":"'}
+  result=${result%%\"*}
+  sum=$((sum + result))
+  n=$((n+1))
+  if [ $((n % 7)) = 0 ]; then echo "#hq saved $n $sum"; fi
+  if [ $n = 50 ] && mkdir reducer-died 2>/dev/null; then kill -9 $$; fi
+done
+echo $sum
+"##;
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 4");
+    cluster
+}
+
+fn script(cluster: &Cluster, name: &str, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    cluster.write(name, text);
+    let path = cluster.work().join(name);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("executable");
+}
+
+fn submit(cluster: &Cluster, options: &str) -> Value {
+    cluster.json(&format!("submit --stdout none --stderr none {options}"))
+}
+
+fn count(cluster: &Cluster, job: &str, state: &str) -> u64 {
+    let info = cluster.json(&format!("job info {job}"));
+    info[0]["info"]["task_stats"][state].as_u64().unwrap_or_default()
+}
+
+// Waits for all three jobs, and gives what the tasks of the others say when one has failed.
+fn wait(cluster: &Cluster) {
+    let ran = cluster.hq("job wait 3");
+    let others = cluster.hq("task list --verbose 1-2");
+    assert_eq!(ran.exit, 0, "{ran:?} {others:?}");
+}
+
+#[test]
+fn a_program_has_the_result_that_it_prints_or_writes() {
+    let cluster = cluster();
+    let wait = "submit --wait --array 1-2";
+    cluster.ok(&format!("{wait} --result last-line -- sh -c 'echo first; echo $HQ_TASK_ID'"));
+    assert_eq!(cluster.ok("job result 1"), "1: 1\n2: 2\n");
+    assert_eq!(cluster.json("job result 1")[0]["result"], json!("1"), "a text and no number");
+    cluster.ok(&format!("{wait} --result file:score.%{{TASK_ID}} --stdout none -- sh -c 'echo E$HQ_TASK_ID > score.$HQ_TASK_ID'"));
+    assert_eq!(cluster.ok("job result 2"), "1: E1\n2: E2\n");
+    cluster.ok("submit --wait --result stdout --stdout none --stderr none -- printf 'a\\nb\\n'");
+    assert_eq!(cluster.ok("job result 3"), "0: a\\nb\n");
+    assert_eq!(cluster.json("task info 3 0")[0]["result"], json!("a\nb"));
+    let failed =
+        cluster.hq("submit --wait --result last-line -- sh -c 'head -c 5000 /dev/zero | tr \\\\0 x'");
+    assert_eq!(failed.exit, 1, "{failed:?}");
+    let error = cluster.json("task info 4 0")[0]["error"].as_str().unwrap_or_default().to_owned();
+    assert!(error.contains("has 5000 bytes, and at most 4096 are kept"), "{error}");
+    let failed = cluster.hq("submit --wait --result file:missing -- true");
+    assert_eq!(failed.exit, 1, "{failed:?}");
+    let error = cluster.json("task info 5 0")[0]["error"].as_str().unwrap_or_default().to_owned();
+    assert!(error.contains("missing, is missing, although the program exited with code 0"), "{error}");
+    let failed = cluster.hq("submit --result last-line --log all.log -- true");
+    assert!(failed.stderr.contains("cannot be used together"), "{failed:?}");
+}
+
+#[test]
+fn each_line_is_a_task_and_each_result_is_reduced_once() {
+    let mut cluster = cluster();
+    script(&cluster, "numbers", NUMBERS);
+    script(&cluster, "sum", SUM);
+    let options = "--retry 5 --generate ./numbers --ahead 20 --result last-line --reduce ./sum -- sh -c 'echo $HQ_ENTRY'";
+    assert_eq!(submit(&cluster, options)["id"], 3);
+    patience::until("some have finished", || match count(&cluster, "3", "finished") {
+        60.. => Ok(()),
+        found => Err(format!("{found}")),
+    });
+    cluster.server = None;
+    cluster.start_server("");
+    wait(&cluster);
+    assert_eq!(cluster.ok("job result 3"), "45150\n");
+    assert_eq!(count(&cluster, "3", "finished"), 300);
+    for died in ["generator-died", "reducer-died"] {
+        assert!(cluster.work().join(died).exists(), "{died}");
+    }
+    let info = &cluster.json("job info 3")[0]["feed"];
+    assert_eq!(
+        (&info["made"], &info["reduced"], &info["state"]),
+        (&json!(300), &json!(300), &json!("decomposed"))
+    );
+}
+
+#[test]
+fn the_word_behind_a_sum_is_found_and_the_rest_is_not_tried() {
+    let cluster = cluster();
+    // All words of four of these letters, by their first two; it never ends by itself.
+    script(
+        &cluster,
+        "spaces",
+        "#!/bin/sh\nfor a in a b c d; do for b in a b c d; do echo $a$b; done; done\nwhile :; do echo zz; done\n",
+    );
+    script(
+        &cluster,
+        "try",
+        "#!/bin/sh\nfor c in a b c d; do for d in a b c d; do\n\
+         sum=$(printf %s \"$HQ_ENTRY$c$d\" | md5sum); [ \"${sum%% *}\" = \"$1\" ] && found=$HQ_ENTRY$c$d\n\
+         done; done; echo ${found:-none}\n",
+    );
+    script(
+        &cluster,
+        "found",
+        "#!/bin/sh\nwhile read -r line; do case $line in *'\"result\":\"none\"'*) ;; *'\"result\":\"'*)\n\
+         word=${line#*'\"result\":\"'}; echo '#hq end'; echo ${word%%\\\"*}; exit;; esac; done; echo nothing\n",
+    );
+    // That of "bdac".
+    let sum = "8e1de46c8e8a5fa3f5e7a7a2b0ba1d95";
+    let sum = std::process::Command::new("sh")
+        .args(["-c", "printf %s bdac | md5sum"])
+        .output()
+        .map_or(sum.to_owned(), |out| {
+            String::from_utf8_lossy(&out.stdout).split(' ').next().unwrap_or("").to_owned()
+        });
+    submit(
+        &cluster,
+        &format!("--generate ./spaces --ahead 8 --result last-line --reduce ./found -- ./try {sum}"),
+    );
+    let ran = cluster.hq("job wait 3");
+    assert_eq!(ran.exit, 1, "the rest was canceled: {ran:?}");
+    assert_eq!(cluster.ok("job result 3"), "bdac\n");
+    assert_eq!(count(&cluster, "1", "canceled"), 1, "the generator");
+}
+
+#[test]
+fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
+    let cluster = cluster();
+    script(
+        &cluster,
+        "other",
+        "#!/bin/sh\nif mkdir once 2>/dev/null; then echo a; sleep 0; exit 3; else echo b; fi\n",
+    );
+    let cases = [
+        ("--generate 'sh -c \"echo a; exit 3\"'", 1, "the generator exited with code 3"),
+        ("--generate ./nowhere", 1, "`./nowhere` cannot be started"),
+        ("--generate 'echo [1]' --generate-json", 1, "line 1 of the generator: it is no object: `[1]`"),
+        ("--generate 'echo \"#hq moon\"'", 1, "a generator knows no `#hq moon`"),
+        (
+            "--generate 'sh -c \"head -c 200000 /dev/zero\"'",
+            1,
+            "line 1 of the generator has more than 131072 bytes",
+        ),
+        ("--retry 1 --generate ./other", 1, "is `b` after the restart of the generator, and was `a` before"),
+        ("--generate 'echo a' --reduce true", 2, "the reducer exited before its input had ended"),
+        (
+            "--generate 'echo a' --reduce 'echo \"#hq saved 5 x\"'",
+            2,
+            "the reducer acknowledges too much: 5 lines",
+        ),
+        ("--generate 'echo a' --reduce 'echo \"#hq saved x\"'", 2, "it needs the number of lines read"),
+    ];
+    let mut before = 0;
+    for (options, failing, expected) in cases {
+        let jobs = if options.contains("--reduce") { 3 } else { 2 };
+        let job = before + failing;
+        submit(&cluster, &format!("--result last-line {options} -- sleep 1000"));
+        let ran = cluster.hq(&format!("job wait {job}"));
+        assert_eq!(ran.exit, 1, "{options}: {ran:?}");
+        let error = cluster.json(&format!("task info {job} 0"))[0]["error"].as_str().unwrap_or("").to_owned();
+        assert!(error.contains(expected), "{options}: {error}");
+        before += jobs;
+        cluster.hq(&format!("job cancel {before}"));
+    }
+    for (options, expected) in [
+        ("--generate ''", "it names no program"),
+        ("--generate a --ahead 0", "nothing would ever be made"),
+        ("--generate a --array 1-3", "cannot be used together"),
+        ("--reduce a", "works only together with --generate"),
+    ] {
+        let ran = cluster.hq(&format!("submit {options} -- true"));
+        assert!(ran.exit == 2 && ran.stderr.contains(expected), "{options}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_canceled_job_takes_its_generator_along() {
+    let cluster = cluster();
+    submit(&cluster, "--generate 'sh -c \"while :; do echo x; done\"' --ahead 5 --reduce cat -- sleep 1000");
+    patience::until("some run", || match count(&cluster, "3", "running") {
+        1.. => Ok(()),
+        found => Err(format!("{found}")),
+    });
+    cluster.ok("job cancel 3");
+    assert_eq!(cluster.hq("job wait 1-3").exit, 1);
+    assert_eq!(count(&cluster, "1", "canceled") + count(&cluster, "2", "canceled"), 2);
+    assert_eq!(count(&cluster, "3", "running"), 0);
+}
