@@ -210,7 +210,7 @@ fn played(workload: &Workload, asks: Asks) -> (u64, u64) {
                 let coming: Vec<Slots> = pending.iter().map(slots).collect();
                 let waited = Duration::from_micros(pending.front().map_or(0, |asked| now - asked));
                 let idle = Duration::from_micros(workload.idle_us);
-                let cost = Cost { wait, waited, idle, goal };
+                let cost = Cost { wait, together: 1, waited, idle, goal };
                 worthwhile(&work, &coming, (left, workload.slots), &cost).0
             }
         };

@@ -57,6 +57,8 @@ impl Work {
 pub struct Cost {
     /// How long one that is asked for now is waited for.
     pub wait: Duration,
+    /// So many come together, at most.
+    pub together: u32,
     /// How long one has been waited for by now, at the longest.
     pub waited: Duration,
     /// It leaves after so long without a task.
@@ -111,7 +113,8 @@ impl Cost {
         let waits = self.wait.saturating_sub(START_UP_TIME).max(self.waited);
         match self.goal {
             Goal::Makespan if waits >= PROBED_WAIT => PROBED_MAX,
-            Goal::Makespan => PROBED_FEW,
+            // A smaller allocation would be in the way of the next.
+            Goal::Makespan => PROBED_FEW.max(self.together.into()),
             Goal::NodeHours => 1,
         }
     }

@@ -22,7 +22,13 @@ fn tasks(tasks: u64, each: Duration) -> Work {
 }
 
 fn idle(seconds: u32) -> Cost {
-    Cost { wait: SECOND * 30, waited: Duration::ZERO, idle: SECOND * seconds, goal: Goal::Makespan }
+    Cost {
+        wait: SECOND * 30,
+        together: 1,
+        waited: Duration::ZERO,
+        idle: SECOND * seconds,
+        goal: Goal::Makespan,
+    }
 }
 
 #[test]
@@ -74,6 +80,7 @@ fn what_is_not_known_is_probed_with_few_until_it_shows() {
     // Where workers are waited for, few would be waited for first, and then the rest.
     let waited = Cost { waited: SECOND * 40, ..idle(300) };
     check(unknown(0, 0), &[Slots::lasting(2)], 1, waited, (PROBED_MAX - 2, "probing"));
+    check(unknown(0, 0), &[], 1, Cost { together: 4, ..idle(300) }, (4, "probing"));
     // Workers that leave soon are started no sooner.
     let soon = Cost { wait: START_UP_TIME, ..idle(1) };
     check(unknown(0, 0), &[], 1, soon, (PROBED_FEW, "probing"));

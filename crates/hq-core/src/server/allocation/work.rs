@@ -20,6 +20,7 @@ use crate::worker_messages::TemplateId;
 pub(super) fn cost(now: Timestamp, queue: &QueueState) -> Cost {
     let waiting = queue.active().filter(|(_, one)| one.is_waiting());
     Cost {
+        together: queue.params.workers_per_allocation(),
         waited: waiting.filter_map(|(_, one)| Some(now.since(one.queued?))).max().unwrap_or_default(),
         wait: policy::usual_wait(queue) + START_UP_TIME,
         idle: queue.params.idle_timeout.unwrap_or(UNNEEDED_TIME),
