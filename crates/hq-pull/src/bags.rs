@@ -29,9 +29,9 @@ pub(crate) enum For {
 pub(crate) async fn find(shared: &Rc<Shared>, bag: Option<&BagRef>, what_for: For) -> Result<JobId, Problem> {
     let name = match bag {
         None => DEFAULT,
-        Some(BagRef::Id(id)) => return Ok(JobId(*id)),
+        Some(BagRef::Id(id)) => return by_id(shared, JobId(*id), what_for).await,
         Some(BagRef::Name(name)) => match name.parse() {
-            Ok(id) => return Ok(JobId(id)),
+            Ok(id) => return by_id(shared, JobId(id), what_for).await,
             Err(_) => name,
         },
     };
@@ -42,6 +42,18 @@ pub(crate) async fn find(shared: &Rc<Shared>, bag: Option<&BagRef>, what_for: Fo
     }
     let job = look_up(shared, name, what_for, None).await?.0;
     shared.bags.borrow_mut().insert(known, job);
+    Ok(job)
+}
+
+// The server says of one that is not there when something is done with it, but not when its tasks are waited for.
+async fn by_id(shared: &Rc<Shared>, job: JobId, what_for: For) -> Result<JobId, Problem> {
+    let known = BagRef::Id(job.0);
+    if what_for == For::Taking && !shared.bags.borrow().contains_key(&known) {
+        if list(shared).await?.iter().all(|listed| listed.job != job) {
+            return Err(Problem::new("no-job", format!("there is no job {job}")));
+        }
+        shared.bags.borrow_mut().insert(known, job);
+    }
     Ok(job)
 }
 
@@ -77,6 +89,15 @@ async fn look_up(
     }
     if what_for == For::Looking {
         return Err(Problem::new("no-bag", format!("no bag has the name `{name}`")));
+    }
+    // Who takes tasks by the name would never get what is left there.
+    if let Some(closed) = named.last().filter(|job| job.counters.terminal() < job.counters.total()) {
+        let (job, left) = (closed.job, closed.counters.total() - closed.counters.terminal());
+        let text = format!(
+            "bag {job} (`{name}`) takes no more tasks, and {left} of its tasks have not ended: wait for them, or take \
+             another name"
+        );
+        return Err(Problem::new("job-not-open", text));
     }
     // Two relays that find none at the same time ask for the same thing, and get one.
     let key = key_of(name, named.last().map_or(0, |job| job.job.0));

@@ -57,6 +57,14 @@ pub(crate) enum BagRef {
     Name(String),
 }
 
+/// How often a task may be lost: a number, or a word.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(untagged)]
+pub(crate) enum LimitWord {
+    Number(u32),
+    Word(String),
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Open {
@@ -93,7 +101,7 @@ pub(crate) struct NewTask {
     pub(crate) after_tasks: Vec<String>,
     pub(crate) priority: i32,
     pub(crate) retries: u32,
-    pub(crate) crash_limit: Option<String>,
+    pub(crate) crash_limit: Option<LimitWord>,
     pub(crate) time_limit: Option<f64>,
     pub(crate) expect: Option<f64>,
 }

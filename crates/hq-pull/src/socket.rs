@@ -23,7 +23,8 @@ pub enum SocketError {
         path: PathBuf,
     },
     /// Others could get at it.
-    #[error("{} is of user {owner} with mode {mode:04o}, and not a directory that only you (user {own}) can enter", path.display())]
+    #[error("{} is of user {owner} with mode {mode:04o}, and not a directory that only you (user {own}) can enter: \
+             set XDG_RUNTIME_DIR to one that is, or name a socket within one with `hq pull relay --socket` and HQ_PULL_SOCKET", path.display())]
     Exposed {
         /// The directory.
         path: PathBuf,

@@ -138,7 +138,7 @@ impl Server {
             if !ids.is_empty() {
                 let functions = functions(job, &ids);
                 let failed = functions.intersection(&job.failed);
-                let dropped = functions.intersection(&job.finished).difference(&found);
+                let dropped = leaving(job, &ids).intersection(&job.finished).difference(&found);
                 let mut without = ids;
                 [&found, &failed, &dropped].into_iter().for_each(|ids| without.subtract(ids));
                 let texts = texts(job, &found);
@@ -225,6 +225,11 @@ impl Server {
 // Those of some tasks of a job of which results are kept.
 fn functions(job: &Job, ids: &IdSet) -> IdSet {
     of_submits(job, ids, |submit| submit.task.has_results())
+}
+
+// Those that leave something behind whenever they finish. Whoever takes tasks may say nothing of them.
+fn leaving(job: &Job, ids: &IdSet) -> IdSet {
+    of_submits(job, ids, |submit| submit.task.has_results() && !submit.task.body.is_pulled())
 }
 
 // Those whose results are words of programs, or of whoever took them, and not of functions.

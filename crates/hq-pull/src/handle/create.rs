@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::dependencies;
 use crate::bags::{self, For};
-use crate::contract::{Create, Deferred, Missing, NewTask, Problem, bytes_of, seconds};
+use crate::contract::{Create, Deferred, LimitWord, Missing, NewTask, Problem, bytes_of, seconds};
 use crate::limits;
 use crate::shared::Shared;
 
@@ -126,10 +126,14 @@ fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
 
 fn spec_of(bag: JobId, task: &NewTask) -> Result<TaskSpec, Problem> {
     let time = |value: Option<f64>, what| value.map(|value| seconds(value, what, Duration::MAX)).transpose();
-    let crash_limit = match &task.crash_limit {
-        None => CrashLimit::default(),
-        Some(text) => text.parse().map_err(|error| Problem::bad(format!("crash_limit: {error}")))?,
+    let limit = match &task.crash_limit {
+        None => None,
+        Some(LimitWord::Number(number)) => Some(number.to_string()),
+        Some(LimitWord::Word(word)) => Some(word.clone()),
     };
+    let limit = limit.map(|text| text.parse::<CrashLimit>()).transpose();
+    let crash_limit =
+        limit.map_err(|error| Problem::bad(format!("crash_limit: {error}")))?.unwrap_or_default();
     Ok(TaskSpec {
         body: Body::Pulled,
         requests: vec![Request::pulled(bag)],
@@ -191,7 +195,7 @@ mod tests {
         assert!(refused(named(&"x".repeat(5000))).contains("at most 4096"));
         let large = NewTask { payload: Some("x".repeat(1 << 20)), ..named("a") };
         assert!(refused(large).contains("may have 65536"));
-        let bad = NewTask { crash_limit: Some("often".into()), ..named("a") };
+        let bad = NewTask { crash_limit: Some(LimitWord::Word("often".into())), ..named("a") };
         assert!(refused(bad).contains("crash limit"));
         let bad = NewTask { after_tasks: vec!["x".into()], ..named("a") };
         assert!(refused(bad).contains("is not JOB"));

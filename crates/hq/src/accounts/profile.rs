@@ -16,6 +16,9 @@ use crate::replaced::replace;
 // Writes one of the files.
 type Content = fn(&Gathered, &mut BufWriter<File>) -> io::Result<()>;
 
+// Of which moment of an attempt a line tells.
+type Moment = fn(&Attempt) -> Timestamp;
+
 impl Gathered {
     /// Writes the three files into a directory, which is made. How many attempts there are.
     pub(crate) fn write_profile(&self, dir: &Path) -> io::Result<u64> {
@@ -100,7 +103,7 @@ impl Gathered {
         }
         lines.sort_unstable();
         // Neither the texts of millions of attempts nor their times would have room: their places are sorted.
-        let moments: [(u8, fn(&Attempt) -> Timestamp); 3] =
+        let moments: [(u8, Moment); 3] =
             [(1, |attempt| attempt.leased), (2, |attempt| attempt.start), (3, |attempt| attempt.end)];
         let mut queues = moments.map(|(kind, at)| {
             let leads = (0u32..).zip(&self.attempts).filter(|(_, attempt)| attempt.leads);

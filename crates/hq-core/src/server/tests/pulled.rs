@@ -253,15 +253,17 @@ fn tasks_that_are_submitted_again_are_asked_for_by_their_new_bag() {
 fn results_are_kept() {
     let mut table = Table::new(1);
     let bag = table.open("dock");
-    table.create(bag, &["a"], &[]);
-    table.take(1, "x", bag, 1);
+    table.create(bag, &["a", "b"], &[]);
+    table.take(1, "x", bag, 2);
     let long = How::Finished(vec![b'x'; 4097]);
     assert_eq!(table.end(1, "x", &named("a"), long), Err(Refusal::ResultTooLong));
     table.finish(1, "x", "a").expect("taken");
+    table.end(1, "x", &named("b"), How::Finished(Vec::new())).expect("taken");
     let jobs = Selector::Ids(IdSet::single(TaskId(bag.0)));
     let request = ClientRequest::Results { jobs, tasks: None, from: None, with_failed: false };
     let ClientResponse::Results { jobs, .. } = table.world.ask(request) else { panic!("results") };
     assert_eq!(jobs[0].results.get(0), Some(&b"good"[..]));
+    assert_eq!((jobs[0].dropped.len(), &jobs[0].without), (0, &IdSet::single(TaskId(1))), "it left nothing");
 }
 
 #[test]
