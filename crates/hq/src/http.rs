@@ -152,12 +152,14 @@ impl Listener {
     }
 }
 
-/// The name in a `Host` header, without a port.
+/// The name in a `Host` header, without a port; empty where something else than a port follows it.
 pub(crate) fn host_name(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    }
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').unwrap_or_default(),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |text: &str| text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    if rest.is_empty() || is_port(rest) { name } else { "" }
 }
 
 /// True when only this machine reaches an address.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use hq_client::error::EXIT_NO_SERVER;
 use hq_model::{JobId, QueueId, TaskId, TaskRef, WorkerId};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, HeaderName, HeaderValue, SET_COOKIE};
+use hyper::header::{ALLOW, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -125,6 +125,10 @@ impl Shared {
                 return only(&Method::GET);
             }
             let token = uri.query().filter(|_| uri.path() == "/").and_then(token);
+            // A link may be followed from anywhere, which says no origin.
+            if token.is_some() && headers.contains_key(ORIGIN) && !guard::is_same_origin(headers, host) {
+                return foreign_origin();
+            }
             return match token {
                 Some(token) if *method == Method::GET => self.open(&token, headers),
                 _ => file.answer(headers),
@@ -134,10 +138,7 @@ impl Shared {
             return files::sentence(StatusCode::NOT_FOUND, "There is nothing here: the dashboard is at /.\n");
         }
         if !guard::is_same_site(headers, host) {
-            let text = "this was asked by a page of another origin";
-            return refusal(
-                &HqError::failed("foreign-origin", text).hint("open the printed link, and ask from there"),
-            );
+            return foreign_origin();
         }
         if !self.guard.knows(headers) {
             let error = HqError::failed("no-session", "this browser has no session with this dashboard");
@@ -282,6 +283,11 @@ fn json(status: StatusCode, document: &Value) -> Response<Reply> {
 
 fn refusal(error: &HqError) -> Response<Reply> {
     json(status(error), &render::error_document(error))
+}
+
+fn foreign_origin() -> Response<Reply> {
+    let error = HqError::failed("foreign-origin", "this was asked by a page of another origin");
+    refusal(&error.hint("open the printed link, and ask from there"))
 }
 
 fn only(method: &Method) -> Response<Reply> {
