@@ -69,7 +69,7 @@ impl Spec {
             spec.precision = Some(precision.ok_or("digits are missing after the point")?);
         }
         spec.kind = chars.get(at).copied();
-        if chars.len() > at + 1 {
+        if chars.len() > at + 1 || spec.kind == Some(' ') {
             return Err(format!("`{text}` is no format"));
         }
         match (spec.grouping, spec.kind) {

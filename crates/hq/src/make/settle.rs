@@ -98,13 +98,11 @@ fn for_each_task(
     }
 }
 
-// Whether a run has begun, and nobody has told that it ended. What was canceled counts as ended before it has.
+// Whether a run may have begun, and nobody has told that it ended. What was canceled counts as ended before it has, and of
+// what a worker began in the last moment the server may not have heard.
 fn may_be_half_done(task: &TaskInfo) -> bool {
-    let was_lost = task.instance.0 > 0;
     match task.state {
-        TaskState::Running => true,
-        TaskState::Waiting => was_lost,
-        TaskState::Canceled | TaskState::Aborted => was_lost || task.worker.is_some(),
+        TaskState::Running | TaskState::Waiting | TaskState::Canceled | TaskState::Aborted => true,
         TaskState::Failed => matches!(task.failure, Some(FailureKind::Crashes | FailureKind::Lost)),
         TaskState::Finished => false,
     }
