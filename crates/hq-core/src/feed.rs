@@ -127,10 +127,7 @@ pub struct FeedState {
 impl FeedState {
     /// Tasks that have ended, and that its reducer has not acknowledged.
     pub fn unreduced(&self) -> u64 {
-        match self.feed.reducer {
-            Some(_) => self.ended.saturating_sub(self.feed.reduced.len()),
-            None => 0,
-        }
+        self.feed.unreduced(self.ended)
     }
 
     /// True when nobody wants more tasks.
@@ -140,6 +137,11 @@ impl FeedState {
 }
 
 impl Feed {
+    /// Of so many tasks that have ended those that its reducer has not acknowledged.
+    pub fn unreduced(&self, ended: u64) -> u64 {
+        if self.reducer.is_some() { ended.saturating_sub(self.reduced.len()) } else { 0 }
+    }
+
     /// `made` is how many tasks there are now.
     pub fn apply(&mut self, change: &FeedChange, made: u64) {
         match change {

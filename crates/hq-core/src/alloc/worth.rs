@@ -142,7 +142,7 @@ pub fn worthwhile(
         let probing: u64 = all().map(|of| of.count.div_ceil(slots)).sum();
         let probed = cost.probed_max().saturating_sub(probing).max(first).min(wanted);
         // What has run for some time goes on for as long again, as far as anybody can tell.
-        let (worth, _) = worth_it(work, coming, (work.ran * 2, wanted, slots), cost);
+        let (worth, _) = worth_it(work, coming, (work.ran.saturating_mul(2), wanted, slots), cost);
         let workers = probed.max(worth);
         return (workers, (workers < wanted).then(|| Held::Probing(workers + probing)));
     };
@@ -150,7 +150,7 @@ pub fn worthwhile(
     let workers = worth.max(first).min(wanted);
     let micros = |us: u128| Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX));
     let held = (workers < wanted).then(|| match left_us {
-        0 => Held::DoneSooner(each * u32::try_from(work.tasks).unwrap_or(u32::MAX)),
+        0 => Held::DoneSooner(each.saturating_mul(u32::try_from(work.tasks).unwrap_or(u32::MAX))),
         _ => {
             let beside: u64 = all().filter(|slots| slots.until > cost.wait).map(|slots| slots.count).sum();
             let shared_by = beside + (workers + 1).saturating_mul(slots);

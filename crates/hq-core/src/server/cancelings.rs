@@ -1,5 +1,5 @@
-//! Clients that cancel what has not begun, and want to know which that was: what a worker has is asked back, and is
-//! canceled when it comes. What has begun goes on.
+//! Tasks that are canceled: all that have not ended, or those alone that have not begun. Clients want to know which those
+//! were: what a worker has is asked back, and is canceled when it comes. What has begun goes on.
 
 use std::collections::BTreeMap;
 
@@ -36,6 +36,28 @@ impl Cancelings {
 }
 
 impl Server {
+    /// Cancels tasks of one job, or all of them: those that are canceled now, and how many had ended before.
+    pub(super) fn cancel_one(
+        &mut self,
+        now: Timestamp,
+        id: JobId,
+        tasks: Option<&IdSet>,
+        reason: Option<&str>,
+        effects: &mut Vec<Effect>,
+    ) -> (IdSet, u64) {
+        let (alive, all) = (self.state.jobs[&id].alive(), &self.state.jobs[&id].ids);
+        let wanted = tasks.map_or_else(|| all.clone(), |tasks| tasks.intersection(all));
+        let ids = alive.intersection(&wanted);
+        let ended = wanted.len() - ids.len();
+        if !ids.is_empty() {
+            let reason = reason.map(str::to_owned);
+            let record = Record::Canceled { job: id, ids: ids.clone(), reason, end_by: None };
+            self.end_by(now, record, &ids, effects);
+        }
+        self.forget_if_over(id);
+        (ids, ended)
+    }
+
     /// Cancels those of the tasks that have not begun. Answered when that is known of each.
     pub(super) fn client_cancels_waiting(
         &mut self,

@@ -12,6 +12,44 @@ use crate::limits::PROGRESS_INTERVAL;
 /// A request that is not answered for good yet: its client, and its number there.
 pub(super) type Asked = (ConnectionId, u64);
 
+/// Requests that wait until something of their job changes, with what each asks.
+#[derive(Debug)]
+pub(super) struct JobWaits<T> {
+    by_job: BTreeMap<JobId, BTreeMap<Asked, T>>,
+}
+
+impl<T> Default for JobWaits<T> {
+    fn default() -> Self {
+        JobWaits { by_job: BTreeMap::new() }
+    }
+}
+
+impl<T> JobWaits<T> {
+    /// One more.
+    pub(super) fn add(&mut self, job: JobId, asked: Asked, what: T) {
+        self.by_job.entry(job).or_default().insert(asked, what);
+    }
+
+    /// Takes those whose jobs have changed. Who has to wait on is added again.
+    pub(super) fn take(&mut self, changed: &BTreeSet<JobId>) -> Vec<(JobId, Asked, T)> {
+        if self.by_job.is_empty() {
+            return Vec::new();
+        }
+        let of_jobs = changed.iter().filter_map(|job| Some((*job, self.by_job.remove(job)?)));
+        of_jobs
+            .flat_map(|(job, waits)| waits.into_iter().map(move |(asked, what)| (job, asked, what)))
+            .collect()
+    }
+
+    /// A client has left.
+    pub(super) fn forget(&mut self, connection: ConnectionId) {
+        self.by_job.retain(|_, waits| {
+            waits.retain(|asked, _| asked.0 != connection);
+            !waits.is_empty()
+        });
+    }
+}
+
 /// All clients that wait for something.
 #[derive(Debug, Default)]
 pub(super) struct Clients {

@@ -8,29 +8,13 @@ use hq_model::{Entries, IdSet, JobId, TaskId};
 use super::clients::Asked;
 use super::job::Job;
 use super::machine::Server;
-use super::{ConnectionId, Effect, Gate};
+use super::{Effect, Gate};
 use crate::client_messages::{ClientResponse, JobEnds, RequestError};
 use crate::limits::RESULTS_PAGE_BYTES;
 use crate::record::FailureKind;
 
 /// What a failure takes of an answer beside its words.
 const FAILURE_BYTES: usize = 64;
-
-/// Who waits, and what each knows.
-#[derive(Debug, Default)]
-pub(super) struct EndWaits {
-    by_job: BTreeMap<JobId, BTreeMap<Asked, IdSet>>,
-}
-
-impl EndWaits {
-    /// A client has left.
-    pub(super) fn forget(&mut self, connection: ConnectionId) {
-        self.by_job.retain(|_, waits| {
-            waits.retain(|asked, _| asked.0 != connection);
-            !waits.is_empty()
-        });
-    }
-}
 
 impl Server {
     /// A client waits for ends that it does not know.
@@ -51,21 +35,15 @@ impl Server {
                 effects.push(Effect::Answer { connection, request, body, gate });
             }
             None => {
-                self.end_waits.by_job.entry(job).or_default().insert(asked, known);
+                self.end_waits.add(job, asked, known);
             }
         }
     }
 
     /// Answers those that wait for ends in jobs that have changed.
     pub(super) fn tell_ends(&mut self, changed: &BTreeSet<JobId>, effects: &mut Vec<Effect>) {
-        if self.end_waits.by_job.is_empty() {
-            return;
-        }
-        for job in changed {
-            let Some(waits) = self.end_waits.by_job.remove(job) else { continue };
-            for (asked, known) in waits {
-                self.client_awaits_ends(asked, *job, known, effects);
-            }
+        for (job, asked, known) in self.end_waits.take(changed) {
+            self.client_awaits_ends(asked, job, known, effects);
         }
     }
 

@@ -3,15 +3,15 @@
 //! Only the present attempt of a generator's or a reducer's task is listened to, so one that was lost and lives on changes
 //! nothing. Tasks and the place of the generator become durable by one record, as do the state of the reducer and what is in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::CPUS;
 use hq_model::{Entries, IdSet, JobId, JobSpec, Submit, TaskRef, Timestamp};
 
+use super::Effect;
 use super::clients::Asked;
 use super::machine::{Answer, Server};
-use super::{ConnectionId, Effect};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use crate::limits::{FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX, UNREDUCED_TASKS_MAX};
@@ -19,22 +19,6 @@ use crate::record::{Record, RequestKey};
 
 /// What tasks are canceled with that a reducer does not want any more.
 const ENOUGH: &str = "its reducer has enough";
-
-/// Generators that wait until they may go on.
-#[derive(Debug, Default)]
-pub(super) struct FeedWaits {
-    by_job: BTreeMap<JobId, BTreeMap<Asked, FeedRequest>>,
-}
-
-impl FeedWaits {
-    /// A client has left.
-    pub(super) fn forget(&mut self, connection: ConnectionId) {
-        self.by_job.retain(|_, waits| {
-            waits.retain(|asked, _| asked.0 != connection);
-            !waits.is_empty()
-        });
-    }
-}
 
 impl Server {
     /// Makes a job with a generator, and perhaps a reducer, each a task of a job of its own. The fed job comes last.
@@ -139,7 +123,7 @@ impl Server {
             && let Ok((job, _)) = self.fed_by(&request)
             && !self.has_room(job, below)
         {
-            self.feed_waits.by_job.entry(job).or_default().insert(asked, request);
+            self.feed_waits.add(job, asked, request);
             return;
         }
         let body = self
@@ -156,14 +140,8 @@ impl Server {
         changed: &BTreeSet<JobId>,
         effects: &mut Vec<Effect>,
     ) {
-        if self.feed_waits.by_job.is_empty() {
-            return;
-        }
-        for job in changed {
-            let Some(waits) = self.feed_waits.by_job.remove(job) else { continue };
-            for (asked, request) in waits {
-                self.client_feeds(now, asked, request, effects);
-            }
+        for (_, asked, request) in self.feed_waits.take(changed) {
+            self.client_feeds(now, asked, request, effects);
         }
     }
 
@@ -295,7 +273,8 @@ impl Server {
     ) -> Result<(), RequestError> {
         let fed = &self.state.jobs[&job];
         let Some(feed) = &fed.feed else { return Ok(()) };
-        if let Some(task) = ids.difference(&ended(fed)).first() {
+        let (unknown, alive) = (ids.difference(&fed.ids), ids.intersection(&fed.alive()));
+        if let Some(task) = unknown.first().or(alive.first()) {
             return Err(RequestError::Invalid(format!(
                 "The reducer of job {job} acknowledges task {task}, which has not ended."
             )));
@@ -336,7 +315,7 @@ impl Server {
             made: job.ids.len(),
             is_open: job.is_open,
             waiting: counters.waiting,
-            ended: ended_count(job),
+            ended: counters.terminal(),
             slots: self.slots(),
             unreduced_bytes: self.state.results.held_bytes(id) as u64,
             entries: Entries::default(),
@@ -348,10 +327,10 @@ impl Server {
         let Some(feed) = job.feed.as_deref().filter(|feed| job.is_open && !feed.is_decomposed) else {
             return true;
         };
-        let is_behind = feed.reducer.is_some()
-            && (ended_count(job).saturating_sub(feed.reduced.len()) >= UNREDUCED_TASKS_MAX
-                || self.state.results.held_bytes(id) >= UNREDUCED_BYTES_MAX);
-        job.counters(self.running_count(id)).waiting < below && !is_behind
+        let counters = job.counters(self.running_count(id));
+        let is_behind = feed.unreduced(counters.terminal()) >= UNREDUCED_TASKS_MAX
+            || self.state.results.held_bytes(id) >= UNREDUCED_BYTES_MAX;
+        counters.waiting < below && !is_behind
     }
 
     // CPUs of workers that are there.
@@ -362,45 +341,6 @@ impl Server {
             workers.flat_map(|worker| worker.config.resources.pools.iter().filter(|pool| pool.name == CPUS));
         cpus.map(|pool| pool.kind.total().0 / hq_model::Amount::whole(1).0).sum()
     }
-
-    /// Takes no more submits into a job.
-    pub(super) fn close(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
-        self.record(now, Record::JobClosed { job }, effects);
-        self.note_closed(job);
-        self.forget_if_over(job);
-    }
-
-    /// Cancels tasks of one job, or all of them: those that are canceled now, and how many had ended before.
-    pub(super) fn cancel_one(
-        &mut self,
-        now: Timestamp,
-        id: JobId,
-        tasks: Option<&IdSet>,
-        reason: Option<&str>,
-        effects: &mut Vec<Effect>,
-    ) -> (IdSet, u64) {
-        let (alive, all) = (self.state.jobs[&id].alive(), &self.state.jobs[&id].ids);
-        let wanted = tasks.map_or_else(|| all.clone(), |tasks| tasks.intersection(all));
-        let ids = alive.intersection(&wanted);
-        let ended = wanted.len() - ids.len();
-        if !ids.is_empty() {
-            let reason = reason.map(str::to_owned);
-            let record = Record::Canceled { job: id, ids: ids.clone(), reason, end_by: None };
-            self.end_by(now, record, &ids, effects);
-        }
-        self.forget_if_over(id);
-        (ids, ended)
-    }
-}
-
-fn ended(job: &super::job::Job) -> IdSet {
-    let mut ended = job.finished.clone();
-    [&job.failed, &job.canceled, &job.aborted].into_iter().for_each(|ids| ended.union_with(ids));
-    ended
-}
-
-fn ended_count(job: &super::job::Job) -> u64 {
-    job.finished.len() + job.failed.len() + job.canceled.len() + job.aborted.len()
 }
 
 fn check_text(what: &str, text: Option<&Vec<u8>>) -> Result<(), RequestError> {

@@ -13,10 +13,8 @@ use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Worker
 
 use super::allocation::AllocLive;
 use super::cancelings::Cancelings;
-use super::clients::Clients;
+use super::clients::{Clients, JobWaits};
 use super::drafts::Drafts;
-use super::ends::EndWaits;
-use super::feeding::FeedWaits;
 use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
 use super::last_moments::LastMoments;
@@ -34,6 +32,7 @@ use super::speculation::Speculation;
 use super::state::{Durable, State};
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
+use crate::feed::FeedRequest;
 use crate::limits::{STOP_TIME_MAX, WORKER_GRACE};
 use crate::record::Record;
 use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
@@ -92,8 +91,10 @@ pub struct Server {
     clients: Clients,
     /// Clients that watch everything.
     pub(super) watching: Watching,
-    pub(super) end_waits: EndWaits,
-    pub(super) feed_waits: FeedWaits,
+    /// Clients that wait for ends of tasks, and what each knows.
+    pub(super) end_waits: JobWaits<IdSet>,
+    /// Generators that wait until they may go on.
+    pub(super) feed_waits: JobWaits<FeedRequest>,
     pub(super) cancelings: Cancelings,
     /// Clients that read what tasks print.
     pub(super) reads: Reads,
@@ -167,8 +168,8 @@ impl Server {
             running: BTreeMap::new(),
             clients: Clients::default(),
             watching: Watching::default(),
-            end_waits: EndWaits::default(),
-            feed_waits: FeedWaits::default(),
+            end_waits: JobWaits::default(),
+            feed_waits: JobWaits::default(),
             cancelings: Cancelings::default(),
             reads: Reads::default(),
             changed_workers: BTreeSet::new(),

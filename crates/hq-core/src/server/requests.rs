@@ -404,6 +404,13 @@ impl Server {
         Ok(ClientResponse::Jobs(open))
     }
 
+    /// Takes no more submits into a job.
+    pub(super) fn close(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
+        self.record(now, Record::JobClosed { job }, effects);
+        self.note_closed(job);
+        self.forget_if_over(job);
+    }
+
     fn cancel(
         &mut self,
         now: Timestamp,

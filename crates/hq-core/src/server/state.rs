@@ -263,7 +263,7 @@ impl State {
                 let is_open = job.is_open;
                 self.link(id, *generator, *reducer, is_open);
             }
-            FeedChange::Reduced { .. } => self.results.drop_of(id, &feed.reduced),
+            FeedChange::Reduced { ids, .. } => self.results.drop_of(id, ids, &feed.reduced),
             FeedChange::Fed { .. } => {}
         }
     }

@@ -136,8 +136,7 @@ impl Server {
                 ids = ids.intersection(&before(next));
             }
             if !ids.is_empty() {
-                let functions = functions(job, &ids);
-                let failed = functions.intersection(&job.failed);
+                let failed = with_results(job, &ids).intersection(&job.failed);
                 let dropped = leaving(job, &ids).intersection(&job.finished).difference(&found);
                 let mut without = ids;
                 [&found, &failed, &dropped].into_iter().for_each(|ids| without.subtract(ids));
@@ -223,7 +222,7 @@ impl Server {
 }
 
 // Those of some tasks of a job of which results are kept.
-fn functions(job: &Job, ids: &IdSet) -> IdSet {
+fn with_results(job: &Job, ids: &IdSet) -> IdSet {
     of_submits(job, ids, |submit| submit.task.has_results())
 }
 

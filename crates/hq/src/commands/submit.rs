@@ -30,7 +30,7 @@ use crate::following::{JobFollow, follow_job};
 use crate::jobs::only;
 use crate::progress::Progress;
 use crate::render::submit::fields;
-use crate::report::{SubmitWaited, Submitted};
+use crate::report::{SubmitWaited, Submitted, Waited};
 use crate::waiting::{Follow, NotifyCommand, follow};
 
 // What to do about a file of which only a part is submitted.
@@ -71,16 +71,36 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     }
     let (mut submitted, mut watch) =
         send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
+    let again = if wait.progress { "hq job progress" } else { "hq job wait" };
     context.printer.announce(&mut submitted)?;
+    let followed = wait_for(context, &mut watch, &submitted, (&wait, on_notify, again));
+    drop(watch);
+    waited(context, session, submitted, followed, wait.allow_failures)
+}
+
+// Shows how a new job goes on until it is over.
+fn wait_for(
+    context: &Context,
+    watch: &mut Watch<'_>,
+    submitted: &Submitted,
+    (wait, on_notify, again): (&WaitOptions, Option<NotifyCommand>, &str),
+) -> Result<Waited, HqError> {
     let shows = wait.progress && context.printer.mode == OutputMode::Cli;
     let progress = if shows { Progress::shown() } else { Progress::hidden() };
-    let how = Follow { on_notify, progress };
-    let again = if wait.progress { "hq job progress" } else { "hq job wait" };
-    let followed = follow(&mut watch, how, (again, &only([submitted.job])));
-    drop(watch);
+    follow(watch, Follow { on_notify, progress }, (again, &only([submitted.job])))
+}
+
+// What is said of it then.
+fn waited(
+    context: &Context,
+    session: Session,
+    submitted: Submitted,
+    followed: Result<Waited, HqError>,
+    allow_failures: bool,
+) -> Result<Done, HqError> {
     match followed {
         Ok(waited) => {
-            let exit = exit_of(&waited, wait.allow_failures);
+            let exit = exit_of(&waited, allow_failures);
             let notes = context.notes_of_waited(session, &waited);
             Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
         }
@@ -110,23 +130,13 @@ fn submit_fed(
     }
     session.wait_for_lost_server(wait.reconnect_timeout);
     context.printer.announce(&mut submitted)?;
-    let jobs = only([submitted.job]);
-    let shows = wait.progress && context.printer.mode == OutputMode::Cli;
-    let progress = if shows { Progress::shown() } else { Progress::hidden() };
-    let notifications = on_notify.is_some();
-    let request = ClientRequest::WatchJobs { jobs: jobs.clone(), until_closed: true, notifications };
+    let (jobs, notifications) = (only([submitted.job]), on_notify.is_some());
+    let request = ClientRequest::WatchJobs { jobs, until_closed: true, notifications };
     let followed = {
         let mut watch = session.watch(request)?;
-        follow(&mut watch, Follow { on_notify, progress }, ("hq job wait", &jobs))
+        wait_for(context, &mut watch, &submitted, (&wait, on_notify, "hq job wait"))
     };
-    match followed {
-        Ok(waited) => {
-            let exit = exit_of(&waited, wait.allow_failures);
-            let notes = context.notes_of_waited(session, &waited);
-            Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
-        }
-        Err(error) => Err(HqError { done: Some(Box::new(fields(&submitted))), ..error }),
-    }
+    waited(context, session, submitted, followed, wait.allow_failures)
 }
 
 fn submit_and_follow(

@@ -77,14 +77,20 @@ impl Results {
         self.bound();
     }
 
-    /// Those of these tasks of a job are not needed any more; a block goes with the last of its tasks.
-    pub(super) fn drop_of(&mut self, job: JobId, ids: &IdSet) {
+    /// Those of these tasks of a job are not needed any more. A block goes with the last of its tasks: `all` are those of which
+    /// that was said so far.
+    pub(super) fn drop_of(&mut self, job: JobId, ids: &IdSet, all: &IdSet) {
         let (Some(bytes), Some(listed)) = (self.held.get_mut(&job), self.by_job.get_mut(&job)) else {
             return;
         };
-        let numbers: BTreeSet<u64> = listed.values().map(|(_, number)| *number).collect();
+        let mut numbers = BTreeSet::new();
+        for range in ids.ranges() {
+            let before = listed.range(..*range.start()).next_back();
+            let found = before.into_iter().chain(listed.range(range));
+            numbers.extend(found.map(|(_, (_, number))| *number));
+        }
         for number in numbers {
-            if let Some(block) = self.held_blocks.get(&number).filter(|block| ids.contains_all(&block.ids)) {
+            if let Some(block) = self.held_blocks.get(&number).filter(|block| all.contains_all(&block.ids)) {
                 *bytes -= block.bytes();
                 for range in block.ids.ranges() {
                     listed.remove(range.start());
