@@ -56,7 +56,7 @@ impl World {
             "{} (workers with CPUs: {}; clients wait: {:?})",
             left.join("; "),
             workers.join(", "),
-            self.clients.iter().map(|c| c.asked.is_some()).collect::<Vec<_>>()
+            self.clients.iter().filter_map(|client| client.asked.as_ref()).collect::<Vec<_>>()
         )
     }
 

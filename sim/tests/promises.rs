@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 31] = [
+const REGRESSIONS: [(u64, &str); 32] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -80,6 +80,10 @@ const REGRESSIONS: [(u64, &str); 31] = [
     (
         5_297_471_088_326_804_102,
         "a second attempt that waited until it was too late to start waited for ever when it was the only one left",
+    ),
+    (
+        14_003_565_497_603_927_124,
+        "who canceled what waits was never answered when the last of it ended while the journal could not be written",
     ),
 ];
 

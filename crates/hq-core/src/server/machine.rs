@@ -121,6 +121,8 @@ pub struct Server {
     stopping: Option<Stopping>,
     /// Jobs touched by records since the last settling.
     pub(super) touched: BTreeSet<JobId>,
+    /// Those of a time in which the journal could not be written: what could not be decided of them then is when it can.
+    undecided: BTreeSet<JobId>,
     /// Ended jobs and workers that are still known.
     retention: Retention,
     /// When tasks may start at the latest.
@@ -186,6 +188,7 @@ impl Server {
             shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),
+            undecided: BTreeSet::new(),
             retention: Retention::default(),
             last_moments: LastMoments::default(),
             alloc: AllocLive::default(),
@@ -288,6 +291,7 @@ impl Server {
             Input::JournalWorks => {
                 self.watching.touch();
                 self.options.info.journal_trouble = None;
+                self.touched.append(&mut self.undecided);
                 self.wait_for_welcomed(now, true);
             }
             Input::FilesFound { paths } => self.files_found(now, &paths, effects),

@@ -10,6 +10,9 @@ impl Server {
     /// Tells clients that follow jobs what changed.
     pub(super) fn report_progress(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let changed = std::mem::take(&mut self.touched);
+        if self.is_read_only() {
+            self.undecided.extend(&changed);
+        }
         self.tell_ends(&changed, effects);
         self.tell_feeds(now, &changed, effects);
         for news in self.clients.news(now, &changed, &self.state) {

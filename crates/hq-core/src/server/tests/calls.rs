@@ -171,6 +171,21 @@ fn what_has_not_begun_is_asked_back_and_canceled() {
 }
 
 #[test]
+fn what_becomes_known_while_the_journal_is_full_is_answered_when_it_works() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    let job = world.calls(2);
+    assert_eq!(world.sent(1), "1:0-1/0");
+    let body = ClientRequest::CancelWaiting { job, tasks: IdSet::range(0, 1) };
+    assert_eq!(world.step(Input::Client { connection: CLIENT, request: 1, body }), []);
+    world.step(Input::JournalFails { error: "no space".into() });
+    assert_eq!(world.hears_report(|report| report.started.push(started(job, 0, 0))), []);
+    assert_eq!(world.hears_report(|report| report.returned.push((job, IdSet::single(TaskId(1))))), []);
+    let answers = world.step(Input::JournalWorks);
+    assert_eq!(answers, [ClientResponse::Canceled(vec![(job, IdSet::single(TaskId(1)), 1)])]);
+}
+
+#[test]
 fn one_that_has_gone_is_told_nothing() {
     let mut world = World::new();
     world.worker(1, 4);

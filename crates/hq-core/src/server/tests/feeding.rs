@@ -184,6 +184,20 @@ fn a_job_is_over_with_its_reducer() {
 }
 
 #[test]
+fn a_job_whose_reducer_ends_while_the_journal_is_full_is_over_when_it_works() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a"], None));
+    world.fed_state(GENERATOR, last(1));
+    world.reports(2, |r| r.finished = vec![finished(GENERATOR, 0, 0, 0)]);
+    world.fed_tasks_end(0, 0, "one");
+    world.fed_state(REDUCER, save("0", ""));
+    world.step(Input::JournalFails { error: "no space".into() });
+    world.reports(2, |r| r.finished = vec![finished(REDUCER, 0, 0, 0)]);
+    world.step(Input::JournalWorks);
+    assert_eq!(world.states(JOB), "finished: 1 finished");
+}
+
+#[test]
 fn a_job_without_a_reducer_is_over_with_its_last_task() {
     let mut world = World::new();
     world.ask(submit_fed(9, false));

@@ -62,6 +62,23 @@ fn a_task_that_ends_with_its_worker_makes_room_for_another() {
 }
 
 #[test]
+fn room_that_a_loss_makes_while_the_journal_is_full_is_filled_when_it_works() {
+    let mut world = World::new();
+    let job = world.submit_as(sharing(share(0, Some(1), 1)), 3, |spec| {
+        spec.crash_limit = hq_model::task::CrashLimit::NeverRestart;
+    });
+    world.worker(1, 4);
+    world.reports(1, |report| report.started.push(started(job, 0, 0)));
+    world.worker(2, 4);
+    world.step(Input::JournalFails { error: "no space".into() });
+    world.step(Input::WorkerGone { connection: ConnectionId(1), is_closed: false });
+    world.wait(Duration::from_secs(31));
+    world.step(Input::JournalWorks);
+    world.wait(Duration::from_secs(31));
+    assert_eq!(world.sent(2), "1:1/0");
+}
+
+#[test]
 fn a_minimum_goes_before_jobs_without_a_share() {
     let mut world = World::new();
     let plain = world.submit(100, |_| {});
