@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
@@ -42,14 +43,15 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     let rerun = rerun(&args)?;
     let maker = Maker { context, args: &args, home: &home };
     let before = Before::of(context, &home, args.place.submit)?;
-    let known = remembered(&args, &make, rerun);
+    // The program ends with both: to give back what a hundred thousand runs hold, one by one, would only take time.
+    let known = ManuallyDrop::new(remembered(&args, &make, rerun));
     home.tidy(&known)?;
-    let mut plan = planned(context, &args, &make, &known, rerun)?;
+    let mut plan = ManuallyDrop::new(planned(context, &args, &make, &known, rerun)?);
     if let Some((job, runs)) = &before.goes_on {
         return maker.join(*job, runs, &plan);
     }
     if maker.absorb(&plan, &before)? {
-        plan = planned(context, &args, &make, &remembered(&args, &make, rerun), rerun)?;
+        *plan = planned(context, &args, &make, &remembered(&args, &make, rerun), rerun)?;
     }
     home.end()?;
     home.remember(&plan.adopted)?;
