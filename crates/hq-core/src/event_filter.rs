@@ -40,9 +40,10 @@ impl EventKind {
             | Record::JobForgotten { .. }
             | Record::Feed { .. }
             | Record::JobKept { .. } => EventKind::Job,
-            Record::WorkerJoined { .. } | Record::WorkerEnded { .. } | Record::WorkerForgotten { .. } => {
-                EventKind::Worker
-            }
+            Record::WorkerJoined { .. }
+            | Record::WorkerSampled { .. }
+            | Record::WorkerEnded { .. }
+            | Record::WorkerForgotten { .. } => EventKind::Worker,
             Record::Alloc(_) => EventKind::Allocation,
             Record::Leased { .. }
             | Record::LeasedNodes { .. }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    ByteString, Dependencies, Entries, Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp,
-    Usage, WorkerId,
+    ByteString, Dependencies, Entries, Epoch, IdSet, Instance, JobId, JobSpec, NodeSample, TaskId, TaskSpec,
+    Timestamp, Usage, WorkerId,
 };
 
 use crate::cause::FailureCause;
@@ -204,6 +204,13 @@ pub enum Record {
         /// What it said of itself.
         config: Box<WorkerConfig>,
     },
+    /// A worker that was told to look has said what its node does. It changes nothing.
+    WorkerSampled {
+        /// Its id.
+        worker: WorkerId,
+        /// What it saw.
+        sample: Box<NodeSample>,
+    },
     /// A worker left or was lost.
     WorkerEnded {
         /// Its id.
@@ -328,6 +335,7 @@ impl Record {
             Record::ServerStarted { .. }
             | Record::WorkerJoined { .. }
             | Record::WorkerEnded { .. }
+            | Record::WorkerSampled { .. }
             | Record::WorkerForgotten { .. }
             | Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
-use hq_model::{Amount, TaskRef, Timestamp, WorkerId};
+use hq_model::{Amount, NodeSample, TaskRef, Timestamp, WorkerId};
 
 use crate::worker_messages::WorkerEnd;
 
@@ -43,4 +43,6 @@ pub struct WorkerInfo {
     /// How much of each of its resources is taken by tasks, in the order in which it offers them; nothing when that is not
     /// known.
     pub taken: Vec<Amount>,
+    /// What its node did when it looked last, and when that was heard of; nothing unless it was told to look.
+    pub sample: Option<(Timestamp, Box<NodeSample>)>,
 }

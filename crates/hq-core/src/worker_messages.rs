@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    ByteString, Entries, Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId,
+    ByteString, Entries, Epoch, IdSet, Instance, JobId, NodeSample, TaskId, TaskRef, TaskSpec, Timestamp,
+    WorkerId,
 };
 
 use crate::log::{LogBatch, Written};
@@ -168,6 +169,8 @@ pub enum FromWorker {
     Report(Report),
     /// It lives.
     Heartbeat,
+    /// What its node does. The shell of the worker says it.
+    Sampled(Box<NodeSample>),
     /// A task speaks to whoever waits for its job.
     Notify {
         /// The task.

@@ -12,7 +12,7 @@ use hq_core::record::{FinishedSpan, JobProgress, Outlasted, Record, RestartCause
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
-use hq_model::{Epoch, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, Usage, WorkerId};
+use hq_model::{Epoch, Instance, JobId, JobSpec, NodeSample, TaskId, TaskSpec, Timestamp, Usage, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -130,6 +130,9 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::WorkerJoined { worker, config } => {
             Kind::WorkerJoined(form::WorkerJoined { worker: worker.0, config: Some(config.to_wire()) })
         }
+        Record::WorkerSampled { worker, sample } => {
+            Kind::WorkerSampled(form::WorkerSampled { worker: worker.0, sample: Some(sample.to_wire()) })
+        }
         Record::WorkerEnded { worker, end, is_away } => {
             let (worker, end, is_away) = (worker.0, end.to_wire(), *is_away);
             Kind::WorkerEnded(form::WorkerEnded { worker, end, is_away })
@@ -246,6 +249,10 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         Kind::WorkerJoined(joined) => {
             let config: WorkerConfig = required("configuration of a worker", joined.config)?;
             Record::WorkerJoined { worker: WorkerId(joined.worker), config: Box::new(config) }
+        }
+        Kind::WorkerSampled(sampled) => {
+            let sample: NodeSample = required("sample of a node", sampled.sample)?;
+            Record::WorkerSampled { worker: WorkerId(sampled.worker), sample: Box::new(sample) }
         }
         Kind::WorkerEnded(ended) => {
             let (worker, end) = (WorkerId(ended.worker), WorkerEnd::from_wire(ended.end)?);

@@ -24,6 +24,7 @@ mod output;
 mod overview;
 mod request;
 mod resources;
+mod sample;
 mod shown;
 mod task;
 #[cfg(any(test, feature = "testing"))]

@@ -6,6 +6,8 @@
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Most resources in one request, and most pools of one worker.
 pub const RESOURCES_MAX: usize = 1024;
+/// Longest address of a GPU, bytes.
+pub const GPU_ID_BYTES_MAX: usize = 256;
 /// Most indices in one pool.
 pub const INDICES_MAX: u64 = 1 << 20;
 /// Largest amount, in units of 1/10000: sums over thousands of workers stay far from overflow.

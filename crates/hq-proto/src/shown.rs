@@ -11,7 +11,8 @@ use hq_core::limit_value::LimitValue;
 use hq_core::measures::Measures;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::{
-    Amount, Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
+    Amount, Epoch, IdSet, Instance, JobId, NodeSample, TaskId, TaskRef, TaskSpec, TaskState, Timestamp,
+    Usage, WorkerId,
 };
 
 use crate::ProtoError;
@@ -329,6 +330,8 @@ impl Wire for WorkerInfo {
             is_stopping: self.is_stopping,
             away_until_us: self.away_until.map(|time| time.0),
             taken: self.taken.iter().map(|amount| amount.0).collect(),
+            sample: self.sample.as_ref().map(|(_, sample)| sample.to_wire()),
+            sampled_us: self.sample.as_ref().map_or(0, |(at, _)| at.0),
         }
     }
 
@@ -336,6 +339,7 @@ impl Wire for WorkerInfo {
         let ended = worker.ended_us.map(|time| Ok((Timestamp(time), WorkerEnd::from_wire(worker.end)?)));
         let last_task = worker.last_task.map(TaskRef::from_wire).transpose()?;
         let multi_node = worker.multi_node_task.map(TaskRef::from_wire).transpose()?;
+        let sample = worker.sample.map(NodeSample::from_wire).transpose()?;
         Ok(WorkerInfo {
             worker: WorkerId(worker.worker),
             config: required("configuration of a worker", worker.config)?,
@@ -353,6 +357,7 @@ impl Wire for WorkerInfo {
             is_stopping: worker.is_stopping,
             away_until: worker.away_until_us.map(Timestamp),
             taken: worker.taken.into_iter().map(Amount).collect(),
+            sample: sample.map(|sample| (Timestamp(worker.sampled_us), Box::new(sample))),
         })
     }
 }

@@ -11,7 +11,7 @@ use hq_core::worker_messages::{
     CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
     Welcome, WorkerEnd, WorkerHello,
 };
-use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskSpec, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, Instance, JobId, NodeSample, TaskId, TaskSpec, Timestamp, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -88,6 +88,7 @@ pub fn encode_from_worker(message: &FromWorker) -> Vec<u8> {
         FromWorker::Output(answer) => Body::Output(answer.to_wire()),
         FromWorker::Leaving { end } => Body::Leaving(end.to_wire()),
         FromWorker::Log(batch) => Body::Log(batch.to_wire()),
+        FromWorker::Sampled(sample) => Body::Sampled(sample.to_wire()),
     };
     form::FromWorker { body: Some(body) }.encode_to_vec()
 }
@@ -109,6 +110,7 @@ pub fn decode_from_worker(bytes: &[u8]) -> Result<FromWorker, ProtoError> {
         Body::Output(answer) => FromWorker::Output(Wire::from_wire(answer)?),
         Body::Leaving(end) => FromWorker::Leaving { end: WorkerEnd::from_wire(end)? },
         Body::Log(batch) => FromWorker::Log(Box::new(LogBatch::from_wire(batch)?)),
+        Body::Sampled(sample) => FromWorker::Sampled(Box::new(NodeSample::from_wire(sample)?)),
     })
 }
 

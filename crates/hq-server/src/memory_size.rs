@@ -24,10 +24,12 @@ use hq_core::worker_messages::{CallInput, RunBatch, TaskNode, Template, ToWorker
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
 use hq_model::dependency::After;
 use hq_model::resources::Coupling;
+use hq_model::sample::GpuSample;
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
-    Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, OutputSink, PoolKind, Request,
-    ResourcePool, ResourceRequest, Stream, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId, WorkerResources,
+    Amount, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, NodeSample, OutputSink,
+    PoolKind, Request, ResourcePool, ResourceRequest, Stream, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId,
+    WorkerResources,
 };
 
 /// What anything takes at least, in bytes: the message itself, and its place in queues.
@@ -153,6 +155,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
         Is::EndedEarly { attempts, .. } => attempts.heap(),
         Is::Failed { failure, .. } | Is::FailureKept { failure, .. } => failure.heap(),
         Is::WorkerJoined { config, .. } => config.heap(),
+        Is::WorkerSampled { sample, .. } => boxed(sample.as_ref()),
         Is::JobKept { progress, .. } => progress.heap(),
         Is::Alloc(record) => size_of::<AllocRecord>() + of_alloc_record(record),
     };
@@ -225,8 +228,8 @@ macro_rules! sum_of {
     )*};
 }
 
-flat!(u8, u32, u64, usize, JobId, TaskId, WorkerId, Instance, Timestamp, TaskRef, JobState, Manager);
-flat!(WorkerEnd, Outlasted, SecondAttempt, hq_core::alloc::ShapeSource);
+flat!(u8, u16, u32, u64, usize, JobId, TaskId, WorkerId, Instance, Timestamp, TaskRef, JobState, Manager);
+flat!(Amount, WorkerEnd, Outlasted, SecondAttempt, hq_core::alloc::ShapeSource);
 
 sum_of! {
     ServerInfo: uid version client_host worker_host server_dir journal journal_trouble limits;
@@ -234,7 +237,9 @@ sum_of! {
     JobDetail: summary submits workers feed;
     TaskInfo: error dependencies key nodes;
     AlikeTasks: ids common measures;
-    WorkerInfo: config;
+    WorkerInfo: config taken sample;
+    NodeSample: cpus gpus;
+    GpuSample: id;
     WorkerConfig: resources hostname group work_dir listen_address allocation;
     WorkerResources: pools coupling;
     ResourcePool: name kind;

@@ -24,6 +24,7 @@ mod reader;
 mod results;
 mod run;
 mod runners;
+mod sampling;
 mod sinks;
 mod socket;
 mod streams;

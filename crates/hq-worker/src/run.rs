@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use hq_core::never;
 use hq_core::worker::{Effect, Input, Worker};
 use hq_core::worker_messages::{FromWorker, ToWorker, WorkerEnd};
-use hq_model::Timestamp;
+use hq_model::{NodeSample, Timestamp};
 use hq_proto::{decode_to_worker, encode_from_worker};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -33,6 +33,7 @@ use crate::options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
 use crate::ranks::{self, Ask, Shared};
 use crate::reader::{self, Answered};
 use crate::runners::Heard;
+use crate::sampling::Sampling;
 use crate::socket::register;
 use crate::supervise::Supervisor;
 use crate::workdir::WorkDir;
@@ -85,6 +86,7 @@ struct Turns {
     answers: mpsc::UnboundedReceiver<Answered>,
     // What interpreters say.
     heard: mpsc::UnboundedReceiver<Heard>,
+    sampling: Sampling,
     // Counts connections, so that no answer goes to a server that has not asked.
     life: u64,
     orders: AsyncFd<OwnedFd>,
@@ -120,6 +122,7 @@ enum Event {
     Log(Vec<u8>),
     Read(Answered),
     Runner(Heard),
+    Sampled(NodeSample),
     Interrupt { by: Interrupter },
     Wakeup,
 }
@@ -175,8 +178,10 @@ impl Turns {
             .map_err(system("no thread"))?;
         let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
         let both = Interest::READABLE | Interest::WRITABLE;
+        let sampling = Sampling::start(&config).map_err(system("no thread"))?;
         let clock = Clock::start();
         Ok(Turns {
+            sampling,
             machine: Worker::new(config, clock.now()).with_arming(),
             clock,
             link: Link::Down(Box::pin(link::first(server.clone()))),
@@ -275,6 +280,7 @@ impl Turns {
             logs,
             answers,
             heard,
+            sampling,
             interrupts,
             children,
             machine,
@@ -293,6 +299,7 @@ impl Turns {
             Some(frame) = logs.recv() => Event::Log(frame),
             Some(answer) = answers.recv() => Event::Read(answer),
             Some(said) = heard.recv() => Event::Runner(said),
+            sample = sampling.next() => Event::Sampled(sample),
             by = interrupts.next() => Event::Interrupt { by },
             Some(()) = children.recv() => Event::Child,
             () = sleep_until(wakeup) => Event::Wakeup,
@@ -317,6 +324,7 @@ impl Turns {
             Event::Read((life, _)) if life != self.life => {}
             Event::Read((_, answer)) => self.send(encode_from_worker(&FromWorker::Output(answer))),
             Event::Runner(said) => self.supervisor.runner_says(said),
+            Event::Sampled(sample) => self.send(encode_from_worker(&FromWorker::Sampled(Box::new(sample)))),
             Event::Interrupt { .. } => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
             Event::Child => self.look_at_launcher(),

@@ -231,6 +231,7 @@ impl State {
                     }
                 }
             }
+            Record::WorkerSampled { .. } => {}
             Record::JobClosed { job }
             | Record::Leased { job, .. }
             | Record::LeasedNodes { job, .. }

@@ -217,6 +217,7 @@ impl Server {
             multi_node: live.and_then(|live| self.multi_node_of(id, live)),
             is_reserved: live.is_some_and(|live| live.reserved.is_some()),
             taken: live.map_or_else(Vec::new, |live| live.taken().collect()),
+            sample: live.and_then(|live| live.sample.clone()),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 pub(super) use outlasting::too_long;
 
 use hq_model::task::CrashLimit;
-use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
+use hq_model::{IdSet, Instance, JobId, NodeSample, TaskRef, Timestamp, Usage, WorkerId};
 
 use super::live::{LiveWorker, Stop};
 use super::machine::{Running, Server};
@@ -52,6 +52,7 @@ impl Server {
         }
         match message {
             FromWorker::Hello(_) | FromWorker::Heartbeat => {}
+            FromWorker::Sampled(sample) => self.worker_samples(now, worker, sample, effects),
             FromWorker::Report(report) => self.worker_reports(now, worker, report, effects),
             FromWorker::Notify { task, text } => self.pass_notification(task, worker, &text, effects),
             FromWorker::Log(batch) => self.log(worker, connection, batch, effects),
@@ -60,6 +61,25 @@ impl Server {
                 effects.push(Effect::Close { connection });
                 self.worker_ends(now, worker, end, effects);
             }
+        }
+    }
+
+    // Of workers alone that were told to look; in the journal while it can be written.
+    fn worker_samples(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        sample: Box<NodeSample>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.state.workers[&worker].config.overview_interval.is_none() {
+            return;
+        }
+        if let Some(live) = self.live.get_mut(&worker) {
+            live.sample = Some((now, sample.clone()));
+        }
+        if !self.is_read_only() {
+            self.record(now, Record::WorkerSampled { worker, sample }, effects);
         }
     }
 
@@ -95,6 +115,7 @@ impl Server {
             live.stop = before.stop;
             live.trouble = before.trouble;
             live.internal_errors = before.internal_errors;
+            live.sample = before.sample;
             live.reserved = before.reserved;
             live.last_task = before.last_task;
             self.forget_running_on(worker);

@@ -626,6 +626,43 @@ pub mod failure_kind {
         EndedEarly(super::Nothing),
     }
 }
+/// What a node does.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeSample {
+    /// Per mille.
+    #[prost(uint32, repeated, tag = "1")]
+    pub cpus: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint64, tag = "2")]
+    pub memory_total: u64,
+    #[prost(uint64, tag = "3")]
+    pub memory_free: u64,
+    #[prost(uint64, tag = "4")]
+    pub rx_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub tx_bytes: u64,
+    #[prost(uint64, tag = "6")]
+    pub rx_packets: u64,
+    #[prost(uint64, tag = "7")]
+    pub tx_packets: u64,
+    #[prost(uint64, tag = "8")]
+    pub rx_errors: u64,
+    #[prost(uint64, tag = "9")]
+    pub tx_errors: u64,
+    #[prost(message, repeated, tag = "10")]
+    pub gpus: ::prost::alloc::vec::Vec<GpuSample>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GpuSample {
+    #[prost(bool, tag = "1")]
+    pub is_amd: bool,
+    #[prost(string, tag = "2")]
+    pub id: ::prost::alloc::string::String,
+    /// Per mille.
+    #[prost(uint32, tag = "3")]
+    pub processor: u32,
+    #[prost(uint32, tag = "4")]
+    pub memory: u32,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TaskState {
@@ -2907,6 +2944,11 @@ pub struct WorkerInfo {
     /// How much of each pool of its configuration is taken.
     #[prost(uint64, repeated, tag = "150")]
     pub taken: ::prost::alloc::vec::Vec<u64>,
+    /// What its node did, and when that was heard of.
+    #[prost(message, optional, tag = "180")]
+    pub sample: ::core::option::Option<NodeSample>,
+    #[prost(uint64, tag = "181")]
+    pub sampled_us: u64,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -3134,7 +3176,7 @@ pub mod log_answer {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromWorker {
-    #[prost(oneof = "from_worker::Body", tags = "1, 2, 3, 4, 5, 6, 100")]
+    #[prost(oneof = "from_worker::Body", tags = "1, 2, 3, 4, 5, 6, 100, 180")]
     pub body: ::core::option::Option<from_worker::Body>,
 }
 /// Nested message and enum types in `FromWorker`.
@@ -3155,6 +3197,8 @@ pub mod from_worker {
         Log(super::LogBatch),
         #[prost(message, tag = "100")]
         Output(super::ReadAnswer),
+        #[prost(message, tag = "180")]
+        Sampled(super::NodeSample),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3429,7 +3473,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 1000, 1001"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 1000, 1001, 1002"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -3502,6 +3546,8 @@ pub mod record {
         EndedEarly(super::EndedEarly),
         #[prost(message, tag = "1001")]
         ResultsKept(super::ResultsKept),
+        #[prost(message, tag = "1002")]
+        WorkerSampled(super::WorkerSampled),
     }
 }
 /// Changes that count all together or not at all. Their own times are not looked at.
@@ -3678,6 +3724,13 @@ pub struct WorkerJoined {
     pub worker: u32,
     #[prost(message, optional, tag = "2")]
     pub config: ::core::option::Option<WorkerConfig>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WorkerSampled {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(message, optional, tag = "2")]
+    pub sample: ::core::option::Option<NodeSample>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WorkerEnded {

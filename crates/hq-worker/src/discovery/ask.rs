@@ -70,7 +70,7 @@ fn session_age() -> Option<Duration> {
 }
 
 /// What a program prints; `None` when it is missing, fails or takes too long.
-fn output(command: &mut Command) -> Option<String> {
+pub(crate) fn output(command: &mut Command) -> Option<String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let stdout = child.stdout.take()?;

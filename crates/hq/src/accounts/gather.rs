@@ -155,6 +155,7 @@ impl Gathered {
             Record::JobClosed { .. }
             | Record::JobForgotten { .. }
             | Record::ServiceReady { .. }
+            | Record::WorkerSampled { .. }
             | Record::WorkerForgotten { .. }
             | Record::IdsGiven { .. }
             | Record::ResultsKept { .. }

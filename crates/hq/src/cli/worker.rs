@@ -68,8 +68,8 @@ pub(crate) struct SharedArgs {
     /// Stop when there was no task for this long [default: what the server says]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
-    /// Accepted for scripts: the use of the hardware is not sampled in this release
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", hide = true, default_value = "0s", value_parser = values::duration)]
+    /// Sample what the node does so often: CPUs, memory, network and GPUs; 0 is never
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "0s", value_parser = overview_interval)]
     pub overview_interval: Duration,
     /// Start nothing while idle unless at least this part of the CPUs will be used, from 0 to 1
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value = "0.0", value_parser = utilization)]
@@ -212,6 +212,19 @@ pub(super) fn time_limit(text: &str) -> Result<Duration, String> {
         some => Ok(some),
     }
 }
+
+fn overview_interval(text: &str) -> Result<Duration, String> {
+    match values::duration(text)? {
+        some if !some.is_zero() && some < OVERVIEW_INTERVAL_MIN => Err(format!(
+            "each sample is kept in the journal; give {} or more, or 0 for none",
+            hq_model::duration::format(OVERVIEW_INTERVAL_MIN)
+        )),
+        some => Ok(some),
+    }
+}
+
+/// The shortest time between two samples of a node: the kernel counts its time in hundredths of a second.
+const OVERVIEW_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 fn heartbeat(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {

@@ -12,7 +12,7 @@ use hq_model::{IdSet, JobId, JobSpec, TaskId, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
 use super::json::{self, bytes};
-use super::{StandardOutput, text};
+use super::{StandardOutput, sample, text};
 use crate::error::HqError;
 
 /// Prints events. It keeps what jobs there are, to say when one is complete.
@@ -129,6 +129,10 @@ impl<W: Write> Events<W> {
                     "on_server_lost": config.on_server_lost.to_string(),
                 });
                 self.line(at, "worker-connected", json!({ "id": worker.0, "configuration": configuration }))
+            }
+            Record::WorkerSampled { worker, sample: seen } => {
+                let state = sample::state(at, seen);
+                self.line(at, "worker-overview", json!({ "id": worker.0, "hw-state": { "state": state } }))
             }
             Record::WorkerEnded { worker, end, .. } => {
                 self.line(at, "worker-lost", json!({ "id": worker.0, "reason": reason(*end) }))
@@ -436,6 +440,10 @@ mod tests {
                     measures: measures.finish(),
                     results: Entries::new([&b"[1.5]"[..], b""]).expect("little"),
                 },
+            },
+            Record::WorkerSampled {
+                worker: WorkerId(3),
+                sample: Box::new(super::super::sample::tests::busy_node()),
             },
             Record::WorkerEnded { worker: WorkerId(3), end: WorkerEnd::Stopped, is_away: false },
             Record::JobForgotten { job: JobId(1) },

@@ -24,6 +24,7 @@ mod output_log;
 pub(crate) mod overview;
 mod pull;
 mod results;
+mod sample;
 mod server;
 pub(crate) mod style;
 pub(crate) mod submit;

@@ -287,6 +287,7 @@ pub(crate) fn worker(id: u32) -> WorkerInfo {
         multi_node: None,
         is_reserved: false,
         taken: Vec::new(),
+        sample: None,
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::json::{self, SCHEMA_VERSION};
 use super::style::{Color, Style};
 use super::table::{self, Cell};
-use super::{Report, text};
+use super::{Report, sample, text};
 use crate::error::HqError;
 use crate::report::{WorkerDetails, WorkerEnded, Workers, WorkersStopped};
 use hq_model::duration;
@@ -161,6 +161,9 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
         ("On server lost", config.on_server_lost.to_string().into()),
         ("Executor", config.executor.to_string().into()),
     ];
+    if let Some((_, sample)) = &w.sample {
+        rows.push(("Node now", sample::words(sample).into()));
+    }
     if config.min_utilization > 0 {
         rows.push(("Min utilization", (f64::from(config.min_utilization) / 10_000.0).to_string().into()));
     }
@@ -239,5 +242,6 @@ fn worker(w: &WorkerInfo) -> Value {
         "disconnected_until": w.away_until.map(json::time),
         "trouble": w.trouble,
         "internal_errors": w.internal_errors,
+        "hw_state": w.sample.as_ref().map(|(at, sample)| sample::state(*at, sample)),
     })
 }

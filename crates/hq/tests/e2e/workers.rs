@@ -1,6 +1,7 @@
 //! Workers as users start, see and stop them.
 
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::cluster::{Cluster, Process, is_alive};
@@ -26,6 +27,36 @@ fn workers_are_listed_with_what_they_offer() {
     assert_eq!(config["heartbeat_interval"], 8.0);
     assert!(cluster.fails(1, "worker info 9").contains("Worker 9 not found."));
     assert!(cluster.fails(1, "worker address 9").contains("Worker 9 not found."));
+}
+
+#[test]
+fn a_worker_samples_its_node() {
+    let mut cluster = Cluster::server();
+    let error = cluster.fails(2, "worker start --overview-interval 1ms");
+    assert!(error.contains("give 100ms or more, or 0 for none"), "{error}");
+    let mut command = cluster.command(["journal", "stream", "--kind", "worker"]);
+    let mut stream = command.stdout(Stdio::piped()).spawn().expect("hq can be run");
+    let mut events = BufReader::new(stream.stdout.take().expect("a pipe")).lines();
+    cluster.worker("--cpus 1 --detect-resources none --overview-interval 100ms");
+    let state = loop {
+        let line = events.next().expect("more").expect("a line");
+        let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        if event["event"]["type"] == "worker-overview" {
+            assert_eq!(event["event"]["id"], 1);
+            break event["event"]["hw-state"]["state"].clone();
+        }
+    };
+    let is_a_part = |cpu: &serde_json::Value| cpu.as_f64().is_some_and(|cpu| (0.0..=100.0).contains(&cpu));
+    let cpus = state["cpu_usage"]["cpu_per_core_percent_usage"].as_array().expect("CPUs");
+    assert!(!cpus.is_empty() && cpus.iter().all(is_a_part), "{state}");
+    assert!(state["memory_usage"]["total"].as_u64() > state["memory_usage"]["free"].as_u64(), "{state}");
+    assert!(state["nvidia_gpus"].is_null() && state["network_usage"]["rx_errors"].is_u64(), "{state}");
+    let table = cluster.ok("worker info 1");
+    assert!(table.contains("CPUs: ") && table.contains("memory: "), "{table}");
+    let shown = &cluster.json("worker info 1")[0]["hw_state"];
+    assert_eq!(shown["cpu_usage"]["cpu_per_core_percent_usage"].as_array().map(Vec::len), Some(cpus.len()));
+    stream.kill().expect("a child");
+    stream.wait().expect("a child");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Tasks that are lost with their workers: what counts, and what must never run twice.
 
+use hq_model::NodeSample;
+
 use super::*;
 use crate::record::Record;
 
@@ -353,6 +355,31 @@ fn worker_info(world: &mut World) -> crate::client_messages::WorkerInfo {
         ClientResponse::Workers(mut workers) => workers.remove(0),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn what_a_node_does_is_kept_of_workers_that_are_to_look() {
+    let mut world = World::new();
+    let interval = Some(Duration::from_secs(1));
+    world.worker_saying(2, 1, |hello| hello.config.overview_interval = interval);
+    let sample = |cpu| Box::new(NodeSample { cpus: vec![cpu], ..NodeSample::default() });
+    let told = |world: &mut World, connection, cpu| {
+        let (message, mut effects) = (FromWorker::Sampled(sample(cpu)), Vec::new());
+        let input = Input::Worker { connection: ConnectionId(connection), message };
+        world.server.handle(world.now, input, &mut effects);
+        let records = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Persist { record: Record::WorkerSampled { sample, .. }, .. } => Some(sample.cpus[0]),
+            _ => None,
+        });
+        let kept: Vec<u16> = records.collect();
+        (kept, worker_info(world).sample.map(|(_, sample)| sample.cpus[0]))
+    };
+    assert_eq!(told(&mut world, 2, 100), (vec![100], Some(100)));
+    world.step(Input::JournalFails { error: "no space".into() });
+    assert_eq!(told(&mut world, 2, 200), (vec![], Some(200)), "it is shown, and not kept");
+    world.step(Input::JournalWorks);
+    world.worker(3, 1);
+    assert_eq!(told(&mut world, 3, 300), (vec![], None), "nobody asked for it");
 }
 
 #[test]
