@@ -236,7 +236,7 @@ def configure(cluster: Cluster, options: argparse.Namespace) -> None:
     base, user, here = cluster.base, getpass.getuser(), socket.gethostname()
     nodes = [f"node{number}" for number in range(options.nodes + options.gpu_nodes)]
     with_gpu = nodes[options.nodes:]
-    for name in ("log", "state", "dev", "tmp", *(f"spool/{node}" for node in nodes)):
+    for name in ("log", "state", "dev", "tmp", *(f"{name}/{node}" for name in ("spool", "tmp") for node in nodes)):
         os.makedirs(f"{base}/{name}", exist_ok=True)
     control, *ports = free_ports(1 + len(nodes))
     lines = f"""
@@ -250,6 +250,7 @@ def configure(cluster: Cluster, options: argparse.Namespace) -> None:
         StateSaveLocation={base}/state
         SlurmdSpoolDir={base}/spool/%n
         TmpFS={base}/tmp
+        TaskProlog={base}/task-prolog
         SlurmctldPidFile={base}/slurmctld.pid
         SlurmdPidFile={base}/slurmd-%n.pid
         SlurmctldLogFile={base}/log/slurmctld.log
@@ -293,6 +294,10 @@ def configure(cluster: Cluster, options: argparse.Namespace) -> None:
     gres = [f"NodeName={node} Name=gpu File={device}" for node in with_gpu for device in devices]
     Path(f"{base}/gres.conf").write_text("\n".join([*gres, ""]))
     Path(f"{base}/env.sh").write_text(f"export SLURM_CONF='{cluster.conf()}'\n")
+    # As on real nodes, each has temporary files of its own: daemons of Open MPI make directories named after the host.
+    prolog = Path(f"{base}/task-prolog")
+    prolog.write_text(f'#!/bin/sh\necho "export TMPDIR={base}/tmp/$SLURMD_NODENAME"\n')
+    prolog.chmod(0o755)
     cluster.hosts = {"head": ["slurmctld", "-D", "-f", cluster.conf()]}
     cluster.hosts |= {node: ["slurmd", "-D", "-f", cluster.conf(), "-N", node] for node in nodes}
 
