@@ -185,7 +185,7 @@ impl<W: Write> Events<W> {
                     json!({ "job": job.0, "tasks": tasks(ids), "instance": instance.0, "cause": cause });
                 self.line(at, "task-restarted", event)
             }
-            Record::Deferred { job, task, instance, after } => {
+            Record::Deferred { job, task, instance, after, .. } => {
                 let after: Vec<String> = after.iter().map(ToString::to_string).collect();
                 let event = json!({ "job": job.0, "task": task.0, "instance": instance.0, "after": after });
                 self.line(at, "task-deferred", event)
