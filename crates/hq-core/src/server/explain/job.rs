@@ -41,9 +41,10 @@ impl Server {
         let is_delayed = |at: &Timestamp| *at > now && *at < NEVER;
         let mut delayed = too_long;
         for has_deferred in [false, true] {
-            let found = job.delayed.iter().filter(|(task, at)| {
-                is_delayed(at) && job.deferred.contains_key(task) == has_deferred
-            });
+            let found = job
+                .delayed
+                .iter()
+                .filter(|(task, at)| is_delayed(at) && job.deferred.contains_key(task) == has_deferred);
             let ids: IdSet = found.clone().map(|(task, _)| *task).collect();
             let Some(at) = found.map(|(_, at)| *at).min() else { continue };
             let is_one = ids.len() == 1;
