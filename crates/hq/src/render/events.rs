@@ -12,6 +12,7 @@ use hq_model::{IdSet, JobId, JobSpec, TaskId, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
 use super::json::{self, bytes};
+use super::results::base64_of;
 use super::{StandardOutput, text};
 use crate::error::HqError;
 
@@ -267,6 +268,9 @@ impl<W: Write> Events<W> {
                 let text = || String::from_utf8_lossy(result).into();
                 let said = Some(result).filter(|_| !self.is_text(job, task)).map(serde_json::from_slice);
                 event["result"] = said.and_then(Result::ok).unwrap_or_else(text);
+                if let Some(bytes) = base64_of(result, self.is_text(job, task)) {
+                    event["result_base64"] = bytes.into();
+                }
             }
             self.line(ended, "task-finished", event)?;
         }
