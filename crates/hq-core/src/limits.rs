@@ -172,6 +172,8 @@ pub const FAILURES_PAGE_BYTES: usize = 1 << 20;
 pub const DRAFT_GRACE: Duration = Duration::from_secs(15);
 /// Longest wait before a retry; the doubling delay stops here.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(3600);
+/// After which a task runs again that put itself back behind what has ended already.
+pub const DEFER_PAUSE: Duration = Duration::from_secs(1);
 /// A report of a worker is sent at most this long after what it reports, when the worker is busy.
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 /// A start is reported at most this long after it, if no end takes it along before.

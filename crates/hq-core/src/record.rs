@@ -119,6 +119,8 @@ pub enum Record {
         instance: Instance,
         /// What it waits for, beside what it was submitted with.
         after: Vec<After>,
+        /// Not before this time, where nothing of that was left to wait for.
+        not_before: Option<Timestamp>,
     },
     /// Files that tasks of a job waited for exist.
     FilesFound {

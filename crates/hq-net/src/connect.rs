@@ -1,18 +1,18 @@
 //! Connecting to a server.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use hq_proto::{Hello, Role, VersionError};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::access::Endpoint;
 use crate::frame::{FrameReceiver, FrameSender, NetError, over_tcp, over_tls};
 use crate::handshake::{Misunderstanding, greet};
 use crate::keys::Keys;
-use crate::limits::HANDSHAKE_TIME_MAX;
+use crate::limits::{CONNECT_TIME_MAX, HANDSHAKE_TIME_MAX};
 use crate::socket::{self, Quiet};
 use crate::tls::{WrongKey, client_config, server_name};
 
@@ -36,6 +36,19 @@ pub enum ConnectError {
         port: u16,
         /// What the system says.
         source: io::Error,
+    },
+    /// What is sent there is swallowed.
+    #[error(
+        "nothing answers at {host}:{port}: connecting to {} was given up after {} s",
+        list(addresses), CONNECT_TIME_MAX.as_secs()
+    )]
+    Swallowed {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+        /// Its addresses.
+        addresses: Vec<IpAddr>,
     },
     /// It took too long.
     #[error("the server at {host}:{port} did not answer within {} s", HANDSHAKE_TIME_MAX.as_secs())]
@@ -102,6 +115,10 @@ impl ConnectError {
             ConnectError::Unreachable { .. } => {
                 "the server has ended, or a firewall is between; start it with `hq server start`"
             }
+            ConnectError::Swallowed { .. } => {
+                "the node is down or a firewall is between; where nodes reach that of the server by another name or address, \
+                 publish that with `hq server start --host`"
+            }
             ConnectError::Timeout { .. } => "look whether the server is alive, and for a firewall in between",
             ConnectError::OtherServer { .. } | ConnectError::Refused { .. } => {
                 "use the access file in the directory of the server that runs there now"
@@ -118,14 +135,22 @@ impl ConnectError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            ConnectError::Host { .. } | ConnectError::Unreachable { .. } | ConnectError::Timeout { .. }
+            ConnectError::Host { .. }
+                | ConnectError::Unreachable { .. }
+                | ConnectError::Swallowed { .. }
+                | ConnectError::Timeout { .. }
         )
     }
 }
 
+// As people read it.
+fn list(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// Connects, proves the keys of the endpoint and agrees on a protocol version, within 15 s.
 ///
-/// Where the host is unknown, or nobody listens there, the server may run on this node all the same: its host may be a name
+/// Where the host is unknown, or nobody answers there, the server may run on this node all the same: its host may be a name
 /// that only others know. With keys, that can be tried without harm.
 ///
 /// # Errors
@@ -186,14 +211,31 @@ impl Attempt<'_> {
         let addresses = lookup_host((host.as_str(), *port))
             .await
             .map_err(|source| ConnectError::Host { host: host.clone(), source })?;
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for address in addresses {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        self.first_of(&addresses, TcpStream::connect).await
+    }
+
+    // Each address has its part of the time: one that swallows what is sent there keeps nobody from the next.
+    async fn first_of<T, F: Future<Output = io::Result<T>>>(
+        &self,
+        addresses: &[SocketAddr],
+        dial: impl Fn(SocketAddr) -> F,
+    ) -> Result<T, ConnectError> {
+        let end = Instant::now() + CONNECT_TIME_MAX;
+        let (mut swallowed, mut refused) = (Vec::new(), None);
+        for (i, address) in addresses.iter().enumerate() {
+            let part = (end - Instant::now()) / (addresses.len() - i) as u32;
+            match timeout(part, dial(*address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => refused = Some(error),
+                Err(_) => swallowed.push(address.ip()),
             }
         }
-        Err(self.unreachable(last))
+        if !swallowed.is_empty() {
+            let (host, port) = self.place();
+            return Err(ConnectError::Swallowed { host, port, addresses: swallowed });
+        }
+        Err(self.unreachable(refused.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())))
     }
 
     fn unreachable(&self, source: io::Error) -> ConnectError {
@@ -266,5 +308,47 @@ pub(crate) fn wrong_key(error: &rustls::CertificateError) -> Option<WrongKey> {
     match error {
         rustls::CertificateError::Other(other) => other.0.downcast_ref().copied(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Of each address: a number as what is connected, nothing for one that swallows, or what the system says.
+    async fn first_of(dials: &[Option<Result<u32, io::ErrorKind>>]) -> Result<u32, ConnectError> {
+        let endpoint = Endpoint { host: "head".to_owned(), port: 7, keys: None };
+        let addresses: Vec<SocketAddr> = (0..dials.len()).map(|i| ([10, 0, 0, i as u8], 7).into()).collect();
+        let attempt = Attempt { endpoint: &endpoint, role: Role::Worker };
+        let begin = Instant::now();
+        let dial = |address: SocketAddr| async move {
+            match dials[place_of(address)] {
+                Some(result) => result.map_err(io::Error::from),
+                None => std::future::pending().await,
+            }
+        };
+        let result = attempt.first_of(&addresses, dial).await;
+        assert!(begin.elapsed() <= CONNECT_TIME_MAX + std::time::Duration::from_millis(10));
+        result
+    }
+
+    fn place_of(address: SocketAddr) -> usize {
+        match address.ip() {
+            IpAddr::V4(ip) => ip.octets()[3].into(),
+            IpAddr::V6(_) => unreachable!("all are of the old kind"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_swallows_everything_keeps_nobody_from_the_next() {
+        let refused = Some(Err(io::ErrorKind::ConnectionRefused));
+        assert_eq!(first_of(&[None, refused, None, Some(Ok(4))]).await.expect("the last one answers"), 4);
+        let error = first_of(&[None, refused, None]).await.expect_err("none answers");
+        assert!(error.is_transient() && error.hint().contains("--host"), "{}", error.hint());
+        insta::assert_snapshot!(error, @"nothing answers at head:7: connecting to 10.0.0.0, 10.0.0.2 was given up after 10 s");
+        let error = first_of(&[refused]).await.expect_err("it does not listen");
+        insta::assert_snapshot!(error, @"no server answers at head:7: connection refused");
+        let error = first_of(&[]).await.expect_err("no address");
+        assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
     }
 }

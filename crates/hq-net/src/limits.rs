@@ -13,6 +13,9 @@ pub const WORKER_FRAME_MAX: usize = 64 << 20;
 pub const HELLO_FRAME_MAX: usize = 4 << 10;
 /// From the connection to the first message, and from there to an understanding; then the connection is closed.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(15);
+/// Time to find one among the addresses of a host that answers, which they share evenly. It leaves time to shake hands, or
+/// to look for the server on this node.
+pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most connections of one listener that have not said a whole first message, where the process may have
 /// files enough; else an eighth of what it may have. When one more comes, the oldest is closed.
 pub const SILENT_MAX: usize = 4096;

@@ -93,11 +93,12 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             instance: instance.0,
             cause: Some(cause_to_wire(cause)),
         }),
-        Record::Deferred { job, task, instance, after } => Kind::Deferred(form::Deferred {
+        Record::Deferred { job, task, instance, after, not_before } => Kind::Deferred(form::Deferred {
             job: job.0,
             task: task.0,
             instance: instance.0,
             after: list_to_wire(after),
+            not_before_us: not_before.map(|at| at.0),
         }),
         Record::ServiceReady { job, task, text } => {
             Kind::ServiceReady(form::ServiceReady { job: job.0, task: task.0, text: text.clone() })
@@ -212,6 +213,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             task: TaskId(deferred.task),
             instance: Instance(deferred.instance),
             after: list_from_wire(deferred.after)?,
+            not_before: deferred.not_before_us.map(Timestamp),
         },
         Kind::ServiceReady(ready) => {
             Record::ServiceReady { job: JobId(ready.job), task: TaskId(ready.task), text: ready.text }

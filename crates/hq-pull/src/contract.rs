@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use hq_core::relay::BagState;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -326,12 +327,47 @@ pub(crate) fn seconds(value: f64, what: &str, most: Duration) -> Result<Duration
 /// A lease that was said.
 pub(crate) fn lease(value: Option<f64>) -> Result<Option<Duration>, Problem> {
     let lease = value.map(|value| seconds(value, "lease", limits::LEASE_MAX)).transpose()?;
-    Ok(lease.map(|lease| lease.max(limits::LEASE_MIN)))
+    if lease.is_some_and(|lease| lease < limits::LEASE_MIN) {
+        let least = limits::LEASE_MIN.as_secs_f64();
+        return Err(Problem::bad(format!(
+            "a `lease` of less than {least} s would be over before anything could be done"
+        )));
+    }
+    Ok(lease)
+}
+
+/// What is inside of the request of a name. `None` when there is none of that name.
+pub(crate) fn parse_inside(name: &str, inside: &[u8]) -> Option<Result<Request, Problem>> {
+    fn of<T: DeserializeOwned>(inside: &[u8], request: fn(T) -> Request) -> Result<Request, Problem> {
+        serde_json::from_slice(inside).map(request).map_err(|error| no_request(&error))
+    }
+    Some(match name {
+        "hello" => of(inside, Request::Hello),
+        "open" => of(inside, Request::Open),
+        "create" => of(inside, Request::Create),
+        "next" => of(inside, Request::Next),
+        "take" => of(inside, Request::Take),
+        "complete" => of(inside, Request::Complete),
+        "fail" => of(inside, Request::Fail),
+        "release" => of(inside, Request::Release),
+        "defer" => of(inside, Request::Defer),
+        "extend" => of(inside, Request::Extend),
+        "sync" => of(inside, Request::Sync),
+        "look" => of(inside, Request::Look),
+        "close" => of(inside, Request::Close),
+        "leave" => of(inside, Request::Leave),
+        "status" => of(inside, Request::Status),
+        _ => return None,
+    })
+}
+
+fn no_request(error: &serde_json::Error) -> Problem {
+    Problem::bad(format!("this is no request: {error}"))
 }
 
 /// A line as a request.
 pub(crate) fn parse(line: &[u8]) -> Result<Request, Problem> {
-    serde_json::from_slice(line).map_err(|error| Problem::bad(format!("this is no request: {error}")))
+    serde_json::from_slice(line).map_err(|error| no_request(&error))
 }
 
 #[cfg(test)]
@@ -362,7 +398,18 @@ mod tests {
         for name in NAMES {
             let line = format!("{{\"{name}\":{{}}}}");
             assert!(parse(line.as_bytes()).is_ok(), "{line}");
+            assert!(parse_inside(name, b"{}").is_some_and(|request| request.is_ok()), "{name}");
         }
+        assert!(parse_inside("tkae", b"{}").is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_inside_of_a_request_is_told_by_its_place_there() {
+        let told =
+            |inside: &str| parse_inside("take", inside.as_bytes()).expect("known").expect_err(inside).message;
+        assert!(told(r#"{"n":1}"#).contains("line 1 column 4"), "{}", told(r#"{"n":1}"#));
+        assert!(told(r#"{"count":1"#).contains("EOF while parsing an object at line 1 column 10"));
+        assert!(told("{}, \"next\":{}").contains("trailing characters at line 1 column 3"));
     }
 
     #[test]
@@ -370,7 +417,9 @@ mod tests {
         assert!(seconds(f64::NAN, "wait", limits::WAIT_MAX).is_err());
         assert!(seconds(-1.0, "wait", limits::WAIT_MAX).is_err());
         assert_eq!(seconds(1e9, "wait", limits::WAIT_MAX).ok(), Some(limits::WAIT_MAX));
-        assert_eq!(lease(Some(0.0)).ok(), Some(Some(limits::LEASE_MIN)));
+        assert_eq!(lease(Some(0.1)).ok(), Some(Some(limits::LEASE_MIN)));
+        let told = lease(Some(0.0)).expect_err("over at once").message;
+        assert!(told.contains("less than 0.1 s"), "{told}");
     }
 
     #[test]

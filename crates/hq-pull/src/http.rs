@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use crate::connection::{Reader, Writer, until_gone};
-use crate::contract::{NAMES, Problem, parse};
+use crate::contract::{NAMES, Problem, parse_inside};
 use crate::handle::Speaker;
 use crate::limits;
 
@@ -101,10 +101,10 @@ async fn handle(
     if body.iter().all(u8::is_ascii_whitespace) {
         body = b"{}".to_vec();
     }
-    let request = [b"{\"", name.as_bytes(), b"\":", &body, b"}"].concat();
-    let answer = match parse(&request) {
-        Ok(request) => until_gone(reader, speaker.answer(request)).await,
-        Err(problem) => Some(problem.json()),
+    let answer = match parse_inside(name, &body) {
+        Some(Ok(request)) => until_gone(reader, speaker.answer(request)).await,
+        Some(Err(problem)) => Some(problem.json()),
+        None => return refuse(404, "not-found", format!("there is no {}", head.path)),
     };
     Ok(answer.map(|answer| (status_of(&answer), answer)))
 }

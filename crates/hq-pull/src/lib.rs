@@ -60,7 +60,7 @@ pub enum RelayError {
 ///
 /// # Errors
 /// When the system refuses what it needs.
-pub fn run(options: Options, listening: Listening) -> Result<(), RelayError> {
+pub fn run(options: Options, mut listening: Listening) -> Result<(), RelayError> {
     let system = |what| move |source| RelayError::System { what, source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -71,7 +71,8 @@ pub fn run(options: Options, listening: Listening) -> Result<(), RelayError> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(system("no signal handlers"))?;
         let mut terminate = signal(SignalKind::terminate()).map_err(system("no signal handlers"))?;
         let shared = shared::Shared::start(options);
-        let accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
+        let mut accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
+        let mut look = tokio::time::interval(limits::SOCKET_LOOK_INTERVAL);
         let mut is_ending = false;
         let keeping = shared.keep_time();
         tokio::pin!(keeping);
@@ -80,6 +81,22 @@ pub fn run(options: Options, listening: Listening) -> Result<(), RelayError> {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
                 () = &mut keeping => break,
+                _ = look.tick(), if !is_ending => match listening.renew() {
+                    Ok(false) => continue,
+                    Ok(true) => {
+                        warn!(path = %listening.path().display(), "the relay's socket had been removed, and is made again");
+                        accepting.abort();
+                        let listener = listening.listener().map_err(system("no event loop"))?;
+                        accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
+                        continue;
+                    }
+                    // Nobody finds this one any more.
+                    Err(error @ SocketError::Taken { .. }) => warn!(%error, "the relay ends"),
+                    Err(error) => {
+                        warn!(%error, "the relay's socket had been removed; that is tried again");
+                        continue;
+                    }
+                },
             }
             if std::mem::replace(&mut is_ending, true) {
                 break;

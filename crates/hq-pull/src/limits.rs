@@ -14,6 +14,10 @@ pub const CONNECTIONS_MAX: usize = 10_000;
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often it is looked whether who waits for an answer is still there.
 pub const PEER_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a relay looks whether its socket is still there.
+pub const SOCKET_LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// How long who starts a relay waits where one listens that cannot be found: it makes its socket again.
+pub const SOCKET_WAIT: Duration = Duration::from_secs(10);
 /// Tasks in one request.
 pub const TASKS_MAX: usize = 100_000;
 /// Tasks in one request that name others or differ from those before: each of them is a submit of its own.

@@ -59,7 +59,9 @@ pub struct Listening {
     // Its directory was made for it, or is the one for relays.
     has_own_directory: bool,
     // Held as long as the relay lives.
-    _lock: File,
+    lock: File,
+    // The file that it made: another one at its path is somebody else's.
+    made: (u64, u64),
 }
 
 /// Where relays of this user to a server listen on this node, where nothing else is said.
@@ -86,27 +88,36 @@ impl Listening {
         }
         let directory = path.parent().unwrap_or(Path::new("/"));
         let has_own_directory = directory == directory_of_relays() || !directory.exists();
-        let lock = loop {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(system)?;
-            check_private(directory)?;
-            // One that ends now may take lock and directory with it.
-            match lock(path) {
-                Ok(Some(lock)) => break lock,
-                Ok(None) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(SocketError::Taken { path: path.to_owned() });
-                }
-                Err(error) => return Err(system(error)),
-            }
+        let lock = locked(path)?;
+        let listener = listen(path).map_err(system)?;
+        let made = file_at(path).map_err(system)?;
+        Ok(Listening { path: path.to_owned(), listener, has_own_directory, lock, made })
+    }
+
+    /// Makes the socket again where somebody has removed it, or its lock; cleaners of `/tmp` do. True when there is a new one
+    /// to listen on.
+    ///
+    /// # Errors
+    /// When another relay listens there meanwhile, the directory is not private, or the system refuses.
+    pub fn renew(&mut self) -> Result<bool, SocketError> {
+        let has_lock = match (fs::metadata(lock_path(&self.path)), self.lock.metadata()) {
+            (Ok(there), Ok(own)) => (there.dev(), there.ino()) == (own.dev(), own.ino()),
+            _ => false,
         };
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
-            _ => {}
+        if has_lock && self.is_there() {
+            return Ok(false);
         }
-        let listener = BlockingListener::bind(path).map_err(system)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(system)?;
-        Ok(Listening { path: path.to_owned(), listener, has_own_directory, _lock: lock })
+        let system = |source| SocketError::System { path: self.path.clone(), source };
+        if !has_lock {
+            self.lock = locked(&self.path)?;
+        }
+        self.listener = listen(&self.path).map_err(system)?;
+        self.made = file_at(&self.path).map_err(system)?;
+        Ok(true)
+    }
+
+    fn is_there(&self) -> bool {
+        file_at(&self.path).is_ok_and(|there| there == self.made)
     }
 
     /// Where.
@@ -124,13 +135,51 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // Nobody else can have put anything there while the lock is held. What cannot be removed does no harm.
-        let _ = fs::remove_file(&self.path);
-        let _ = fs::remove_file(lock_path(&self.path));
+        // What cannot be removed does no harm.
+        if self.is_there() {
+            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(lock_path(&self.path));
+        }
         if self.has_own_directory {
             let _ = self.path.parent().map(fs::remove_dir);
         }
     }
+}
+
+// Makes the directory of a path, and takes the lock there.
+fn locked(path: &Path) -> Result<File, SocketError> {
+    let system = |source| SocketError::System { path: path.to_owned(), source };
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    loop {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(system)?;
+        check_private(directory)?;
+        // One that ends now may take lock and directory with it.
+        match lock(path) {
+            Ok(Some(lock)) => return Ok(lock),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(SocketError::Taken { path: path.to_owned() });
+            }
+            Err(error) => return Err(system(error)),
+        }
+    }
+}
+
+// Listens in place of whatever is there; the lock is held.
+fn listen(path: &Path) -> io::Result<BlockingListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = BlockingListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    let there = fs::symlink_metadata(path)?;
+    Ok((there.dev(), there.ino()))
 }
 
 fn lock_path(path: &Path) -> PathBuf {
@@ -187,6 +236,8 @@ pub fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream as BlockingStream;
+
     use super::*;
 
     #[test]
@@ -205,6 +256,29 @@ mod tests {
         assert!(path.exists());
         drop(Listening::bind(&path).expect("what is left is removed"));
         assert!(dir.path().join("own").exists(), "it was there before");
+    }
+
+    #[test]
+    fn a_socket_that_a_cleaner_removed_is_made_again_unless_another_relay_has_come() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("own/pull-abc123");
+        let mut listening = Listening::bind(&path).expect("a free path");
+        assert!(!listening.renew().expect("all is there"));
+        for removed in [vec![&path], vec![&lock_path(&path)], vec![&path, &lock_path(&path)]] {
+            removed.iter().for_each(|file| fs::remove_file(file).expect("there"));
+            assert!(listening.renew().expect("nobody else came"), "{removed:?}");
+            assert!(BlockingStream::connect(&path).is_ok() && !listening.renew().expect("all is there"));
+            assert!(matches!(Listening::bind(&path), Err(SocketError::Taken { .. })));
+        }
+        fs::remove_dir_all(dir.path().join("own")).expect("there");
+        assert!(listening.renew().expect("nobody else came"));
+        fs::remove_dir_all(dir.path().join("own")).expect("there");
+        let other = Listening::bind(&path).expect("a free path");
+        assert!(matches!(listening.renew(), Err(SocketError::Taken { .. })));
+        drop(listening);
+        assert!(BlockingStream::connect(&path).is_ok(), "the other one's socket stays");
+        drop(other);
+        assert!(!dir.path().join("own").exists());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 pub(crate) mod compaction;
 pub(crate) mod disk_log;
 pub(crate) mod queue;
+mod submits;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

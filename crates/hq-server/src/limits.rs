@@ -183,6 +183,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("tasks behind others on a worker", LimitValue::count(core::FOLLOWERS_MAX)),
         ("armed behind a running task", time(core::ARMED_TIME)),
         ("retry delay", time(core::RETRY_DELAY_MAX)),
+        ("put back behind what has ended", time(core::DEFER_PAUSE)),
         ("submissions that may fail", LimitValue::count(core::SUBMIT_FAILURES_MAX)),
         ("allocations that may fail", LimitValue::count(core::ALLOCATION_FAILURES_MAX)),
         ("retry after a pause", time(core::PAUSE_RETRY)),

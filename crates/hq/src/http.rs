@@ -113,6 +113,8 @@ where
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
+                // Who has said all that it wants may close its sending end, as `nc -N` does, and hears the answer.
+                .half_close(true)
                 .header_read_timeout(HEAD_TIME)
                 .max_buf_size(HEAD_BYTES_MAX)
                 .serve_connection(TokioIo::new(stream), service);

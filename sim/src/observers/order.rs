@@ -42,7 +42,7 @@ impl Order {
             if let Record::ServiceReady { job, task, .. } = record {
                 self.succeeded.entry(*job).or_default().insert(*task);
             }
-            if let Record::Deferred { job, task, instance, after } = record {
+            if let Record::Deferred { job, task, instance, after, .. } = record {
                 self.deferred.insert(TaskRef::new(*job, *task), (*instance, after.clone()));
             }
             if let Record::Submitted { job, ids, dependencies, .. } = record {

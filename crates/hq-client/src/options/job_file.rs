@@ -23,6 +23,7 @@ use super::job_tables::Tables;
 use super::job_values::{Output, RequestTable, named, option, output, path, requests};
 use super::placeholders::of_text;
 use super::prepare::{job_name, spec};
+use super::same_paths;
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
 use super::values::{self, EnvArg};
 use super::warnings::warnings;
@@ -259,7 +260,9 @@ pub(super) fn checked(spec: &TaskSpec, entries: &Entries, tasks: u64) -> Result<
     check_lengths(spec, entries, None).map_err(|error| error.to_string())?;
     check_locality(spec, entries).map_err(|error| error.to_string())?;
     check_warning(spec).map_err(|error| error.to_string())?;
-    Ok(warnings(spec, (tasks, !entries.is_empty()), None, None))
+    let mut found = warnings(spec, (tasks, !entries.is_empty()), None, None);
+    found.extend(same_paths::of_entries(spec, entries, None));
+    Ok(found)
 }
 
 /// What all submits of a file have in common.

@@ -13,6 +13,7 @@ use super::error::OptionsError;
 use super::graph::{Dep, Graph, maps_all};
 use super::job_file::{File, SERVICE_WITHOUT_KEY, SubmitsOf, Task, Together, checked};
 use super::placeholders::of_text;
+use super::same_paths::OfTables;
 use crate::limits;
 
 /// The tasks of a file, checked one by one.
@@ -23,6 +24,8 @@ pub(super) struct Tables {
     // What the file says of it.
     together: Together,
     warnings: Vec<String>,
+    paths: OfTables,
+    has_same_paths: bool,
 }
 
 // A task: what it has in common with its neighbours, and what it has for itself.
@@ -103,10 +106,9 @@ impl Tables {
         for mut task in tasks {
             let place = self.tables.len() + 1;
             let id = task.id;
-            let wrong = |message: String| {
-                let table = id.map_or_else(|| format!("task {place}"), |id| format!("task with id {id}"));
-                OptionsError::JobFileTable { path: path.into(), table, message }
-            };
+            let table = || id.map_or_else(|| format!("task {place}"), |id| format!("task with id {id}"));
+            let wrong =
+                |message: String| OptionsError::JobFileTable { path: path.into(), table: table(), message };
             if task.ids.is_some() || task.entries.is_some() {
                 return Err(wrong("ids and entries belong to [array]; a task has one id".into()));
             }
@@ -130,6 +132,11 @@ impl Tables {
             }
             let spec = task.spec(self.together.clone()).map_err(wrong)?;
             let last = self.tables.last();
+            if !self.has_same_paths {
+                let same = self.paths.note(&spec, &table());
+                self.has_same_paths = same.is_some();
+                self.warnings.extend(same);
+            }
             let spec = match last.filter(|last| *last.spec == spec) {
                 Some(last) => Arc::clone(&last.spec),
                 None => {

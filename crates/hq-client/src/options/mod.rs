@@ -18,6 +18,7 @@ mod job_values;
 mod packed;
 mod placeholders;
 mod prepare;
+mod same_paths;
 mod submit;
 mod task;
 pub mod values;

@@ -28,6 +28,7 @@ use super::feed::Fed;
 use super::function;
 use super::job::WaitOptions;
 use super::placeholders::of_text;
+use super::same_paths;
 use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, ResourceOptions, TaskOptions};
 use super::values::{OutputArg, StdinArg};
@@ -143,6 +144,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     check_warning(&spec)?;
     let size = (task_count(&ids), is_fed || !entries.is_empty());
     let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
+    warnings.extend(same_paths::of_entries(&spec, &entries, numbers_of(&ids)));
     warnings.extend(without_entries(array.array.as_ref(), &ids));
     warnings.extend(without_interpreter);
     if let Some(unused) = stream.filter(|_| spec.stream.is_none()) {

@@ -3,10 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use hq_model::entry::is_of_entry;
-use hq_model::{TaskSpec, pattern};
+use hq_model::TaskSpec;
 
 use super::placeholders;
+use super::same_paths::{Differs, Target};
 use crate::limits;
 
 /// Warnings about a submit of so many tasks, with what was said of the job's name and of keys.
@@ -17,19 +17,17 @@ pub(super) fn warnings(
     key: Option<&str>,
 ) -> Vec<String> {
     let mut warnings = placeholders::warnings(spec, has_entries, name, key);
-    let outputs = [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)];
-    let paths = outputs.iter().filter_map(|(option, output)| Some((*option, output.path()?)));
-    for (option, path) in paths.clone() {
-        if tasks > 1 && !differs_by_task(path, &spec.cwd) {
-            let shown = String::from_utf8_lossy(path);
+    for target in if tasks > 1 { Target::all(spec) } else { Vec::new() } {
+        if target.differs() == Differs::Not {
+            let (what, shown) = (target.what, String::from_utf8_lossy(&target.given));
             warnings.push(format!(
-                "You have submitted an array job, but the `{}` path does not contain the task ID placeholder. All {tasks} tasks \
-                 write to the same file {shown}: put %{{TASK_ID}} into the path",
-                option.trim_start_matches('-')
+                "You have submitted an array job, but the `{what}` path does not contain the task ID placeholder. All {tasks} tasks \
+                 write to the same file {shown}: put %{{TASK_ID}} into the path"
             ));
         }
     }
-    let files = tasks.saturating_mul(paths.count() as u64);
+    let files = tasks
+        .saturating_mul([&spec.stdout, &spec.stderr].iter().filter_map(|sink| sink.path()).count() as u64);
     if files > limits::OUTPUT_FILES_QUIET {
         warnings.push(format!(
             "the job makes {files} output files, which is hard on shared file systems: \
@@ -81,14 +79,4 @@ pub(super) fn hints(command: &[OsString], submit_dir: &Path, foreign: Option<&st
 fn is_in_path(program: &OsStr) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
-}
-
-fn differs_by_task(path: &[u8], cwd: &[u8]) -> bool {
-    let names = pattern::names(path);
-    let differs = |names: &[String]| names.iter().any(|name| name == "TASK_ID" || is_of_entry(name));
-    if differs(&names) {
-        return true;
-    }
-    let is_absolute = path.starts_with(b"/") || path.starts_with(b"%{SUBMIT_DIR}");
-    (!is_absolute || names.iter().any(|name| name == "CWD")) && differs(&pattern::names(cwd))
 }

@@ -144,7 +144,11 @@ impl Server {
         }
         let delayed = self.state.jobs[&template.job].delayed.get(&task);
         if let Some(at) = delayed.filter(|at| **at > now && **at < NEVER) {
-            let text = format!("it failed and is tried again in {}", about(at.since(now)));
+            let why = match self.state.jobs[&template.job].deferred.contains_key(&task) {
+                true => "it put itself back behind what has ended, and runs again",
+                false => "it failed and is tried again",
+            };
+            let text = format!("{why} in {}", about(at.since(now)));
             reasons.push(Reason::new(ReasonKind::Delay, text).until(Some(*at)));
             return reasons;
         }

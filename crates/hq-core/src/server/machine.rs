@@ -70,7 +70,7 @@ pub struct Server {
     pub(super) options: ServerOptions,
     /// What survives a restart: read only but for records.
     pub(super) state: Durable,
-    /// Ready tasks: of the queued ones those that do not wait for a retry delay.
+    /// Ready tasks: of the queued ones those that do not wait for the end of a delay.
     pub(super) queue: Queue,
     /// Tasks that wait for something.
     pub(super) readiness: Readiness,

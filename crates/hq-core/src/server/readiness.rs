@@ -32,7 +32,7 @@ pub(super) use wanted::because_of;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readiness {
     waits: Waits,
-    // Ends of retry delays.
+    // Ends of the delays of those that are tried again, or that put themselves back behind nothing.
     delays: BTreeSet<(Timestamp, TaskRef)>,
     // Files that were asked for last.
     watched: Vec<ByteString>,
@@ -76,7 +76,11 @@ impl Readiness {
                 }
                 Record::JobClosed { job } => self.waits.note(*job, &IdSet::new(), TaskState::Finished),
                 Record::JobForgotten { job } => self.waits.forget(*job),
-                Record::Deferred { job, task, .. } => self.waits.defer(state, TaskRef::new(*job, *task)),
+                Record::Deferred { job, task, not_before, .. } => {
+                    let task = TaskRef::new(*job, *task);
+                    self.waits.defer(state, task);
+                    self.delays.extend(not_before.map(|at| (at, task)));
+                }
                 Record::FilesFound { job, files } => {
                     let ready = self.waits.found(state, *job, files);
                     self.found.entry(*job).or_default().union_with(&ready);
@@ -115,17 +119,17 @@ impl Readiness {
         self.blocked(task.job).is_some_and(|blocked| blocked.contains(task.task))
     }
 
-    /// True while a task waits for the end of a retry delay.
+    /// True while a task waits for the end of a delay.
     pub(super) fn is_delayed(&self, task: TaskRef) -> bool {
         self.delays.iter().any(|(_, delayed)| *delayed == task)
     }
 
-    /// When the next retry delay ends.
+    /// When the next delay ends.
     pub(super) fn next_wakeup(&self) -> Option<Timestamp> {
         self.delays.first().map(|delay| delay.0).filter(|at| *at < NEVER)
     }
 
-    /// A task whose retry delay has ended.
+    /// A task whose delay has ended.
     pub(super) fn next_delayed(&mut self, now: Timestamp) -> Option<TaskRef> {
         self.delays.first().filter(|(at, _)| *at <= now)?;
         self.delays.pop_first().map(|(_, task)| task)

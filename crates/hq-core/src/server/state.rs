@@ -399,12 +399,13 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
         Record::ServiceReady { task, text, .. } => {
             job.progress.ready.insert(*task, text.clone());
         }
-        Record::Deferred { task, instance, after, .. } => {
+        Record::Deferred { task, instance, after, not_before, .. } => {
             let ids = IdSet::single(*task);
             job.take_alive(&ids);
             job.queued.union_with(&ids);
             job.set_instance(&ids, *instance);
             job.progress.deferred.insert(*task, after.clone());
+            job.progress.delayed.extend(not_before.map(|at| (*task, at)));
         }
         Record::Canceled { ids, reason, end_by, .. } => {
             job.take_alive(ids);

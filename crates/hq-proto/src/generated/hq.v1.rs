@@ -3903,6 +3903,9 @@ pub struct Deferred {
     pub instance: u32,
     #[prost(message, repeated, tag = "4")]
     pub after: ::prost::alloc::vec::Vec<After>,
+    /// Where nothing of that was left to wait for.
+    #[prost(uint64, optional, tag = "5")]
+    pub not_before_us: ::core::option::Option<u64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AttemptDropped {

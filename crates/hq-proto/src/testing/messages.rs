@@ -657,8 +657,10 @@ pub fn record() -> impl Strategy<Value = Record> {
             task,
             text
         }),
-        (job(), edgy_id().prop_map(TaskId), instance(), dependencies()).prop_map(
-            |(job, task, instance, waits)| { Deferred { job, task, instance, after: waits.after } }
+        (job(), edgy_id().prop_map(TaskId), instance(), dependencies(), of(timestamp())).prop_map(
+            |(job, task, instance, waits, not_before)| {
+                Deferred { job, task, instance, after: waits.after, not_before }
+            }
         ),
         (job(), edgy_id().prop_map(TaskId), instance()).prop_map(|(job, task, instance)| AttemptDropped {
             job,

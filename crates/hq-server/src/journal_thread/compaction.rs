@@ -10,10 +10,11 @@ use std::time::Instant;
 
 use hq_core::server::state::State;
 use hq_journal::{Compactor, OpenError, RealDisk, RealFile, Replaced, Snapshot, replay_until};
-use hq_proto::{ProtoError, decode_record, encode_record};
+use hq_proto::{ProtoError, decode_record};
 use tracing::debug;
 
 use crate::journal_thread::queue::{JournalQueue, Step};
+use crate::journal_thread::submits::Submits;
 use crate::limits::COMPACTION_NICE;
 use crate::memory;
 
@@ -44,7 +45,7 @@ impl Compaction {
         let work = move || {
             step_back();
             let result = compact(&path, compactor, &canceled);
-            // It had the whole state once more.
+            // It had the state once more.
             memory::give_back();
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             queue.push(&mut vec![Step::Tend], 0);
@@ -110,7 +111,7 @@ fn compact(
 ) -> Result<Snapshot, String> {
     let begin = Instant::now();
     let disk = RealDisk::open(path).map_err(|error| error.to_string())?;
-    let mut state = State::default();
+    let (mut state, mut submits) = (State::default(), Submits::default());
     // Records of later releases that may be skipped are kept as they are.
     let mut unknown = Vec::new();
     let mut apply = |_: u64, bytes: &[u8]| {
@@ -118,7 +119,10 @@ fn compact(
             return Err("it was given up".to_owned());
         }
         match decode_record(bytes) {
-            Ok((at, record)) => state.apply(at, &record),
+            Ok((at, mut record)) => {
+                submits.take_out(at, &mut record);
+                state.apply(at, &record);
+            }
             Err(ProtoError::UnknownRecord { critical: false, .. }) => unknown.push(bytes.to_vec()),
             Err(error) => return Err(error.to_string()),
         }
@@ -132,7 +136,7 @@ fn compact(
         if is_canceled.load(Ordering::Acquire) {
             return Err("it was given up".to_owned());
         }
-        compactor.append(&encode_record(at, &record)).map_err(|error| error.to_string())
+        compactor.append(&submits.encode(at, &record)?).map_err(|error| error.to_string())
     })?;
     for record in &unknown {
         compactor.append(record).map_err(|error| error.to_string())?;

@@ -117,6 +117,9 @@ impl Shared {
         let (method, uri, headers) = (request.method(), request.uri(), request.headers());
         let Some(host) = guard::host(headers) else {
             let text = "Ask for this address as 127.0.0.1, [::1] or localhost: another name may be that of a foreign page.\n";
+            if uri.path().starts_with("/api/") {
+                return refusal(&HqError::failed("foreign-host", text.trim_end()));
+            }
             return files::sentence(StatusCode::MISDIRECTED_REQUEST, text);
         };
         let is_read = matches!(*method, Method::GET | Method::HEAD);
@@ -168,7 +171,8 @@ impl Shared {
                 self.events(&query, last_id, held).await
             }
             Ok(query) => {
-                self.document(route, &ids, &query).await.map(|document| json(StatusCode::OK, &document))
+                let document = self.document(route, &ids, &query).await;
+                document.map(|document| json(StatusCode::OK, &versioned(document)))
             }
             Err(error) => Err(error),
         };
@@ -277,6 +281,14 @@ fn token(query: &str) -> Option<String> {
     query.split('&').find_map(|pair| pair.strip_prefix("token=")).map(routes::decode)
 }
 
+// Documents with fixed keys say of which form they are; the description has one of its own.
+fn versioned(mut document: Value) -> Value {
+    if let Some(fields) = document.as_object_mut().filter(|fields| !fields.contains_key("openapi")) {
+        fields.entry("schema_version").or_insert_with(|| render::json::SCHEMA_VERSION.into());
+    }
+    document
+}
+
 fn json(status: StatusCode, document: &Value) -> Response<Reply> {
     files::answer(status, "application/json", Bytes::from(document.to_string()))
 }
@@ -305,6 +317,7 @@ fn status(error: &HqError) -> StatusCode {
         "foreign-origin" | "not-allowed" => StatusCode::FORBIDDEN,
         "no-job" | "no-task" | "no-worker" | "no-queue" | "no-path" => StatusCode::NOT_FOUND,
         "invalid" => StatusCode::BAD_REQUEST,
+        "foreign-host" => StatusCode::MISDIRECTED_REQUEST,
         "busy" => StatusCode::SERVICE_UNAVAILABLE,
         "no-answer" => StatusCode::GATEWAY_TIMEOUT,
         _ if error.exit == EXIT_NO_SERVER => StatusCode::SERVICE_UNAVAILABLE,

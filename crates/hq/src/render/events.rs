@@ -12,6 +12,7 @@ use hq_model::{IdSet, JobId, JobSpec, TaskId, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
 use super::json::{self, bytes};
+use super::results::base64_of;
 use super::{StandardOutput, sample, text};
 use crate::error::HqError;
 
@@ -189,7 +190,7 @@ impl<W: Write> Events<W> {
                     json!({ "job": job.0, "tasks": tasks(ids), "instance": instance.0, "cause": cause });
                 self.line(at, "task-restarted", event)
             }
-            Record::Deferred { job, task, instance, after } => {
+            Record::Deferred { job, task, instance, after, .. } => {
                 let after: Vec<String> = after.iter().map(ToString::to_string).collect();
                 let event = json!({ "job": job.0, "task": task.0, "instance": instance.0, "after": after });
                 self.line(at, "task-deferred", event)
@@ -271,6 +272,9 @@ impl<W: Write> Events<W> {
                 let text = || String::from_utf8_lossy(result).into();
                 let said = Some(result).filter(|_| !self.is_text(job, task)).map(serde_json::from_slice);
                 event["result"] = said.and_then(Result::ok).unwrap_or_else(text);
+                if let Some(bytes) = base64_of(result, self.is_text(job, task)) {
+                    event["result_base64"] = bytes.into();
+                }
             }
             self.line(ended, "task-finished", event)?;
         }

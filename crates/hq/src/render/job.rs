@@ -322,8 +322,9 @@ impl Serialize for TaskArray<'_, '_> {
             match next {
                 Ok(Some((info, left))) => {
                     self.told.borrow_mut().add(&info);
-                    // One that never ran has no files.
-                    let paths = if info.started.is_some() { stream.paths_of(self.job, &info) } else { None };
+                    // One that never ran, and will not, has no files.
+                    let has_paths = info.started.is_some() || info.state == TaskState::Waiting;
+                    let paths = if has_paths { stream.paths_of(self.job, &info) } else { None };
                     list.serialize_element(&json::Task {
                         task: &info,
                         paths: paths.as_ref(),

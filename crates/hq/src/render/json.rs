@@ -15,7 +15,7 @@ use hq_model::{
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
-use super::results::{left_behind, value_of};
+use super::results::{base64_of, left_behind, value_of};
 use super::text;
 use crate::results::TaskResult;
 
@@ -278,6 +278,9 @@ impl Serialize for Task<'_> {
             && let Some(value) = value_of(&left.result, left.is_text)
         {
             map.serialize_entry("result", &value)?;
+            if let Some(bytes) = base64_of(&left.result, left.is_text) {
+                map.serialize_entry("result_base64", &bytes)?;
+            }
         }
         if let Some(LeftBehind::Packed(Packed { failure: Some(raised), .. })) =
             self.left.map(|left| left_behind(&left.result, left.is_text))

@@ -45,6 +45,9 @@ impl Report for Shown {
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        if let Some(fields) = self.document.as_object_mut() {
+            fields.insert("schema_version".into(), json::SCHEMA_VERSION.into());
+        }
         Ok(json::write(out, &self.document)?)
     }
 

@@ -28,11 +28,6 @@ impl Report for Pulled {
                 writeln!(out, "{text}")?;
             }
         }
-        for item in answer["done"].as_array().into_iter().flatten() {
-            if !item["error"].is_null() {
-                writeln!(out, "{}: {} ({})", word(item, "task"), word(item, "message"), word(item, "error"))?;
-            }
-        }
         let created = &answer["created"];
         if !created.is_null() {
             let (new, bag) = (&created["new"], &created["bag"]);
@@ -90,8 +85,19 @@ impl Report for Pulled {
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        for task in self.answer["tasks"].as_array().into_iter().flatten() {
+        let answer = &self.answer;
+        for task in answer["tasks"].as_array().into_iter().flatten() {
             writeln!(out, "{}", word(task, "name"))?;
+        }
+        for made in [&answer["created"], &answer["opened"]].into_iter().filter(|made| !made.is_null()) {
+            writeln!(out, "{}", made["bag"])?;
+        }
+        for task in answer["looked"]["tasks"].as_array().into_iter().flatten() {
+            let state = task["state"].as_str().unwrap_or("unknown");
+            writeln!(out, "{} {}", word(task, "name"), state.to_ascii_uppercase())?;
+        }
+        for bag in answer["status"]["bags"].as_array().into_iter().flatten() {
+            writeln!(out, "{} {}", bag["bag"], word(bag, "state").to_ascii_uppercase())?;
         }
         Ok(())
     }

@@ -24,6 +24,8 @@ struct Document<'a> {
     task: u32,
     result: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
+    result_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pickle: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stdout: Option<String>,
@@ -102,6 +104,11 @@ pub(super) fn value_of(result: &[u8], is_text: bool) -> Option<Box<RawValue>> {
     }
 }
 
+/// The bytes of a result that is meant for a text and is none.
+pub(super) fn base64_of(result: &[u8], is_text: bool) -> Option<String> {
+    (is_text && std::str::from_utf8(result).is_err()).then(|| hq_pull::base64(result))
+}
+
 fn text_of(result: &[u8]) -> Box<RawValue> {
     let text = String::from_utf8_lossy(result);
     RawValue::from_string(serde_json::Value::from(text).to_string()).unwrap_or_default()
@@ -123,6 +130,7 @@ fn write_document(
         job: task.job.0,
         task: task.task.0,
         result: &value,
+        result_base64: base64_of(result, *is_text),
         pickle: packed.as_ref().map(|packed| hex(packed.pickle)),
         stdout: packed.as_ref().and_then(|packed| printed(packed.stdout)),
         stderr: packed.as_ref().and_then(|packed| printed(packed.stderr)),

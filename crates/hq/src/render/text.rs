@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::request::MEM;
+use hq_model::request::{MEM, PULLED};
 use hq_model::task::Pin;
 use hq_model::{
     Amount, Body, ByteString, IdSet, JobState, OnClose, OutputSink, PoolKind, Request, ResourcePool,
@@ -121,7 +121,7 @@ pub(crate) fn requests(requests: &[Request]) -> String {
 pub(crate) fn resources(resources: &WorkerResources) -> String {
     let parts = sorted(&resources.pools).into_iter().map(|pool| {
         let coupled = if is_coupled(resources, &pool.name) { " [coupled]" } else { "" };
-        format!("{} {}{coupled}", pool.name, pool_amount(pool))
+        of_relay(pool).unwrap_or_else(|| format!("{} {}{coupled}", pool.name, pool_amount(pool)))
     });
     parts.collect::<Vec<_>>().join("; ")
 }
@@ -136,7 +136,7 @@ pub(crate) fn pools(pools: &[ResourcePool]) -> String {
 pub(crate) fn resources_short_lines(resources: &WorkerResources) -> String {
     let lines = sorted(&resources.pools).into_iter().map(|pool| {
         let coupled = if is_coupled(resources, &pool.name) { " [coupled]" } else { "" };
-        format!("{}: {}{coupled}", pool.name, pool_amount(pool))
+        of_relay(pool).unwrap_or_else(|| format!("{}: {}{coupled}", pool.name, pool_amount(pool)))
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -150,6 +150,11 @@ pub(crate) fn resources_long(resources: &WorkerResources) -> String {
         lines.push(format!("coupling: {}", parts.join(",")));
     }
     lines.join("\n")
+}
+
+// What a relay offers: as many tasks as somebody takes.
+fn of_relay(pool: &ResourcePool) -> Option<String> {
+    pool.name.strip_prefix(PULLED).map(|bag| format!("tasks of bag {bag}"))
 }
 
 fn sorted(pools: &[ResourcePool]) -> Vec<&ResourcePool> {

@@ -30,6 +30,7 @@ mod printed;
 mod promised;
 mod pulled;
 mod reference;
+mod relays;
 mod run;
 mod run_state;
 mod server;

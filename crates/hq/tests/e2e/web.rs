@@ -184,7 +184,8 @@ fn a_link_opens_a_session_that_reads_what_commands_print() {
         if let Some(first) = printed.as_array_mut().map(|list| list.remove(0)) {
             printed = first;
         }
-        for name in ["tasks", "submits_are_all"] {
+        assert_eq!(answered["schema_version"], 1, "{path}");
+        for name in ["tasks", "submits_are_all", "schema_version"] {
             printed.as_object_mut().map(|document| document.remove(name));
             answered.as_object_mut().map(|document| document.remove(name));
         }
@@ -207,6 +208,17 @@ fn a_link_opens_a_session_that_reads_what_commands_print() {
     assert_eq!((&workers["total"], &workers["next"]), (&Value::from(1), &Value::Null));
     assert_eq!(workers["workers"][0]["resources_taken"][0]["name"], "cpus");
     assert_eq!(web.get("/api/v1/allocations", &cookie)["queues"], Value::Array(Vec::new()));
+    for path in [
+        "jobs",
+        "series",
+        "allocations",
+        "workers",
+        "jobs/1/tasks",
+        "jobs/2/failures",
+        "jobs/2/tasks/0/output",
+    ] {
+        assert_eq!(web.get(&format!("/api/v1/{path}"), &cookie)["schema_version"], 1, "{path}");
+    }
     assert_eq!(web.get("/api/v1/series", &cookie)["at"].as_array().map(Vec::is_empty), Some(false));
     assert_eq!(web.get("/api/v1/openapi.json", &cookie)["openapi"], "3.1.0");
 
@@ -239,7 +251,7 @@ fn strangers_are_refused() {
     assert_eq!(ask("GET /api/v1/events", &[]), "401 no-session");
     assert_eq!(ask("GET /api/v1/overview", &["Cookie: hq-0000000000000000=1"]), "401 no-session");
     for host in ["Host: evil.example.org", "Host: 10.0.0.1", "Host:"] {
-        assert_eq!(web.ask("GET /api/v1/overview", &[host, &cookie]).status, 421, "{host}");
+        assert_eq!(ask("GET /api/v1/overview", &[host, &cookie]), "421 foreign-host", "{host}");
         assert_eq!(web.ask("GET /", &[host]).status, 421, "{host}");
     }
     assert_eq!(web.ask("GET /api/v1/overview", &["Host: localhost:1", &cookie]).status, 200);
@@ -286,8 +298,16 @@ fn what_is_allowed_is_done() {
     assert_eq!(cluster.json("job info 1")[0]["info"]["state"], "canceled");
     let again: Value = serde_json::from_str(&post("/api/v1/jobs/1/resubmit").body).expect("a document");
     assert_eq!(again["job"], 2);
+    assert_eq!(again["schema_version"], 1);
+    assert_eq!(post("/api/v1/jobs/1/cancel").code(), "409 nothing-to-do", "it has ended");
+    assert_eq!(post("/api/v1/jobs/2/cancel").status, 200);
+    cluster.ok("submit --wait -- true");
+    assert_eq!(post("/api/v1/jobs/3/resubmit").code(), "409 nothing-to-do", "it finished");
+    cluster.hq("submit --wait -- false");
+    assert_eq!(post("/api/v1/jobs/4/cancel").code(), "409 nothing-to-do", "it failed");
     assert_eq!(post("/api/v1/jobs/9/cancel").code(), "404 no-job");
     assert_eq!(post("/api/v1/queues/9/pause").code(), "404 no-queue");
+    cluster.ok("submit --array 1-3 -- sleep 1000");
     assert_eq!(post("/api/v1/workers/1/stop").status, 200);
     assert_eq!(cluster.json("worker info 1")[0]["is_draining"], true);
     web.end();
@@ -373,6 +393,13 @@ fn a_socket_is_served_to_its_user() {
     let token = web.link.strip_prefix("http://localhost:8642").expect("an address of a laptop").to_owned();
     assert!(ask(&format!("GET {token}")).header("set-cookie").is_some());
     assert_ne!(web.next_link(), web.link);
+    // Who closes its sending end behind the request is answered.
+    let mut stream = UnixStream::connect(&path).expect("somebody listens");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
+    stream.shutdown(std::net::Shutdown::Write).expect("open");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers");
+    assert_eq!(answer(&text).status, 200);
     web.end();
     assert!(!path.exists());
 }

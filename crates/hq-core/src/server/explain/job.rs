@@ -39,16 +39,27 @@ impl Server {
             groups.push(TaskGroup { ids: too_long.clone(), reasons: vec![reason] });
         }
         let is_delayed = |at: &Timestamp| *at > now && *at < NEVER;
-        let mut delayed: IdSet =
-            job.delayed.iter().filter(|(_, at)| is_delayed(at)).map(|(task, _)| *task).collect();
-        if let Some(at) = job.delayed.values().filter(|at| is_delayed(at)).min() {
-            let each = if delayed.len() == 1 { "it failed and is" } else { "they failed and are" };
-            let first = if delayed.len() == 1 { "" } else { "the first " };
-            let text = format!("{each} tried again, {first}in {}", about(at.since(now)));
-            let reasons = vec![Reason::new(ReasonKind::Delay, text).until(Some(*at))];
-            groups.push(TaskGroup { ids: delayed.clone(), reasons });
+        let mut delayed = too_long;
+        for has_deferred in [false, true] {
+            let found = job
+                .delayed
+                .iter()
+                .filter(|(task, at)| is_delayed(at) && job.deferred.contains_key(task) == has_deferred);
+            let ids: IdSet = found.clone().map(|(task, _)| *task).collect();
+            let Some(at) = found.map(|(_, at)| *at).min() else { continue };
+            let is_one = ids.len() == 1;
+            let what = match (has_deferred, is_one) {
+                (false, true) => "it failed and is tried again",
+                (false, false) => "they failed and are tried again",
+                (true, true) => "it put itself back behind what has ended, and runs again",
+                (true, false) => "they put themselves back behind what has ended, and run again",
+            };
+            let first = if is_one { "" } else { "the first " };
+            let text = format!("{what}, {first}in {}", about(at.since(now)));
+            let reasons = vec![Reason::new(ReasonKind::Delay, text).until(Some(at))];
+            delayed.union_with(&ids);
+            groups.push(TaskGroup { ids, reasons });
         }
-        delayed.union_with(&too_long);
         let blocked = self.readiness.blocked(id).cloned().unwrap_or_default().difference(&delayed);
         let ready = job.queued.difference(&blocked).difference(&delayed);
         let mut others = 0;

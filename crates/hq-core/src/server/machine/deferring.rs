@@ -5,7 +5,7 @@ use hq_model::{IdSet, Instance, TaskRef, Timestamp, WorkerId};
 
 use super::{Answer, Server};
 use crate::client_messages::{ClientResponse, RequestError};
-use crate::limits::NOTIFY_TEXT_MAX;
+use crate::limits::{DEFER_PAUSE, NOTIFY_TEXT_MAX};
 use crate::record::Record;
 use crate::server::Effect;
 use crate::worker_messages::TemplateId;
@@ -31,9 +31,14 @@ impl Server {
         self.note_parting(task);
         self.end_early(now, task.job, &ids, effects);
         let instance = Instance(last.0 + 1);
-        let record = Record::Deferred { job: task.job, task: task.task, instance, after };
+        // One that puts itself back again and again behind what has ended would start as often as it can be started.
+        let is_over = after.iter().all(|after| self.readiness.is_over(&self.state, after));
+        let not_before = is_over.then(|| now.after(DEFER_PAUSE));
+        let record = Record::Deferred { job: task.job, task: task.task, instance, after, not_before };
         self.record(now, record, effects);
-        self.make_ready(task.job, &ids);
+        if !is_over {
+            self.make_ready(task.job, &ids);
+        }
         Ok(ClientResponse::Done)
     }
 

@@ -29,7 +29,7 @@ impl Server {
         }
     }
 
-    /// Tasks whose retry delays have ended are ready.
+    /// Tasks whose delays have ended are ready.
     pub(super) fn end_delays(&mut self, now: Timestamp) {
         while let Some(task) = self.readiness.next_delayed(now) {
             self.make_ready(task.job, &IdSet::single(task.task));

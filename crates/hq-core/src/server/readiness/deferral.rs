@@ -6,6 +6,7 @@ use hq_model::dependency::{After, Mapping};
 use hq_model::{IdSet, JobId, TaskRef};
 
 use super::Readiness;
+use super::artifact::Standing;
 use super::missing::unresolved;
 use super::wanted::after_of;
 use crate::client_messages::RequestError;
@@ -34,6 +35,11 @@ impl Readiness {
         let after: Vec<After> = after.collect::<Result<_, _>>()?;
         self.check_not_behind_itself(state, task, &after)?;
         Ok(after)
+    }
+
+    /// True when nothing of a dependency is left to wait for.
+    pub(in crate::server) fn is_over(&self, state: &State, after: &After) -> bool {
+        Standing::of_after(state, after).is_available()
     }
 
     // Nothing of what it is to wait for may wait for it, or for something that does.

@@ -5,6 +5,7 @@ use hq_model::dependency::{Dependencies, Edges};
 
 use super::*;
 use crate::client_messages::RequestError;
+use crate::limits::DEFER_PAUSE;
 
 impl World {
     fn defer(&mut self, task: &str, instance: u32, after: &[&str]) -> Result<(), RequestError> {
@@ -63,7 +64,36 @@ fn it_does_not_start_before_its_old_instance_is_gone() {
     assert_eq!(world.sent(2), "", "nowhere else either");
     // It ended by itself meanwhile: that was not the present instance any more.
     world.ends(2, 0, 0);
+    world.wait(DEFER_PAUSE);
     assert_eq!(world.sent(1), "2:0/1");
+}
+
+#[test]
+fn one_that_puts_itself_back_behind_what_has_ended_again_and_again_does_so_once_a_second() {
+    let mut world = World::new();
+    world.worker(1, 8);
+    world.submit(1, |_| {});
+    world.submit(1, |_| {});
+    world.ends(1, 0, 0);
+    assert_eq!(world.sent(1), "1:0/0 2:0/0");
+    for instance in 0..3 {
+        world.defer("2@0", instance, &["1"]).expect("put back behind what has ended");
+        world.was_ended(2, 0);
+        assert_eq!(world.sent(1), "-2:0");
+        world.wait(DEFER_PAUSE / 2);
+        world.restart();
+        world.worker(1, 8);
+        assert_eq!(world.sent(1), "", "not at once");
+        let why = match world.ask(ClientRequest::ExplainJobs { jobs: "2".parse().expect("a job") }) {
+            ClientResponse::ExplainedJobs(jobs) => format!("{:?}", jobs[0].groups[0].reasons),
+            other => panic!("{other:?}"),
+        };
+        assert!(why.contains("put itself back behind what has ended"), "{why}");
+        world.wait(DEFER_PAUSE / 2);
+        assert_eq!(world.sent(1), format!("2:0/{}", instance + 1));
+    }
+    world.ends(2, 0, 3);
+    assert_eq!(world.states(JobId(2)), "finished: 1 finished");
 }
 
 #[test]

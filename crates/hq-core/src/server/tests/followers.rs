@@ -4,6 +4,7 @@ use hq_model::TaskRef;
 use hq_model::dependency::{Dependencies, Edges};
 
 use super::*;
+use crate::limits::DEFER_PAUSE;
 use crate::worker_messages::Held;
 
 impl World {
@@ -208,6 +209,7 @@ fn a_task_that_puts_itself_back_waits_until_its_follower_is_back() {
     assert_eq!(world.sent(1), "-2:0", "now its instance ends");
     assert_eq!(world.states(chain), "waiting: 2 waiting");
     world.reports(1, |report| report.canceled.push((chain, IdSet::single(TaskId(0)))));
+    world.wait(DEFER_PAUSE);
     assert_eq!(world.sent(1), "2:0/1 2:1/0 after 0");
 }
 

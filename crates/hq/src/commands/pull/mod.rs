@@ -28,6 +28,7 @@ use crate::cli::pull::{AddfileArgs, BagOption, CreateArgs, PullCommand, RelayArg
 use crate::error::HqError;
 use crate::lifeline;
 use crate::logging;
+use crate::render::Printer;
 use crate::report::{Answer, Plain, Pulled};
 
 /// The bag is over: nothing will come.
@@ -205,7 +206,11 @@ fn ends(
     let done = answer["done"].as_array_mut().into_iter().flatten();
     let mut has_failed = false;
     for (item, task) in done.zip(tasks) {
-        has_failed |= !item["error"].is_null();
+        if let Some(error) = item["error"].as_str() {
+            let text = item["message"].as_str().unwrap_or("it is refused");
+            Printer::refused(&format!("{task}: {text} ({error})"));
+            has_failed = true;
+        }
         item["task"] = json!(task);
     }
     let done = Done::ok(Pulled { answer, names_only: false })?;
@@ -269,7 +274,8 @@ fn default_path(context: &Context) -> Result<PathBuf, HqError> {
 
 /// Runs a relay until it ends.
 pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
-    if args.background {
+    // A worker ends what is left of its tasks, and knows what is none of them by its own group.
+    if args.background && !args.lifeline {
         rustix::process::setsid().map_err(std::io::Error::from)?;
     }
     if args.lifeline {

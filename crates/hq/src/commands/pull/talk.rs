@@ -5,13 +5,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER, EXIT_USAGE};
+use hq_pull::limits::SOCKET_WAIT;
 use serde_json::Value;
 
 use super::{Context, SOCKET, default_path, socket_path};
 use crate::error::HqError;
 
+/// Between looks for the socket of a relay that is there.
+const SOCKET_PAUSE: Duration = Duration::from_millis(50);
 /// A relay that a command has started ends when nobody has needed it for so long.
 const IDLE: &str = "10m";
 
@@ -32,8 +36,8 @@ impl Line {
                 return Err(unreachable(&path, &error));
             }
             Err(_) => {
-                start(context)?;
-                hq_pull::socket::connect(&path).map_err(|error| unreachable(&path, &error))?
+                let is_another = start(context)?.is_none();
+                connect_patiently(&path, is_another).map_err(|error| unreachable(&path, &error))?
             }
         };
         Ok(Line { path, reader: BufReader::new(stream.try_clone()?), writer: stream })
@@ -92,8 +96,19 @@ fn unreachable(path: &Path, error: &std::io::Error) -> HqError {
 }
 
 // Where two start one at once, one of them gives way.
-fn start(context: &Context) -> Result<(), HqError> {
-    begin(context, &["--idle-timeout".as_ref(), IDLE.as_ref()], Stdio::null()).map(drop)
+fn start(context: &Context) -> Result<Option<Child>, HqError> {
+    begin(context, &["--idle-timeout".as_ref(), IDLE.as_ref()], Stdio::null())
+}
+
+// One that is there already may not have made its socket yet, or have to make it again, which a cleaner removed.
+fn connect_patiently(path: &Path, is_another: bool) -> std::io::Result<UnixStream> {
+    let begin = Instant::now();
+    loop {
+        match hq_pull::socket::connect(path) {
+            Err(_) if is_another && begin.elapsed() < SOCKET_WAIT => std::thread::sleep(SOCKET_PAUSE),
+            connected => return connected,
+        }
+    }
 }
 
 /// A relay beside a worker, which ends with it.

@@ -195,9 +195,18 @@ impl Asked {
 
 /// Does what a user orders, and says so.
 pub(super) fn act(asker: &mut Asker, action: Action) -> Result<Value, HqError> {
-    let answer = asker.order(action.request(hq_client::request_key()?))?;
+    let answer =
+        asker.order(action.request(hq_client::request_key()?)).map_err(|error| match error.code {
+            // It was understood, and nothing is there to be done.
+            "invalid" => HqError { code: "nothing-to-do", ..error },
+            _ => error,
+        })?;
     let job = match answer {
         ClientResponse::Submitted { job, .. } => Some(job.0),
+        ClientResponse::Canceled(of) if of.iter().all(|(_, ids, _)| ids.is_empty()) => {
+            let text = "there is nothing to cancel: all tasks of the job have ended";
+            return Err(HqError::failed("nothing-to-do", text));
+        }
         _ => None,
     };
     Ok(json!({ "done": action.done(), "job": job }))

@@ -10,7 +10,10 @@ const SCHEMAS: &str = include_str!("schemas.json");
 
 /// The description.
 pub(super) fn document() -> Result<Value, HqError> {
-    let schemas: Value = serde_json::from_str(SCHEMAS).map_err(std::io::Error::from)?;
+    let mut schemas: Value = serde_json::from_str(SCHEMAS).map_err(std::io::Error::from)?;
+    for route in ROUTES.iter().filter(|route| !matches!(route.schema, "Event" | "Description")) {
+        schemas[route.schema]["properties"]["schema_version"] = json!({ "type": "integer" });
+    }
     let mut paths = Map::new();
     for route in &ROUTES {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -113,8 +113,27 @@ impl Drop for Bound {
     }
 }
 
+// Whoever may rename what is in a directory can put a socket of their own in the place of ours, and is given the sessions.
+fn check_directory(path: &Path) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let about = std::fs::metadata(directory)?;
+    let (owner, mode, own) = (about.uid(), about.mode() & 0o7777, rustix::process::geteuid().as_raw());
+    let why = if owner != own && owner != 0 {
+        format!("belongs to user {owner}, who could put another socket there")
+    } else if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        format!("has mode {mode:04o}: others could put another socket there")
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("the directory {} {why}", directory.display()),
+    ))
+}
+
 // One that was left behind by a command that was killed is replaced.
 fn socket(path: &Path) -> io::Result<UnixListener> {
+    check_directory(path)?;
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {
             std::fs::remove_file(path)?;
@@ -161,6 +180,20 @@ mod tests {
             assert!(error.contains(words), "{text}: {error}");
         }
         assert_eq!(read("unix:/run/a b"), Ok(WebPlace::Socket("/run/a b".into())));
+    }
+
+    #[test]
+    fn a_socket_is_in_no_directory_in_which_others_could_replace_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("socket");
+        for (mode, is_safe) in [(0o777, false), (0o770, false), (0o1777, true), (0o755, true), (0o700, true)]
+        {
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).expect("ours");
+            assert_eq!(check_directory(&path).is_ok(), is_safe, "{mode:o}");
+        }
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).expect("ours");
+        let error = socket(&path).expect_err("others could replace it").to_string();
+        assert!(error.contains("has mode 0777") && !path.exists(), "{error}");
     }
 
     #[test]

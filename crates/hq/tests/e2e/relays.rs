@@ -1,0 +1,83 @@
+//! Relays whose files are removed under them or whose worker is interrupted, and what commands say of and to them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::cluster::{Cluster, Process};
+use crate::patience;
+
+const SIGINT: i32 = 2;
+
+fn socket(cluster: &Cluster) -> PathBuf {
+    PathBuf::from(cluster.json("pull env")["socket"].as_str().expect("a path"))
+}
+
+fn stop(cluster: &Cluster) {
+    let socket = socket(cluster);
+    cluster.ok("server stop");
+    let ended = || if socket.exists() { Err("it is there".into()) } else { Ok(()) };
+    patience::until("the end of the relay", ended);
+}
+
+#[test]
+fn a_relay_whose_files_a_cleaner_removed_is_found_again_with_what_it_has() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    cluster.ok("pull create b");
+    cluster.ok("pull steal -q");
+    let socket = socket(&cluster);
+    for files in [vec![socket.clone()], vec![socket.clone(), socket.with_extension("lock")]] {
+        files.iter().for_each(|file| fs::remove_file(file).expect("there"));
+        let status = cluster.ok("pull status");
+        assert!(status.contains("1 taken") || files.len() == 2, "{status}");
+    }
+    stop(&cluster);
+}
+
+#[test]
+fn a_worker_that_is_interrupted_leaves_nothing_of_its_relay() {
+    let cluster = Cluster::server();
+    let worker = Process::start(cluster.command("worker start --cpus 1 --pull".split(' ')));
+    cluster.ok("worker wait 1");
+    let directory = cluster.root().join("hq");
+    assert!(directory.exists());
+    worker.signal(SIGINT);
+    worker.end();
+    let ended = || if directory.exists() { Err("it is there".into()) } else { Ok(()) };
+    patience::until("the end of the relay", ended);
+}
+
+#[test]
+fn commands_say_what_is_refused_on_standard_error_and_ids_when_they_are_to_be_quiet() {
+    let cluster = Cluster::server();
+    assert_eq!(cluster.ok("pull open dock --output-mode quiet"), "1\n");
+    assert_eq!(cluster.ok("pull create a --bag dock --output-mode quiet"), "1\n");
+    assert_eq!(cluster.ok("pull create a --bag other --output-mode quiet"), "2\n");
+    for mode in ["cli", "quiet"] {
+        let ran = cluster.hq(&format!("pull complete nosuch --output-mode {mode}"));
+        assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""));
+        assert!(ran.stderr.contains("nosuch: this session has no such task (not-held)"), "{}", ran.stderr);
+    }
+    assert_eq!(cluster.ok("pull steal --bag other --output-mode quiet"), "a\n");
+    let relay = cluster.ok("worker list");
+    assert!(relay.contains("tasks of bag 2") && !relay.contains("pulled/"), "{relay}");
+    cluster.ok("pull complete a");
+    assert_eq!(cluster.ok("pull look a --bag dock --output-mode quiet"), "a WAITING\n");
+    assert_eq!(cluster.ok("pull look a --bag other --output-mode quiet"), "a FINISHED\n");
+    assert_eq!(cluster.ok("pull status dock --output-mode quiet"), "1 WAITING\n");
+    let refused = cluster.fails(2, "pull steal --lease 0s");
+    assert!(refused.contains("less than 0.1 s"), "{refused}");
+    stop(&cluster);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_in_json() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1");
+    cluster.ok("submit --wait --result file:out -- sh -c 'printf \"a\\377\" > out'");
+    let result = &cluster.json("job result 1")[0];
+    assert_eq!((&result["result"], &result["result_base64"]), (&"a\u{fffd}".into(), &"Yf8=".into()));
+    assert_eq!(cluster.json("task info 1 0")[0]["result_base64"], "Yf8=");
+    cluster.ok("submit --wait --result last-line -- echo text");
+    assert!(cluster.json("job result 2")[0].get("result_base64").is_none());
+}
