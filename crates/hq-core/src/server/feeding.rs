@@ -7,92 +7,20 @@ use std::collections::BTreeSet;
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::CPUS;
-use hq_model::{Entries, IdSet, JobId, JobSpec, Submit, TaskRef, Timestamp};
+use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp};
 
 use super::Effect;
 use super::clients::Asked;
-use super::machine::{Answer, Server};
+use super::machine::Server;
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use crate::limits::{FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX, UNREDUCED_TASKS_MAX};
-use crate::record::{Record, RequestKey};
+use crate::record::Record;
 
 /// What tasks are canceled with that a reducer does not want any more.
 const ENOUGH: &str = "its reducer has enough";
 
 impl Server {
-    /// Makes a job with a generator, and perhaps a reducer, each a task of a job of its own. The fed job comes last.
-    pub(super) fn submit_fed(
-        &mut self,
-        now: Timestamp,
-        key: RequestKey,
-        spec: &JobSpec,
-        (generator, reducer): (&Submit, Option<&Submit>),
-        effects: &mut Vec<Effect>,
-    ) -> Answer {
-        if let Some((job, _)) = self.state.answered.get(&key)
-            && self.state.jobs.contains_key(job)
-        {
-            return Ok(super::requests::opened(*job));
-        }
-        if self.is_stopping() {
-            return Err(RequestError::Stopping);
-        }
-        super::requests::check_name(spec)?;
-        let mut next = self.state.last_job.0;
-        let mut records = Vec::new();
-        for submit in [Some(generator), reducer].into_iter().flatten() {
-            next += 1;
-            let Target::New(own) = &submit.target else {
-                return Err(RequestError::Invalid(
-                    "A generator and a reducer have jobs of their own.".into(),
-                ));
-            };
-            super::requests::check_spec(submit)?;
-            super::requests::check_name(own)?;
-            let (record, state) = self.prepare(now, 0, JobId(next), Some(own.clone()), submit, 0)?;
-            if state.ids.len() != 1 {
-                return Err(RequestError::Invalid("A generator and a reducer are one task each.".into()));
-            }
-            records.push((JobId(next), record));
-        }
-        let job = JobId(next + 1);
-        let reducer = records.get(1).map(|(job, _)| *job);
-        // The numbers of the others are below that of the job, so nobody else gets them if the server is killed between these
-        // records; what is there of it then is forgotten.
-        let made = FeedChange::Made { generator: records[0].0, reducer };
-        let opened = Record::JobOpened { job, key, spec: spec.clone() };
-        let records_of_job = vec![opened, Record::Feed { job, change: Box::new(made) }];
-        self.record(now, Record::Together { records: records_of_job }, effects);
-        for (own, record) in records {
-            self.record(now, record, effects);
-            self.begin_submit(crate::worker_messages::TemplateId { job: own, submit: 0 });
-        }
-        Ok(super::requests::opened(job))
-    }
-
-    /// What a server that was killed has begun to make and told nobody of.
-    pub(super) fn forget_half_fed(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let is_half = |job: &super::job::Job| {
-            let untouched = job.is_open && job.ids.is_empty();
-            untouched
-                && job.feed.as_ref().is_some_and(|feed| {
-                    let is_missing = |id: &JobId| !self.state.jobs.contains_key(id);
-                    let is_new = feed.cursor.is_none() && !feed.is_decomposed;
-                    is_new && (is_missing(&feed.generator) || feed.reducer.iter().any(is_missing))
-                })
-        };
-        let half: Vec<JobId> =
-            self.state.jobs.iter().filter(|(_, job)| is_half(job)).map(|(id, _)| *id).collect();
-        for job in half {
-            for own in self.feeders_of(&[job]) {
-                self.cancel_one(now, own, None, None, effects);
-            }
-            self.record(now, Record::JobClosed { job }, effects);
-            self.forget_job(now, job, effects);
-        }
-    }
-
     /// A generator or a reducer that is submitted again is that of its job from now on.
     pub(super) fn go_on_as(&mut self, now: Timestamp, old: JobId, new: JobId, effects: &mut Vec<Effect>) {
         let Some(job) = self.state.feeders.get(&old).copied() else { return };

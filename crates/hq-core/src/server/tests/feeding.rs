@@ -3,6 +3,7 @@
 use hq_model::TaskRef;
 
 use super::*;
+use crate::client_messages::{NewJob, NewTasks};
 use crate::feed::{FeedOrder, FeedRequest, FeedState};
 use crate::limits::FEED_TEXT_BYTES_MAX;
 
@@ -40,14 +41,17 @@ fn save(ids: &str, state: &str) -> FeedOrder {
 fn submit_fed(key: u128, has_reducer: bool) -> ClientRequest {
     let spec = JobSpec { name: "search".into(), ..JobSpec::default() };
     let reducer = has_reducer.then(|| Box::new(own("search: reduce")));
-    ClientRequest::SubmitFed { key, spec, generator: Box::new(own("search: generate")), reducer }
+    let tasks = NewTasks::Fed { generator: Box::new(own("search: generate")), reducer };
+    ClientRequest::SubmitJobs { key, jobs: vec![NewJob { spec, after: Vec::new(), tasks }] }
 }
 
 // A fed job whose generator and reducer run on worker 2.
 fn fed() -> World {
     let mut world = World::new();
-    let ClientResponse::Submitted { job, .. } = world.ask(submit_fed(9, true)) else { panic!("submitted") };
-    assert_eq!(job, JOB, "the last one");
+    let ClientResponse::JobsSubmitted { jobs, .. } = world.ask(submit_fed(9, true)) else {
+        panic!("submitted")
+    };
+    assert_eq!(jobs, [JOB], "the last one");
     world.worker(2, 4);
     assert_eq!(world.sent(2), "1:0/0 2:0/0");
     world.reports(2, |r| r.started = vec![started(GENERATOR, 0, 0), started(REDUCER, 0, 0)]);
@@ -202,7 +206,8 @@ fn a_job_without_a_reducer_is_over_with_its_last_task() {
     let mut world = World::new();
     world.ask(submit_fed(9, false));
     let job = JobId(2);
-    assert_eq!(world.ask(submit_fed(9, false)), super::super::requests::opened(job), "asked again");
+    let again = ClientResponse::JobsSubmitted { jobs: vec![job], warnings: Vec::new() };
+    assert_eq!(world.ask(submit_fed(9, false)), again, "asked again");
     world.worker(2, 4);
     let more = Submit { target: Target::Open(job), ..lines(&["a"]) };
     let order = FeedOrder::Add { at: 0, submits: vec![more], cursor: None, is_last: true };
@@ -263,38 +268,6 @@ fn others_submit_nothing_to_a_fed_job() {
 }
 
 #[test]
-fn half_of_a_fed_job_is_forgotten_at_the_next_start() {
-    let mut server = Server::new(ServerOptions::default());
-    let mut effects = Vec::new();
-    server.start(Timestamp(1), "abc123".into(), &mut effects);
-    let input = Input::Client { connection: CLIENT, request: 1, body: submit_fed(7, true) };
-    server.handle(Timestamp(2), input, &mut effects);
-    let records: Vec<_> = effects
-        .into_iter()
-        .filter_map(|effect| match effect {
-            Effect::Persist { at, record } => Some((at, record)),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(records.len(), 4, "the start, the job, its generator, its reducer");
-    for cut in 1..=records.len() {
-        let mut server = Server::new(ServerOptions::default());
-        records[..cut].iter().for_each(|(at, record)| server.restore(*at, record));
-        server.start(Timestamp(9), "abc123".into(), &mut Vec::new());
-        let jobs: Vec<u32> = server.state().jobs.keys().map(|job| job.0).collect();
-        let expected = match cut {
-            1 | 2 => vec![],
-            3 => vec![1],
-            _ => vec![1, 2, 3],
-        };
-        assert_eq!(jobs, expected, "{cut} records");
-        if cut == 3 {
-            assert!(server.state().jobs[&GENERATOR].alive().is_empty(), "it does not run");
-        }
-    }
-}
-
-#[test]
 fn a_generator_that_is_submitted_again_goes_on() {
     let mut world = fed();
     world.fed_state(GENERATOR, add(0, &["a"], Some("a")));
@@ -321,7 +294,9 @@ fn whatever_dies_each_line_counts_once() {
         let lines_all = 30_u64;
         let mut world = World::new();
         let mut request = submit_fed(9, true);
-        if let ClientRequest::SubmitFed { generator, reducer, .. } = &mut request {
+        if let ClientRequest::SubmitJobs { jobs, .. } = &mut request
+            && let NewTasks::Fed { generator, reducer } = &mut jobs[0].tasks
+        {
             for submit in [Some(generator), reducer.as_mut()].into_iter().flatten() {
                 Arc::make_mut(&mut submit.spec).retry = Retry { max: 1000, ..Retry::default() };
             }
