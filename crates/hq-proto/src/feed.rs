@@ -176,6 +176,7 @@ impl Wire for FeedState {
             slots: self.slots,
             unreduced_bytes: self.unreduced_bytes,
             entries: entries_to_wire(&self.entries),
+            is_keyed: self.is_keyed,
         }
     }
 
@@ -191,6 +192,7 @@ impl Wire for FeedState {
             slots: state.slots,
             unreduced_bytes: state.unreduced_bytes,
             entries: entries_from_wire(state.entries, count)?,
+            is_keyed: state.is_keyed,
         })
     }
 }

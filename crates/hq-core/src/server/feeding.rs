@@ -158,15 +158,43 @@ impl Server {
     ) -> Result<(), RequestError> {
         let fed = &self.state.jobs[&job];
         let made = fed.ids.len();
-        let mut count = 0;
+        let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
+        let (mut count, mut last) = (0, None);
         for submit in submits {
-            match (&submit.target, &submit.ids) {
-                (Target::Open(to), TaskIds::Next(more)) if *to == job => count += u64::from(*more),
-                _ => return Err(RequestError::Invalid("A generator makes tasks of its own job.".into())),
+            if submit.target != Target::Open(job) {
+                return invalid("A generator makes tasks of its own job.");
+            }
+            match &submit.ids {
+                TaskIds::Next(more) => count += u64::from(*more),
+                TaskIds::Given(_) if !submit.keys.is_empty() => {
+                    return invalid("Tasks of a generator with keys have the next ids.");
+                }
+                TaskIds::Given(ids) if ids.first().is_none_or(|first| u64::from(first.0) < at) => {
+                    return invalid("Tasks of a generator come behind those that it has made.");
+                }
+                TaskIds::Given(ids) => {
+                    count += ids.len();
+                    last = last.max(ids.last().map(|last| u64::from(last.0)));
+                }
             }
         }
-        let is_repeated =
-            at + count == made && (at < made || fed.feed.as_ref().is_some_and(|f| f.is_decomposed));
+        if last.is_some_and(|last| last != at + count - 1) {
+            return invalid("The ids of the tasks of a generator have no gaps.");
+        }
+        let is_keyed = submits.first().is_some_and(|submit| !submit.keys.is_empty());
+        let had_keys = fed.submits.first().map(|submit| !submit.keys.is_empty());
+        if submits.iter().any(|submit| submit.keys.is_empty() == is_keyed)
+            || (!submits.is_empty() && had_keys.is_some_and(|had| had != is_keyed))
+        {
+            return invalid("All tasks of a generator have keys, or none has one.");
+        }
+        // Those with keys need not all be new.
+        let are_there = is_keyed && self.are_there(job, submits)?;
+        let is_repeated = if is_keyed {
+            at < made && are_there
+        } else {
+            at + count == made && (at < made || fed.feed.as_ref().is_some_and(|f| f.is_decomposed))
+        };
         if !fed.is_open && !is_repeated {
             return Err(RequestError::JobNotOpen(job));
         }
@@ -178,7 +206,7 @@ impl Server {
             }
             let change = FeedChange::Fed { cursor, is_decomposed: is_last };
             let change = Record::Feed { job, change: Box::new(change) };
-            if submits.is_empty() {
+            if submits.is_empty() || are_there {
                 self.record(now, change, effects);
             } else {
                 self.add_all(now, 0, job, submits, Some(change), effects)?;
@@ -247,6 +275,7 @@ impl Server {
             slots: self.slots(),
             unreduced_bytes: self.state.results.held_bytes(id) as u64,
             entries: Entries::default(),
+            is_keyed: job.submits.first().is_some_and(|submit| !submit.keys.is_empty()),
         }
     }
 

@@ -162,8 +162,8 @@ impl Server {
         Ok(ClientResponse::Submitted { job, ids, existing, warnings: self.warnings_of(now, submits) })
     }
 
-    // True when all of the tasks have keys, and the job has them: to name them again changes nothing.
-    fn are_there(&self, job: JobId, submits: &[Submit]) -> Result<bool, RequestError> {
+    /// True when all of the tasks have keys, and the job has them: to name them again changes nothing.
+    pub(super) fn are_there(&self, job: JobId, submits: &[Submit]) -> Result<bool, RequestError> {
         for submit in submits {
             if submit.keys.is_empty() || self.existing(job, submit)?.len() < submit.keys.len() {
                 return Ok(false);

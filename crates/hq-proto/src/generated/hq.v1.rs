@@ -1812,6 +1812,8 @@ pub struct FeedState {
     pub unreduced_bytes: u64,
     #[prost(message, optional, tag = "9")]
     pub entries: ::core::option::Option<Entries>,
+    #[prost(bool, tag = "10")]
+    pub is_keyed: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientRequest {

@@ -73,9 +73,28 @@ pub(super) fn feed_request() -> BoxedStrategy<FeedRequest> {
 
 /// Any state.
 pub(super) fn feed_state() -> BoxedStrategy<FeedState> {
-    (job(), feed(), any::<[u64; 5]>(), any::<bool>(), ids_with_entries())
-        .prop_map(|(job, feed, [made, waiting, ended, slots, unreduced_bytes], is_open, (_, entries))| {
-            FeedState { job, feed, made, is_open, waiting, ended, slots, unreduced_bytes, entries }
-        })
+    (job(), feed(), any::<[u64; 5]>(), any::<[bool; 2]>(), ids_with_entries())
+        .prop_map(
+            |(
+                job,
+                feed,
+                [made, waiting, ended, slots, unreduced_bytes],
+                [is_open, is_keyed],
+                (_, entries),
+            )| {
+                FeedState {
+                    job,
+                    feed,
+                    made,
+                    is_open,
+                    waiting,
+                    ended,
+                    slots,
+                    unreduced_bytes,
+                    entries,
+                    is_keyed,
+                }
+            },
+        )
         .boxed()
 }

@@ -119,6 +119,56 @@ fn lines_become_tasks_with_the_place_of_their_generator() {
     assert_eq!((state.cursor_at, state.generator, state.reducer), (2, GENERATOR, Some(REDUCER)));
 }
 
+fn keyed(at: u64, names: &[(&str, &str)]) -> FeedOrder {
+    let texts = |texts: Vec<&str>| Entries::new(texts.iter().map(|text| text.as_bytes())).expect("little");
+    let (keys, entries) = names.iter().copied().unzip();
+    let submit = Submit { keys: texts(keys), entries: texts(entries), ..lines(&vec![""; names.len()]) };
+    FeedOrder::Add { at, submits: vec![submit], cursor: Some(format!("{at}").into()), is_last: false }
+}
+
+#[test]
+fn a_key_is_one_task_however_often_it_is_made() {
+    let mut world = fed();
+    let first = keyed(0, &[("a", "1"), ("b", "2")]);
+    assert_eq!(world.fed_state(GENERATOR, first.clone()).made, 2);
+    assert_eq!(world.fed_state(GENERATOR, first).made, 2, "the answer was lost");
+    let state = world.fed_state(GENERATOR, keyed(2, &[("c", "3"), ("a", "1")]));
+    assert_eq!((state.made, state.is_keyed, state.feed.cursor_at), (3, true, 3));
+    let again = keyed(2, &[("c", "3"), ("a", "1")]);
+    assert_eq!(world.fed_state(GENERATOR, again).made, 3, "the answer was lost");
+    let state = world.fed_state(GENERATOR, keyed(3, &[("a", "1"), ("b", "2")]));
+    assert_eq!((state.made, state.feed.cursor.as_deref()), (3, Some(&b"3"[..])), "the place is kept");
+    let refused = world.feed_refuses(GENERATOR, 0, keyed(3, &[("a", "other")]));
+    assert!(refused.contains("`a`") || refused.contains("a "), "{refused}");
+    let refused = world.feed_refuses(GENERATOR, 0, add(3, &["x"], None));
+    assert!(refused.contains("have keys, or none"), "{refused}");
+    world.restart();
+    assert_eq!(world.server.state().jobs[&JOB].ids.len(), 3);
+}
+
+#[test]
+fn lines_that_ask_for_different_things_keep_their_numbers() {
+    let mut world = fed();
+    let of = |ids: &str, texts: &[&str], priority: i32| {
+        let submit = lines(texts);
+        let spec = TaskSpec { priority, ..one_cpu() };
+        Submit { ids: TaskIds::Given(ids.parse().expect("ids")), spec: spec.into(), ..submit }
+    };
+    let order = |at, submits| FeedOrder::Add { at, submits, cursor: None, is_last: false };
+    let mixed = order(0, vec![of("0,2", &["a", "c"], 1), of("1", &["b"], 2)]);
+    assert_eq!(world.fed_state(GENERATOR, mixed.clone()).made, 3);
+    assert_eq!(world.fed_state(GENERATOR, mixed).made, 3, "said again");
+    let ids = IdSet::range(0, 2);
+    let entries = world.fed_state(GENERATOR, FeedOrder::Entries { ids }).entries;
+    assert_eq!(entries.iter().collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+    let refused = world.feed_refuses(GENERATOR, 0, order(3, vec![of("4", &["x"], 1)]));
+    assert!(refused.contains("no gaps"), "{refused}");
+    let refused = world.feed_refuses(GENERATOR, 0, order(3, vec![of("2-3", &["x", "y"], 1)]));
+    assert!(refused.contains("behind those that it has made"), "{refused}");
+    let refused = world.feed_refuses(GENERATOR, 0, order(3, vec![of("3", &["x"], 1), of("3", &["y"], 2)]));
+    assert!(refused.contains("no gaps"), "{refused}");
+}
+
 #[test]
 fn only_the_present_attempt_is_listened_to() {
     let mut world = fed();
