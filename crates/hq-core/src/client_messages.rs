@@ -17,6 +17,7 @@ pub use crate::end_messages::{JobEnds, JobResults};
 pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::feed::{FeedRequest, FeedState};
+pub use crate::new_jobs::{NewJob, NewTasks};
 use crate::output_messages::{Output, OutputRead};
 pub use crate::overview::Overview;
 use crate::record::{FailureKind, Record, RequestKey};
@@ -74,17 +75,13 @@ pub enum ClientRequest {
         /// What those that wait are told.
         text: ByteString,
     },
-    /// Make an open job with a generator and perhaps a reducer, each of them one task of a new job. Answered by `Submitted` with
-    /// no tasks; repeating it with the same key does nothing more.
-    SubmitFed {
+    /// Make several jobs, all or none of them. Answered by `JobsSubmitted`; repeating it with the same key does nothing more. At
+    /// most [`JOBS_MAX`](crate::limits::JOBS_MAX).
+    SubmitJobs {
         /// Names the request.
         key: RequestKey,
-        /// Name and limits.
-        spec: JobSpec,
-        /// Makes its tasks.
-        generator: Box<Submit>,
-        /// Takes their results.
-        reducer: Option<Box<Submit>>,
+        /// The jobs; each may wait for those before it.
+        jobs: Vec<NewJob>,
     },
     /// A generator or a reducer asks something. Answered by `Feed`.
     Feed(Box<FeedRequest>),
@@ -289,6 +286,13 @@ pub enum ClientResponse {
         /// Tasks with keys that were there before, by their places in the request, ascending.
         existing: Vec<(u32, TaskId)>,
         /// Things the user should know (no worker could run it, …).
+        warnings: Vec<String>,
+    },
+    /// Jobs were made together, and are on disk.
+    JobsSubmitted {
+        /// In the order of the request.
+        jobs: Vec<JobId>,
+        /// Things the user should know.
         warnings: Vec<String>,
     },
     /// The jobs concerned.

@@ -78,7 +78,8 @@ pub enum FeedOrder {
     Add {
         /// How many there were before: a request that is repeated changes nothing.
         at: u64,
-        /// The tasks.
+        /// The tasks. Their ids go on from those that are there, without a gap. Those with keys that are there already are no new
+        /// ones; all tasks of a job have keys or none.
         submits: Vec<Submit>,
         /// Where the generator is after them, if it has said so.
         cursor: Option<ByteString>,
@@ -122,6 +123,8 @@ pub struct FeedState {
     pub unreduced_bytes: u64,
     /// Entries that were asked for, in order of ids.
     pub entries: Entries,
+    /// Its tasks have keys: one that is made again is the same task.
+    pub is_keyed: bool,
 }
 
 impl FeedState {

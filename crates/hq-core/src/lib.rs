@@ -19,6 +19,7 @@ pub mod limits;
 pub mod log;
 pub mod measures;
 pub mod never;
+mod new_jobs;
 pub mod node_messages;
 pub mod output_messages;
 pub mod overview;

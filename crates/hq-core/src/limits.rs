@@ -335,6 +335,8 @@ pub const QUEUES_MAX: usize = 1000;
 pub const EDGES_OF_DEPENDENCY_MAX: u64 = 64;
 /// Submits in one request; more are refused, and clients send several requests.
 pub const SUBMITS_MAX: usize = 1000;
+/// Jobs that one request makes at most.
+pub const JOBS_MAX: usize = 1000;
 /// Submits of a job of which tasks are submitted again by one request; more are refused.
 pub const RESUBMIT_SUBMITS_MAX: usize = 20_000;
 /// Dependencies of one submit on tasks of jobs, edges not counted.

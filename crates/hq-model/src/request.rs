@@ -17,6 +17,8 @@ pub const MEM: &str = "mem";
 pub const PULLED: &str = "pulled/";
 /// Any vendor's GPUs, in a request.
 pub const GPUS: &str = "gpus";
+/// The one pool that each worker has for tasks that mostly read and write files.
+pub const IO: &str = "io";
 
 /// How indices of a pool with groups are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

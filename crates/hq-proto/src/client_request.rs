@@ -71,12 +71,9 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::Ready { task, instance, text } => {
             Body::Ready(form::Ready { task: Some(task.to_wire()), instance: instance.0, text: text.clone() })
         }
-        ClientRequest::SubmitFed { key, spec, generator, reducer } => Body::SubmitFed(form::SubmitFed {
-            key: key_to_wire(*key),
-            spec: Some(spec.to_wire()),
-            generator: Some(generator.to_wire()),
-            reducer: reducer.as_ref().map(|reducer| reducer.to_wire()),
-        }),
+        ClientRequest::SubmitJobs { key, jobs } => {
+            Body::SubmitJobs(form::SubmitJobs { key: key_to_wire(*key), jobs: list_to_wire(jobs) })
+        }
         ClientRequest::Feed(request) => Body::Feed(request.to_wire()),
         ClientRequest::OpenJob { key, spec } => {
             Body::OpenJob(form::OpenJob { key: key_to_wire(*key), spec: Some(spec.to_wire()) })
@@ -180,12 +177,9 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             instance: Instance(ready.instance),
             text: ready.text,
         },
-        Body::SubmitFed(fed) => ClientRequest::SubmitFed {
-            key: key_from_wire(&fed.key)?,
-            spec: required("spec of a job", fed.spec)?,
-            generator: Box::new(required("generator of a job", fed.generator)?),
-            reducer: fed.reducer.map(Wire::from_wire).transpose()?.map(Box::new),
-        },
+        Body::SubmitJobs(all) => {
+            ClientRequest::SubmitJobs { key: key_from_wire(&all.key)?, jobs: list_from_wire(all.jobs)? }
+        }
         Body::Feed(request) => ClientRequest::Feed(Box::new(Wire::from_wire(request)?)),
         Body::OpenJob(open) => ClientRequest::OpenJob {
             key: key_from_wire(&open.key)?,

@@ -53,6 +53,10 @@ fn to_wire(body: &ClientResponse) -> Body {
             warnings: warnings.clone(),
             existing: existing.iter().flat_map(|(place, task)| [*place, task.0]).collect(),
         }),
+        ClientResponse::JobsSubmitted { jobs, warnings } => Body::JobsSubmitted(form::JobsSubmitted {
+            jobs: jobs.iter().map(|job| job.0).collect(),
+            warnings: warnings.clone(),
+        }),
         ClientResponse::Jobs(jobs) => {
             Body::Jobs(form::NumberList { numbers: jobs.iter().map(|job| job.0).collect() })
         }
@@ -133,6 +137,10 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
             job: JobId(submitted.job),
             ids: idset::from_wire("ids of submitted tasks", &submitted.ids)?,
             existing: pairs("tasks there before", &submitted.existing)?,
+            warnings: submitted.warnings,
+        },
+        Body::JobsSubmitted(submitted) => ClientResponse::JobsSubmitted {
+            jobs: submitted.jobs.into_iter().map(JobId).collect(),
             warnings: submitted.warnings,
         },
         Body::Jobs(jobs) => ClientResponse::Jobs(jobs.numbers.into_iter().map(JobId).collect()),

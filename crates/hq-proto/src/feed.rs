@@ -1,5 +1,6 @@
 //! Generators and reducers on the wire and in the journal.
 
+use hq_core::client_messages::{NewJob, NewTasks};
 use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use hq_core::record::Record;
 use hq_model::{Instance, JobId, Submit};
@@ -11,6 +12,32 @@ use crate::generated::{self as form, feed_change::Kind, feed_request::Order};
 use crate::idset;
 use crate::task::{entries_from_wire, entries_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, required};
+
+impl Wire for NewJob {
+    type Form = form::NewJob;
+
+    fn to_wire(&self) -> form::NewJob {
+        let (submits, generator, reducer) = match &self.tasks {
+            NewTasks::Submits(submits) => (list_to_wire(submits), None, None),
+            NewTasks::Fed { generator, reducer } => {
+                (Vec::new(), Some(generator.to_wire()), reducer.as_ref().map(|reducer| reducer.to_wire()))
+            }
+        };
+        let (spec, after) = (Some(self.spec.to_wire()), list_to_wire(&self.after));
+        form::NewJob { spec, after, submits, generator, reducer }
+    }
+
+    fn from_wire(job: form::NewJob) -> Result<NewJob, ProtoError> {
+        let tasks = match job.generator {
+            Some(generator) => NewTasks::Fed {
+                generator: Box::new(Wire::from_wire(generator)?),
+                reducer: job.reducer.map(Wire::from_wire).transpose()?.map(Box::new),
+            },
+            None => NewTasks::Submits(list_from_wire(job.submits)?),
+        };
+        Ok(NewJob { spec: required("spec of a job", job.spec)?, after: list_from_wire(job.after)?, tasks })
+    }
+}
 
 /// A submit as bytes, for a generator to take along.
 pub fn encode_submit(submit: &Submit) -> Vec<u8> {
@@ -149,6 +176,7 @@ impl Wire for FeedState {
             slots: self.slots,
             unreduced_bytes: self.unreduced_bytes,
             entries: entries_to_wire(&self.entries),
+            is_keyed: self.is_keyed,
         }
     }
 
@@ -164,6 +192,7 @@ impl Wire for FeedState {
             slots: state.slots,
             unreduced_bytes: state.unreduced_bytes,
             entries: entries_from_wire(state.entries, count)?,
+            is_keyed: state.is_keyed,
         })
     }
 }

@@ -191,6 +191,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("allocation directories kept", LimitValue::count(core::ALLOCATION_DIRECTORIES_KEPT)),
         ("siblings before a second attempt", LimitValue::count(core::SPECULATE_SIBLINGS_MIN)),
         ("submits in one request", LimitValue::count(core::SUBMITS_MAX)),
+        ("jobs in one request", LimitValue::count(core::JOBS_MAX)),
         ("time the maker of a draft is away", time(core::DRAFT_GRACE)),
         ("waiting tasks looked through", LimitValue::count(core::DEFER_SEARCH_MAX)),
         ("tasks about to be put back", LimitValue::count(core::DEFERRALS_MAX)),

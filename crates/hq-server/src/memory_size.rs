@@ -45,6 +45,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Partly { refused, rest } => refused.len() * LEAST + of_response(rest),
         Is::ServerInfo(info) => info.heap(),
         Is::Submitted { ids, existing, warnings, .. } => ids.heap() + existing.heap() + warnings.heap(),
+        Is::JobsSubmitted { jobs, warnings } => jobs.heap() + warnings.heap(),
         Is::Jobs(jobs) => jobs.heap(),
         Is::JobList(jobs) | Is::Progress(jobs) => jobs.heap(),
         Is::JobCounts(counts) => counts.heap(),

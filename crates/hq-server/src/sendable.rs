@@ -1,7 +1,7 @@
 //! What fits into a frame: a task must reach a worker, so a submit that no frame could carry is refused
 //! where it comes in, and many tasks are sent in several messages.
 
-use hq_core::client_messages::{ClientRequest, RequestError};
+use hq_core::client_messages::{ClientRequest, NewTasks, RequestError};
 use hq_core::worker_messages::RunBatch;
 use hq_model::{Entries, Submit, TaskId};
 
@@ -13,6 +13,12 @@ pub(crate) fn refusal(request: &ClientRequest) -> Option<RequestError> {
     match request {
         ClientRequest::Submit { submit, .. } => refusal_of(submit),
         ClientRequest::SubmitAll { submits, .. } => submits.iter().find_map(refusal_of),
+        ClientRequest::SubmitJobs { jobs, .. } => jobs.iter().find_map(|job| match &job.tasks {
+            NewTasks::Submits(submits) => submits.iter().find_map(refusal_of),
+            NewTasks::Fed { generator, reducer } => {
+                [Some(generator), reducer.as_ref()].into_iter().flatten().find_map(|own| refusal_of(own))
+            }
+        }),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
 use hq_core::client_messages::{JobSummary, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::explanation::{JobExplanation, TaskExplanation};
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::{IdSet, JobId, JobState, QueueId, WorkerId};
+use hq_model::{IdSet, JobId, JobState, QueueId, TaskId, WorkerId};
 use hq_worker::discovery::Detected;
 
 use crate::accounts::{Accounts, Gathered};
@@ -104,12 +104,24 @@ pub(crate) struct Server {
 
 /// A submit was accepted, or an open job made.
 pub(crate) struct Submitted {
-    /// The job.
+    /// The job; of several, the last one.
     pub job: JobId,
+    /// The jobs with their names, when several were made together.
+    pub together: Vec<(JobId, String)>,
     /// How many of its tasks, named by their keys, had been submitted before.
     pub existing: usize,
     /// What the user should know.
     pub warnings: Vec<String>,
+}
+
+impl Submitted {
+    /// All jobs that were made.
+    pub(crate) fn jobs(&self) -> IdSet {
+        match self.together.as_slice() {
+            [] => IdSet::single(TaskId(self.job.0)),
+            jobs => jobs.iter().map(|(job, _)| TaskId(job.0)).collect(),
+        }
+    }
 }
 
 /// An open job was made.

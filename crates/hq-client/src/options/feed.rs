@@ -30,7 +30,10 @@ pub struct FeedOptions {
     /// Example: `--generate './spaces.sh 5' --result last-line --reduce ./best.sh -- ./search`.
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub generate: Option<Words>,
-    /// Each line of --generate is a JSON object: `entry`, and perhaps `priority`, `expect` and `locality`
+    /// Each line of --generate is a JSON object: `entry`, and perhaps `key`, `kind`, `resources`, `priority`, `expect` and `locality`
+    ///
+    /// A line with the `key` of one before it makes no second task. `kind` is cpu, gpu or io, `resources` an object such as
+    /// `{"cpus": 2}`.
     #[arg(long)]
     pub generate_json: bool,
     /// How far --generate is ahead: a number of tasks that wait, or a time [default: 5s]

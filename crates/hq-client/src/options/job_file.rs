@@ -19,6 +19,8 @@ use super::dependencies::DependencyOptions;
 use super::error::OptionsError;
 use super::function;
 use super::graph::Dep;
+use super::job_feed::FeedCommand;
+use super::job_group::{JobFile, prepare_job_file};
 use super::job_tables::Tables;
 use super::job_values::{Output, RequestTable, named, option, output, path, requests};
 use super::placeholders::of_text;
@@ -31,6 +33,9 @@ use super::word::{Stdin, Word};
 
 /// What a service without a key is told.
 pub(super) const SERVICE_WITHOUT_KEY: &str = "a service needs a key";
+
+// What does not go where the tasks of one job are expected.
+const ONE_JOB: &str = "[[job]] tables and generators are for `hq job submit-file`";
 
 /// A job file, read and checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +62,20 @@ pub(super) struct File {
     #[serde(rename = "data_layer")]
     _data_layer: Option<toml::Value>,
     pub(super) task: Option<Vec<Task>>,
-    array: Option<Task>,
+    pub(super) array: Option<Task>,
+    /// Jobs of their own instead.
+    pub(super) job: Option<Vec<toml::Table>>,
+    // Of a job among several.
+    pub(super) after: Option<Vec<String>>,
+    pub(super) after_any: Option<Vec<String>>,
+    pub(super) generate: Option<FeedCommand>,
+    #[serde(default)]
+    pub(super) generate_json: bool,
+    pub(super) ahead: Option<Word>,
+    pub(super) reduce: Option<FeedCommand>,
+    #[serde(default)]
+    pub(super) reduce_failed: bool,
+    pub(super) reduce_order: Option<String>,
 }
 
 /// What a file says of the outputs of all its tasks.
@@ -85,6 +103,34 @@ impl File {
             return Err("compress needs stream or log".into());
         }
         Ok(Together { stream, compress })
+    }
+
+    /// What the job waits for, taken out: those that must finish, and those that must end.
+    pub(super) fn take_after(&mut self) -> [Vec<String>; 2] {
+        [self.after.take().unwrap_or_default(), self.after_any.take().unwrap_or_default()]
+    }
+
+    /// What a file says of its job that has jobs of their own.
+    pub(super) fn beside_jobs(&self) -> Option<&'static str> {
+        let keys = [
+            ("name", self.name.is_some()),
+            ("max_fails", self.max_fails.is_some()),
+            ("share", self.share.is_some()),
+            ("share_weight", self.share_weight.is_some()),
+            ("stream", self.stream.is_some()),
+            ("log", self.log.is_some()),
+            ("compress", self.compress.is_some()),
+            ("array", self.array.is_some()),
+            ("after", self.after.is_some()),
+            ("after_any", self.after_any.is_some()),
+            ("generate", self.generate.is_some()),
+            ("generate_json", self.generate_json),
+            ("ahead", self.ahead.is_some()),
+            ("reduce", self.reduce.is_some()),
+            ("reduce_failed", self.reduce_failed),
+            ("reduce_order", self.reduce_order.is_some()),
+        ];
+        keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
     }
 }
 
@@ -161,8 +207,10 @@ pub fn prepare_file(
     job: Option<JobId>,
     submit_dir: &[u8],
 ) -> Result<PreparedFile, OptionsError> {
-    let (file, tables) = Tables::read(path, content, submit_dir)?;
-    prepared(path, file, tables, job, submit_dir)
+    match prepare_job_file(path, content, job, submit_dir)? {
+        JobFile::One(file) => Ok(file),
+        JobFile::Jobs(_) => Err(OptionsError::JobFile { path: path.into(), message: ONE_JOB.into() }),
+    }
 }
 
 /// As [`prepare_file`], of what a program has made: JSON with the keys and values of a job file. `name` stands for its path
@@ -183,17 +231,21 @@ pub fn prepare_json(
         OptionsError::JobFile { path: path.into(), message }
     })?;
     let (file, tables) = Tables::of(path, file, submit_dir)?;
-    prepared(path, file, tables, job, submit_dir)
+    if file.job.is_some() || file.generate.is_some() {
+        return Err(OptionsError::JobFile { path: path.into(), message: ONE_JOB.into() });
+    }
+    prepared(path, file, tables, (job, false), submit_dir)
 }
 
-fn prepared(
+pub(super) fn prepared(
     path: &Path,
     file: File,
     tables: Tables,
-    job: Option<JobId>,
+    (job, is_fed): (Option<JobId>, bool),
     submit_dir: &[u8],
 ) -> Result<PreparedFile, OptionsError> {
     let in_file = |message: String| OptionsError::JobFile { path: path.into(), message };
+    file.check_feed().map_err(in_file)?;
     let shares = file.share.is_some() || file.share_weight.is_some();
     if job.is_some() && (file.name.is_some() || file.max_fails.is_some() || shares) {
         let what = "name, max_fails, share and share_weight belong to a new job";
@@ -214,7 +266,7 @@ fn prepared(
     if file.stream.is_some() && file.log.is_some() {
         return Err(in_file("stream and log cannot be used together".into()));
     }
-    let of = SubmitsOf { path, target, submit_dir };
+    let of = SubmitsOf { path, target, submit_dir, is_fed };
     let (submits, warnings) = match file.array {
         Some(_) if !tables.is_empty() => {
             return Err(in_file(
@@ -249,18 +301,22 @@ fn array_submit(
         return Err(wrong("name and deps belong to [[task]]; an array has after".into()));
     }
     let spec = array.spec(together).map_err(wrong)?;
-    let mut warnings = checked(&spec, &entries, ids.len()).map_err(wrong)?;
+    let mut warnings = checked(&spec, &entries, (ids.len(), of.is_fed)).map_err(wrong)?;
     warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "after_files", &[])));
     let submit = of.submit(ids, Arc::new(spec), Arc::new(dependencies));
     Ok((Submit { entries, ..submit }, warnings))
 }
 
 /// Checks what so many tasks have in common, and gives what the user should know.
-pub(super) fn checked(spec: &TaskSpec, entries: &Entries, tasks: u64) -> Result<Vec<String>, String> {
+pub(super) fn checked(
+    spec: &TaskSpec,
+    entries: &Entries,
+    (tasks, is_fed): (u64, bool),
+) -> Result<Vec<String>, String> {
     check_lengths(spec, entries, None).map_err(|error| error.to_string())?;
     check_locality(spec, entries).map_err(|error| error.to_string())?;
     check_warning(spec).map_err(|error| error.to_string())?;
-    let mut found = warnings(spec, (tasks, !entries.is_empty()), None, None);
+    let mut found = warnings(spec, (tasks, is_fed || !entries.is_empty()), None, None);
     found.extend(same_paths::of_entries(spec, entries, None));
     Ok(found)
 }
@@ -270,6 +326,8 @@ pub(super) struct SubmitsOf<'a> {
     pub(super) path: &'a Path,
     target: Target,
     submit_dir: &'a [u8],
+    /// A generator makes such tasks, and each has an entry.
+    is_fed: bool,
 }
 
 impl SubmitsOf<'_> {

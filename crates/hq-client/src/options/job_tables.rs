@@ -140,7 +140,7 @@ impl Tables {
             let spec = match last.filter(|last| *last.spec == spec) {
                 Some(last) => Arc::clone(&last.spec),
                 None => {
-                    for warning in checked(&spec, &Entries::default(), 1).map_err(wrong)? {
+                    for warning in checked(&spec, &Entries::default(), (1, false)).map_err(wrong)? {
                         if !self.warnings.contains(&warning) {
                             self.warnings.push(warning);
                         }

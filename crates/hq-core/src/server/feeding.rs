@@ -7,92 +7,20 @@ use std::collections::BTreeSet;
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::CPUS;
-use hq_model::{Entries, IdSet, JobId, JobSpec, Submit, TaskRef, Timestamp};
+use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp};
 
 use super::Effect;
 use super::clients::Asked;
-use super::machine::{Answer, Server};
+use super::machine::Server;
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use crate::limits::{FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX, UNREDUCED_TASKS_MAX};
-use crate::record::{Record, RequestKey};
+use crate::record::Record;
 
 /// What tasks are canceled with that a reducer does not want any more.
 const ENOUGH: &str = "its reducer has enough";
 
 impl Server {
-    /// Makes a job with a generator, and perhaps a reducer, each a task of a job of its own. The fed job comes last.
-    pub(super) fn submit_fed(
-        &mut self,
-        now: Timestamp,
-        key: RequestKey,
-        spec: &JobSpec,
-        (generator, reducer): (&Submit, Option<&Submit>),
-        effects: &mut Vec<Effect>,
-    ) -> Answer {
-        if let Some((job, _)) = self.state.answered.get(&key)
-            && self.state.jobs.contains_key(job)
-        {
-            return Ok(super::requests::opened(*job));
-        }
-        if self.is_stopping() {
-            return Err(RequestError::Stopping);
-        }
-        super::requests::check_name(spec)?;
-        let mut next = self.state.last_job.0;
-        let mut records = Vec::new();
-        for submit in [Some(generator), reducer].into_iter().flatten() {
-            next += 1;
-            let Target::New(own) = &submit.target else {
-                return Err(RequestError::Invalid(
-                    "A generator and a reducer have jobs of their own.".into(),
-                ));
-            };
-            super::requests::check_spec(submit)?;
-            super::requests::check_name(own)?;
-            let (record, state) = self.prepare(now, 0, JobId(next), Some(own.clone()), submit, 0)?;
-            if state.ids.len() != 1 {
-                return Err(RequestError::Invalid("A generator and a reducer are one task each.".into()));
-            }
-            records.push((JobId(next), record));
-        }
-        let job = JobId(next + 1);
-        let reducer = records.get(1).map(|(job, _)| *job);
-        // The numbers of the others are below that of the job, so nobody else gets them if the server is killed between these
-        // records; what is there of it then is forgotten.
-        let made = FeedChange::Made { generator: records[0].0, reducer };
-        let opened = Record::JobOpened { job, key, spec: spec.clone() };
-        let records_of_job = vec![opened, Record::Feed { job, change: Box::new(made) }];
-        self.record(now, Record::Together { records: records_of_job }, effects);
-        for (own, record) in records {
-            self.record(now, record, effects);
-            self.begin_submit(crate::worker_messages::TemplateId { job: own, submit: 0 });
-        }
-        Ok(super::requests::opened(job))
-    }
-
-    /// What a server that was killed has begun to make and told nobody of.
-    pub(super) fn forget_half_fed(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let is_half = |job: &super::job::Job| {
-            let untouched = job.is_open && job.ids.is_empty();
-            untouched
-                && job.feed.as_ref().is_some_and(|feed| {
-                    let is_missing = |id: &JobId| !self.state.jobs.contains_key(id);
-                    let is_new = feed.cursor.is_none() && !feed.is_decomposed;
-                    is_new && (is_missing(&feed.generator) || feed.reducer.iter().any(is_missing))
-                })
-        };
-        let half: Vec<JobId> =
-            self.state.jobs.iter().filter(|(_, job)| is_half(job)).map(|(id, _)| *id).collect();
-        for job in half {
-            for own in self.feeders_of(&[job]) {
-                self.cancel_one(now, own, None, None, effects);
-            }
-            self.record(now, Record::JobClosed { job }, effects);
-            self.forget_job(now, job, effects);
-        }
-    }
-
     /// A generator or a reducer that is submitted again is that of its job from now on.
     pub(super) fn go_on_as(&mut self, now: Timestamp, old: JobId, new: JobId, effects: &mut Vec<Effect>) {
         let Some(job) = self.state.feeders.get(&old).copied() else { return };
@@ -230,15 +158,43 @@ impl Server {
     ) -> Result<(), RequestError> {
         let fed = &self.state.jobs[&job];
         let made = fed.ids.len();
-        let mut count = 0;
+        let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
+        let (mut count, mut last) = (0, None);
         for submit in submits {
-            match (&submit.target, &submit.ids) {
-                (Target::Open(to), TaskIds::Next(more)) if *to == job => count += u64::from(*more),
-                _ => return Err(RequestError::Invalid("A generator makes tasks of its own job.".into())),
+            if submit.target != Target::Open(job) {
+                return invalid("A generator makes tasks of its own job.");
+            }
+            match &submit.ids {
+                TaskIds::Next(more) => count += u64::from(*more),
+                TaskIds::Given(_) if !submit.keys.is_empty() => {
+                    return invalid("Tasks of a generator with keys have the next ids.");
+                }
+                TaskIds::Given(ids) if ids.first().is_none_or(|first| u64::from(first.0) < at) => {
+                    return invalid("Tasks of a generator come behind those that it has made.");
+                }
+                TaskIds::Given(ids) => {
+                    count += ids.len();
+                    last = last.max(ids.last().map(|last| u64::from(last.0)));
+                }
             }
         }
-        let is_repeated =
-            at + count == made && (at < made || fed.feed.as_ref().is_some_and(|f| f.is_decomposed));
+        if last.is_some_and(|last| last != at + count - 1) {
+            return invalid("The ids of the tasks of a generator have no gaps.");
+        }
+        let is_keyed = submits.first().is_some_and(|submit| !submit.keys.is_empty());
+        let had_keys = fed.submits.first().map(|submit| !submit.keys.is_empty());
+        if submits.iter().any(|submit| submit.keys.is_empty() == is_keyed)
+            || (!submits.is_empty() && had_keys.is_some_and(|had| had != is_keyed))
+        {
+            return invalid("All tasks of a generator have keys, or none has one.");
+        }
+        // Those with keys need not all be new.
+        let are_there = is_keyed && self.are_there(job, submits)?;
+        let is_repeated = if is_keyed {
+            at < made && are_there
+        } else {
+            at + count == made && (at < made || fed.feed.as_ref().is_some_and(|f| f.is_decomposed))
+        };
         if !fed.is_open && !is_repeated {
             return Err(RequestError::JobNotOpen(job));
         }
@@ -250,7 +206,7 @@ impl Server {
             }
             let change = FeedChange::Fed { cursor, is_decomposed: is_last };
             let change = Record::Feed { job, change: Box::new(change) };
-            if submits.is_empty() {
+            if submits.is_empty() || are_there {
                 self.record(now, change, effects);
             } else {
                 self.add_all(now, 0, job, submits, Some(change), effects)?;
@@ -319,6 +275,7 @@ impl Server {
             slots: self.slots(),
             unreduced_bytes: self.state.results.held_bytes(id) as u64,
             entries: Entries::default(),
+            is_keyed: job.submits.first().is_some_and(|submit| !submit.keys.is_empty()),
         }
     }
 

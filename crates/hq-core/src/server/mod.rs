@@ -16,6 +16,7 @@ mod fleet;
 mod followers;
 mod forecast;
 mod gather;
+mod groups;
 mod holds;
 mod job_pages;
 mod last_moments;

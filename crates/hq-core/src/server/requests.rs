@@ -41,9 +41,7 @@ impl Server {
             ClientRequest::Resubmit { key, jobs, tasks, states } => {
                 self.resubmit(now, *key, (jobs, tasks.as_ref(), states), effects)
             }
-            ClientRequest::SubmitFed { key, spec, generator, reducer } => {
-                self.submit_fed(now, *key, spec, (generator, reducer.as_deref()), effects)
-            }
+            ClientRequest::SubmitJobs { key, jobs } => self.submit_jobs(now, *key, jobs, effects),
             ClientRequest::OpenJob { key, spec } => self.open_job(now, *key, spec, effects),
             ClientRequest::Defer { task, instance, after } => {
                 self.defer(now, *task, *instance, after, effects)
@@ -164,8 +162,8 @@ impl Server {
         Ok(ClientResponse::Submitted { job, ids, existing, warnings: self.warnings_of(now, submits) })
     }
 
-    // True when all of the tasks have keys, and the job has them: to name them again changes nothing.
-    fn are_there(&self, job: JobId, submits: &[Submit]) -> Result<bool, RequestError> {
+    /// True when all of the tasks have keys, and the job has them: to name them again changes nothing.
+    pub(super) fn are_there(&self, job: JobId, submits: &[Submit]) -> Result<bool, RequestError> {
         for submit in submits {
             if submit.keys.is_empty() || self.existing(job, submit)?.len() < submit.keys.len() {
                 return Ok(false);
@@ -643,7 +641,7 @@ fn is_change(body: &ClientRequest) -> bool {
         ClientRequest::Submit { .. }
             | ClientRequest::SubmitAll { .. }
             | ClientRequest::Resubmit { .. }
-            | ClientRequest::SubmitFed { .. }
+            | ClientRequest::SubmitJobs { .. }
             | ClientRequest::OpenJob { .. }
             | ClientRequest::Defer { .. }
             | ClientRequest::Ready { .. }

@@ -13,6 +13,7 @@ mod files;
 mod followers;
 mod full_disk;
 mod graphs;
+mod groups;
 mod history;
 mod job_pages;
 mod keys;

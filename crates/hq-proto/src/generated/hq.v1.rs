@@ -1760,16 +1760,27 @@ pub struct Reduced {
     #[prost(bool, tag = "3")]
     pub is_enough: bool,
 }
-/// A new open job, its generator, and perhaps its reducer.
+/// Several new jobs, all or none of them.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct SubmitFed {
+pub struct SubmitJobs {
     #[prost(bytes = "vec", tag = "1")]
     pub key: ::prost::alloc::vec::Vec<u8>,
-    #[prost(message, optional, tag = "2")]
+    #[prost(message, repeated, tag = "2")]
+    pub jobs: ::prost::alloc::vec::Vec<NewJob>,
+}
+/// With tasks, or with a generator of them and perhaps a reducer.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NewJob {
+    #[prost(message, optional, tag = "1")]
     pub spec: ::core::option::Option<JobSpec>,
-    #[prost(message, optional, tag = "3")]
-    pub generator: ::core::option::Option<Submit>,
+    /// Jobs of the request before it, by their places.
+    #[prost(message, repeated, tag = "2")]
+    pub after: ::prost::alloc::vec::Vec<After>,
+    #[prost(message, repeated, tag = "3")]
+    pub submits: ::prost::alloc::vec::Vec<Submit>,
     #[prost(message, optional, tag = "4")]
+    pub generator: ::core::option::Option<Submit>,
+    #[prost(message, optional, tag = "5")]
     pub reducer: ::core::option::Option<Submit>,
 }
 /// What the present attempt of the task of a generator or a reducer asks.
@@ -1838,6 +1849,8 @@ pub struct FeedState {
     pub unreduced_bytes: u64,
     #[prost(message, optional, tag = "9")]
     pub entries: ::core::option::Option<Entries>,
+    #[prost(bool, tag = "10")]
+    pub is_keyed: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientRequest {
@@ -1849,7 +1862,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 170, 171, 142, 150, 151"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 151"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1917,8 +1930,8 @@ pub mod client_request {
         Results(super::ListResults),
         #[prost(message, tag = "141")]
         AwaitEnds(super::AwaitEnds),
-        #[prost(message, tag = "170")]
-        SubmitFed(super::SubmitFed),
+        #[prost(message, tag = "172")]
+        SubmitJobs(super::SubmitJobs),
         #[prost(message, tag = "171")]
         Feed(super::FeedRequest),
         #[prost(message, tag = "142")]
@@ -2167,7 +2180,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 150"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -2225,6 +2238,8 @@ pub mod client_response {
         Ends(super::JobEnds),
         #[prost(message, tag = "171")]
         Feed(super::FeedState),
+        #[prost(message, tag = "172")]
+        JobsSubmitted(super::JobsSubmitted),
         #[prost(message, tag = "150")]
         Overview(super::Overview),
     }
@@ -2686,6 +2701,13 @@ pub struct JobSubmitted {
     /// Places in the request and tasks, in turn, of those that were there before.
     #[prost(uint32, repeated, tag = "90")]
     pub existing: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobsSubmitted {
+    #[prost(uint32, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<u32>,
+    #[prost(string, repeated, tag = "2")]
+    pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Ids of jobs or workers.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,11 +1,12 @@
 //! Any generators and reducers. They are boxed: what holds them would take much of a stack.
 
+use hq_core::client_messages::{NewJob, NewTasks};
 use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
-use super::{byte_string, id_set, ids_with_entries, instance, job, submit, task_ref};
+use super::{byte_string, dependencies, id_set, ids_with_entries, instance, job, job_spec, submit, task_ref};
 
 /// What is kept of one.
 pub(super) fn feed() -> BoxedStrategy<Feed> {
@@ -20,6 +21,18 @@ pub(super) fn feed() -> BoxedStrategy<Feed> {
             state,
             reduced,
         })
+        .boxed()
+}
+
+/// Any new job.
+pub(super) fn new_job() -> BoxedStrategy<NewJob> {
+    let fed = (submit().boxed(), of(submit().boxed())).prop_map(|(generator, reducer)| NewTasks::Fed {
+        generator: Box::new(generator),
+        reducer: reducer.map(Box::new),
+    });
+    let tasks = prop_oneof![vec(submit().boxed(), 0..3).prop_map(NewTasks::Submits), fed];
+    (job_spec(), dependencies(), tasks)
+        .prop_map(|(spec, waits, tasks)| NewJob { spec, after: waits.after, tasks })
         .boxed()
 }
 
@@ -60,9 +73,28 @@ pub(super) fn feed_request() -> BoxedStrategy<FeedRequest> {
 
 /// Any state.
 pub(super) fn feed_state() -> BoxedStrategy<FeedState> {
-    (job(), feed(), any::<[u64; 5]>(), any::<bool>(), ids_with_entries())
-        .prop_map(|(job, feed, [made, waiting, ended, slots, unreduced_bytes], is_open, (_, entries))| {
-            FeedState { job, feed, made, is_open, waiting, ended, slots, unreduced_bytes, entries }
-        })
+    (job(), feed(), any::<[u64; 5]>(), any::<[bool; 2]>(), ids_with_entries())
+        .prop_map(
+            |(
+                job,
+                feed,
+                [made, waiting, ended, slots, unreduced_bytes],
+                [is_open, is_keyed],
+                (_, entries),
+            )| {
+                FeedState {
+                    job,
+                    feed,
+                    made,
+                    is_open,
+                    waiting,
+                    ended,
+                    slots,
+                    unreduced_bytes,
+                    entries,
+                    is_keyed,
+                }
+            },
+        )
         .boxed()
 }

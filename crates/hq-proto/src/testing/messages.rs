@@ -37,11 +37,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         }),
         (any::<u128>(), vec(submit(), 0..3)).prop_map(|(key, submits)| SubmitAll { key, submits }),
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
-        (any::<u128>(), job_spec(), submit().boxed(), of(submit().boxed()))
-            .prop_map(|(key, spec, generator, reducer)| {
-                SubmitFed { key, spec, generator: Box::new(generator), reducer: reducer.map(Box::new) }
-            })
-            .boxed(),
+        (any::<u128>(), vec(feed::new_job(), 0..3)).prop_map(|(key, jobs)| SubmitJobs { key, jobs }).boxed(),
         feed::feed_request().prop_map(|request| Feed(Box::new(request))),
         (any::<u128>(), selector(), of(id_set()), task_states())
             .prop_map(|(key, jobs, tasks, states)| Resubmit { key, jobs, tasks, states }),
@@ -96,6 +92,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         server_info().prop_map(|info| ServerInfo(Box::new(info))),
         (job(), id_set(), vec((any::<u32>(), edgy_id().prop_map(TaskId)), 0..3), vec(text(), 0..3))
             .prop_map(|(job, ids, existing, warnings)| Submitted { job, ids, existing, warnings }),
+        (vec(job(), 0..5), vec(text(), 0..3)).prop_map(|(jobs, warnings)| JobsSubmitted { jobs, warnings }),
         vec(job(), 0..5).prop_map(Jobs),
         vec(job_summary(), 0..4).prop_map(JobList),
         vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),

@@ -373,7 +373,8 @@ pub(crate) struct TaskIdsArgs {
 /// Submit the tasks of a job file in TOML
 ///
 /// The tasks have commands, options and resource requests of their own; several requests of a task are variants, of
-/// which the first that fits somewhere is used.
+/// which the first that fits somewhere is used. `[[job]]` tables are jobs of their own, submitted all or none, which may
+/// wait for each other by their names.
 #[derive(Args, Debug)]
 #[command(after_help = SUBMIT_FILE_EXAMPLES)]
 pub(crate) struct SubmitFileArgs {
@@ -383,12 +384,22 @@ pub(crate) struct SubmitFileArgs {
     /// Add the tasks to this open job, or to the `last` one that was made
     #[arg(long, allow_hyphen_values = true, value_name = "ID", value_parser = values::job)]
     pub job: Option<JobId>,
+    /// Wait until all jobs of the file have ended; exit with 1 unless all tasks finished
+    #[arg(long, conflicts_with = "progress")]
+    pub wait: bool,
+    /// As --wait, with a progress bar
+    #[arg(long)]
+    pub progress: bool,
+    /// Exit with 0 although tasks failed, when waiting
+    #[arg(long)]
+    pub allow_failures: bool,
 }
 
 const SUBMIT_FILE_EXAMPLES: &str = "\
 Examples:
   hq job submit-file screening.toml
   hq job submit-file --job 3 more.toml
+  hq job submit-file --wait jobs.toml
 
 A job file:
   name = \"screening\"
@@ -398,7 +409,17 @@ A job file:
   [[task.request]]
   resources = { cpus = 1, gpus = 1 }
   [[task.request]]
-  resources = { cpus = 16, mem = \"8GiB\" }";
+  resources = { cpus = 16, mem = \"8GiB\" }
+
+A file of several jobs:
+  [[job]]
+  name = \"dock\"
+  entries = [\"a.pdbqt\", \"b.pdbqt\"]
+  command = [\"./dock\", \"%{ENTRY}\"]
+  [[job]]
+  name = \"rank\"
+  after = [\"dock\"]
+  command = [\"./rank\"]";
 
 /// Make an open job and print its id
 ///

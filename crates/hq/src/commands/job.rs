@@ -380,7 +380,7 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
     match context.ask(ClientRequest::OpenJob { key: request_key()?, spec })? {
         ClientResponse::Submitted { job, warnings, .. } => {
             context.printer.advise(&warnings);
-            Done::ok(crate::report::Opened(Submitted { job, existing: 0, warnings }))
+            Done::ok(crate::report::Opened(Submitted { job, together: Vec::new(), existing: 0, warnings }))
         }
         _ => unexpected(),
     }

@@ -11,10 +11,11 @@ use std::rc::Rc;
 use hq_client::limits::JOB_FILE_BYTES_MAX;
 use hq_client::options::feed::Fed;
 use hq_client::options::{
-    OptionsError, Prepared, SubmitOptions, Surroundings, WaitOptions, prepare, prepare_file,
+    JobFile, OptionsError, Prepared, PreparedFile, PreparedJobs, SubmitOptions, Surroundings, WaitOptions,
+    prepare, prepare_job_file,
 };
 use hq_client::{NotSubmitted, Session, SubmittedFile, Watch, request_key};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, NewJob, NewTasks};
 use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
@@ -87,7 +88,7 @@ fn wait_for(
 ) -> Result<Waited, HqError> {
     let shows = wait.progress && context.printer.mode == OutputMode::Cli;
     let progress = if shows { Progress::shown() } else { Progress::hidden() };
-    follow(watch, Follow { on_notify, progress }, (again, &only([submitted.job])))
+    follow(watch, Follow { on_notify, progress }, (again, &Selector::Ids(submitted.jobs())))
 }
 
 // What is said of it then.
@@ -121,16 +122,46 @@ fn submit_fed(
             "--follow shows tasks that are there, and a generator makes them; use --wait",
         ));
     }
-    let (generator, reducer) = (Box::new(generator), reducer.map(Box::new));
-    let request = ClientRequest::SubmitFed { key: request_key()?, spec, generator, reducer };
-    let mut submitted = submitted(session.request(request)?, warnings, |more| context.printer.advise(more))?;
+    let tasks = NewTasks::Fed { generator: Box::new(generator), reducer: reducer.map(Box::new) };
+    let jobs =
+        PreparedJobs { jobs: vec![NewJob { spec, after: Vec::new(), tasks }], places: vec![0], warnings };
+    let submitted = submit_jobs(context, &mut session, jobs)?;
     context.hint_of_workers(&mut session);
+    end_of(context, session, submitted, (wait, on_notify))
+}
+
+// Makes jobs together.
+fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> Result<Submitted, HqError> {
+    let PreparedJobs { jobs, places, mut warnings } = jobs;
+    let names: Vec<String> = jobs.iter().map(|job| job.spec.name.clone()).collect();
+    let request = ClientRequest::SubmitJobs { key: request_key()?, jobs };
+    let ClientResponse::JobsSubmitted { jobs, warnings: more } = session.request(request)? else {
+        return unexpected();
+    };
+    context.printer.advise(&more);
+    warnings.extend(more);
+    let mut together: Vec<(usize, (JobId, String))> =
+        places.into_iter().zip(jobs.iter().copied().zip(names)).collect();
+    together.sort_by_key(|(place, _)| *place);
+    let together: Vec<(JobId, String)> = together.into_iter().map(|(_, job)| job).collect();
+    let Some(job) = jobs.last().copied() else { return unexpected() };
+    let together = if together.len() == 1 { Vec::new() } else { together };
+    Ok(Submitted { job, together, existing: 0, warnings })
+}
+
+// Shows what was submitted, at once or when it has ended.
+fn end_of(
+    context: &Context,
+    mut session: Session,
+    mut submitted: Submitted,
+    (wait, on_notify): (WaitOptions, Option<NotifyCommand>),
+) -> Result<Done, HqError> {
     if !wait.waits() {
         return Done::ok(submitted);
     }
     session.wait_for_lost_server(wait.reconnect_timeout);
     context.printer.announce(&mut submitted)?;
-    let (jobs, notifications) = (only([submitted.job]), on_notify.is_some());
+    let (jobs, notifications) = (Selector::Ids(submitted.jobs()), on_notify.is_some());
     let request = ClientRequest::WatchJobs { jobs, until_closed: true, notifications };
     let followed = {
         let mut watch = session.watch(request)?;
@@ -171,16 +202,33 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
         }
         open => (None, open),
     };
-    let file = prepare_file(&args.file, &content, open, submit_dir.as_os_str().as_bytes())?;
+    let wait = WaitOptions {
+        wait: args.wait,
+        progress: args.progress,
+        allow_failures: args.allow_failures,
+        ..WaitOptions::default()
+    };
+    if wait.allow_failures && !wait.waits() {
+        return Err(OptionsError::Needs("--allow-failures", "--wait or --progress").into());
+    }
+    let file = prepare_job_file(&args.file, &content, open, submit_dir.as_os_str().as_bytes())?;
     drop(content);
-    context.printer.warn(&file.warnings);
+    let (JobFile::One(PreparedFile { warnings, .. }) | JobFile::Jobs(PreparedJobs { warnings, .. })) = &file;
+    context.printer.warn(warnings);
     let mut session = match early {
         Some(session) => session,
         None => context.connect()?,
     };
-    let submitted = session.submit_file(file, open, &mut |warnings| context.printer.advise(warnings));
-    let SubmittedFile { job, existing, warnings } = submitted.map_err(|refused| with_hint(refused, open))?;
-    Done::ok(Submitted { job, existing, warnings })
+    let submitted = match file {
+        JobFile::Jobs(jobs) => submit_jobs(context, &mut session, jobs)?,
+        JobFile::One(file) => {
+            let submitted = session.submit_file(file, open, &mut |warnings| context.printer.advise(warnings));
+            let SubmittedFile { job, existing, warnings } =
+                submitted.map_err(|refused| with_hint(refused, open))?;
+            Submitted { job, together: Vec::new(), existing, warnings }
+        }
+    };
+    end_of(context, session, submitted, (wait, None))
 }
 
 // What of an open job's tasks is there all the same.
@@ -294,7 +342,7 @@ fn submitted(
         ClientResponse::Submitted { job, existing, warnings: more, .. } => {
             show(&more);
             warnings.extend(more);
-            Ok(Submitted { job, existing: existing.len(), warnings })
+            Ok(Submitted { job, together: Vec::new(), existing: existing.len(), warnings })
         }
         _ => unexpected(),
     }

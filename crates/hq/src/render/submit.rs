@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use serde_json::{Map, Value};
+use hq_model::JobId;
+use serde_json::{Map, Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
@@ -12,7 +13,13 @@ use crate::report::{Opened, SubmitWaited, Submitted};
 
 impl Report for Submitted {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        writeln!(out, "Job submitted successfully, job ID: {}", self.job)?;
+        if self.together.is_empty() {
+            writeln!(out, "Job submitted successfully, job ID: {}", self.job)?;
+        } else {
+            let named: Vec<String> =
+                self.together.iter().map(|(job, name)| format!("{job} ({name})")).collect();
+            writeln!(out, "Jobs submitted successfully, job IDs: {}", named.join(", "))?;
+        }
         match self.existing {
             0 => {}
             1 => writeln!(out, "1 task was there already")?,
@@ -28,11 +35,19 @@ impl Report for Submitted {
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        Ok(writeln!(out, "{}", self.job)?)
+        if self.together.is_empty() {
+            writeln!(out, "{}", self.job)?;
+        }
+        for (job, _) in &self.together {
+            writeln!(out, "{job}")?;
+        }
+        Ok(())
     }
 
     fn done(&self) -> Option<String> {
-        Some(format!("job {} was submitted", self.job))
+        let jobs = self.jobs();
+        let (what, were) = if jobs.len() == 1 { ("job", "was") } else { ("jobs", "were") };
+        Some(format!("{what} {jobs} {were} submitted"))
     }
 }
 
@@ -77,7 +92,13 @@ impl Report for SubmitWaited {
 
 /// What is said of a submit, without a version.
 pub(crate) fn fields(submitted: &Submitted) -> Map<String, Value> {
-    let mut fields = Map::from_iter([("id".to_owned(), submitted.job.0.into())]);
+    let mut fields = Map::new();
+    if submitted.together.is_empty() {
+        fields.insert("id".into(), submitted.job.0.into());
+    } else {
+        let job = |(job, name): &(JobId, String)| json!({ "id": job.0, "name": name });
+        fields.insert("jobs".into(), submitted.together.iter().map(job).collect());
+    }
     if submitted.existing > 0 {
         fields.insert("existing_tasks".into(), submitted.existing.into());
     }

@@ -374,12 +374,18 @@ snapshots! {
         server.info.internal_errors = 2;
         server
     };
-    submitted: Submitted { job: JobId(7), existing: 0, warnings: Vec::new() };
-    submitted_before: Submitted { job: JobId(7), existing: 3, warnings: Vec::new() };
-    submitted_with_warnings: Submitted { job: JobId(7), existing: 0, warnings: vec!["look".into()] };
-    opened: Opened(Submitted { job: JobId(8), existing: 0, warnings: Vec::new() });
+    submitted: Submitted { job: JobId(7), together: Vec::new(), existing: 0, warnings: Vec::new() };
+    submitted_before: Submitted { job: JobId(7), together: Vec::new(), existing: 3, warnings: Vec::new() };
+    submitted_with_warnings: Submitted { job: JobId(7), together: Vec::new(), existing: 0, warnings: vec!["look".into()] };
+    submitted_together: Submitted {
+        job: JobId(9),
+        together: vec![(JobId(7), "chains".into()), (JobId(9), "lookup".into())],
+        existing: 0,
+        warnings: Vec::new(),
+    };
+    opened: Opened(Submitted { job: JobId(8), together: Vec::new(), existing: 0, warnings: Vec::new() });
     submit_waited: SubmitWaited {
-        submitted: Submitted { job: JobId(7), existing: 0, warnings: Vec::new() },
+        submitted: Submitted { job: JobId(7), together: Vec::new(), existing: 0, warnings: Vec::new() },
         waited: waited(),
     };
     wait: waited();

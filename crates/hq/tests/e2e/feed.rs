@@ -214,3 +214,73 @@ fn a_canceled_job_takes_its_generator_along() {
     assert_eq!(count(&cluster, "1", "canceled") + count(&cluster, "2", "canceled"), 2);
     assert_eq!(count(&cluster, "3", "running"), 0);
 }
+
+// Each key twice, and all of it again after a death; kinds in turn.
+const KEYED: &str = r##"
+import json, os, sys
+for n in range(40):
+    kind = ["cpu", "gpu", "io"][n % 3]
+    line = json.dumps({"entry": n, "key": f"k{n}", "kind": kind})
+    print(line)
+    print(line, flush=True)
+    if n == 25 and not os.path.exists("died"):
+        open("died", "w").close()
+        os.kill(os.getpid(), 9)
+"##;
+
+const COUNT: &str = r##"
+import collections, json, sys
+seen = collections.Counter()
+for line in sys.stdin:
+    line = json.loads(line)
+    seen[line["result"]] += 1
+print(" ".join(f"{n}x{result}" for result, n in sorted(seen.items())))
+"##;
+
+#[test]
+fn lines_with_keys_are_one_task_each_and_ask_for_what_they_need() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 2 --resource gpus=[0,1] --resource io=sum(1)");
+    cluster.write("keyed.py", KEYED);
+    cluster.write("count.py", COUNT);
+    let task = "sh -c 'echo cpus:$HQ_RESOURCE_REQUEST_cpus,gpus:$HQ_RESOURCE_REQUEST_gpus,io:$HQ_RESOURCE_REQUEST_io'";
+    cluster.ok(&format!(
+        "submit --retry 2 --stdout none --stderr none --generate 'python3 keyed.py' --generate-json --result last-line --reduce 'python3 count.py' -- {task}"
+    ));
+    wait(&cluster);
+    let counted = cluster.ok("job result 3");
+    assert_eq!(
+        counted,
+        "13xcpus:,gpus:,io:1 compact 13xcpus:,gpus:1 compact,io: 14xcpus:1 compact,gpus:,io:\n"
+    );
+    assert_eq!(count(&cluster, "3", "finished"), 40);
+}
+
+#[test]
+fn a_wrong_line_is_told_with_its_number() {
+    let cluster = cluster();
+    for (lines, expected) in [
+        (
+            r#"{"entry":1,"key":"a"}\n{"entry":2}"#,
+            "line 2 of the generator: it has no `key`, and those before it have one",
+        ),
+        (r#"{"entry":1,"kind":"tape"}"#, "line 1 of the generator: `kind` is `tape`"),
+        (
+            r#"{"entry":1}\n{"entry":2,"resources":{"cpus":-1}}"#,
+            "line 2 of the generator: `resources`: cpus = -1",
+        ),
+        (r#"{"entry":1,"key":"a"}\n{"entry":2,"key":"a"}"#, "key `a`"),
+    ] {
+        cluster.write("bad.sh", &format!("printf '{lines}\\n'\n"));
+        let job =
+            submit(&cluster, "--generate 'sh bad.sh' --generate-json -- true")["id"].as_u64().expect("a job");
+        let generator = job - 1;
+        assert_eq!(cluster.hq(&format!("job wait {generator}")).exit, 1);
+        let error = cluster.json(&format!("task info {generator} 0"))[0]["error"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(error.contains(expected), "{lines}: {error}");
+        cluster.ok(&format!("job cancel {job}"));
+    }
+}

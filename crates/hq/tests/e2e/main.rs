@@ -15,6 +15,7 @@ mod feed;
 mod follow;
 mod functions;
 mod graphs;
+mod job_groups;
 mod jobs;
 mod journal;
 mod lifeline;

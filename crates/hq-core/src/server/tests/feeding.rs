@@ -3,6 +3,7 @@
 use hq_model::TaskRef;
 
 use super::*;
+use crate::client_messages::{NewJob, NewTasks};
 use crate::feed::{FeedOrder, FeedRequest, FeedState};
 use crate::limits::FEED_TEXT_BYTES_MAX;
 
@@ -40,14 +41,17 @@ fn save(ids: &str, state: &str) -> FeedOrder {
 fn submit_fed(key: u128, has_reducer: bool) -> ClientRequest {
     let spec = JobSpec { name: "search".into(), ..JobSpec::default() };
     let reducer = has_reducer.then(|| Box::new(own("search: reduce")));
-    ClientRequest::SubmitFed { key, spec, generator: Box::new(own("search: generate")), reducer }
+    let tasks = NewTasks::Fed { generator: Box::new(own("search: generate")), reducer };
+    ClientRequest::SubmitJobs { key, jobs: vec![NewJob { spec, after: Vec::new(), tasks }] }
 }
 
 // A fed job whose generator and reducer run on worker 2.
 fn fed() -> World {
     let mut world = World::new();
-    let ClientResponse::Submitted { job, .. } = world.ask(submit_fed(9, true)) else { panic!("submitted") };
-    assert_eq!(job, JOB, "the last one");
+    let ClientResponse::JobsSubmitted { jobs, .. } = world.ask(submit_fed(9, true)) else {
+        panic!("submitted")
+    };
+    assert_eq!(jobs, [JOB], "the last one");
     world.worker(2, 4);
     assert_eq!(world.sent(2), "1:0/0 2:0/0");
     world.reports(2, |r| r.started = vec![started(GENERATOR, 0, 0), started(REDUCER, 0, 0)]);
@@ -113,6 +117,56 @@ fn lines_become_tasks_with_the_place_of_their_generator() {
     world.restart();
     let state = world.server.state().jobs[&JOB].feed.clone().expect("kept");
     assert_eq!((state.cursor_at, state.generator, state.reducer), (2, GENERATOR, Some(REDUCER)));
+}
+
+fn keyed(at: u64, names: &[(&str, &str)]) -> FeedOrder {
+    let texts = |texts: Vec<&str>| Entries::new(texts.iter().map(|text| text.as_bytes())).expect("little");
+    let (keys, entries) = names.iter().copied().unzip();
+    let submit = Submit { keys: texts(keys), entries: texts(entries), ..lines(&vec![""; names.len()]) };
+    FeedOrder::Add { at, submits: vec![submit], cursor: Some(format!("{at}").into()), is_last: false }
+}
+
+#[test]
+fn a_key_is_one_task_however_often_it_is_made() {
+    let mut world = fed();
+    let first = keyed(0, &[("a", "1"), ("b", "2")]);
+    assert_eq!(world.fed_state(GENERATOR, first.clone()).made, 2);
+    assert_eq!(world.fed_state(GENERATOR, first).made, 2, "the answer was lost");
+    let state = world.fed_state(GENERATOR, keyed(2, &[("c", "3"), ("a", "1")]));
+    assert_eq!((state.made, state.is_keyed, state.feed.cursor_at), (3, true, 3));
+    let again = keyed(2, &[("c", "3"), ("a", "1")]);
+    assert_eq!(world.fed_state(GENERATOR, again).made, 3, "the answer was lost");
+    let state = world.fed_state(GENERATOR, keyed(3, &[("a", "1"), ("b", "2")]));
+    assert_eq!((state.made, state.feed.cursor.as_deref()), (3, Some(&b"3"[..])), "the place is kept");
+    let refused = world.feed_refuses(GENERATOR, 0, keyed(3, &[("a", "other")]));
+    assert!(refused.contains("`a`") || refused.contains("a "), "{refused}");
+    let refused = world.feed_refuses(GENERATOR, 0, add(3, &["x"], None));
+    assert!(refused.contains("have keys, or none"), "{refused}");
+    world.restart();
+    assert_eq!(world.server.state().jobs[&JOB].ids.len(), 3);
+}
+
+#[test]
+fn lines_that_ask_for_different_things_keep_their_numbers() {
+    let mut world = fed();
+    let of = |ids: &str, texts: &[&str], priority: i32| {
+        let submit = lines(texts);
+        let spec = TaskSpec { priority, ..one_cpu() };
+        Submit { ids: TaskIds::Given(ids.parse().expect("ids")), spec: spec.into(), ..submit }
+    };
+    let order = |at, submits| FeedOrder::Add { at, submits, cursor: None, is_last: false };
+    let mixed = order(0, vec![of("0,2", &["a", "c"], 1), of("1", &["b"], 2)]);
+    assert_eq!(world.fed_state(GENERATOR, mixed.clone()).made, 3);
+    assert_eq!(world.fed_state(GENERATOR, mixed).made, 3, "said again");
+    let ids = IdSet::range(0, 2);
+    let entries = world.fed_state(GENERATOR, FeedOrder::Entries { ids }).entries;
+    assert_eq!(entries.iter().collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+    let refused = world.feed_refuses(GENERATOR, 0, order(3, vec![of("4", &["x"], 1)]));
+    assert!(refused.contains("no gaps"), "{refused}");
+    let refused = world.feed_refuses(GENERATOR, 0, order(3, vec![of("2-3", &["x", "y"], 1)]));
+    assert!(refused.contains("behind those that it has made"), "{refused}");
+    let refused = world.feed_refuses(GENERATOR, 0, order(3, vec![of("3", &["x"], 1), of("3", &["y"], 2)]));
+    assert!(refused.contains("no gaps"), "{refused}");
 }
 
 #[test]
@@ -202,7 +256,8 @@ fn a_job_without_a_reducer_is_over_with_its_last_task() {
     let mut world = World::new();
     world.ask(submit_fed(9, false));
     let job = JobId(2);
-    assert_eq!(world.ask(submit_fed(9, false)), super::super::requests::opened(job), "asked again");
+    let again = ClientResponse::JobsSubmitted { jobs: vec![job], warnings: Vec::new() };
+    assert_eq!(world.ask(submit_fed(9, false)), again, "asked again");
     world.worker(2, 4);
     let more = Submit { target: Target::Open(job), ..lines(&["a"]) };
     let order = FeedOrder::Add { at: 0, submits: vec![more], cursor: None, is_last: true };
@@ -263,38 +318,6 @@ fn others_submit_nothing_to_a_fed_job() {
 }
 
 #[test]
-fn half_of_a_fed_job_is_forgotten_at_the_next_start() {
-    let mut server = Server::new(ServerOptions::default());
-    let mut effects = Vec::new();
-    server.start(Timestamp(1), "abc123".into(), &mut effects);
-    let input = Input::Client { connection: CLIENT, request: 1, body: submit_fed(7, true) };
-    server.handle(Timestamp(2), input, &mut effects);
-    let records: Vec<_> = effects
-        .into_iter()
-        .filter_map(|effect| match effect {
-            Effect::Persist { at, record } => Some((at, record)),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(records.len(), 4, "the start, the job, its generator, its reducer");
-    for cut in 1..=records.len() {
-        let mut server = Server::new(ServerOptions::default());
-        records[..cut].iter().for_each(|(at, record)| server.restore(*at, record));
-        server.start(Timestamp(9), "abc123".into(), &mut Vec::new());
-        let jobs: Vec<u32> = server.state().jobs.keys().map(|job| job.0).collect();
-        let expected = match cut {
-            1 | 2 => vec![],
-            3 => vec![1],
-            _ => vec![1, 2, 3],
-        };
-        assert_eq!(jobs, expected, "{cut} records");
-        if cut == 3 {
-            assert!(server.state().jobs[&GENERATOR].alive().is_empty(), "it does not run");
-        }
-    }
-}
-
-#[test]
 fn a_generator_that_is_submitted_again_goes_on() {
     let mut world = fed();
     world.fed_state(GENERATOR, add(0, &["a"], Some("a")));
@@ -321,7 +344,9 @@ fn whatever_dies_each_line_counts_once() {
         let lines_all = 30_u64;
         let mut world = World::new();
         let mut request = submit_fed(9, true);
-        if let ClientRequest::SubmitFed { generator, reducer, .. } = &mut request {
+        if let ClientRequest::SubmitJobs { jobs, .. } = &mut request
+            && let NewTasks::Fed { generator, reducer } = &mut jobs[0].tasks
+        {
             for submit in [Some(generator), reducer.as_mut()].into_iter().flatten() {
                 Arc::make_mut(&mut submit.spec).retry = Retry { max: 1000, ..Retry::default() };
             }

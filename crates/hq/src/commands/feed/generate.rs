@@ -1,6 +1,6 @@
 //! `hq feed generate`: tasks of the lines that a command prints, read only as far as tasks are needed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin};
 use std::sync::Arc;
@@ -9,9 +9,15 @@ use std::time::{Duration, Instant};
 
 use hq_client::Session;
 use hq_client::options::feed::Ahead;
+use hq_client::options::values;
 use hq_core::feed::{FeedOrder, FeedState};
 use hq_model::job::{Target, TaskIds};
-use hq_model::{ByteString, Entries, IdSet, Submit, TaskSpec};
+use hq_model::key::check_key;
+use hq_model::request::{CPUS, GPUS, IO, check_variants};
+use hq_model::{
+    Amount, AmountRequest, ByteString, Entries, IdSet, Policy, Request, ResourceRequest, Submit, TaskId,
+    TaskSpec,
+};
 use serde_json::Value;
 
 use super::lines::{self, Line};
@@ -48,7 +54,8 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
         }
         return Done::ok(Sentence("nothing more is wanted".into()));
     }
-    let behind = state.made.saturating_sub(state.feed.cursor_at);
+    // What has a key is known by it.
+    let behind = if state.is_keyed { 0 } else { state.made.saturating_sub(state.feed.cursor_at) };
     let generated = behind.to_string();
     let mut variables = vec![("HQ_GENERATED", generated.as_bytes())];
     if let Some(cursor) = &state.feed.cursor {
@@ -67,6 +74,7 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
         pace: Pace { ahead: args.ahead, since: Instant::now(), ended: state.ended, rate: 0.0 },
         pending: VecDeque::new(),
         taken: 0,
+        has_keys: (state.made > 0).then_some(state.is_keyed),
         is_json: args.json,
         template,
         state,
@@ -97,6 +105,8 @@ struct Source<'a> {
     // Lines read, those of cursors not counted.
     taken: u64,
     is_json: bool,
+    // Lines have keys, as far as that is known.
+    has_keys: Option<bool>,
     template: Submit,
     state: FeedState,
 }
@@ -104,8 +114,17 @@ struct Source<'a> {
 // What came of a line.
 #[derive(Debug, PartialEq)]
 enum Made {
-    Task { entry: ByteString, spec: Option<Arc<TaskSpec>> },
+    Task(MadeTask),
     Cursor(ByteString),
+}
+
+#[derive(Debug, PartialEq)]
+struct MadeTask {
+    // Of the line, from 1.
+    number: u64,
+    entry: ByteString,
+    key: Option<ByteString>,
+    spec: Option<Arc<TaskSpec>>,
 }
 
 impl Source<'_> {
@@ -129,8 +148,8 @@ impl Source<'_> {
             };
             let before = known.get((number - from) as usize).unwrap_or_default();
             match self.made_of(line)? {
-                Made::Task { entry, .. } if entry == before => {}
-                Made::Task { entry, .. } => {
+                Made::Task(task) if task.entry == before => {}
+                Made::Task(MadeTask { entry, .. }) => {
                     return Err(failed(format!(
                         "line {} behind its cursor is `{}` after the restart of the generator, and was `{}` before: it must \
                          print the same again, or say with `#hq cursor` where it is",
@@ -216,9 +235,9 @@ impl Source<'_> {
                 Some(Line::Cut(line)) => return Ok(Gathered::End(Some(line))),
                 Some(line) => {
                     let made = self.made_of(line)?;
-                    if let Made::Task { entry, .. } = &made {
+                    if let Made::Task(task) = &made {
                         count += 1;
-                        bytes += entry.len() + 32;
+                        bytes += task.entry.len() + task.key.as_ref().map_or(0, Vec::len) + 32;
                     }
                     self.pending.push_back(made);
                 }
@@ -230,43 +249,40 @@ impl Source<'_> {
     // Makes tasks of what is pending. A cursor is saved with the tasks before it, and only the last one of a request.
     fn send(&mut self) -> Result<(), HqError> {
         while !self.pending.is_empty() {
-            let last = self.pending.iter().rposition(|made| matches!(made, Made::Cursor(_)));
-            let of_request: Vec<Made> = match last {
-                Some(last) => self.pending.drain(..=last).collect(),
-                None => self.pending.drain(..).collect(),
-            };
-            let mut cursor = None;
-            let mut submits: Vec<(Arc<TaskSpec>, Vec<ByteString>)> = Vec::new();
-            for made in of_request {
-                match made {
-                    Made::Cursor(text) => cursor = Some(text),
-                    Made::Task { entry, spec } => {
-                        let spec = spec.unwrap_or_else(|| Arc::clone(&self.template.spec));
-                        match submits.last_mut() {
-                            Some((same, entries)) if *same == spec => entries.push(entry),
-                            _ => submits.push((spec, vec![entry])),
-                        }
-                    }
+            let cursors = self.pending.iter().rposition(|made| matches!(made, Made::Cursor(_)));
+            let mut left = cursors.map_or(self.pending.len(), |last| last + 1);
+            let (mut batch, mut cursor) = (Batch::default(), None);
+            while left > 0 && batch.has_room() {
+                match self.pending.pop_front() {
+                    Some(Made::Task(task)) => batch.add(task, &self.template.spec).map_err(failed)?,
+                    Some(Made::Cursor(text)) => cursor = Some(text),
+                    None => break,
                 }
+                left -= 1;
             }
-            let mut submits: Vec<Submit> = submits
-                .into_iter()
-                .map(|(spec, entries)| self.submit(spec, &entries))
-                .collect::<Result<_, _>>()?;
-            while submits.len() > BATCH_SUBMITS {
-                let rest = submits.split_off(BATCH_SUBMITS);
-                self.add(std::mem::replace(&mut submits, rest), None, false)?;
-            }
+            let submits = self.submits(batch)?;
             self.add(submits, cursor, false)?;
         }
         Ok(())
     }
 
-    fn submit(&self, spec: Arc<TaskSpec>, entries: &[ByteString]) -> Result<Submit, HqError> {
-        let ids = TaskIds::Next(entries.len() as u32);
-        let entries = Entries::new(entries.iter().map(Vec::as_slice));
-        let entries = entries.ok_or_else(|| failed("the lines of one request are too long together"))?;
-        Ok(Submit { target: Target::Open(self.state.job), ids, entries, spec, ..self.template.clone() })
+    fn submits(&self, batch: Batch) -> Result<Vec<Submit>, HqError> {
+        let too_long = || failed("the lines of one request are too long together");
+        let of = |(spec, lines): (Arc<TaskSpec>, Vec<(u32, MadeTask)>)| {
+            let entries = Entries::new(lines.iter().map(|(_, task)| task.entry.as_slice()));
+            let keys = Entries::new(lines.iter().filter_map(|(_, task)| task.key.as_deref()));
+            let keys = keys.ok_or_else(too_long)?;
+            // The number of a line is the id of its task, unless they have keys.
+            let ids = match keys.is_empty() {
+                true => TaskIds::Given(
+                    lines.iter().map(|(place, _)| TaskId(self.state.made as u32 + place)).collect(),
+                ),
+                false => TaskIds::Next(lines.len() as u32),
+            };
+            let (target, entries) = (Target::Open(self.state.job), entries.ok_or_else(too_long)?);
+            Ok(Submit { target, ids, entries, keys, spec, ..self.template.clone() })
+        };
+        batch.lines.into_iter().map(of).collect()
     }
 
     fn add(
@@ -276,7 +292,15 @@ impl Source<'_> {
         is_last: bool,
     ) -> Result<(), HqError> {
         let order = FeedOrder::Add { at: self.state.made, submits, cursor, is_last };
-        self.state = self.own.ask(self.session, order)?;
+        let answer = self.own.ask(self.session, order);
+        self.state = answer.map_err(|error| match self.has_keys {
+            // It may be told that a key is that of another task.
+            Some(true) => HqError {
+                text: format!("up to line {} of the generator: {}", self.taken, error.text),
+                ..error
+            },
+            _ => error,
+        })?;
         Ok(())
     }
 
@@ -296,12 +320,70 @@ impl Source<'_> {
             Line::Broken(why) => {
                 return Err(failed(format!("the output of the generator is not to be read: {why}")));
             }
-            Line::Plain(line) | Line::Cut(line) if self.is_json => json_task(&line, &self.template.spec)
-                .map_err(|why| failed(format!("line {} of the generator: {why}", self.taken + 1)))?,
-            Line::Plain(entry) | Line::Cut(entry) => Made::Task { entry, spec: None },
+            Line::Plain(line) | Line::Cut(line) if self.is_json => {
+                let task = json_task(&line, &self.template.spec).and_then(|task| {
+                    let has_key = task.key.is_some();
+                    match (has_key, *self.has_keys.get_or_insert(has_key)) {
+                        (true, false) => Err("it has a `key`, and those before it have none".to_owned()),
+                        (false, true) => Err("it has no `key`, and those before it have one".to_owned()),
+                        _ => Ok(task),
+                    }
+                });
+                let number = self.taken + 1;
+                let wrong = |why| failed(format!("line {number} of the generator: {why}"));
+                MadeTask { number, ..task.map_err(wrong)? }
+            }
+            Line::Plain(entry) | Line::Cut(entry) => {
+                MadeTask { number: self.taken + 1, entry, key: None, spec: None }
+            }
         };
         self.taken += 1;
-        Ok(made)
+        Ok(Made::Task(made))
+    }
+}
+
+// Lines that become tasks by one request: those that ask for the same go together.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<(Arc<TaskSpec>, Vec<(u32, MadeTask)>)>,
+    count: u32,
+    // Where tasks with these keys are in `lines`.
+    keys: BTreeMap<ByteString, (usize, usize)>,
+}
+
+impl Batch {
+    fn has_room(&self) -> bool {
+        self.lines.len() < BATCH_SUBMITS
+    }
+
+    fn add(&mut self, mut task: MadeTask, template: &Arc<TaskSpec>) -> Result<(), String> {
+        let spec = task.spec.take().unwrap_or_else(|| Arc::clone(template));
+        if let Some((group, place)) = task.key.as_ref().and_then(|key| self.keys.get(key)) {
+            let (known, lines) = &self.lines[*group];
+            let first = &lines[*place].1;
+            return match first.entry == task.entry && *known == spec {
+                true => Ok(()),
+                false => Err(format!(
+                    "line {} of the generator has the key `{}` of line {}, and is another task",
+                    task.number,
+                    String::from_utf8_lossy(task.key.as_deref().unwrap_or_default()),
+                    first.number
+                )),
+            };
+        }
+        // Mostly the same as one of the last.
+        let group = self.lines.iter().rposition(|(known, _)| Arc::ptr_eq(known, &spec) || *known == spec);
+        let group = group.unwrap_or_else(|| {
+            self.lines.push((spec, Vec::new()));
+            self.lines.len() - 1
+        });
+        let lines = &mut self.lines[group].1;
+        if let Some(key) = &task.key {
+            self.keys.insert(key.clone(), (group, lines.len()));
+        }
+        lines.push((self.count, task));
+        self.count += 1;
+        Ok(())
     }
 }
 
@@ -312,16 +394,35 @@ enum Gathered {
 }
 
 // A line as an object, with what differs from the other tasks.
-fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<Made, String> {
+fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<MadeTask, String> {
     let shown = || String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
     let value: Value =
         serde_json::from_slice(line).map_err(|error| format!("it is no JSON ({error}): `{}`", shown()))?;
     let Value::Object(object) = value else { return Err(format!("it is no object: `{}`", shown())) };
-    let (mut entry, mut spec) = (None, TaskSpec::clone(template));
-    for (key, value) in &object {
-        match (key.as_str(), value) {
+    let (mut entry, mut key, mut spec) = (None, None, TaskSpec::clone(template));
+    for (name, value) in &object {
+        match (name.as_str(), value) {
             ("entry", Value::String(text)) => entry = Some(text.clone().into_bytes()),
             ("entry", value) => entry = Some(value.to_string().into_bytes()),
+            ("key", Value::String(text)) => {
+                check_key(text.as_bytes()).map_err(|error| format!("`key`: {error}"))?;
+                key = Some(text.clone().into_bytes());
+            }
+            ("key", value) => return Err(format!("`key` is no text: {value}")),
+            ("kind", Value::String(kind)) if !object.contains_key("resources") => {
+                let resources = resources_of_kind(kind).ok_or_else(|| {
+                    format!("`kind` is `{kind}`, which is none of cpu, gpu and io; for others there is `resources`")
+                })?;
+                ask_for(&mut spec, resources)?;
+            }
+            ("kind", Value::String(_)) => {
+                return Err("`kind` says which `resources` a task needs: leave one of them out".to_owned());
+            }
+            ("kind", value) => return Err(format!("`kind` is no text: {value}")),
+            ("resources", Value::Object(resources)) => ask_for(&mut spec, resources_of(resources)?)?,
+            ("resources", value) => {
+                return Err(format!("`resources` is no object, such as {{\"cpus\": 2}}: {value}"));
+            }
             ("priority", value) => {
                 let priority = value.as_i64().and_then(|priority| priority.try_into().ok());
                 spec.priority =
@@ -336,12 +437,46 @@ fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<Made, String> {
             ("locality", Value::String(text)) => spec.locality = Some(text.clone().into_bytes()),
             ("locality", value) => return Err(format!("`locality` is no text: {value}")),
             (other, _) => {
-                return Err(format!("`{other}` is none of entry, priority, expect and locality"));
+                return Err(format!(
+                    "`{other}` is none of entry, key, kind, resources, priority, expect and locality"
+                ));
             }
         }
     }
     let entry = entry.ok_or_else(|| format!("it has no `entry`: `{}`", shown()))?;
-    Ok(Made::Task { entry, spec: (spec != **template).then(|| Arc::new(spec)) })
+    Ok(MadeTask { number: 0, entry, key, spec: (spec != **template).then(|| Arc::new(spec)) })
+}
+
+// One of what the kind is called after, and nothing else.
+fn resources_of_kind(kind: &str) -> Option<Vec<ResourceRequest>> {
+    let name = match kind {
+        "cpu" => CPUS,
+        "gpu" => GPUS,
+        "io" => IO,
+        _ => return None,
+    };
+    Some(vec![ResourceRequest {
+        name: name.into(),
+        amount: AmountRequest::Some(Amount::whole(1), Policy::default()),
+    }])
+}
+
+fn resources_of(resources: &serde_json::Map<String, Value>) -> Result<Vec<ResourceRequest>, String> {
+    let one = |(name, amount): (&String, &Value)| {
+        let amount = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+        values::resource(&format!("{name}={amount}"))
+            .map_err(|error| format!("`resources`: {name} = {amount}: {error}"))
+    };
+    resources.iter().map(one).collect()
+}
+
+fn ask_for(spec: &mut TaskSpec, resources: Vec<ResourceRequest>) -> Result<(), String> {
+    let first = spec.requests.first().cloned().unwrap_or_default();
+    if first.nodes > 0 || first.ranks > 0 {
+        return Err("`kind` and `resources` are for tasks on one worker, and these have nodes".to_owned());
+    }
+    spec.requests = vec![Request { resources, ..first }];
+    check_variants(&spec.requests).map_err(|error| format!("`resources`: {error}"))
 }
 
 /// How far ahead the generator is to be.
@@ -412,11 +547,10 @@ mod tests {
     fn what_is_wrong_with_an_object_is_said() {
         let template = Arc::new(TaskSpec::default());
         let check = |line: &str| match json_task(line.as_bytes(), &template) {
-            Ok(Made::Task { entry, spec }) => {
+            Ok(MadeTask { entry, spec, .. }) => {
                 let spec = spec.map(|spec| (spec.priority, spec.expected, spec.locality.clone()));
                 format!("{} {spec:?}", String::from_utf8_lossy(&entry))
             }
-            Ok(Made::Cursor(_)) => "a cursor".to_owned(),
             Err(error) => error,
         };
         assert_eq!(check(r#"{"entry": "a b"}"#), "a b None");
@@ -430,10 +564,74 @@ mod tests {
             (r#"{"priority": 1}"#, r#"it has no `entry`: `{"priority": 1}`"#),
             (r#"{"entry": "a", "priority": "high"}"#, "`priority` is no number that fits: \"high\""),
             (r#"{"entry": "a", "expect": -1}"#, "`expect` is no duration: -1"),
-            (r#"{"entry": "a", "cpu": 1}"#, "`cpu` is none of entry, priority, expect and locality"),
+            (
+                r#"{"entry": "a", "cpu": 1}"#,
+                "`cpu` is none of entry, key, kind, resources, priority, expect and locality",
+            ),
+            (r#"{"entry": "a", "key": 7}"#, "`key` is no text: 7"),
+            (
+                r#"{"entry": "a", "key": "7"}"#,
+                "`key`: the key `7` begins with a digit, as task ids do; put a letter before it",
+            ),
+            (
+                r#"{"entry": "a", "kind": "fpga"}"#,
+                "`kind` is `fpga`, which is none of cpu, gpu and io; for others there is `resources`",
+            ),
+            (
+                r#"{"entry": "a", "kind": "cpu", "resources": {"cpus": 1}}"#,
+                "`kind` says which `resources` a task needs: leave one of them out",
+            ),
+            (r#"{"entry": "a", "resources": 3}"#, r#"`resources` is no object, such as {"cpus": 2}: 3"#),
+            (
+                r#"{"entry": "a", "resources": {"cpus": 0}}"#,
+                "`resources`: cpus = 0: Zero resources cannot be requested (`0`): leave it out",
+            ),
         ] {
             assert_eq!(check(line), expected, "{line}");
         }
         assert!(check("{").starts_with("it is no JSON (EOF"), "{}", check("{"));
+    }
+
+    fn line(number: u64, text: &str) -> MadeTask {
+        let template = Arc::new(TaskSpec::default());
+        MadeTask { number, ..json_task(text.as_bytes(), &template).expect("a task") }
+    }
+
+    #[test]
+    fn a_line_may_say_what_its_task_needs() {
+        for (text, expected) in [
+            (r#"{"entry": 1, "kind": "cpu"}"#, "cpus: 1"),
+            (r#"{"entry": 1, "kind": "gpu"}"#, "gpus: 1"),
+            (r#"{"entry": 1, "kind": "io"}"#, "io: 1"),
+            (
+                r#"{"entry": 1, "resources": {"cpus": "2 compact!", "gpus/nvidia": 0.5}}"#,
+                "cpus: 2 compact!, gpus/nvidia: 0.5",
+            ),
+        ] {
+            let spec = line(1, text).spec.expect("another one");
+            assert_eq!(spec.requests[0].to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn lines_that_ask_for_the_same_go_together_and_each_key_is_one_task() {
+        let template = Arc::new(TaskSpec::default());
+        let mut batch = Batch::default();
+        for (number, kind) in ["gpu", "cpu", "gpu", "cpu"].into_iter().enumerate() {
+            let task = line(number as u64, &format!(r#"{{"entry": {number}, "kind": "{kind}"}}"#));
+            batch.add(task, &template).expect("added");
+        }
+        let places = |batch: &Batch| -> Vec<Vec<u32>> {
+            batch.lines.iter().map(|(_, lines)| lines.iter().map(|(place, _)| *place).collect()).collect()
+        };
+        assert_eq!(places(&batch), [[0, 2], [1, 3]]);
+        let mut batch = Batch::default();
+        let mut add = |number, text: &str| batch.add(line(number, text), &template);
+        add(1, r#"{"entry": "x", "key": "a"}"#).expect("new");
+        add(2, r#"{"entry": "y", "key": "b"}"#).expect("new");
+        add(3, r#"{"entry": "x", "key": "a"}"#).expect("there");
+        let error = add(4, r#"{"entry": "z", "key": "b"}"#).expect_err("another");
+        assert_eq!(error, "line 4 of the generator has the key `b` of line 2, and is another task");
+        assert_eq!(places(&batch), [[0, 1]]);
     }
 }

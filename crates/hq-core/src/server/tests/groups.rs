@@ -1,0 +1,114 @@
+//! Jobs that are submitted together, and may wait for each other.
+
+use hq_model::dependency::{After, Condition};
+
+use super::*;
+use crate::client_messages::{NewJob, NewTasks, RequestError};
+
+fn job(name: &str, after: &[(u32, Condition)], count: u32) -> NewJob {
+    let spec = JobSpec { name: name.into(), ..JobSpec::default() };
+    let submit =
+        Submit::new(Target::New(spec.clone()), TaskIds::Given(IdSet::range(0, count - 1)), one_cpu());
+    let after =
+        after.iter().map(|(place, condition)| After { condition: *condition, ..After::of(JobId(*place)) });
+    NewJob { spec, after: after.collect(), tasks: NewTasks::Submits(vec![submit]) }
+}
+
+fn fed(name: &str, after: &[(u32, Condition)]) -> NewJob {
+    let own = |what: &str| {
+        let spec = JobSpec { name: format!("{name}: {what}"), ..JobSpec::default() };
+        Box::new(Submit::new(Target::New(spec), TaskIds::Given(IdSet::range(0, 0)), no_cpu()))
+    };
+    let tasks = NewTasks::Fed { generator: own("generate"), reducer: Some(own("reduce")) };
+    NewJob { tasks, ..job(name, after, 1) }
+}
+
+fn no_cpu() -> TaskSpec {
+    TaskSpec { requests: vec![Request::default()], ..one_cpu() }
+}
+
+fn request(jobs: Vec<NewJob>) -> ClientRequest {
+    ClientRequest::SubmitJobs { key: 5, jobs }
+}
+
+fn group() -> Vec<NewJob> {
+    use Condition::{AnyEnd, Success};
+    vec![job("a", &[], 2), fed("b", &[(0, Success)]), job("c", &[(1, AnyEnd)], 1)]
+}
+
+// `name state` of all jobs.
+fn jobs(world: &mut World) -> Vec<String> {
+    let ClientResponse::JobList(jobs) = world.ask(ClientRequest::ListJobs { states: Vec::new() }) else {
+        panic!("a list")
+    };
+    jobs.iter().map(|job| format!("{} {} {}", job.job, job.name, job.state())).collect()
+}
+
+#[test]
+fn jobs_that_are_submitted_together_wait_for_each_other() {
+    let mut world = World::new();
+    world.worker(2, 4);
+    let made = ClientResponse::JobsSubmitted { jobs: [1, 4, 5].map(JobId).into(), warnings: Vec::new() };
+    assert_eq!(world.ask(request(group())), made);
+    assert_eq!(world.ask(request(group())), made, "asked again");
+    let expected =
+        ["1 a waiting", "2 b: generate waiting", "3 b: reduce waiting", "4 b opened", "5 c waiting"];
+    assert_eq!(jobs(&mut world), expected);
+    assert_eq!(world.sent(2), "1:0-1/0 3:0/0", "the generator waits, the reducer has nothing to wait for");
+    world.reports(2, |r| r.finished = vec![finished(JobId(1), 0, 1, 0)]);
+    assert_eq!(world.sent(2), "2:0/0");
+    world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(4))) });
+    assert_eq!(world.sent(2), "5:0/0", "any end");
+    world.restart();
+    assert_eq!(world.ask(request(group())), made, "asked again after a restart");
+}
+
+#[test]
+fn when_one_of_them_is_refused_none_is_there() {
+    let mut world = World::new();
+    world.worker(2, 4);
+    let mut jobs_wanted = group();
+    let NewTasks::Submits(submits) = &mut jobs_wanted[2].tasks else { panic!("tasks") };
+    let other =
+        hq_model::Dependencies { after: vec![After::of(JobId(99))], ..hq_model::Dependencies::default() };
+    submits[0].dependencies = other.into();
+    let ClientResponse::Error(error) = world.ask(request(jobs_wanted)) else { panic!("refused") };
+    assert_eq!(error.to_string(), "Job `c`: Job 99 not found.");
+    assert_eq!(jobs(&mut world), Vec::<String>::new());
+    assert_eq!(world.sent(2), "");
+    world.restart();
+    assert_eq!(jobs(&mut world), Vec::<String>::new());
+    let mut refused = |jobs: Vec<NewJob>| match world.ask(request(jobs)) {
+        ClientResponse::Error(RequestError::Invalid(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(Vec::new()).contains("1 to 1000 jobs"));
+    assert!(refused(vec![job("a", &[(0, Condition::Success)], 1)]).contains("waits for those before it"));
+    let empty = NewJob { tasks: NewTasks::Submits(Vec::new()), ..job("a", &[], 1) };
+    assert!(refused(vec![empty]).contains("Job 1 of the request has no tasks"));
+}
+
+#[test]
+fn a_server_that_is_killed_between_has_all_of_them_or_none() {
+    let mut server = Server::new(ServerOptions::default());
+    let mut effects = Vec::new();
+    server.start(Timestamp(1), "abc123".into(), &mut effects);
+    let input = Input::Client { connection: CLIENT, request: 1, body: request(group()) };
+    server.handle(Timestamp(2), input, &mut effects);
+    let persisted = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Persist { at, record } => Some((at, record)),
+        _ => None,
+    });
+    let records: Vec<_> = persisted.collect();
+    for cut in 1..=records.len() {
+        let mut server = Server::new(ServerOptions::default());
+        records[..cut].iter().for_each(|(at, record)| server.restore(*at, record));
+        server.start(Timestamp(9), "abc123".into(), &mut Vec::new());
+        // Nobody goes on with them.
+        let later = Timestamp(9).after(crate::limits::DRAFT_GRACE * 2);
+        server.settle(later, &mut Vec::new());
+        let jobs: Vec<u32> = server.state().jobs.keys().map(|job| job.0).collect();
+        let expected = if cut < records.len() { vec![] } else { vec![1, 2, 3, 4, 5] };
+        assert_eq!(jobs, expected, "{cut} of {} records", records.len());
+    }
+}
