@@ -60,7 +60,7 @@ struct Table {
     job: NewJob,
 }
 
-/// As [`prepare_file`], of a file that may have several jobs or a generator, too.
+/// As [`super::prepare_file`], of a file that may have several jobs or a generator, too.
 ///
 /// # Errors
 /// As there; and when such a file is to go to an open job.

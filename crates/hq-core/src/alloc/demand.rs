@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hq_model::amount::UNITS;
 use hq_model::fit::{Kind, Lack};
-use hq_model::request::{CPUS, GPUS, MEM};
+use hq_model::request::{CPUS, GPUS, IO, MEM};
 use hq_model::{Amount, AmountRequest, PoolKind, QueueId, Request, ResourcePool, WorkerResources, duration};
 
 use super::worth::{self, Cost, Held, Slots, Work};
@@ -454,7 +454,9 @@ impl<'a> Pot<'a> {
         let pools = self.offer.resources.pools.iter().enumerate();
         let used =
             |at: usize| request.resources.iter().any(|r| self.offer.resources.giver(&r.name) == Some(at));
-        pools.filter(|(at, pool)| pool.name != CPUS && pool.name != MEM && !used(*at)).count()
+        pools
+            .filter(|(at, pool)| pool.name != CPUS && pool.name != MEM && pool.name != IO && !used(*at))
+            .count()
     }
 
     // Opens workers until all tasks are taken, nothing more may be asked for, or more are not worth it.

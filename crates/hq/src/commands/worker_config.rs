@@ -1,8 +1,8 @@
 //! From the options of a worker and what its node offers to its configuration.
 
-use hq_model::request::CPUS;
+use hq_model::request::{CPUS, IO};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig, time_reserve};
-use hq_model::{ResourcePool, WorkerResources, duration};
+use hq_model::{Amount, PoolKind, ResourcePool, WorkerResources, duration};
 use hq_worker::discovery::{self, Detected, Kinds, ask, batch};
 
 use crate::cli::worker::{Detect, ExecutorArg, ManagerArg, OnServerLostArg, SharedArgs, StartArgs};
@@ -80,6 +80,9 @@ fn resources(shared: &SharedArgs) -> Result<WorkerResources, HqError> {
         tracing::debug!("{note}");
     }
     let mut pools = found.resources.pools;
+    if !is_declared(IO) {
+        pools.push(ResourcePool { name: IO.to_owned(), kind: PoolKind::Sum(Amount::whole(1)) });
+    }
     pools.extend(declared);
     // What is said by hand takes the place of what was found.
     let coupling = shared.coupling.clone().map_or(found.resources.coupling, |c| c.0);

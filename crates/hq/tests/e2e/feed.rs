@@ -240,7 +240,7 @@ print(" ".join(f"{n}x{result}" for result, n in sorted(seen.items())))
 #[test]
 fn lines_with_keys_are_one_task_each_and_ask_for_what_they_need() {
     let mut cluster = Cluster::server();
-    cluster.worker("--cpus 2 --resource gpus=[0,1] --resource io=sum(1)");
+    cluster.worker("--cpus 2 --resource gpus=[0,1]");
     cluster.write("keyed.py", KEYED);
     cluster.write("count.py", COUNT);
     let task = "sh -c 'echo cpus:$HQ_RESOURCE_REQUEST_cpus,gpus:$HQ_RESOURCE_REQUEST_gpus,io:$HQ_RESOURCE_REQUEST_io'";
@@ -271,7 +271,7 @@ fn a_wrong_line_is_told_with_its_number() {
         ),
         (r#"{"entry":1,"key":"a"}\n{"entry":2,"key":"a"}"#, "key `a`"),
     ] {
-        cluster.write("bad.sh", &format!("printf '{lines}\\n'\n"));
+        cluster.write("bad.sh", format!("printf '{lines}\\n'\n"));
         let job =
             submit(&cluster, "--generate 'sh bad.sh' --generate-json -- true")["id"].as_u64().expect("a job");
         let generator = job - 1;

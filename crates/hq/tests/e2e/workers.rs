@@ -23,7 +23,7 @@ fn workers_are_listed_with_what_they_offer() {
         .iter()
         .filter_map(|p| p["name"].as_str())
         .collect();
-    assert_eq!(names, ["cpus", "gpus/amd", "mem", "x"]);
+    assert_eq!(names, ["cpus", "gpus/amd", "io", "mem", "x"]);
     assert_eq!(config["heartbeat_interval"], 8.0);
     assert!(cluster.fails(1, "worker info 9").contains("Worker 9 not found."));
     assert!(cluster.fails(1, "worker address 9").contains("Worker 9 not found."));

@@ -268,7 +268,7 @@ impl Source<'_> {
 
     fn submits(&self, batch: Batch) -> Result<Vec<Submit>, HqError> {
         let too_long = || failed("the lines of one request are too long together");
-        let of = |(spec, lines): (Arc<TaskSpec>, Vec<(u32, MadeTask)>)| {
+        let of = |(spec, lines): (Arc<TaskSpec>, Alike)| {
             let entries = Entries::new(lines.iter().map(|(_, task)| task.entry.as_slice()));
             let keys = Entries::new(lines.iter().filter_map(|(_, task)| task.key.as_deref()));
             let keys = keys.ok_or_else(too_long)?;
@@ -342,10 +342,13 @@ impl Source<'_> {
     }
 }
 
+// Lines that ask for the same, with their places in the batch.
+type Alike = Vec<(u32, MadeTask)>;
+
 // Lines that become tasks by one request: those that ask for the same go together.
 #[derive(Default)]
 struct Batch {
-    lines: Vec<(Arc<TaskSpec>, Vec<(u32, MadeTask)>)>,
+    lines: Vec<(Arc<TaskSpec>, Alike)>,
     count: u32,
     // Where tasks with these keys are in `lines`.
     keys: BTreeMap<ByteString, (usize, usize)>,
@@ -467,7 +470,9 @@ fn resources_of(resources: &serde_json::Map<String, Value>) -> Result<Vec<Resour
         values::resource(&format!("{name}={amount}"))
             .map_err(|error| format!("`resources`: {name} = {amount}: {error}"))
     };
-    resources.iter().map(one).collect()
+    let mut resources: Vec<ResourceRequest> = resources.iter().map(one).collect::<Result<_, _>>()?;
+    resources.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(resources)
 }
 
 fn ask_for(spec: &mut TaskSpec, resources: Vec<ResourceRequest>) -> Result<(), String> {
