@@ -34,6 +34,7 @@ mod feed;
 mod messages;
 mod output;
 mod overview;
+mod sample;
 mod tasks;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};

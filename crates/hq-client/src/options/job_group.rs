@@ -133,11 +133,18 @@ fn jobs(path: &Path, tables: Vec<toml::Table>, submit_dir: &[u8]) -> Result<Prep
 
 fn table_of(
     path: &Path,
-    table: toml::Table,
+    mut table: toml::Table,
     names: &BTreeMap<String, usize>,
     submit_dir: &[u8],
 ) -> Result<(NewJob, Vec<String>), OptionsError> {
     let wrong = |message: String| OptionsError::JobFile { path: path.into(), message };
+    // Short for its ids.
+    if let Some(toml::Value::String(ids)) = table.get("array").cloned() {
+        table.remove("array");
+        if table.insert("ids".into(), ids.into()).is_some() {
+            return Err(wrong("array and ids both say which tasks there are; keep one".into()));
+        }
+    }
     let (mut head, of_tasks): (toml::Table, toml::Table) =
         table.into_iter().partition(|(key, _)| OF_JOB.contains(&key.as_str()));
     if !of_tasks.is_empty() {
@@ -273,7 +280,7 @@ mod tests {
         share = "8.."
         [[job]]
         name = "prepare"
-        ids = "1-3"
+        array = "1-3"
         command = ["./prepare"]
         [[job]]
         [job.array]
@@ -330,6 +337,10 @@ mod tests {
         let a = "[[job]]\nname=\"a\"\ncommand=[\"x\"]\n";
         for (content, expected) in [
             (a.repeat(2), "job.toml: job 2: the name `a` is taken by job 1 of the file"),
+            (
+                format!("{a}array=\"1-3\"\nids=\"1-2\"\n"),
+                "job `a`: array and ids both say which tasks there are; keep one",
+            ),
             (format!("{a}after=[\"b\"]\n"), "job.toml: job `a`: after: no job of the file is named `b`"),
             (format!("{a}after_any=[\"b c\"]\n"), "job `a`: after_any: no job of the file is named `b c`"),
             (

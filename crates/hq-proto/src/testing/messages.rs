@@ -14,8 +14,6 @@ use hq_core::worker_messages::{
     CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
     Welcome, WorkerHello,
 };
-use hq_model::NodeSample;
-use hq_model::sample::{GpuSample, GpuVendor, NetworkCounts};
 
 /// Any request of a client.
 pub fn client_request() -> impl Strategy<Value = ClientRequest> {
@@ -336,7 +334,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let ended = of((timestamp(), worker_end()));
     let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()), any::<u64>());
     let taken = vec(any::<u64>().prop_map(Amount), 0..4);
-    let sample = of((timestamp(), node_sample()));
+    let sample = of((timestamp(), sample::node_sample()));
     (worker(), worker_config(), timestamp(), ended, tasks, closed, (of(duration()), taken, sample)).prop_map(
         |(
             worker,
@@ -469,7 +467,7 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
         hello.prop_map(|hello| FromWorker::Hello(Box::new(hello))),
         report().prop_map(FromWorker::Report),
         Just(FromWorker::Heartbeat),
-        node_sample().prop_map(|sample| FromWorker::Sampled(Box::new(sample))),
+        sample::node_sample().prop_map(|sample| FromWorker::Sampled(Box::new(sample))),
         (task_ref(), byte_string()).prop_map(|(task, text)| FromWorker::Notify { task, text }),
         worker_end().prop_map(|end| FromWorker::Leaving { end }),
         log_batch().prop_map(|batch| FromWorker::Log(Box::new(batch))),
@@ -675,7 +673,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), id_set(), text()).prop_map(|(job, ids, reason)| Aborted { job, ids, reason }),
         (worker(), worker_config())
             .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),
-        (worker(), node_sample())
+        (worker(), sample::node_sample())
             .prop_map(|(worker, sample)| WorkerSampled { worker, sample: Box::new(sample) }),
         (worker(), worker_end(), any::<bool>()).prop_map(|(worker, end, is_away)| WorkerEnded {
             worker,
@@ -695,25 +693,4 @@ pub fn record() -> impl Strategy<Value = Record> {
         vec((timestamp(), any::<u64>()), 0..3).prop_map(|gaps| TimeSkipped { gaps }),
         allocation::alloc_record().prop_map(|record| Alloc(Box::new(record))),
     ]
-}
-
-fn node_sample() -> impl Strategy<Value = NodeSample> {
-    let gpu =
-        (any::<bool>(), text(), any::<u16>(), any::<u16>()).prop_map(|(is_amd, id, processor, memory)| {
-            let vendor = if is_amd { GpuVendor::Amd } else { GpuVendor::Nvidia };
-            GpuSample { vendor, id, processor, memory }
-        });
-    let network =
-        any::<[u64; 6]>().prop_map(|[rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors]| {
-            NetworkCounts { rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors }
-        });
-    (vec(any::<u16>(), 0..4), any::<(u64, u64)>(), network, vec(gpu, 0..3)).prop_map(
-        |(cpus, (memory_total, memory_free), network, gpus)| NodeSample {
-            cpus,
-            memory_total,
-            memory_free,
-            network,
-            gpus,
-        },
-    )
 }
