@@ -3,7 +3,7 @@
 //! Only the present attempt of a generator's or a reducer's task is listened to, so one that was lost and lives on changes
 //! nothing. Tasks and the place of the generator become durable by one record, as do the state of the reducer and what is in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::CPUS;
@@ -19,6 +19,8 @@ use crate::record::Record;
 
 /// What tasks are canceled with that a reducer does not want any more.
 const ENOUGH: &str = "its reducer has enough";
+/// What a reducer is canceled with that will have nothing to reduce.
+const NEVER_GENERATED: &str = "its generator never runs";
 
 impl Server {
     /// A generator or a reducer that is submitted again is that of its job from now on.
@@ -73,23 +75,29 @@ impl Server {
         }
     }
 
-    /// Closes jobs whose reducers have ended; `None` looks at all.
-    pub(super) fn close_reduced(&mut self, now: Timestamp, effects: &mut Vec<Effect>, all: bool) {
-        let drained = |id: &JobId| {
+    /// Closes jobs whose reducers have ended, or whose generators never run; `is_all` looks at all. True when there were some.
+    pub(super) fn close_fed(&mut self, now: Timestamp, effects: &mut Vec<Effect>, is_all: bool) -> bool {
+        let over = |id: &JobId| {
             let own = self.state.jobs.get(id)?;
-            let job = *self.state.feeders.get(id).filter(|_| own.has_ended() && !own.finished.is_empty())?;
-            let fed = self.state.jobs.get(&job)?;
-            let is_its = fed.feed.as_ref().is_some_and(|feed| feed.reducer == Some(*id));
-            (is_its && fed.is_open).then_some(job)
+            let job = *self.state.feeders.get(id).filter(|_| own.has_ended())?;
+            let fed = self.state.jobs.get(&job).filter(|fed| fed.is_open)?;
+            let feed = fed.feed.as_ref()?;
+            let is_reduced = feed.reducer == Some(*id) && !own.finished.is_empty();
+            let is_hopeless = feed.generator == *id && !own.aborted.is_empty();
+            (is_reduced || is_hopeless).then_some((job, feed.reducer.filter(|_| is_hopeless)))
         };
-        let drained: Vec<JobId> = match all {
-            true => self.state.jobs.keys().filter_map(drained).collect(),
-            false if self.state.feeders.is_empty() => return,
-            false => self.touched.iter().filter_map(drained).collect(),
+        let over: BTreeMap<JobId, Option<JobId>> = match is_all {
+            true => self.state.jobs.keys().filter_map(over).collect(),
+            false if self.state.feeders.is_empty() => return false,
+            false => self.touched.iter().filter_map(over).collect(),
         };
-        for job in drained {
-            self.close(now, job, effects);
+        for (job, reducer) in &over {
+            self.close(now, *job, effects);
+            if let Some(reducer) = reducer.filter(|reducer| self.state.jobs.contains_key(reducer)) {
+                self.cancel_one(now, reducer, None, Some(NEVER_GENERATED), effects);
+            }
         }
+        !over.is_empty()
     }
 
     // The job that a task feeds or drains, and what is kept of that. Only its present attempt may ask.

@@ -251,7 +251,7 @@ impl Server {
         }
         self.lose_tasks_of_ended(now, effects);
         self.forget_half_fed(now, effects);
-        self.close_reduced(now, effects, true);
+        self.close_fed(now, effects, true);
         self.start_allocating(now, effects);
     }
 
@@ -314,6 +314,9 @@ impl Server {
             self.end_too_late(now, effects);
         }
         self.resolve_dependencies(now, effects);
+        while !self.is_read_only() && self.close_fed(now, effects, false) {
+            self.resolve_dependencies(now, effects);
+        }
         self.forget_drafts(now, drafts, effects);
         self.put_back_without_followers(now, effects);
         self.settle_cancelings(now, effects);
@@ -332,9 +335,6 @@ impl Server {
         }
         self.answer_relays(effects);
         self.pursue_reads(now, effects);
-        if !self.is_read_only() {
-            self.close_reduced(now, effects, false);
-        }
         self.report_progress(now, effects);
         if !self.is_read_only() {
             self.retire(now, effects);

@@ -422,9 +422,10 @@ impl Server {
             return Err(RequestError::Invalid(text));
         }
         let mut selected = self.select_jobs(jobs)?;
-        if tasks.is_none() {
-            selected.extend(self.feeders_of(&selected));
-        }
+        // Their ends say what a job counts as that is closed without them, so they come first.
+        let feeders = if tasks.is_none() { self.feeders_of(&selected) } else { Vec::new() };
+        let feeder_count = feeders.len();
+        selected.splice(0..0, feeders);
         let mut answer = Vec::with_capacity(selected.len());
         for id in selected {
             let (ids, ended) = self.cancel_one(now, id, tasks, reason, effects);
@@ -434,6 +435,7 @@ impl Server {
             }
             answer.push((id, ids, ended));
         }
+        answer.rotate_left(feeder_count);
         Ok(ClientResponse::Canceled(answer))
     }
 

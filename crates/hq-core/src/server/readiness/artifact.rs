@@ -36,7 +36,7 @@ impl Artifact<'_> {
                 state.jobs.get(&job).map_or(Status::Available, |job| of_task(job, task, condition))
             }
             Artifact::Job(job, condition) => {
-                state.jobs.get(&job).map_or(Status::Available, |job| of_job(job, condition))
+                state.jobs.get(&job).map_or(Status::Available, |job| of_job(state, job, condition))
             }
             Artifact::File(job, path) => match state.jobs.get(&job) {
                 Some(job) if !job.files.contains(path) => Status::Open,
@@ -58,10 +58,10 @@ fn of_task(job: &Job, task: TaskId, condition: Condition) -> Status {
     }
 }
 
-fn of_job(job: &Job, condition: Condition) -> Status {
-    let ended = bad_ends(job).into_iter().find(|(_, ids)| !ids.is_empty());
+fn of_job(state: &State, job: &Job, condition: Condition) -> Status {
+    let ended = bad_end_of(job).or_else(|| bad_end_of_generator(state, job));
     match ended.filter(|_| condition == Condition::Success) {
-        Some((ended, _)) => Status::Never(ended),
+        Some(ended) => Status::Never(ended),
         None if job.has_ended() => Status::Available,
         None => Status::Open,
     }
@@ -74,7 +74,7 @@ pub(super) struct Standing {
     pub(super) available: IdSet,
     /// Those that may be.
     pub(super) open: IdSet,
-    /// Those that never will be, by how they ended.
+    /// Those that never will be, by how they ended; with no ids where tasks were never made.
     pub(super) never: Vec<(TaskState, IdSet)>,
     /// A job is waited for that may get more tasks.
     pub(super) may_grow: bool,
@@ -89,6 +89,9 @@ impl Standing {
             None => Standing::of_tasks(job, &job.ids, after.condition, IdSet::new()),
         };
         standing.may_grow = after.tasks.is_none() && job.is_open;
+        if after.tasks.is_none() && after.condition == Condition::Success && standing.never.is_empty() {
+            standing.never.extend(bad_end_of_generator(state, job).map(|ended| (ended, IdSet::new())));
+        }
         standing
     }
 
@@ -130,6 +133,22 @@ impl Standing {
         never.iter().for_each(|(_, ended)| open.subtract(ended));
         Standing { available, open, never, may_grow: false }
     }
+}
+
+// How tasks of a job ended without success.
+fn bad_end_of(job: &Job) -> Option<TaskState> {
+    bad_ends(job).into_iter().find(|(_, ids)| !ids.is_empty()).map(|(ended, _)| ended)
+}
+
+/// True when tasks of a job ended without success.
+pub(super) fn has_bad_ends(state: &State, job: JobId) -> bool {
+    state.jobs.get(&job).is_some_and(|job| bad_end_of(job).is_some())
+}
+
+// How the generator of a job ended that was closed before all of its tasks were made.
+fn bad_end_of_generator(state: &State, job: &Job) -> Option<TaskState> {
+    let feed = job.feed.as_ref().filter(|feed| !job.is_open && !feed.is_decomposed)?;
+    bad_end_of(state.jobs.get(&feed.generator)?)
 }
 
 /// Tasks of a job that ended without success, by how.
@@ -195,8 +214,8 @@ mod tests {
                 let progress = JobProgress { leased: Default::default(), ..JobProgress::clone(job) };
                 job.ids = IdSet::range(2, 6);
                 job.resume(&progress);
-                assert_eq!(of_job(job, condition), expected);
             }
+            assert_eq!(of_job(&state, &state.jobs[&JobId(1)], condition), expected);
         };
         check(Condition::AnyEnd, true, Status::Open);
         check(Condition::AnyEnd, false, Status::Available);

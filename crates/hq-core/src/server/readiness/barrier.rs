@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hq_model::dependency::{After, Condition, Mapping};
 use hq_model::{IdSet, JobId, TaskId, TaskState};
 
-use super::artifact::{Artifact, Standing, Status};
+use super::artifact::{Artifact, Standing, Status, has_bad_ends};
 use crate::never;
 use crate::server::state::State;
 
@@ -65,7 +65,9 @@ impl Barrier {
         };
         let failed = ended != TaskState::Finished && self.after.condition == Condition::Success;
         let mut passing = match (self.after.mapping, failed) {
-            (Mapping::All, true) if ids.is_empty() => return Default::default(),
+            (Mapping::All, true) if ids.is_empty() && self.after.tasks.is_some() => {
+                return Default::default();
+            }
             (Mapping::All, true) => return (IdSet::new(), self.waiting.clone()),
             (Mapping::All, false) => {
                 self.marks.subtract(ids);
@@ -74,7 +76,14 @@ impl Barrier {
                     // Of all that ended at once, this may be the first to be heard of.
                     None => {
                         let whole = Artifact::Job(self.after.job, self.after.condition);
-                        whole.status(state) == Status::Available
+                        match whole.status(state) {
+                            Status::Available => true,
+                            // Of a task that ended without success it is heard by itself.
+                            Status::Never(_) if !has_bad_ends(state, self.after.job) => {
+                                return (IdSet::new(), self.waiting.clone());
+                            }
+                            Status::Never(_) | Status::Open => false,
+                        }
                     }
                 };
                 if is_open { self.waiting.clone() } else { IdSet::new() }

@@ -112,3 +112,45 @@ fn a_server_that_is_killed_between_has_all_of_them_or_none() {
         assert_eq!(jobs, expected, "{cut} of {} records", records.len());
     }
 }
+
+// What waits for the success of a fed job, and for any end of it.
+fn group_with_waiters() -> Vec<NewJob> {
+    use Condition::{AnyEnd, Success};
+    vec![
+        job("a", &[], 1),
+        fed("b", &[(0, Success)]),
+        job("c", &[(1, Success)], 1),
+        job("d", &[(1, AnyEnd)], 1),
+        fed("e", &[(1, Success)]),
+    ]
+}
+
+#[test]
+fn a_fed_job_whose_generator_never_runs_is_over_and_has_not_succeeded() {
+    let mut world = World::new();
+    world.worker(2, 4);
+    world.ask(request(group_with_waiters()));
+    world.sent(2);
+    world.reports(2, |r| r.failed = vec![(JobId(1), failed(0, 0, 1))]);
+    assert_eq!(world.states(JobId(2)), "aborted: 1 aborted");
+    assert_eq!(world.states(JobId(3)), "canceled: 1 canceled");
+    let states = jobs(&mut world);
+    assert!(!states.iter().any(|job| job.ends_with("opened")), "{states:?}");
+    assert_eq!(world.states(JobId(5)), "aborted: 1 aborted", "it waits for success");
+    assert!(world.sent(2).contains("6:0/0"), "it waits for any end");
+    assert_eq!(world.states(JobId(7)), "aborted: 1 aborted", "the generator of the next");
+    world.restart();
+    assert_eq!(jobs(&mut world), states, "after a restart");
+}
+
+#[test]
+fn a_fed_job_that_is_canceled_before_it_has_tasks_has_not_succeeded() {
+    let mut world = World::new();
+    world.worker(2, 4);
+    world.ask(request(group_with_waiters()));
+    world.sent(2);
+    let selected = Selector::Ids(IdSet::single(TaskId(4)));
+    world.ask(ClientRequest::Cancel { jobs: selected, tasks: None, reason: None });
+    assert_eq!(world.states(JobId(5)), "aborted: 1 aborted", "it waits for success");
+    assert!(world.sent(2).contains("6:0/0"), "it waits for any end");
+}
