@@ -320,7 +320,7 @@ impl World {
         for _ in 0..job.workers {
             let node = self.nodes.len();
             job.nodes.push(node);
-            let mut new = Node::new();
+            let mut new = Node { runs_all: self.faults.has_feeds, ..Node::new() };
             new.origin = Some((job.allocation, id.to_string(), job.limit));
             new.pools.clone_from(&pools);
             new.start(self.now, &mut batch.rng);

@@ -16,6 +16,7 @@ use hq_model::{
 };
 
 use crate::faults::Faults;
+use crate::feeders::{self, Feeder};
 use crate::pullers;
 use crate::rng::Rng;
 use crate::variety;
@@ -33,6 +34,10 @@ pub struct Client {
     pub jobs: Vec<JobId>,
     /// Things it still wants to do.
     pub wishes: u64,
+    /// It is the process of a task that feeds or drains a job.
+    pub feeder: Option<Feeder>,
+    /// That process has ended.
+    pub is_gone: bool,
 }
 
 /// The next wish of a client.
@@ -43,6 +48,9 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
     };
     if faults.has_pulled && (jobs.len() < 2 || rng.chance(400)) {
         return pullers::creates(rng, jobs);
+    }
+    if faults.has_feeds && (jobs.is_empty() || rng.chance(250)) {
+        return feeders::submits(rng);
     }
     match rng.between(0, 19) {
         0..=9 => {

@@ -249,6 +249,7 @@ impl World {
         let Some(server) = &self.server else { return Ok(()) };
         self.observers.acknowledged.check(server.state())?;
         self.observers.blocks.check(server.state())?;
+        self.observers.feeds.last_look(server.state())?;
         if let Some(batch) = &self.batch {
             self.observers.allocations.check(batch, server.state(), &self.nodes)?;
         }

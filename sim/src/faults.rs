@@ -53,6 +53,8 @@ pub struct Faults {
     pub has_last_moments: bool,
     /// Some tasks are pulled, and there are relays: in one of eight seeds.
     pub has_pulled: bool,
+    /// Some jobs are fed by generators and drained by reducers: in one of eight seeds.
+    pub has_feeds: bool,
     /// Starts that the node refuses.
     pub not_started_per_mille: u64,
 }
@@ -96,6 +98,7 @@ impl Faults {
             has_functions: false,
             has_last_moments: false,
             has_pulled: false,
+            has_feeds: false,
             has_groups: false,
             not_started_per_mille: 0,
         }

@@ -12,6 +12,7 @@ mod due;
 pub mod experiment;
 mod fault_injection;
 pub mod faults;
+mod feeders;
 pub mod hindsight;
 pub mod ideal;
 pub mod journal;

@@ -63,6 +63,8 @@ pub struct Node {
     pub arms: bool,
     /// Its workers offer all that tasks may ask for.
     pub has_all: bool,
+    /// None of its workers only pretends to run tasks.
+    pub runs_all: bool,
     /// Its workers are relays of this bag.
     pub relay_of: Option<JobId>,
 }
@@ -116,6 +118,7 @@ impl Node {
             variety: None,
             arms: true,
             has_all: false,
+            runs_all: false,
             relay_of: None,
         }
     }
@@ -144,6 +147,9 @@ impl Node {
         }
         if let Some(variety) = &mut self.variety {
             variety::offer(variety, &mut config);
+        }
+        if self.runs_all {
+            config.executor = Executor::Process;
         }
         if self.has_all {
             variety::offer_all(&mut config);

@@ -109,6 +109,9 @@ impl World {
         if is_part {
             return;
         }
+        if self.faults.has_feeds && self.feeds(node, start, number) {
+            return;
+        }
         if self.nodes[node].relay_of.is_some() && self.takes(node, task, number) {
             return;
         }

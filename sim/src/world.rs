@@ -112,6 +112,7 @@ pub(crate) enum Event {
     Connect { node: usize, life: u64 },
     PullersAct { node: usize, life: u64 },
     PullerReturns { node: usize, life: u64, task: TaskRef, number: u64 },
+    FeederLooks { client: usize },
     ClientActs { client: usize },
     Fault(Fault),
     Unmute { connection: u64 },
@@ -203,6 +204,7 @@ impl World {
         faults.has_functions = options.seed % 8 == 3;
         faults.has_last_moments = options.seed % 5 == 2;
         faults.has_pulled = options.seed % 8 == 6;
+        faults.has_feeds = options.seed % 8 == 5;
         faults.has_variety = variety::has_variety(options.seed);
         // So short that launchers begin most of them.
         faults.runs_us = if options.seed % 8 == 1 { Some((100, 20_000)) } else { faults.runs_us };
@@ -214,7 +216,8 @@ impl World {
         let clients = rng.between(1, 4);
         let variety = |at: u64| faults.has_variety.then(|| variety::of_node(options.seed, at));
         let arms = !options.seed.is_multiple_of(4);
-        let node = |at| Node { has_groups: faults.has_groups, variety: variety(at), arms, ..Node::new() };
+        let (has_groups, runs_all) = (faults.has_groups, faults.has_feeds);
+        let node = |at| Node { has_groups, runs_all, variety: variety(at), arms, ..Node::new() };
         let relays = pullers::BAGS.filter(|_| faults.has_pulled).map(Node::relay);
         let nodes = (0..nodes).map(node).chain(relays).collect();
         let clients =
@@ -403,6 +406,7 @@ impl World {
                 self.puller_returns(node, life, task, number)?;
             }
             Event::ClientActs { client } => self.client_acts(client),
+            Event::FeederLooks { client } => self.feeder_looks(client),
             Event::Fault(fault) => self.fault(fault)?,
             Event::Unmute { connection } => self.cut(connection),
             Event::Batch(event) => self.batch_event(event)?,
@@ -430,6 +434,7 @@ impl World {
         self.observers.blocks.check(server.state())?;
         self.observers.acknowledged.check(server.state())?;
         self.observers.ends.check(server.state())?;
+        self.observers.feeds.check(server.state())?;
         self.observers.once.restarted(server.state());
         self.observers.order.restarted(server.state());
         self.observers.at_most_once.restarted(server.state());
@@ -526,11 +531,19 @@ impl World {
             self.at(2_000_000, Event::ClientActs { client });
             return;
         }
+        let is_feeder = self.clients[client].feeder.is_some();
+        if !is_feeder && self.clients[client].is_gone {
+            return;
+        }
         if self.clients[client].connection.is_none() {
             let id = self.network.open(client, false, self.now);
             self.clients[client].connection = Some(id);
         } else if self.clients[client].asked.is_some() {
             return;
+        }
+        if is_feeder && self.clients[client].asked.is_none() {
+            let Some(wish) = self.feeder_asks(client) else { return };
+            self.clients[client].asked = Some(wish);
         }
         if self.clients[client].asked.is_none() {
             if self.clients[client].wishes == 0 {
@@ -561,6 +574,9 @@ impl World {
             return Ok(());
         }
         let asked = state.asked.take();
+        if state.feeder.is_some() {
+            return self.feeder_hears(client, body);
+        }
         match (asked, body) {
             (
                 Some(ClientRequest::Submit { key, .. } | ClientRequest::SubmitAll { key, .. }),
@@ -572,7 +588,12 @@ impl World {
             (Some(ClientRequest::OpenJob { .. }), ClientResponse::Submitted { job, .. }) => {
                 state.jobs.push(job)
             }
-            (_, ClientResponse::Error(RequestError::Invalid(text))) => {
+            (Some(ClientRequest::SubmitJobs { .. }), ClientResponse::JobsSubmitted { jobs, .. }) => {
+                state.jobs.extend(jobs);
+            }
+            (_, ClientResponse::Error(RequestError::Invalid(text)))
+                if !text.contains("are made by its generator") =>
+            {
                 return Err(format!("a valid request was refused: {text}"));
             }
             _ => {}

@@ -126,6 +126,7 @@ fn progress(job: u32, finished: u64) -> ClientResponse {
         counters,
         cancel_reason: None,
         unrunnable: 0,
+        fed_end: Default::default(),
     }])
 }
 

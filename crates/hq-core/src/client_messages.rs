@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hq_model::dependency::After;
-use hq_model::job::Counters;
+use hq_model::job::{Counters, FedEnd};
 use hq_model::selector::Selector;
 use hq_model::{
     ByteString, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
@@ -600,12 +600,19 @@ pub struct JobSummary {
     pub cancel_reason: Option<String>,
     /// Tasks that no worker could ever run that is there or that a queue may bring. Counted in lists and details.
     pub unrunnable: u64,
+    /// What its state is made of, beside its tasks.
+    pub fed_end: FedEnd,
 }
 
 impl JobSummary {
     /// The job's state.
     pub fn state(&self) -> JobState {
-        self.counters.state(self.is_open)
+        self.fed_end.state_of(&self.counters, self.is_open)
+    }
+
+    /// How its tasks have ended, whether it is open or not.
+    pub fn state_by_tasks(&self) -> JobState {
+        self.fed_end.state_of(&self.counters, false)
     }
 }
 

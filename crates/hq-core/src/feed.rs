@@ -3,6 +3,7 @@
 //! Generator and reducer are tasks of jobs of their own. Each line of the generator becomes a task of the fed job, in order,
 //! so the number of a line is the id of its task.
 
+use hq_model::job::FedEnd;
 use hq_model::{ByteString, Entries, IdSet, Instance, JobId, Submit, TaskRef};
 
 /// What is kept of a fed job beside its tasks.
@@ -18,6 +19,8 @@ pub struct Feed {
     pub cursor_at: u64,
     /// There are no more to come.
     pub is_decomposed: bool,
+    /// What its state is made of, beside its tasks.
+    pub end: FedEnd,
     /// What the reducer has made of the tasks that it acknowledged; nothing before it said so.
     pub state: Option<ByteString>,
     /// These.
@@ -50,6 +53,8 @@ pub enum FeedChange {
         /// It wants no more.
         is_enough: bool,
     },
+    /// No more tasks are made, although there were more to come, and it has not succeeded.
+    GivenUp(FedEnd),
 }
 
 /// What a generator or a reducer asks, as the present attempt of its task.
@@ -163,7 +168,11 @@ impl Feed {
                     self.state.clone_from(state);
                 }
                 self.is_decomposed |= is_enough;
+                if *is_enough {
+                    self.end = FedEnd::Enough;
+                }
             }
+            FeedChange::GivenUp(end) => self.end = *end,
         }
     }
 }

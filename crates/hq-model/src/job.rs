@@ -236,6 +236,32 @@ impl Counters {
     }
 }
 
+/// What the state of a job that a generator feeds is made of, beside its tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FedEnd {
+    /// Nothing else.
+    #[default]
+    ByTasks,
+    /// Its reducer had enough: what was canceled for that is no want of success.
+    Enough,
+    /// It was canceled before all of its tasks were made.
+    Canceled,
+    /// It was given up before all of its tasks were made.
+    Aborted,
+}
+
+impl FedEnd {
+    /// The state of a job with these counters.
+    pub fn state_of(self, counters: &Counters, is_open: bool) -> JobState {
+        match (self, counters.state(is_open)) {
+            (FedEnd::Enough, _) => Counters { canceled: 0, ..*counters }.state(is_open),
+            (FedEnd::Canceled, JobState::Finished) => JobState::Canceled,
+            (FedEnd::Aborted, JobState::Finished | JobState::Canceled) => JobState::Aborted,
+            (_, state) => state,
+        }
+    }
+}
+
 impl FromStr for JobState {
     type Err = WordError;
 

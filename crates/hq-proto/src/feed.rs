@@ -3,6 +3,7 @@
 use hq_core::client_messages::{NewJob, NewTasks};
 use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use hq_core::record::Record;
+use hq_model::job::FedEnd;
 use hq_model::{Instance, JobId, Submit};
 use prost::Message;
 
@@ -12,6 +13,30 @@ use crate::generated::{self as form, feed_change::Kind, feed_request::Order};
 use crate::idset;
 use crate::task::{entries_from_wire, entries_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, required};
+
+impl Wire for FedEnd {
+    type Form = i32;
+
+    fn to_wire(&self) -> i32 {
+        let form = match self {
+            FedEnd::ByTasks => form::FedEnd::ByTasks,
+            FedEnd::Enough => form::FedEnd::Enough,
+            FedEnd::Canceled => form::FedEnd::Canceled,
+            FedEnd::Aborted => form::FedEnd::Aborted,
+        };
+        form as i32
+    }
+
+    fn from_wire(value: i32) -> Result<FedEnd, ProtoError> {
+        match form::FedEnd::try_from(value) {
+            Ok(form::FedEnd::ByTasks) => Ok(FedEnd::ByTasks),
+            Ok(form::FedEnd::Enough) => Ok(FedEnd::Enough),
+            Ok(form::FedEnd::Canceled) => Ok(FedEnd::Canceled),
+            Ok(form::FedEnd::Aborted) => Ok(FedEnd::Aborted),
+            Err(_) => Err(ProtoError::UnknownValue { field: "end of a fed job", value }),
+        }
+    }
+}
 
 impl Wire for NewJob {
     type Form = form::NewJob;
@@ -65,6 +90,7 @@ pub(crate) fn change_to_wire(job: JobId, change: &FeedChange) -> form::FeedChang
             state: state.clone(),
             is_enough: *is_enough,
         }),
+        FeedChange::GivenUp(end) => Kind::GivenUp(form::FeedGivenUp { end: end.to_wire() }),
     };
     form::FeedChange { job: job.0, kind: Some(kind) }
 }
@@ -80,6 +106,7 @@ pub(crate) fn change_from_wire(change: form::FeedChange) -> Result<Record, Proto
             state: reduced.state,
             is_enough: reduced.is_enough,
         },
+        Kind::GivenUp(given_up) => FeedChange::GivenUp(FedEnd::from_wire(given_up.end)?),
     };
     Ok(Record::Feed { job: JobId(change.job), change: Box::new(kind) })
 }
@@ -96,6 +123,7 @@ impl Wire for Feed {
             is_decomposed: self.is_decomposed,
             state: self.state.clone(),
             reduced: idset::to_wire(&self.reduced),
+            end: self.end.to_wire(),
         }
     }
 
@@ -108,6 +136,7 @@ impl Wire for Feed {
             is_decomposed: feed.is_decomposed,
             state: feed.state,
             reduced: idset::from_wire("ids of reduced tasks", &feed.reduced)?,
+            end: FedEnd::from_wire(feed.end)?,
         })
     }
 }

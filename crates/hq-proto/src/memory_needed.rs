@@ -140,6 +140,7 @@ mod tests {
             counters: Counters { finished: 1, ..Counters::default() },
             cancel_reason: None,
             unrunnable: 0,
+            fed_end: Default::default(),
         };
         for answer in [
             ClientResponse::Tasks {

@@ -10,6 +10,7 @@ use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
 use hq_core::measures::Measures;
 use hq_core::worker_messages::WorkerEnd;
+use hq_model::job::FedEnd;
 use hq_model::{
     Amount, Epoch, IdSet, Instance, JobId, NodeSample, TaskId, TaskRef, TaskSpec, TaskState, Timestamp,
     Usage, WorkerId,
@@ -114,6 +115,7 @@ impl Wire for JobSummary {
             counters: Some(self.counters.to_wire()),
             cancel_reason: self.cancel_reason.clone(),
             unrunnable: self.unrunnable,
+            fed_end: self.fed_end.to_wire(),
         }
     }
 
@@ -125,6 +127,7 @@ impl Wire for JobSummary {
             counters: required("counters of a job", summary.counters)?,
             cancel_reason: summary.cancel_reason,
             unrunnable: summary.unrunnable,
+            fed_end: FedEnd::from_wire(summary.fed_end)?,
         })
     }
 }

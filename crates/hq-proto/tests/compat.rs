@@ -154,6 +154,7 @@ fn details() -> JobDetail {
             counters: Counters::default(),
             cancel_reason: None,
             unrunnable: 0,
+            fed_end: Default::default(),
         },
         max_fails: None,
         share: None,

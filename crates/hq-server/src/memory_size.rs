@@ -124,7 +124,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
         | Is::IdsGiven { .. } => 0,
         Is::Together { records } => records.iter().map(of_record).sum(),
         Is::Feed { change, .. } => match change.as_ref() {
-            FeedChange::Made { .. } => 0,
+            FeedChange::Made { .. } | FeedChange::GivenUp(_) => 0,
             FeedChange::Fed { cursor, .. } => cursor.heap(),
             FeedChange::Reduced { ids, state, .. } => ids.heap() + state.heap(),
         },

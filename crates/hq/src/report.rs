@@ -146,15 +146,12 @@ pub(crate) struct Waited {
 impl Waited {
     /// True when every task of every job finished.
     pub(crate) fn all_finished(&self) -> bool {
-        self.jobs.iter().all(|job| {
-            let c = &job.counters;
-            c.failed == 0 && c.canceled == 0 && c.aborted == 0
-        })
+        self.jobs.iter().all(|job| job.state_by_tasks() == JobState::Finished)
     }
 
     /// Jobs that ended like that. One that is still open counts by its tasks.
     pub(crate) fn count(&self, state: JobState) -> u64 {
-        self.jobs.iter().filter(|job| job.counters.state(false) == state).count() as u64
+        self.jobs.iter().filter(|job| job.state_by_tasks() == state).count() as u64
     }
 }
 

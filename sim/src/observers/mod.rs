@@ -7,6 +7,7 @@ mod at_most_once;
 mod attempts;
 mod blocks;
 mod ends;
+mod feeds;
 mod fold;
 mod last_moments;
 mod lives;
@@ -23,6 +24,7 @@ pub use at_most_once::AtMostOnce;
 pub use attempts::Attempts;
 pub use blocks::Blocks;
 pub use ends::Ends;
+pub use feeds::{Feeds, line};
 pub use fold::{Folds, fold_equals_state};
 pub use last_moments::{never_too_late, starts_in_time};
 pub use lives::lives_long_enough;
@@ -50,6 +52,8 @@ pub struct Observers {
     pub blocks: Blocks,
     /// Ends of tasks.
     pub ends: Ends,
+    /// Jobs that are fed and drained.
+    pub feeds: Feeds,
     /// Tasks on several nodes.
     pub nodes: Nodes,
     /// Ends, once for each task.
@@ -71,6 +75,7 @@ impl Observers {
         self.acknowledged.may_forget(effects);
         self.order.persisted(effects);
         self.at_most_once.persisted(effects);
+        self.feeds.persisted(effects);
         self.nodes.persisted(effects)?;
         check_results(effects)?;
         self.once.check(effects)

@@ -100,6 +100,10 @@ impl Needs {
     }
 }
 
+/// Tasks that ask for nothing run beside any number of others. This is more than any job has, and those of all workers can be
+/// added.
+const SLOTS_MAX: u64 = 1 << 40;
+
 // The bit of a pool in a set of pools; those beyond the 64th are in none.
 fn pool_bit(pool: usize) -> u64 {
     if pool < 64 { 1 << pool } else { 0 }
@@ -127,10 +131,10 @@ impl Capacity {
         }
     }
 
-    /// How many such tasks run here at once when nothing else does.
+    /// How many such tasks run here at once when nothing else does: `SLOTS_MAX` at most.
     pub fn slots(&self, needs: &Needs) -> u64 {
         let by_amount = needs.units.iter().map(|&(pool, units)| self.pools[pool].total.0 / units).min();
-        needs.at_once.or(by_amount).unwrap_or(u64::MAX)
+        needs.at_once.or(by_amount).unwrap_or(SLOTS_MAX).min(SLOTS_MAX)
     }
 
     /// How many more such tasks fit beside all that is promised; negative when more is promised than
@@ -327,6 +331,7 @@ mod tests {
             (&[("cpus", 10_000), ("mem", 4_000_000)], Some(2)),
             (&[("cpus", 50_000)], None),
             (&[("gpus", 10_000)], None),
+            (&[], Some(SLOTS_MAX)),
         ] {
             let needs = Needs::new(&resources(), &request(parts));
             assert_eq!(needs.map(|n| capacity.slots(&n)), slots, "{parts:?}");

@@ -324,15 +324,32 @@ impl Server {
                 say(format!("it waits for {more} more tasks of job {job}"));
             }
             if open.is_empty() {
-                say(format!(
-                    "it waits for job {job}{job_name}, which is open; `hq job close {job}` closes it"
-                ));
+                say(format!("it waits for job {job}{job_name}, {}", self.why_open(job)));
             }
         }
         for file in self.files_missing(id, task).iter().take(NAMED_TASKS_MAX) {
             say(format!("it waits for the file {}", String::from_utf8_lossy(file)));
         }
         reasons
+    }
+
+    // What has to happen for an open job to end.
+    fn why_open(&self, id: JobId) -> String {
+        let feed = self.state.jobs.get(&id).and_then(|job| job.feed.as_ref());
+        let Some(feed) = feed else { return format!("which is open; `hq job close {id}` closes it") };
+        let all = [(Some(feed.generator), "generator"), (feed.reducer, "reducer")];
+        let mut own = all.into_iter().filter_map(|(own, what)| Some((own?, what)));
+        let failed = own.find(|(own, _)| {
+            self.state.jobs.get(own).is_some_and(|own| !own.failed.is_empty() || !own.canceled.is_empty())
+        });
+        match failed {
+            Some((own, what)) => format!(
+                "whose {what}, job {own}, has ended without success; `hq job resubmit {own}` goes on, `hq job cancel {id}` \
+                 ends it"
+            ),
+            None if feed.is_decomposed => "whose reducer has not ended".into(),
+            None => format!("which gets more tasks from its generator, job {}", feed.generator),
+        }
     }
 
     // How workers match what a submit asks for.

@@ -4,9 +4,11 @@
 //! nothing. Tasks and the place of the generator become durable by one record, as do the state of the reducer and what is in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use hq_model::job::{Target, TaskIds};
+use hq_model::job::{FedEnd, Target, TaskIds};
 use hq_model::request::CPUS;
+use hq_model::task::EndBy;
 use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp};
 
 use super::Effect;
@@ -32,6 +34,17 @@ impl Server {
         let (generator, reducer) = (replaced(feed.generator), feed.reducer.map(replaced));
         let change = Box::new(FeedChange::Made { generator, reducer });
         self.record(now, Record::Feed { job, change }, effects);
+    }
+
+    /// Refuses a generator or a reducer of a job that is over.
+    pub(super) fn check_goes_on(&self, old: JobId) -> Result<(), RequestError> {
+        let Some(job) = self.state.feeders.get(&old) else { return Ok(()) };
+        if self.state.jobs.get(job).is_some_and(|fed| fed.is_open) {
+            return Ok(());
+        }
+        Err(RequestError::Invalid(format!(
+            "Job {old} belongs to job {job}, which is over: submit both again as they were."
+        )))
     }
 
     /// Jobs of the generators and reducers of some jobs, which end with them.
@@ -84,20 +97,85 @@ impl Server {
             let feed = fed.feed.as_ref()?;
             let is_reduced = feed.reducer == Some(*id) && !own.finished.is_empty();
             let is_hopeless = feed.generator == *id && !own.aborted.is_empty();
-            (is_reduced || is_hopeless).then_some((job, feed.reducer.filter(|_| is_hopeless)))
+            (is_reduced || is_hopeless).then_some((job, is_hopeless))
         };
-        let over: BTreeMap<JobId, Option<JobId>> = match is_all {
+        let over: BTreeMap<JobId, bool> = match is_all {
             true => self.state.jobs.keys().filter_map(over).collect(),
             false if self.state.feeders.is_empty() => return false,
             false => self.touched.iter().filter_map(over).collect(),
         };
-        for (job, reducer) in &over {
-            self.close(now, *job, effects);
+        for (job, is_hopeless) in &over {
+            if !is_hopeless {
+                self.end_reducing(now, *job, effects);
+                self.close(now, *job, effects);
+                continue;
+            }
+            self.give_up_feeding(now, *job, FedEnd::Aborted, effects);
+            let reducer = self.state.jobs.get(job).and_then(|fed| fed.feed.as_ref()?.reducer);
             if let Some(reducer) = reducer.filter(|reducer| self.state.jobs.contains_key(reducer)) {
                 self.cancel_one(now, reducer, None, Some(NEVER_GENERATED), effects);
             }
         }
         !over.is_empty()
+    }
+
+    // A reducer that has ended with success has in what it leaves behind all that it was told.
+    fn end_reducing(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
+        let Some(fed) = self.state.jobs.get(&job) else { return };
+        let Some(feed) = fed.feed.as_ref().filter(|feed| feed.end != FedEnd::Enough) else { return };
+        let ids = fed.ids.difference(&fed.alive()).difference(&feed.reduced);
+        if !ids.is_empty() {
+            let change = FeedChange::Reduced { ids, state: None, is_enough: false };
+            self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
+        }
+    }
+
+    /// Closes a job, which has not succeeded unless all of its tasks were made.
+    pub(super) fn give_up_feeding(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        end: FedEnd,
+        effects: &mut Vec<Effect>,
+    ) {
+        let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
+        if feed.is_some_and(|feed| !feed.is_decomposed) {
+            self.record(now, Record::Feed { job, change: Box::new(FeedChange::GivenUp(end)) }, effects);
+        }
+        self.close(now, job, effects);
+    }
+
+    /// The same where nobody has asked for it: its generator is ended, too. Nothing where no generator feeds it any more.
+    pub(super) fn stop_feeding(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        (end, reason): (FedEnd, &str),
+        effects: &mut Vec<Effect>,
+    ) {
+        let fed = self.state.jobs.get(&job).filter(|fed| fed.is_open);
+        let Some(generator) = fed.and_then(|fed| fed.feed.as_ref()).map(|feed| feed.generator) else {
+            return;
+        };
+        self.give_up_feeding(now, job, end, effects);
+        self.end_generator(now, generator, reason, effects);
+    }
+
+    /// A user wants no more tasks of a job: those that are there are all.
+    pub(super) fn close_feeding(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
+        let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
+        let Some(generator) = feed.filter(|feed| !feed.is_decomposed).map(|feed| feed.generator) else {
+            return;
+        };
+        let change = FeedChange::Fed { cursor: None, is_decomposed: true };
+        self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
+        self.end_generator(now, generator, &format!("job {job} was closed"), effects);
+    }
+
+    fn end_generator(&mut self, now: Timestamp, id: JobId, reason: &str, effects: &mut Vec<Effect>) {
+        if self.state.jobs.contains_key(&id) {
+            self.cancel_one(now, id, None, Some(reason), effects);
+        }
     }
 
     // The job that a task feeds or drains, and what is kept of that. Only its present attempt may ask.
@@ -217,7 +295,8 @@ impl Server {
             if submits.is_empty() || are_there {
                 self.record(now, change, effects);
             } else {
-                self.add_all(now, 0, job, submits, Some(change), effects)?;
+                let submits = self.from_the_beginning(job, submits);
+                self.add_all(now, 0, job, &submits, Some(change), effects)?;
             }
         }
         let is_drained = self.state.jobs[&job].feed.as_ref().is_some_and(|feed| feed.reducer.is_none());
@@ -225,6 +304,19 @@ impl Server {
             self.close(now, job, effects);
         }
         Ok(())
+    }
+
+    // A duration until which tasks are to have ended counts from when their job was submitted.
+    fn from_the_beginning(&self, job: JobId, submits: &[Submit]) -> Vec<Submit> {
+        let mut submits = submits.to_vec();
+        for submit in &mut submits {
+            if let Some(EndBy::Within(_)) = submit.spec.end_by {
+                let spec = Arc::make_mut(&mut submit.spec);
+                spec.end_by =
+                    spec.end_by.map(|end_by| EndBy::At(end_by.after(self.state.jobs[&job].submitted)));
+            }
+        }
+        submits
     }
 
     fn feed_saves(

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use hq_model::job::FedEnd;
 use hq_model::{IdSet, JobId, Timestamp};
 
 use super::Effect;
@@ -134,6 +135,7 @@ impl Server {
             let mut with_workers = IdSet::new();
             job.leased.values().for_each(|leased| with_workers.union_with(&leased.intersection(&submit.ids)));
             let queued = job.queued.intersection(&submit.ids);
+            let came_too_late = self.last_moment(template).is_some_and(|(last, ..)| last <= submit.submitted);
             if !queued.is_empty() {
                 let record = Record::Canceled { job: id, ids: queued.clone(), reason: None, end_by };
                 self.end_by(now, record, &queued, effects);
@@ -144,6 +146,9 @@ impl Server {
                 }
             }
             self.ask_all_back(id, &with_workers, effects);
+            if came_too_late && let Some(end) = end_by {
+                self.stop_feeding(now, id, (FedEnd::Canceled, &too_late(end)), effects);
+            }
             self.forget_if_over(id);
         }
     }

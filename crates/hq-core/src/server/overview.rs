@@ -115,7 +115,7 @@ impl Server {
             ready += job.leased_count().saturating_sub(running);
             let counters = job.counters(running);
             tasks.add(&counters);
-            *jobs.entry(counters.state(job.is_open)).or_default() += 1;
+            *jobs.entry(job.state(running)).or_default() += 1;
         }
         let info = &self.options.info;
         let process =

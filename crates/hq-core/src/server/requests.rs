@@ -4,7 +4,7 @@ mod checks;
 
 use std::collections::BTreeMap;
 
-use hq_model::job::{Target, TaskIds};
+use hq_model::job::{FedEnd, Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::{
     AmountRequest, IdSet, JobId, JobSpec, Request, Submit, TaskId, TaskState, Timestamp, Usage, WorkerId,
@@ -397,6 +397,7 @@ impl Server {
         let selected = self.select_jobs(jobs)?;
         let open: Vec<JobId> = selected.iter().copied().filter(|id| self.state.jobs[id].is_open).collect();
         for job in &open {
+            self.close_feeding(now, *job, effects);
             self.close(now, *job, effects);
         }
         Ok(ClientResponse::Jobs(open))
@@ -422,20 +423,18 @@ impl Server {
             return Err(RequestError::Invalid(text));
         }
         let mut selected = self.select_jobs(jobs)?;
-        // Their ends say what a job counts as that is closed without them, so they come first.
-        let feeders = if tasks.is_none() { self.feeders_of(&selected) } else { Vec::new() };
-        let feeder_count = feeders.len();
-        selected.splice(0..0, feeders);
+        if tasks.is_none() {
+            selected.extend(self.feeders_of(&selected));
+        }
         let mut answer = Vec::with_capacity(selected.len());
         for id in selected {
             let (ids, ended) = self.cancel_one(now, id, tasks, reason, effects);
             // Nobody makes more of them.
             if tasks.is_none() && self.state.jobs[&id].is_open && self.state.jobs[&id].feed.is_some() {
-                self.close(now, id, effects);
+                self.give_up_feeding(now, id, FedEnd::Canceled, effects);
             }
             answer.push((id, ids, ended));
         }
-        answer.rotate_left(feeder_count);
         Ok(ClientResponse::Canceled(answer))
     }
 
@@ -511,7 +510,7 @@ impl Server {
         let mut selected = self.select_jobs(jobs)?;
         selected.retain(|id| {
             let job = &self.state.jobs[id];
-            job.has_ended() && (states.is_empty() || states.contains(&job.counters(0).state(false)))
+            job.has_ended() && (states.is_empty() || states.contains(&job.state(0)))
         });
         for job in &selected {
             self.forget_job(now, *job, effects);

@@ -36,6 +36,7 @@ impl Server {
         }
         let old = self.one_job(jobs)?;
         let chosen = self.chosen(old, tasks, states)?;
+        self.check_goes_on(old)?;
         let new = JobId(self.state.last_job.0 + 1);
         let mut submits = self.parts_of(old, &chosen, new)?;
         self.check_parts(new, &submits)?;

@@ -265,7 +265,7 @@ impl State {
                 self.link(id, *generator, *reducer, is_open);
             }
             FeedChange::Reduced { ids, .. } => self.results.drop_of(id, ids, &feed.reduced),
-            FeedChange::Fed { .. } => {}
+            FeedChange::Fed { .. } | FeedChange::GivenUp(_) => {}
         }
     }
 

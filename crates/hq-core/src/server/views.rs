@@ -80,6 +80,7 @@ impl Server {
             counters: job.counters(self.running_count(id)),
             cancel_reason: job.cancel_reason.clone(),
             unrunnable: 0,
+            fed_end: job.fed_end(),
         }
     }
 
@@ -153,9 +154,8 @@ impl Server {
     fn list_jobs(&self, now: Timestamp, states: &[JobState]) -> Vec<JobSummary> {
         let shown = |id: &JobId, job: &Job| {
             states.is_empty() || {
-                let counters = job.counters(self.running_count(*id));
                 // An open job is listed under `opened` whatever its tasks do.
-                states.contains(&counters.state(job.is_open))
+                states.contains(&job.state(self.running_count(*id)))
                     || job.is_open && states.contains(&JobState::Opened)
             }
         };
@@ -172,7 +172,7 @@ impl Server {
     fn count_jobs(&self) -> Vec<(JobState, u64)> {
         let mut counts: BTreeMap<JobState, u64> = JobState::ALL.into_iter().map(|state| (state, 0)).collect();
         for (id, job) in &self.state.jobs {
-            *counts.entry(job.counters(self.running_count(*id)).state(job.is_open)).or_default() += 1;
+            *counts.entry(job.state(self.running_count(*id))).or_default() += 1;
         }
         JobState::ALL.into_iter().map(|state| (state, counts[&state])).collect()
     }

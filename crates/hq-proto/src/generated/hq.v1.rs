@@ -1717,12 +1717,14 @@ pub struct Feed {
     pub state: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
     #[prost(uint32, repeated, tag = "7")]
     pub reduced: ::prost::alloc::vec::Vec<u32>,
+    #[prost(enumeration = "FedEnd", tag = "8")]
+    pub end: i32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FeedChange {
     #[prost(uint32, tag = "4")]
     pub job: u32,
-    #[prost(oneof = "feed_change::Kind", tags = "1, 2, 3")]
+    #[prost(oneof = "feed_change::Kind", tags = "1, 2, 3, 5")]
     pub kind: ::core::option::Option<feed_change::Kind>,
 }
 /// Nested message and enum types in `FeedChange`.
@@ -1735,6 +1737,8 @@ pub mod feed_change {
         Fed(super::Fed),
         #[prost(message, tag = "3")]
         Reduced(super::Reduced),
+        #[prost(message, tag = "5")]
+        GivenUp(super::FeedGivenUp),
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1750,6 +1754,12 @@ pub struct Fed {
     pub cursor: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
     #[prost(bool, tag = "2")]
     pub is_decomposed: bool,
+}
+/// No more tasks are made, although there were more to come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FeedGivenUp {
+    #[prost(enumeration = "FedEnd", tag = "1")]
+    pub end: i32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Reduced {
@@ -1851,6 +1861,39 @@ pub struct FeedState {
     pub entries: ::core::option::Option<Entries>,
     #[prost(bool, tag = "10")]
     pub is_keyed: bool,
+}
+/// What the state of a fed job is made of, beside its tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FedEnd {
+    ByTasks = 0,
+    Enough = 1,
+    Canceled = 2,
+    Aborted = 3,
+}
+impl FedEnd {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::ByTasks => "FED_END_BY_TASKS",
+            Self::Enough => "FED_END_ENOUGH",
+            Self::Canceled => "FED_END_CANCELED",
+            Self::Aborted => "FED_END_ABORTED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FED_END_BY_TASKS" => Some(Self::ByTasks),
+            "FED_END_ENOUGH" => Some(Self::Enough),
+            "FED_END_CANCELED" => Some(Self::Canceled),
+            "FED_END_ABORTED" => Some(Self::Aborted),
+            _ => None,
+        }
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientRequest {
@@ -2746,6 +2789,8 @@ pub struct JobSummary {
     /// Tasks that no worker could ever run.
     #[prost(uint64, tag = "110")]
     pub unrunnable: u64,
+    #[prost(enumeration = "FedEnd", tag = "170")]
+    pub fed_end: i32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobCounts {

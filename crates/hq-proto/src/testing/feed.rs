@@ -2,22 +2,29 @@
 
 use hq_core::client_messages::{NewJob, NewTasks};
 use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
+use hq_model::job::FedEnd;
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
 use super::{byte_string, dependencies, id_set, ids_with_entries, instance, job, job_spec, submit, task_ref};
 
+/// Any end.
+pub(super) fn fed_end() -> impl Strategy<Value = FedEnd> {
+    prop_oneof![Just(FedEnd::ByTasks), Just(FedEnd::Enough), Just(FedEnd::Canceled), Just(FedEnd::Aborted)]
+}
+
 /// What is kept of one.
 pub(super) fn feed() -> BoxedStrategy<Feed> {
     let texts = (of(byte_string()), of(byte_string()));
-    (job(), of(job()), texts, any::<u64>(), any::<bool>(), id_set())
-        .prop_map(|(generator, reducer, (cursor, state), cursor_at, is_decomposed, reduced)| Feed {
+    (job(), of(job()), texts, any::<u64>(), any::<bool>(), fed_end(), id_set())
+        .prop_map(|(generator, reducer, (cursor, state), cursor_at, is_decomposed, end, reduced)| Feed {
             generator,
             reducer,
             cursor,
             cursor_at,
             is_decomposed,
+            end,
             state,
             reduced,
         })
@@ -47,6 +54,7 @@ pub(super) fn feed_change() -> BoxedStrategy<FeedChange> {
             state,
             is_enough
         }),
+        fed_end().prop_map(FeedChange::GivenUp),
     ]
     .boxed()
 }

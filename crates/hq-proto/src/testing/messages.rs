@@ -1,5 +1,6 @@
 //! Generators of whole messages and records.
 
+use super::feed::fed_end;
 use super::*;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
@@ -225,14 +226,15 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
 }
 
 fn job_summary() -> impl Strategy<Value = JobSummary> {
-    (job(), text(), any::<bool>(), counters(), of(text()), any::<u64>()).prop_map(
-        |(job, name, is_open, counters, cancel_reason, unrunnable)| JobSummary {
+    (job(), text(), any::<bool>(), counters(), of(text()), any::<u64>(), fed_end()).prop_map(
+        |(job, name, is_open, counters, cancel_reason, unrunnable, fed_end)| JobSummary {
             job,
             name,
             is_open,
             counters,
             cancel_reason,
             unrunnable,
+            fed_end,
         },
     )
 }

@@ -127,7 +127,7 @@ pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Valu
         json!({
             "bag": job.job.0,
             "name": job.name,
-            "state": counters.state(job.is_open).word(),
+            "state": job.fed_end.state_of(&counters, job.is_open).word(),
             "open": job.is_open,
             "waiting": counters.waiting,
             "running": counters.running,

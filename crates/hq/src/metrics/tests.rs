@@ -51,6 +51,7 @@ fn seen() -> Seen {
         counters: Counters { waiting: 5, running: 1, ..Counters::default() },
         cancel_reason: None,
         unrunnable: 0,
+        fed_end: Default::default(),
     };
     let long = JobSummary { job: JobId(13), name: "x".repeat(4096), ..job.clone() };
     let params = QueueParams {

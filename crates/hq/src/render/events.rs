@@ -393,6 +393,7 @@ mod tests {
             counters,
             cancel_reason: None,
             unrunnable: 0,
+            fed_end: Default::default(),
         };
         let progress = JobProgress { finished: IdSet::range(1, 2), ..JobProgress::default() };
         events.begin_with(at, &summary, IdSet::range(1, 3), progress).expect("memory");

@@ -70,6 +70,7 @@ fn summary(job: u32, name: &str, counters: Counters) -> JobSummary {
         counters,
         cancel_reason: None,
         unrunnable: 0,
+        fed_end: Default::default(),
     }
 }
 

@@ -82,7 +82,7 @@ impl Server {
         for group in groups.iter_mut().filter(|group| !is_running(group)) {
             group.reasons.extend(self.too_late_reason_of(now, id, &group.ids));
         }
-        let state = job.counters(self.running_count(id)).state(job.is_open);
+        let state = job.state(self.running_count(id));
         JobExplanation { job: id, state, groups, others }
     }
 

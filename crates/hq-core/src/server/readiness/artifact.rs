@@ -1,6 +1,7 @@
 //! What tasks wait for, and how it stands, told from the durable state alone.
 
 use hq_model::dependency::{After, Condition};
+use hq_model::job::FedEnd;
 use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
 
 use crate::server::job::Job;
@@ -36,7 +37,7 @@ impl Artifact<'_> {
                 state.jobs.get(&job).map_or(Status::Available, |job| of_task(job, task, condition))
             }
             Artifact::Job(job, condition) => {
-                state.jobs.get(&job).map_or(Status::Available, |job| of_job(state, job, condition))
+                state.jobs.get(&job).map_or(Status::Available, |job| of_job(job, condition))
             }
             Artifact::File(job, path) => match state.jobs.get(&job) {
                 Some(job) if !job.files.contains(path) => Status::Open,
@@ -58,8 +59,8 @@ fn of_task(job: &Job, task: TaskId, condition: Condition) -> Status {
     }
 }
 
-fn of_job(state: &State, job: &Job, condition: Condition) -> Status {
-    let ended = bad_end_of(job).or_else(|| bad_end_of_generator(state, job));
+fn of_job(job: &Job, condition: Condition) -> Status {
+    let ended = bad_end_of(job).or_else(|| is_given_up(job).then_some(TaskState::Aborted));
     match ended.filter(|_| condition == Condition::Success) {
         Some(ended) => Status::Never(ended),
         None if job.has_ended() => Status::Available,
@@ -88,9 +89,15 @@ impl Standing {
             Some(tasks) => Standing::of_tasks(job, tasks, after.condition, job.ready_services()),
             None => Standing::of_tasks(job, &job.ids, after.condition, IdSet::new()),
         };
-        standing.may_grow = after.tasks.is_none() && job.is_open;
-        if after.tasks.is_none() && after.condition == Condition::Success && standing.never.is_empty() {
-            standing.never.extend(bad_end_of_generator(state, job).map(|ended| (ended, IdSet::new())));
+        if after.tasks.is_none() {
+            standing.may_grow = job.is_open;
+            if has_enough(job) {
+                let unwanted = standing.never.extract_if(.., |(ended, _)| *ended == TaskState::Canceled);
+                unwanted.for_each(|(_, ids)| standing.available.union_with(&ids));
+            }
+            if is_given_up(job) && after.condition == Condition::Success {
+                standing.never.push((TaskState::Aborted, IdSet::new()));
+            }
         }
         standing
     }
@@ -135,20 +142,19 @@ impl Standing {
     }
 }
 
-// How tasks of a job ended without success.
-fn bad_end_of(job: &Job) -> Option<TaskState> {
-    bad_ends(job).into_iter().find(|(_, ids)| !ids.is_empty()).map(|(ended, _)| ended)
+fn is_given_up(job: &Job) -> bool {
+    matches!(job.fed_end(), FedEnd::Canceled | FedEnd::Aborted)
 }
 
-/// True when tasks of a job ended without success.
-pub(super) fn has_bad_ends(state: &State, job: JobId) -> bool {
-    state.jobs.get(&job).is_some_and(|job| bad_end_of(job).is_some())
+/// True when the reducer of a job wants no more of its tasks: those that were canceled are no want of success of the job.
+pub(super) fn has_enough(job: &Job) -> bool {
+    job.fed_end() == FedEnd::Enough
 }
 
-// How the generator of a job ended that was closed before all of its tasks were made.
-fn bad_end_of_generator(state: &State, job: &Job) -> Option<TaskState> {
-    let feed = job.feed.as_ref().filter(|feed| !job.is_open && !feed.is_decomposed)?;
-    bad_end_of(state.jobs.get(&feed.generator)?)
+/// How tasks of a job ended, if that is no success of the whole of it.
+pub(super) fn bad_end_of(job: &Job) -> Option<TaskState> {
+    let mut ends = bad_ends(job).into_iter().filter(|(_, ids)| !ids.is_empty()).map(|(ended, _)| ended);
+    ends.find(|ended| *ended != TaskState::Canceled || !has_enough(job))
 }
 
 /// Tasks of a job that ended without success, by how.
@@ -215,7 +221,7 @@ mod tests {
                 job.ids = IdSet::range(2, 6);
                 job.resume(&progress);
             }
-            assert_eq!(of_job(&state, &state.jobs[&JobId(1)], condition), expected);
+            assert_eq!(of_job(&state.jobs[&JobId(1)], condition), expected);
         };
         check(Condition::AnyEnd, true, Status::Open);
         check(Condition::AnyEnd, false, Status::Available);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hq_model::dependency::{After, Condition, Mapping};
 use hq_model::{IdSet, JobId, TaskId, TaskState};
 
-use super::artifact::{Artifact, Standing, Status, has_bad_ends};
+use super::artifact::{Artifact, Standing, Status, bad_end_of, has_enough};
 use crate::never;
 use crate::server::state::State;
 
@@ -47,12 +47,13 @@ impl Barrier {
 
     /// Takes in ends of tasks of its job. Returns the tasks that it lets pass from now on, and those that it never will.
     pub(super) fn take(&mut self, state: &State, ids: &IdSet, ended: TaskState) -> (IdSet, IdSet) {
+        let job = state.jobs.get(&self.after.job);
         let some;
         let ids = match &self.after.tasks {
             Some(tasks) => {
                 let mut found = ids.intersection(tasks);
                 // What becomes of a service that has been ready is nothing to those that wait for that.
-                if let Some(job) = state.jobs.get(&self.after.job)
+                if let Some(job) = job
                     && ended != TaskState::Finished
                     && !job.ready.is_empty()
                 {
@@ -63,7 +64,10 @@ impl Barrier {
             }
             None => ids,
         };
-        let failed = ended != TaskState::Finished && self.after.condition == Condition::Success;
+        let is_unwanted =
+            self.after.tasks.is_none() && ended == TaskState::Canceled && job.is_some_and(has_enough);
+        let is_success = ended == TaskState::Finished || is_unwanted;
+        let failed = !is_success && self.after.condition == Condition::Success;
         let mut passing = match (self.after.mapping, failed) {
             (Mapping::All, true) if ids.is_empty() && self.after.tasks.is_some() => {
                 return Default::default();
@@ -79,7 +83,7 @@ impl Barrier {
                         match whole.status(state) {
                             Status::Available => true,
                             // Of a task that ended without success it is heard by itself.
-                            Status::Never(_) if !has_bad_ends(state, self.after.job) => {
+                            Status::Never(_) if job.is_none_or(|job| bad_end_of(job).is_none()) => {
                                 return (IdSet::new(), self.waiting.clone());
                             }
                             Status::Never(_) | Status::Open => false,

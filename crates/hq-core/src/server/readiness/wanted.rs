@@ -4,7 +4,7 @@ use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping, find_
 use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
 
 use super::Readiness;
-use super::artifact::bad_ends;
+use super::artifact::{bad_end_of, bad_ends};
 use super::cycles::cycle_through;
 use super::named::looked_up;
 use super::waits::Ending;
@@ -78,7 +78,10 @@ pub(super) fn after_of(state: &State, own: JobId, ids: &IdSet, after: &After) ->
         }
     }
     if after.condition == Condition::Success {
-        let bad = unsuccessful(job, after.tasks.as_ref().unwrap_or(&job.ids));
+        let bad = match &after.tasks {
+            Some(tasks) => unsuccessful(job, tasks),
+            None => bad_end_of(job).and_then(|_| unsuccessful(job, &job.ids)),
+        };
         if let Some((state, ids)) = bad {
             return Err(hopeless(after.job, &ids, state));
         }

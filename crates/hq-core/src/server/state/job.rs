@@ -9,7 +9,7 @@ use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
 
 use hq_model::dependency::{After, Mapping};
-use hq_model::job::Counters;
+use hq_model::job::{Counters, FedEnd, JobState};
 use hq_model::{
     ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskRef, TaskSpec, TaskState,
     Timestamp,
@@ -242,6 +242,16 @@ impl Job {
             canceled: self.canceled.len(),
             aborted: self.aborted.len(),
         }
+    }
+
+    /// Its state, `running` of the leased tasks being reported as started.
+    pub fn state(&self, running: u64) -> JobState {
+        self.fed_end().state_of(&self.counters(running), self.is_open)
+    }
+
+    /// What its state is made of, beside its tasks.
+    pub fn fed_end(&self) -> FedEnd {
+        self.feed.as_ref().map_or(FedEnd::ByTasks, |feed| feed.end)
     }
 
     /// True when every task has ended.

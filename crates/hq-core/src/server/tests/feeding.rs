@@ -277,7 +277,7 @@ fn a_reducer_that_has_enough_ends_the_rest() {
     assert_eq!(world.sent(2), "-1:0 -3:0-1");
     assert_eq!(world.states(GENERATOR), "canceled: 1 canceled");
     world.reports(2, |r| r.finished = vec![finished(REDUCER, 0, 0, 0)]);
-    assert_eq!(world.states(JOB), "canceled: 2 canceled");
+    assert_eq!(world.states(JOB), "finished: 2 canceled", "enough is a success");
 }
 
 #[test]

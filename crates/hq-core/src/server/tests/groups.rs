@@ -1,9 +1,11 @@
 //! Jobs that are submitted together, and may wait for each other.
 
+use hq_model::TaskRef;
 use hq_model::dependency::{After, Condition};
 
 use super::*;
 use crate::client_messages::{NewJob, NewTasks, RequestError};
+use crate::feed::{FeedOrder, FeedRequest};
 
 fn job(name: &str, after: &[(u32, Condition)], count: u32) -> NewJob {
     let spec = JobSpec { name: name.into(), ..JobSpec::default() };
@@ -58,7 +60,7 @@ fn jobs_that_are_submitted_together_wait_for_each_other() {
     world.reports(2, |r| r.finished = vec![finished(JobId(1), 0, 1, 0)]);
     assert_eq!(world.sent(2), "2:0/0");
     world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(4))) });
-    assert_eq!(world.sent(2), "5:0/0", "any end");
+    assert_eq!(world.sent(2), "-2:0 5:0/0", "the generator of a closed job is of no use; any end");
     world.restart();
     assert_eq!(world.ask(request(group())), made, "asked again after a restart");
 }
@@ -141,6 +143,45 @@ fn a_fed_job_whose_generator_never_runs_is_over_and_has_not_succeeded() {
     assert_eq!(world.states(JobId(7)), "aborted: 1 aborted", "the generator of the next");
     world.restart();
     assert_eq!(jobs(&mut world), states, "after a restart");
+}
+
+#[test]
+fn a_job_of_which_a_reducer_had_enough_has_succeeded() {
+    let mut world = World::new();
+    world.worker(2, 4);
+    world.ask(request(group_with_waiters()));
+    world.sent(2);
+    world.reports(2, |r| r.finished = vec![finished(JobId(1), 0, 0, 0)]);
+    world.sent(2);
+    let feed = |world: &mut World, job: u32, order: FeedOrder| {
+        let by = TaskRef::new(JobId(job), TaskId(0));
+        world.ask(ClientRequest::Feed(Box::new(FeedRequest { by, instance: Instance(0), order })))
+    };
+    let submits = vec![Submit::new(Target::Open(JobId(4)), TaskIds::Next(3), one_cpu())];
+    feed(&mut world, 2, FeedOrder::Add { at: 0, submits, cursor: None, is_last: false });
+    world.sent(2);
+    world.reports(2, |r| r.finished = vec![finished(JobId(4), 0, 0, 0)]);
+    feed(&mut world, 3, FeedOrder::Save { ids: IdSet::range(0, 0), state: None, is_enough: true });
+    assert_eq!(world.states(JobId(4)), "opened: 1 finished, 2 canceled");
+    world.sent(2);
+    world.restart();
+    world.worker(2, 4);
+    world.reports(2, |r| r.finished = vec![finished(JobId(3), 0, 0, 0)]);
+    assert_eq!(world.sent(2), "", "those that wait for it run");
+}
+
+#[test]
+fn a_fed_job_whose_generator_fails_after_it_was_closed_stays_a_success() {
+    let mut world = World::new();
+    world.worker(2, 4);
+    world.ask(request(group_with_waiters()));
+    world.sent(2);
+    world.reports(2, |r| r.finished = vec![finished(JobId(1), 0, 0, 0)]);
+    world.sent(2);
+    world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(4))) });
+    world.reports(2, |r| r.failed = vec![(JobId(2), failed(0, 0, 1))]);
+    assert_eq!(world.states(JobId(4)), "finished: ");
+    assert!(world.sent(2).contains("5:0/0"), "it waited for a success");
 }
 
 #[test]

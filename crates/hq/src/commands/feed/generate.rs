@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
-use std::process::{Child, ChildStdin};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
     if let Some(cursor) = &state.feed.cursor {
         variables.push(("HQ_CURSOR", cursor.as_slice()));
     }
-    let mut child = spawn(&args.command, &variables)?;
+    let mut child = spawn(&args.command, &variables, Stdio::piped())?;
     let (Some(out), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
         return Err(failed("there are no pipes to the generator"));
     };

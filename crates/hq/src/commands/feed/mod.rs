@@ -5,17 +5,19 @@ mod generate;
 mod lines;
 mod reduce;
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use hq_client::Session;
+use hq_client::error::EXIT_FAILED;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::feed::{FeedOrder, FeedRequest, FeedState};
 use hq_model::{Instance, JobId, TaskId, TaskRef};
 
 use super::{Context, Done, unexpected};
 use crate::cli::feed::FeedCommand;
-use crate::error::HqError;
+use crate::error::{EXIT_SIGNAL, HqError};
 
 /// So long a lost server is waited for: what ends these commands before is their worker.
 const SERVER_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -67,10 +69,14 @@ fn connect(context: &Context) -> Result<Session, HqError> {
 }
 
 // With pipes to and from it, and what it is to find in its environment.
-fn spawn(command: &[std::ffi::OsString], variables: &[(&str, &[u8])]) -> Result<Child, HqError> {
+fn spawn(
+    command: &[std::ffi::OsString],
+    variables: &[(&str, &[u8])],
+    stdin: Stdio,
+) -> Result<Child, HqError> {
     use std::os::unix::ffi::OsStrExt;
     let mut child = Command::new(&command[0]);
-    child.args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    child.args(&command[1..]).stdin(stdin).stdout(Stdio::piped());
     for name in ["HQ_CURSOR", "HQ_GENERATED", "HQ_STATE"] {
         child.env_remove(name);
     }
@@ -82,13 +88,20 @@ fn spawn(command: &[std::ffi::OsString], variables: &[(&str, &[u8])]) -> Result<
         .map_err(|error| failed(format!("`{}` cannot be started: {error}", command[0].to_string_lossy())))
 }
 
-// Ends it, and says how it ended, where that is no success.
+// Waits for its end, and says how it ended, where that is no success: as its own, so that `--retry-on` can tell.
 fn end_of(child: &mut Child, what: &str) -> Result<(), HqError> {
     let status = child.wait().map_err(|error| failed(format!("the {what} cannot be waited for: {error}")))?;
     match status.code() {
         Some(0) => Ok(()),
-        Some(code) => Err(failed(format!("the {what} exited with code {code}"))),
-        None => Err(failed(format!("the {what} died: {status}"))),
+        Some(code) => {
+            let exit = u8::try_from(code).unwrap_or(EXIT_FAILED);
+            Err(HqError { exit, ..failed(format!("the {what} exited with code {code}")) })
+        }
+        None => {
+            let signal = status.signal().and_then(|signal| u8::try_from(signal).ok());
+            let exit = signal.map_or(EXIT_FAILED, |signal| EXIT_SIGNAL.saturating_add(signal));
+            Err(HqError { exit, ..failed(format!("the {what} died: {status}")) })
+        }
     }
 }
 

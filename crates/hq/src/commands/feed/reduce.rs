@@ -1,8 +1,7 @@
 //! `hq feed reduce`: ended tasks as lines of JSON for a command, and what it says that it has made of them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{BufWriter, Write};
-use std::process::ChildStdin;
+use std::io::{BufWriter, PipeWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,9 +23,11 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
     let state = own.ask(&mut session, FeedOrder::Look)?;
     let variables: Vec<(&str, &[u8])> =
         state.feed.state.iter().map(|state| ("HQ_STATE", state.as_slice())).collect();
-    let mut child = spawn(&args.command, &variables)?;
-    let (Some(out), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
-        return Err(failed("there are no pipes to the reducer"));
+    let no_pipe = |error: std::io::Error| failed(format!("there is no pipe to the reducer: {error}"));
+    let (input, stdin) = std::io::pipe().map_err(no_pipe)?;
+    let mut child = spawn(&args.command, &variables, input.try_clone().map_err(no_pipe)?.into())?;
+    let Some(out) = child.stdout.take() else {
+        return Err(failed("there is no pipe from the reducer"));
     };
     let lines = lines::read(out).map_err(|error| failed(error.to_string()))?;
     let told = Arc::new(Told::default());
@@ -56,8 +57,14 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
                 "the reducer exited before its input had ended; if it has enough, it says so with `#hq end`",
             ));
         }
-        let ids = told.all();
-        own.ask(&mut session, FeedOrder::Save { ids, state: None, is_enough: false })?;
+        // What it has left in the pipe, it was told, and does not know.
+        let unread = rustix::io::ioctl_fionread(&input).map_err(|error| no_pipe(error.into()))?;
+        if unread > 0 {
+            return Err(failed(format!(
+                "the reducer exited with {unread} bytes of its input unread; if it has enough, it says so with `#hq end`"
+            )));
+        }
+        // What it was told and has not saved is in what it leaves behind, and counts when its task has ended with success.
     }
     match last {
         Some(line) => Done::ok(Plain(format!("{}\n", String::from_utf8_lossy(&line)))),
@@ -156,14 +163,6 @@ impl Told {
         given.acknowledged += new;
         (Some(ids), all)
     }
-
-    fn all(&self) -> IdSet {
-        let count = {
-            let given = self.given();
-            given.acknowledged + given.lines.len() as u64
-        };
-        self.up_to(count).0.unwrap_or_default()
-    }
 }
 
 struct Giver {
@@ -178,7 +177,7 @@ struct Giver {
 
 impl Giver {
     // Until the job has ended, or the command does not listen any more.
-    fn give(mut self, stdin: ChildStdin) -> Result<(), HqError> {
+    fn give(mut self, stdin: PipeWriter) -> Result<(), HqError> {
         let mut stdin = BufWriter::new(stdin);
         let mut known = self.state.feed.reduced.clone();
         // Those that have ended and wait for others before them.
@@ -311,6 +310,6 @@ mod tests {
         assert_eq!(told.up_to(4), (None, 3));
         assert_eq!(told.up_to(2), (Some("2,5,7".parse().expect("ids")), 3));
         assert_eq!(told.up_to(1), (Some(IdSet::new()), 3), "an old state of fewer lines");
-        assert_eq!(told.all(), IdSet::single(TaskId(9)));
+        assert_eq!(told.up_to(3), (Some(IdSet::single(TaskId(9))), 3));
     }
 }

@@ -55,7 +55,15 @@ pub(crate) fn overview(seconds: u64) -> Overview {
 
 fn job(id: u32, name: &str, counters: Counters) -> JobSummary {
     let name = name.into();
-    JobSummary { job: JobId(id), name, is_open: false, counters, cancel_reason: None, unrunnable: 0 }
+    JobSummary {
+        job: JobId(id),
+        name,
+        is_open: false,
+        counters,
+        cancel_reason: None,
+        unrunnable: 0,
+        fed_end: Default::default(),
+    }
 }
 
 fn jobs() -> Vec<JobSummary> {

@@ -393,6 +393,7 @@ mod tests {
             counters: Default::default(),
             cancel_reason: None,
             unrunnable: 0,
+            fed_end: Default::default(),
         };
         let list = [summary(9), summary(4)];
         assert_eq!(jobs(&list, Sort::Latest, 2)["next"], 4);
