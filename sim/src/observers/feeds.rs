@@ -96,9 +96,12 @@ impl Feeds {
             if self.enough.contains(&id) {
                 continue;
             }
-            let generator = state.jobs.get(&feed.generator).and_then(|own| own.submits.first());
-            if let Some((_, lines)) = generator.and_then(|submit| command_of(&submit.task))
-                && (made > lines || (feed.is_decomposed && made != lines))
+            // One that was stopped, as its job was closed, canceled or given up, has not finished.
+            let generator = state.jobs.get(&feed.generator);
+            let has_finished = generator.is_some_and(|own| !own.finished.is_empty());
+            if let Some((_, lines)) =
+                generator.and_then(|own| own.submits.first()).and_then(|submit| command_of(&submit.task))
+                && (made > lines || (has_finished && made != lines))
             {
                 return Err(format!("job {id} has {made} tasks of {lines} lines"));
             }
