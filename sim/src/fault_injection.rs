@@ -236,6 +236,7 @@ impl World {
             let life = self.nodes.len();
             let mut node =
                 Node { has_groups: self.faults.has_groups, has_all: self.faults.has_variety, ..Node::new() };
+            node.runs_all = self.faults.has_feeds;
             node.start_to_last(self.now, &mut self.rng);
             let number = node.life;
             self.nodes.push(node);

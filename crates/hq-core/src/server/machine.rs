@@ -230,6 +230,8 @@ impl Server {
         self.options.info.epoch = epoch;
         self.options.info.started = now;
         self.watching.begin(epoch);
+        // What waits for these is a draft, and finds nothing to wait for.
+        self.forget_half_fed(now, effects);
         self.recount();
         let jobs: Vec<JobId> = self.state.jobs.keys().copied().collect();
         for id in jobs {
@@ -250,7 +252,6 @@ impl Server {
             }
         }
         self.lose_tasks_of_ended(now, effects);
-        self.forget_half_fed(now, effects);
         self.close_fed(now, effects, true);
         self.start_allocating(now, effects);
     }
