@@ -34,8 +34,10 @@ pub struct Feeder {
     // Its process: the node, the life of its worker, the number.
     process: (usize, u64, u64),
     role: Role,
-    // That before it asked for what was not answered yet.
-    before: Option<Role>,
+    // What it asked last.
+    asked: Option<ClientRequest>,
+    // That was not taken, and is said again as it was: an earlier time it may have been.
+    repeats: bool,
     // How the job is, as far as it was told.
     job: Option<FeedState>,
     // What it has said is not so.
@@ -128,11 +130,17 @@ pub(crate) fn command_of(spec: &TaskSpec) -> Option<(&'static str, u64)> {
 impl Feeder {
     // What it asks next; nothing when its work is done.
     fn next(&mut self, rng: &mut Rng) -> Option<ClientRequest> {
+        if !std::mem::take(&mut self.repeats) {
+            self.asked = self.draws(rng);
+        }
+        self.asked.clone()
+    }
+
+    fn draws(&mut self, rng: &mut Rng) -> Option<ClientRequest> {
         self.lies = false;
         let Some(job) = self.job.as_ref() else { return Some(self.request(FeedOrder::Look)) };
         let (id, made) = (job.job, job.made);
         self.lies = rng.chance(30);
-        self.before = Some(self.role.clone());
         let order = match &mut self.role {
             Role::Generator { .. } if job.wants_no_more() => return None,
             Role::Generator { .. } if self.lies && rng.chance(500) => {
@@ -175,12 +183,7 @@ impl Feeder {
     fn hears(&mut self, body: ClientResponse) -> Result<bool, String> {
         let by = self.by;
         match body {
-            // It says it again.
-            ClientResponse::Error(RequestError::ReadOnly(_)) => {
-                if let Some(before) = self.before.take() {
-                    self.role = before;
-                }
-            }
+            ClientResponse::Error(RequestError::ReadOnly(_)) => self.repeats = true,
             ClientResponse::Error(RequestError::Invalid(_)) if self.lies => {}
             ClientResponse::Error(RequestError::Invalid(text))
                 if !text.contains("neither makes nor reduces") =>
@@ -238,7 +241,8 @@ impl World {
         };
         let process = (node, self.nodes[node].life, number);
         let (by, instance) = (start.task, start.instance);
-        let feeder = Feeder { by, instance, process, role, before: None, job: None, lies: false };
+        let feeder =
+            Feeder { by, instance, process, role, asked: None, repeats: false, job: None, lies: false };
         self.clients.push(Client { feeder: Some(feeder), ..Client::default() });
         let client = self.clients.len() - 1;
         self.at(1_000, Event::ClientActs { client });

@@ -295,7 +295,7 @@ impl Server {
             if submits.is_empty() || are_there {
                 self.record(now, change, effects);
             } else {
-                let submits = self.from_the_beginning(job, submits);
+                let submits = self.counted_from_submit(job, submits);
                 self.add_all(now, 0, job, &submits, Some(change), effects)?;
             }
         }
@@ -307,7 +307,7 @@ impl Server {
     }
 
     // A duration until which tasks are to have ended counts from when their job was submitted.
-    fn from_the_beginning(&self, job: JobId, submits: &[Submit]) -> Vec<Submit> {
+    fn counted_from_submit(&self, job: JobId, submits: &[Submit]) -> Vec<Submit> {
         let mut submits = submits.to_vec();
         for submit in &mut submits {
             if let Some(EndBy::Within(_)) = submit.spec.end_by {
