@@ -146,7 +146,7 @@ fn the_word_behind_a_sum_is_found_and_the_rest_is_not_tried() {
         &format!("--generate ./spaces --ahead 8 --result last-line --reduce ./found -- ./try {sum}"),
     );
     let ran = cluster.hq("job wait 3");
-    assert_eq!(ran.exit, 1, "the rest was canceled: {ran:?}");
+    assert_eq!(ran.exit, 0, "what is enough is a success: {ran:?}");
     assert_eq!(cluster.ok("job result 3"), "bdac\n");
     assert_eq!(count(&cluster, "1", "canceled"), 1, "the generator");
 }
