@@ -1,12 +1,11 @@
 //! What a generator makes is there once and in its order, and what a reducer has in its state is in it once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use hq_core::feed::{Feed, FeedChange, FeedState};
-use hq_core::record::Record;
-use hq_core::server::Effect;
+use hq_core::feed::{Feed, FeedState};
 use hq_core::server::state::State;
 use hq_core::server::state::job::Job;
+use hq_model::job::FedEnd;
 use hq_model::{IdSet, JobId};
 
 use crate::feeders::command_of;
@@ -16,8 +15,6 @@ use crate::feeders::command_of;
 pub struct Feeds {
     // How many tasks were made, and which are in the state of the reducer.
     told: BTreeMap<JobId, (u64, IdSet)>,
-    // Jobs whose reducers have enough.
-    enough: BTreeSet<JobId>,
 }
 
 /// The so many-th line of any generator, from 0.
@@ -31,17 +28,6 @@ impl Feeds {
         self.told.insert(state.job, (state.made, state.feed.reduced.clone()));
     }
 
-    /// A server wants these effects.
-    pub fn persisted(&mut self, effects: &[Effect]) {
-        for effect in effects {
-            if let Effect::Persist { record: Record::Feed { job, change }, .. } = effect
-                && matches!(**change, FeedChange::Reduced { is_enough: true, .. })
-            {
-                self.enough.insert(*job);
-            }
-        }
-    }
-
     /// Looks at a state that is on disk.
     ///
     /// # Errors
@@ -53,7 +39,7 @@ impl Feeds {
             if made > 0 && job.ids != IdSet::range(0, (made - 1) as u32) {
                 return wrong(format!("its {made} tasks are {}", job.ids));
             }
-            if let Some(early) = feed.reduced.difference(&ended(job)).first() {
+            if let Some(early) = feed.reduced.intersection(&job.alive()).first() {
                 return wrong(format!("task {early} is in the state of its reducer, and has not ended"));
             }
             let counted = feed.state.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
@@ -93,7 +79,7 @@ impl Feeds {
                     return Err(format!("task {task} of job {id} is of another line: {entry:?}"));
                 }
             }
-            if self.enough.contains(&id) {
+            if feed.end == FedEnd::Enough {
                 continue;
             }
             // One that was stopped, as its job was closed, canceled or given up, has not finished.
@@ -117,10 +103,4 @@ impl Feeds {
 
 fn fed(state: &State) -> impl Iterator<Item = (JobId, &Job, &Feed)> {
     state.jobs.iter().filter_map(|(id, job)| Some((*id, job, job.feed.as_deref()?)))
-}
-
-fn ended(job: &Job) -> IdSet {
-    let mut ended = job.finished.clone();
-    [&job.failed, &job.canceled, &job.aborted].into_iter().for_each(|ids| ended.union_with(ids));
-    ended
 }

@@ -75,7 +75,6 @@ impl Observers {
         self.acknowledged.may_forget(effects);
         self.order.persisted(effects);
         self.at_most_once.persisted(effects);
-        self.feeds.persisted(effects);
         self.nodes.persisted(effects)?;
         check_results(effects)?;
         self.once.check(effects)

@@ -3,6 +3,7 @@
 //! Only the present attempt of a generator's or a reducer's task is listened to, so one that was lost and lives on changes
 //! nothing. Tasks and the place of the generator become durable by one record, as do the state of the reducer and what is in it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -307,13 +308,13 @@ impl Server {
     }
 
     // A duration until which tasks are to have ended counts from when their job was submitted.
-    fn counted_from_submit(&self, job: JobId, submits: &[Submit]) -> Vec<Submit> {
-        let mut submits = submits.to_vec();
-        for submit in &mut submits {
-            if let Some(EndBy::Within(_)) = submit.spec.end_by {
-                let spec = Arc::make_mut(&mut submit.spec);
-                spec.end_by =
-                    spec.end_by.map(|end_by| EndBy::At(end_by.after(self.state.jobs[&job].submitted)));
+    fn counted_from_submit<'a>(&self, job: JobId, submits: &'a [Submit]) -> Cow<'a, [Submit]> {
+        let submitted = self.state.jobs[&job].submitted;
+        let mut submits = Cow::Borrowed(submits);
+        for at in 0..submits.len() {
+            if let Some(end_by @ EndBy::Within(_)) = submits[at].spec.end_by {
+                let spec = &mut submits.to_mut()[at].spec;
+                Arc::make_mut(spec).end_by = Some(EndBy::At(end_by.after(submitted)));
             }
         }
         submits

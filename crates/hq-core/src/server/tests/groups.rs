@@ -2,6 +2,7 @@
 
 use hq_model::TaskRef;
 use hq_model::dependency::{After, Condition};
+use hq_model::task::EndBy;
 
 use super::*;
 use crate::client_messages::{NewJob, NewTasks, RequestError};
@@ -145,39 +146,50 @@ fn a_fed_job_whose_generator_never_runs_is_over_and_has_not_succeeded() {
     assert_eq!(jobs(&mut world), states, "after a restart");
 }
 
-#[test]
-fn a_job_of_which_a_reducer_had_enough_has_succeeded() {
+// The same, where the first job has succeeded and the generator of the second runs.
+fn whose_generator_runs() -> World {
     let mut world = World::new();
     world.worker(2, 4);
     world.ask(request(group_with_waiters()));
     world.sent(2);
     world.reports(2, |r| r.finished = vec![finished(JobId(1), 0, 0, 0)]);
     world.sent(2);
-    let feed = |world: &mut World, job: u32, order: FeedOrder| {
-        let by = TaskRef::new(JobId(job), TaskId(0));
-        world.ask(ClientRequest::Feed(Box::new(FeedRequest { by, instance: Instance(0), order })))
-    };
-    let submits = vec![Submit::new(Target::Open(JobId(4)), TaskIds::Next(3), one_cpu())];
-    feed(&mut world, 2, FeedOrder::Add { at: 0, submits, cursor: None, is_last: false });
+    world.reports(2, |r| r.started = vec![started(JobId(2), 0, 0)]);
+    world
+}
+
+fn feed(world: &mut World, own: u32, order: FeedOrder) {
+    let by = TaskRef::new(JobId(own), TaskId(0));
+    let answer = world.ask(ClientRequest::Feed(Box::new(FeedRequest { by, instance: Instance(0), order })));
+    assert!(matches!(answer, ClientResponse::Feed(_)), "{answer:?}");
+}
+
+// Its next lines.
+fn add(world: &mut World, at: u64, submits: Vec<Submit>) {
+    feed(world, 2, FeedOrder::Add { at, submits, cursor: None, is_last: false });
+}
+
+#[test]
+fn a_job_of_which_a_reducer_had_enough_has_succeeded() {
+    let mut world = whose_generator_runs();
+    add(&mut world, 0, vec![Submit::new(Target::Open(JobId(4)), TaskIds::Next(3), one_cpu())]);
     world.sent(2);
     world.reports(2, |r| r.finished = vec![finished(JobId(4), 0, 0, 0)]);
     feed(&mut world, 3, FeedOrder::Save { ids: IdSet::range(0, 0), state: None, is_enough: true });
     assert_eq!(world.states(JobId(4)), "opened: 1 finished, 2 canceled");
     world.sent(2);
-    world.restart();
-    world.worker(2, 4);
     world.reports(2, |r| r.finished = vec![finished(JobId(3), 0, 0, 0)]);
-    assert_eq!(world.sent(2), "", "those that wait for it run");
+    assert_eq!(world.states(JobId(4)), "finished: 1 finished, 2 canceled");
+    let sent = world.sent(2);
+    let run = ["5:0/0", "6:0/0", "7:0/0"].map(|task| sent.contains(task));
+    assert_eq!(run, [true; 3], "those that wait for its success, too: {sent}");
+    world.restart();
+    assert_eq!(world.states(JobId(4)), "finished: 1 finished, 2 canceled", "after a restart");
 }
 
 #[test]
 fn a_fed_job_whose_generator_fails_after_it_was_closed_stays_a_success() {
-    let mut world = World::new();
-    world.worker(2, 4);
-    world.ask(request(group_with_waiters()));
-    world.sent(2);
-    world.reports(2, |r| r.finished = vec![finished(JobId(1), 0, 0, 0)]);
-    world.sent(2);
+    let mut world = whose_generator_runs();
     world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(4))) });
     world.reports(2, |r| r.failed = vec![(JobId(2), failed(0, 0, 1))]);
     assert_eq!(world.states(JobId(4)), "finished: ");
@@ -194,4 +206,61 @@ fn a_fed_job_that_is_canceled_before_it_has_tasks_has_not_succeeded() {
     world.ask(ClientRequest::Cancel { jobs: selected, tasks: None, reason: None });
     assert_eq!(world.states(JobId(5)), "aborted: 1 aborted", "it waits for success");
     assert!(world.sent(2).contains("6:0/0"), "it waits for any end");
+}
+
+#[test]
+fn too_many_failures_stop_the_generator() {
+    let mut world = World::new();
+    world.worker(2, 4);
+    let mut jobs_wanted = group_with_waiters();
+    jobs_wanted[1].spec.max_fails = Some(0);
+    world.ask(request(jobs_wanted));
+    world.sent(2);
+    world.reports(2, |r| r.finished = vec![finished(JobId(1), 0, 0, 0)]);
+    world.sent(2);
+    add(&mut world, 0, vec![Submit::new(Target::Open(JobId(4)), TaskIds::Next(2), one_cpu())]);
+    world.sent(2);
+    world.reports(2, |r| r.failed = vec![(JobId(4), failed(0, 0, 1))]);
+    assert_eq!(world.states(JobId(4)), "failed: 1 failed, 1 aborted");
+    assert_eq!(world.states(JobId(2)), "canceled: 1 canceled", "its generator");
+    assert_eq!(world.states(JobId(5)), "aborted: 1 aborted", "it waits for success");
+}
+
+#[test]
+fn a_line_that_comes_too_late_stops_the_generator() {
+    let mut world = whose_generator_runs();
+    let spec = TaskSpec { end_by: Some(EndBy::Within(Duration::from_secs(60))), ..one_cpu() };
+    let line = |id| {
+        let ids = TaskIds::Given(IdSet::range(id, id));
+        vec![Submit::new(Target::Open(JobId(4)), ids, spec.clone())]
+    };
+    world.wait(Duration::from_secs(50));
+    add(&mut world, 0, line(0));
+    assert_eq!(world.states(JobId(2)), "running: 1 running");
+    world.sent(2);
+    world.reports(2, |r| r.finished = vec![finished(JobId(4), 0, 0, 0)]);
+    // The minute counts from the submit of the job.
+    world.wait(Duration::from_secs(50));
+    add(&mut world, 1, line(1));
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.states(JobId(4)), "canceled: 1 finished, 1 canceled");
+    assert_eq!(world.states(JobId(2)), "canceled: 1 canceled", "its generator");
+}
+
+#[test]
+fn a_generator_of_a_job_that_is_over_is_not_submitted_again() {
+    let mut world = whose_generator_runs();
+    let selected = || Selector::Ids(IdSet::single(TaskId(4)));
+    world.ask(ClientRequest::Cancel { jobs: selected(), tasks: None, reason: None });
+    let again = |own: u32| ClientRequest::Resubmit {
+        key: 77,
+        jobs: Selector::Ids(IdSet::single(TaskId(own))),
+        tasks: None,
+        states: Vec::new(),
+    };
+    for own in [2, 3] {
+        let ClientResponse::Error(error) = world.ask(again(own)) else { panic!("refused") };
+        let expected = format!("Job {own} belongs to job 4, which is over: submit both again as they were.");
+        assert_eq!(error.to_string(), expected);
+    }
 }
