@@ -80,6 +80,8 @@ pub struct Process {
     pub stubborn: bool,
     /// Nothing else may run here meanwhile.
     pub is_alone: bool,
+    /// It takes nothing, and runs beside such a one, too.
+    pub is_beside: bool,
     /// No process, but a part of a task whose process runs elsewhere.
     pub is_part: bool,
     /// When it started.

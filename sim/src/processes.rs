@@ -104,7 +104,8 @@ impl World {
         let number = self.processes;
         let stubborn = self.rng.chance(self.faults.stubborn_per_mille);
         let (instance, is_alone, is_part) = (start.instance, Nodes::wants_alone(start), start.is_part);
-        let process = Process { number, instance, stubborn, is_alone, is_part, since: self.now };
+        let is_beside = Nodes::is_beside(start);
+        let process = Process { number, instance, stubborn, is_alone, is_beside, is_part, since: self.now };
         self.nodes[node].processes.insert(task, process);
         if is_part {
             return;

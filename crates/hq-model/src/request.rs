@@ -211,6 +211,12 @@ impl Request {
         self.nodes > 0 && (self.ranks == 0 || self.exclusive)
     }
 
+    /// True when it asks for nothing at all, as generators and reducers do: it runs beside any number of others, also beside
+    /// a task that takes whole nodes.
+    pub fn takes_nothing(&self) -> bool {
+        self.nodes == 0 && self.resources.is_empty()
+    }
+
     /// Checks what is said of nodes and ranks.
     ///
     /// # Errors

@@ -24,6 +24,11 @@ impl Nodes {
         start.template.spec.requests.iter().all(hq_model::Request::takes_whole_nodes)
     }
 
+    /// True when it runs beside any other, as it takes nothing.
+    pub fn is_beside(start: &Start) -> bool {
+        start.template.spec.requests.iter().all(hq_model::Request::takes_nothing)
+    }
+
     /// Looks at what a server does.
     ///
     /// # Errors
@@ -56,7 +61,9 @@ impl Nodes {
     /// # Errors
     /// When one of them is to be alone.
     pub fn starts(&self, start: &Start, running: &BTreeMap<TaskRef, Process>) -> Result<(), String> {
-        let alone = running.iter().find(|(_, process)| process.is_alone || Nodes::wants_alone(start));
+        let wants_alone = Nodes::wants_alone(start);
+        let mut taking = running.iter().filter(|(_, process)| !Nodes::is_beside(start) && !process.is_beside);
+        let alone = taking.find(|(_, process)| process.is_alone || wants_alone);
         match alone {
             Some((other, _)) => Err(format!("task {} starts on a node where {other} runs", start.task)),
             None => Ok(()),

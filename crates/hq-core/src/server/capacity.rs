@@ -42,6 +42,11 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// Of a task that runs beside any number of others.
+    pub fn is_nothing(&self) -> bool {
+        self.units.is_empty()
+    }
+
     /// What a request takes of a worker that offers `resources`, or of each of them; `None` when it could never run it.
     pub fn new(resources: &WorkerResources, request: &Request) -> Option<Needs> {
         let ranks = u64::from(request.ranks.max(1));

@@ -177,6 +177,12 @@ impl Held {
         self.placed.iter().find(|(_, ids)| ids.contains(task)).map(|(needs, _)| needs)
     }
 
+    /// True when all of them have begun to run, and take nothing.
+    pub(super) fn takes_nothing(&self) -> bool {
+        let placed: u64 = self.placed.iter().map(|(_, ids)| ids.len()).sum();
+        placed == self.ids.len() && self.placed.iter().all(|(needs, _)| needs.is_nothing())
+    }
+
     /// What is counted of the backlog for each of those that wait, and their priority.
     pub(super) fn counted(&self) -> Option<((usize, u64), i32)> {
         let queued = self.queued?;

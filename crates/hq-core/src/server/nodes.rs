@@ -14,7 +14,7 @@ use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, Wor
 use super::capacity::Needs;
 use super::dispatch::entries_of;
 use super::job::Job;
-use super::live::LiveWorker;
+use super::live::{Held, LiveWorker};
 use super::machine::Server;
 use super::queue::{ClassId, Place};
 use super::workers::Ran;
@@ -158,7 +158,7 @@ impl Server {
                 && live.takes_tasks()
                 && !is_kept
                 && !has_it
-                && (!is_whole || live.held.is_empty())
+                && (!is_whole || live.held.values().all(Held::takes_nothing))
                 && is_used_enough(live, &needs);
             let was_reserved = self.was_reserved.contains_key(worker);
             let held = live.held.values().map(|held| held.ids.len()).sum();
@@ -450,7 +450,8 @@ impl Server {
             if !live.held.get(&template).is_some_and(|held| held.ids.contains(task)) {
                 return Err(format!("task {id}@{task} is on worker {worker}, which does not hold it"));
             }
-            let others: u64 = live.held.values().map(|held| held.ids.len()).sum();
+            let taking = live.held.values().filter(|held| !held.takes_nothing());
+            let others: u64 = taking.map(|held| held.ids.len()).sum();
             if is_whole && others != 1 {
                 return Err(format!(
                     "task {id}@{task} has worker {worker} for itself, which holds {others} tasks"

@@ -141,8 +141,10 @@ pub(super) struct Running {
     pub(super) ranks: Vec<Grant>,
     // Held for a program that runs on another worker.
     pub(super) is_part: bool,
-    // Nothing starts beside it.
+    // Nothing starts beside it that takes something.
     pub(super) has_node: bool,
+    // It may run beside anything.
+    pub(super) takes_nothing: bool,
     // What is or was armed after it.
     pub(super) follower: Option<TaskRef>,
     pub(super) since: Timestamp,

@@ -138,19 +138,20 @@ impl Worker {
                 let requests = &known.template.spec.requests;
                 // An attempt that is being ended still has the task, or the whole node.
                 let (runs, task) = (&self.running, TaskRef::new(batch.template.job, id));
+                let is_beside = requests.iter().all(Request::takes_nothing);
                 if runs.contains_key(&task)
                     || self.armed.contains_key(&task)
-                    || (runs.len() == 1 && runs.values().any(|run| run.has_node))
+                    || (!is_beside && runs.values().any(|run| run.has_node))
                 {
                     break;
                 }
-                let is_empty = runs.is_empty();
+                let is_unused = || runs.values().all(|run| run.takes_nothing);
                 let mut grant = Grant::default();
                 let mut ranks = Vec::new();
                 let pools = &mut self.pools;
                 let chosen = ways(known, placed, kept)
                     .map(|way| (way, &requests[way.variant as usize]))
-                    .filter(|(_, request)| is_empty || !request.takes_whole_nodes())
+                    .filter(|(_, request)| !request.takes_whole_nodes() || is_unused())
                     .filter(|(_, request)| batch.is_part || has_time(life, now, request))
                     .find(|(way, request)| match request.ranks {
                         0 => pools.take(&way.needs, &mut grant),
@@ -205,6 +206,7 @@ impl Worker {
             ranks,
             is_part,
             has_node: request.takes_whole_nodes(),
+            takes_nothing: request.takes_nothing(),
             follower: None,
             since: now,
             runner,

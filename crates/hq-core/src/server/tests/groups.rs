@@ -264,3 +264,13 @@ fn a_generator_of_a_job_that_is_over_is_not_submitted_again() {
         assert_eq!(error.to_string(), expected);
     }
 }
+
+#[test]
+fn lines_that_need_whole_nodes_run_beside_their_generator_and_reducer() {
+    let mut world = whose_generator_runs();
+    let spec = TaskSpec { requests: vec![Request { nodes: 1, ..Request::default() }], ..one_cpu() };
+    add(&mut world, 0, vec![Submit::new(Target::Open(JobId(4)), TaskIds::Next(2), spec)]);
+    assert_eq!(world.sent(2), "4:0/0", "on the only worker, and one at a time");
+    world.reports(2, |r| r.finished = vec![finished(JobId(4), 0, 0, 0)]);
+    assert_eq!(world.sent(2), "4:1/0");
+}
