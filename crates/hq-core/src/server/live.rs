@@ -177,10 +177,11 @@ impl Held {
         self.placed.iter().find(|(_, ids)| ids.contains(task)).map(|(needs, _)| needs)
     }
 
-    /// True when all of them have begun to run, and take nothing.
+    /// True when all of them have room, and take nothing, now or when they go on.
     pub(super) fn takes_nothing(&self) -> bool {
         let placed: u64 = self.placed.iter().map(|(_, ids)| ids.len()).sum();
-        placed == self.ids.len() && self.placed.iter().all(|(needs, _)| needs.is_nothing())
+        let all_have_room = self.lent.is_empty() && placed == self.ids.len();
+        all_have_room && self.placed.iter().all(|(needs, _)| needs.is_nothing())
     }
 
     /// What is counted of the backlog for each of those that wait, and their priority.

@@ -7,6 +7,7 @@ mod leaving;
 mod reading;
 mod runners;
 mod time;
+mod whole_nodes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
