@@ -217,6 +217,16 @@ class Executor(StaysHere, concurrent.futures.Executor):
         fail(future, error)
         return future
 
+    def _submit_rows(self, fn: Callable[..., T], rows: Iterable[tuple[Any, ...]]) -> list[Future[T]]:
+        # A call for each row, of a function that is pickled once. Raises what cannot be sent.
+        self._session.check_open()
+        code: Code = self._codes.of(fn)
+        futures: list[Future[T]] = []
+        for row in rows:
+            entry, found = dumps_entry(row, {})
+            futures.append(self._session.submit(self._template, code, entry, (*code.futures, *found) or None))
+        return futures
+
     def _blocks(self, fn: Callable[..., Any], rows: Iterable[tuple[Any, ...]], calls_max: int | None) -> Blocks:
         self._session.check_open()
         code: Code = self._codes.of(fn)

@@ -28,6 +28,7 @@ def main(arguments: list[str]) -> int:
     if not os.path.exists(program):
         return _refused(f"there is no program {program!r}")
     sys.modules[name] = import_module(place)
+    import_module(f"{place}._context").__dict__["default_is_eager"] = True
     sys.argv = arguments[1:]
     # Where Python looks for modules of a program that it runs itself.
     sys.path[0] = os.path.dirname(os.path.abspath(program))

@@ -1,7 +1,7 @@
 """What lists have to be, whatever has their parts: each method beside the same with plain lists.
 
 A list is drawn with the elements of each rank; the number of ranks is that of the context. Texts are joined in the functions, so
-that a wrong order shows.
+that a wrong order shows. On workers the program is all ranks: a part is then that of a slice.
 """
 
 from __future__ import annotations
@@ -53,19 +53,28 @@ def whole(parts):
     return [element for part in parts for element in part]
 
 
+def of_parts(C, parts):
+    """A list of which each rank has its part."""
+    if C.backend == "tasks":
+        return C.iterates(C.procs).flatMap(lambda number: parts[number])
+    return DFM(C, parts[C.rank])
+
+
 def holds(made, parts):
     """Each rank has its part of what is expected."""
     C = made.C
+    if C.backend == "tasks":
+        assert made.nodeMap(lambda number, part: [part]).collect(root=None) == parts
     assert list(made.E) == parts[C.rank], (C.rank, list(made.E), parts)
 
 
 def check(C: Context, seed: int) -> None:
     """All methods on a list that is drawn."""
     drawn = random.Random(seed)
-    procs, rank = C.procs, C.rank
+    procs = C.procs
     words = ["".join(drawn.choices("abc", k=drawn.choice([0, 1, 2, 40]))) for _ in range(drawn.choice([0, 1, 3, 20]))]
     parts = spread(drawn, words, procs)
-    d = DFM(C, parts[rank])
+    d = of_parts(C, parts)
     if drawn.random() < 0.5:
         d = d.store("disk")
     for step in (local, roots_and_heads, reductions, scans, repartitions, groups, beginnings, subs, blobs):
@@ -185,17 +194,21 @@ def beginnings(C, d, parts, drawn):
 def subs(C, d, parts, drawn):
     some = drawn.sample(range(C.procs), drawn.randint(1, C.procs))
     S = C.sub(some)
-    assert (S is None) == (C.rank not in some)
-    if S is not None:
-        assert (S.rank, S.procs) == (some.index(C.rank), len(some)) and C.sub is not None
-        holds(DFM(S, parts[C.rank]), [parts[rank] for rank in some])
+    if C.backend == "tasks":
+        assert (S.rank, S.procs) == (0, len(some))
+        holds(of_parts(S, [parts[rank] for rank in some]), [parts[rank] for rank in some])
+    else:
+        assert (S is None) == (C.rank not in some)
+        if S is not None:
+            assert (S.rank, S.procs) == (some.index(C.rank), len(some)) and C.sub is not None
+            holds(DFM(S, parts[C.rank]), [parts[rank] for rank in some])
     assert C.sub(some) is S
 
 
 def blobs(C, d, parts, drawn):
     sizes = [[drawn.choice([0, 3, 200, 1000]) for _ in part] for part in parts]
     made = [[Blob(drawn.randbytes(size)) for size in part] for part in sizes]
-    b = DFM(C, made[C.rank])
+    b = of_parts(C, made)
     assert b.collect(root=None) == whole(made)
     whole_blob = Blob(b"".join(bytes(one.data) for one in whole(made)))
     assert b.reduce(lambda left, right: Blob(left.data + right.data), Blob(b"")) == whole_blob

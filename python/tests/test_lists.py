@@ -233,6 +233,12 @@ def test_debug_lets_reduce_change_its_left_argument(C):
         ("serial", False, MPICH, "serial"),
         ("mpi", False, {"HQ_LISTS_BACKEND": "serial"}, "mpi"),
         (None, False, {"HQ_LISTS_BACKEND": "mpi"}, "mpi"),
+        ("tasks", False, MPICH, "tasks"),
+        (None, False, {"HQ_LISTS_BACKEND": "tasks"}, "tasks"),
+        (None, False, {"HQ_SERVER_DIR": "/home/me/server"}, "tasks"),
+        (None, False, {"HQ_SERVER_DIR": "/home/me/server", **MPICH}, "mpi"),
+        # A task has one place.
+        (None, False, {"HQ_SERVER_DIR": "/home/me/server", "HQ_JOB_ID": "1"}, "serial"),
     ],
 )
 def test_the_back_end_is_chosen(asked, has_comm, variables, chosen):
@@ -242,17 +248,32 @@ def test_the_back_end_is_chosen(asked, has_comm, variables, chosen):
 @pytest.mark.parametrize(
     ("asked", "has_comm", "variables", "kind", "text"),
     [
-        ("tasks", False, {}, NoBackend, "there are 'mpi' and 'serial'"),
-        (None, False, {"HQ_LISTS_BACKEND": "tasks"}, NoBackend, "which HQ_LISTS_BACKEND names"),
         ("dask", False, {}, ValueError, "no back end 'dask'; there are"),
         (None, False, {"HQ_LISTS_BACKEND": "dask"}, ValueError, "'dask', which HQ_LISTS_BACKEND names"),
         ("serial", True, {}, ValueError, "takes no communicator"),
+        ("tasks", True, {}, ValueError, "'tasks' takes no communicator"),
     ],
 )
 def test_a_back_end_that_is_not_there_is_refused(asked, has_comm, variables, kind, text):
     with pytest.raises(kind) as raised:
         choose(asked, has_comm, variables)
     assert text in str(raised.value)
+
+
+def test_who_gives_workers_has_chosen():
+    assert choose(None, False, {"HQ_LISTS_BACKEND": "serial"}, has_workers=True) == "tasks"
+    assert choose(None, False, MPICH, has_workers=True) == "tasks"
+    with pytest.raises(ValueError, match="'mpi' takes no executor"):
+        choose("mpi", False, {}, has_workers=True)
+    with pytest.raises(ValueError, match="give one of them"):
+        choose(None, True, {}, has_workers=True)
+    for more in ({"procs": 3}, {"directory": "/tmp"}):
+        with pytest.raises(TypeError, match="not for the back end 'serial'"):
+            Context("serial", **more)
+    with pytest.raises(TypeError, match="give one of the two"):
+        Context(executor=1, cluster="/nowhere")
+    with pytest.raises(TypeError, match="executor is a headquarters.Executor, not 1"):
+        Context(executor=1)
 
 
 def test_ranks_without_mpi4py_are_refused(monkeypatch):

@@ -16,6 +16,9 @@ class SelfComm:
     rank = 0
     size = 1
 
+    def __init__(self, backend: str = "serial") -> None:
+        self._backend = backend
+
     def Get_rank(self) -> int:
         """The rank of this process."""
         return 0
@@ -74,8 +77,9 @@ class SelfComm:
 
     def __getattr__(self, name: str) -> Any:
         if name.lower() in ("send", "recv", "isend", "irecv", "ssend", "bsend", "sendrecv", "probe", "iprobe", "mprobe"):
-            raise RuntimeError(f"{name}: no messages between ranks here, there is one process; Context('mpi') has them")
-        raise AttributeError(f"the communicator of the back end 'serial' has no {name}; that of Context('mpi') has it")
+            whose = "there is one process" if self._backend == "serial" else "slices send each other nothing"
+            raise RuntimeError(f"{name}: no messages between ranks here, {whose}; Context('mpi') has them")
+        raise AttributeError(f"the communicator of the back end {self._backend!r} has no {name}; that of Context('mpi') has it")
 
 
 class SelfMPI:
@@ -83,11 +87,14 @@ class SelfMPI:
 
     SUM, PROD, MAX, MIN = "SUM", "PROD", "MAX", "MIN"
     LAND, LOR, LXOR, BAND, BOR, BXOR = "LAND", "LOR", "LXOR", "BAND", "BOR", "BXOR"
-    COMM_WORLD = COMM_SELF = SelfComm()
+
+    def __init__(self, backend: str = "serial") -> None:
+        self._backend = backend
+        self.COMM_WORLD = self.COMM_SELF = SelfComm(backend)
 
     def Wtime(self) -> float:
         """Seconds since some time."""
         return time.perf_counter()
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the back end 'serial' has no MPI.{name}: use Context('mpi')")
+        raise AttributeError(f"the back end {self._backend!r} has no MPI.{name}: use Context('mpi')")

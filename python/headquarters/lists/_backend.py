@@ -1,4 +1,4 @@
-"""Who has the parts of lists: the ranks of an MPI program, or this process alone."""
+"""Who has the parts of lists: the ranks of an MPI program, workers, or this process alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ._errors import NoBackend
 
 VARIABLE = "HQ_LISTS_BACKEND"
-_BACKENDS = ("mpi", "serial")
+_BACKENDS = ("mpi", "tasks", "serial")
 # What launchers tell the processes that they start: how many there are. Ours is the last, as it may start one of the others.
 _LAUNCHERS = (
     ("OMPI_COMM_WORLD_SIZE", "Open MPI"),
@@ -34,22 +34,27 @@ def launched(variables: Mapping[str, str]) -> tuple[int, str]:
     return 1, ""
 
 
-def choose(asked: str | None, has_comm: bool, variables: Mapping[str, str] = os.environ) -> str:
-    """The back end: the one that was asked for, else that of the environment, else `mpi` for several ranks, else `serial`."""
-    name = asked if asked is not None else variables.get(VARIABLE) or None
-    of = "" if asked is not None or name is None else f", which {VARIABLE} names"
-    if name == "tasks":
-        raise NoBackend(
-            f"the back end 'tasks'{of} is not there: it is to keep lists on the workers of a server, and these cannot keep data "
-            "between tasks yet; there are 'mpi' and 'serial'"
-        )
+def choose(asked: str | None, has_comm: bool, variables: Mapping[str, str] = os.environ, *, has_workers: bool = False) -> str:
+    """The back end: the one that was asked for, else that of the environment, else `mpi` for several ranks, else `tasks` where
+    there is a server, else `serial`. Who gives a communicator, or workers, has chosen."""
+    given = "mpi" if has_comm else "tasks" if has_workers else None
+    of_environment = variables.get(VARIABLE) or None
+    name = asked if asked is not None else given or of_environment
+    of = f", which {VARIABLE} names" if asked is None and given is None else ""
+    if has_comm and has_workers:
+        raise ValueError("a communicator has lists on ranks, and an executor or a cluster on workers: give one of them")
     if name is not None and name not in _BACKENDS:
-        raise ValueError(f"there is no back end {name!r}{of}; there are 'mpi' and 'serial'")
-    if has_comm and name == "serial":
-        raise ValueError(f"the back end 'serial'{of} takes no communicator")
+        raise ValueError(f"there is no back end {name!r}{of}; there are 'mpi', 'tasks' and 'serial'")
+    if has_comm and name != "mpi":
+        raise ValueError(f"the back end {name!r} takes no communicator")
+    if has_workers and name != "tasks":
+        raise ValueError(f"the back end {name!r} takes no executor, cluster, procs or directory: these are for 'tasks'")
     if name is not None:
         return name
-    return "mpi" if has_comm or launched(variables)[0] > 1 else "serial"
+    if launched(variables)[0] > 1:
+        return "mpi"
+    # A task has a place on a worker for itself: it takes more of them only when it says so.
+    return "tasks" if variables.get("HQ_SERVER_DIR") and "HQ_JOB_ID" not in variables else "serial"
 
 
 def load_mpi(variables: Mapping[str, str] = os.environ) -> Any:

@@ -36,6 +36,13 @@ class DFM(StaysHere, Generic[T]):
 
     _instead = "a DFM belongs to its rank, and cannot be sent: send its elements, `E`"
 
+    def __new__(cls, context: Context, elements: Iterable[T]) -> DFM[T]:
+        if context.backend != "tasks":
+            return super().__new__(cls)
+        from ._spread import Spread
+
+        return object.__new__(Spread)
+
     def __init__(self, context: Context, elements: Iterable[T]) -> None:
         self.C = context
         self._place: Place = context.storage
@@ -65,7 +72,7 @@ class DFM(StaysHere, Generic[T]):
     def flatMap(self, f: Callable[[T], Iterable[U]]) -> DFM[U]:
         """The elements of the lists that a function makes of each element, one list after the other."""
         f = self._function(f, "flatMap", _EACH)
-        return self._made(lambda: itertools.chain.from_iterable(_list_of(f(element)) for element in self._elements))
+        return self._made(lambda: itertools.chain.from_iterable(guard.list_of(f(element)) for element in self._elements))
 
     def filter(self, f: Callable[[T], Any]) -> DFM[T]:
         """The elements for which a function is true. They stay where they are, so ranks may have very different counts."""
@@ -76,13 +83,7 @@ class DFM(StaysHere, Generic[T]):
         """The list that a function makes of the rank and the list of its elements."""
         f = self._function(f, "nodeMap", _SECOND)
 
-        def whole() -> list[U]:
-            made = f(self.C.rank, list(self._elements))
-            if not isinstance(made, list):
-                raise TypeError(f"the function of nodeMap has to return a list, not a {type(made).__name__}")
-            return made
-
-        return self._made(whole)
+        return self._made(lambda: guard.whole_list(f(self.C.rank, list(self._elements))))
 
     def store(self, where: Place) -> DFM[T]:
         """The same list with its elements on the `"disk"` of each rank, or in `"memory"`; so is what is made of it."""
@@ -255,7 +256,7 @@ class DFM(StaysHere, Generic[T]):
 
     def _made(self, make: Callable[[], Iterable[U]], place: Place | None = None) -> DFM[U]:
         # A list whose elements are made here and now; what fails meanwhile is raised at the next collective.
-        made: DFM[U] = DFM.__new__(DFM)
+        made: DFM[U] = DFM.__new__(DFM, self.C, ())
         made.C, made._place, made._failure, made._elements = self.C, place or self._place, self._failure, ()
         if self._failure is not None:
             return made
@@ -265,10 +266,3 @@ class DFM(StaysHere, Generic[T]):
             made._failure = error
             self.C._ranks.note(error)
         return made
-
-
-def _list_of(made: Any) -> Iterable[Any]:
-    # A text is rarely meant as the list of its letters.
-    if isinstance(made, (str, bytes)) or not isinstance(made, Iterable):
-        raise TypeError(f"the function of flatMap has to return a list, not a {type(made).__name__}")
-    return made

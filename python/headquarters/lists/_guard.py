@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -31,6 +31,20 @@ def count(given: Any, of: str, name: str) -> int:
     if number < 0:
         raise ValueError(f"{of}: {name} is {number}, and cannot be negative")
     return number
+
+
+def list_of(made: Any) -> Iterable[Any]:
+    """What the function of flatMap has returned. A text is rarely meant as the list of its letters."""
+    if isinstance(made, (str, bytes)) or not isinstance(made, Iterable):
+        raise TypeError(f"the function of flatMap has to return a list, not a {type(made).__name__}")
+    return made
+
+
+def whole_list(made: Any) -> list[Any]:
+    """What the function of nodeMap has returned."""
+    if not isinstance(made, list):
+        raise TypeError(f"the function of nodeMap has to return a list, not a {type(made).__name__}")
+    return made
 
 
 def unchanging(given: Callable[..., Any], of: str, arguments: slice) -> Callable[..., Any]:

@@ -8,3 +8,21 @@ APART_BYTES = 64 * 1024
 
 FIRST_BYTES = 256
 """What a broadcast sends at once: nothing follows where that is enough."""
+
+INSIDE_BYTES = 12 * 1024
+"""What a call on a worker gives travels with its end up to this size, which leaves room for what it prints; the rest is a file."""
+
+ENTRY_BYTES = 256 * 1024
+"""What a call on a worker is given travels with it up to this size; more is in a file."""
+
+FUNCTION_BYTES = 64 * 1024
+"""The same for each function of a program with what it refers to."""
+
+SLICES_MAX = 4096
+"""The most slices of a list on workers."""
+
+JOINED_AT_ONCE = 8
+"""How many values of slices one call joins."""
+
+STEPS_NESTED = 100
+"""Steps of a chain through which elements run one by one; then all elements of a slice are in memory once."""

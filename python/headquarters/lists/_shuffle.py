@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ._layout import Layout
@@ -35,7 +35,7 @@ def cut(elements: Sequence[Any], lengths: list[int], start: int, layout: Layout,
     return parts
 
 
-def sorted_out(elements: Sequence[Any], f: Callable[[Any, Any], Any], n: int, is_by_element: bool) -> Parts:
+def sorted_out(elements: Iterable[Any], f: Callable[[Any, Any], Any], n: int, is_by_element: bool) -> Parts:
     """The parts that the function of `group` makes of elements; all of them fill one dict unless it is by element."""
     out: dict[Any, Any] = {}
     if not is_by_element:
