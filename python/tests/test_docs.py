@@ -50,6 +50,15 @@ def test_blocks_about_lists_run(ranks: int, tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, f"332833500 {ranks}\n"), ran
 
 
+def test_blocks_about_lists_run_on_workers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(blocks("lists.md")))
+    with hq.LocalCluster(cpus=3) as cluster:
+        env = {**os.environ, "HQ_SERVER_DIR": cluster.server_dir}
+        ran = subprocess.run([sys.executable, str(script)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=90)
+    assert (ran.returncode, ran.stdout) == (0, "332833500 3\n"), ran
+
+
 def test_calls_and_futures_print_what_they_should(tmp_path: Path) -> None:
     block = next(block for block in BLOCKS if "as_completed" in block)
     script = tmp_path / "script.py"
