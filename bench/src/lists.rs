@@ -1,4 +1,4 @@
-//! Lists of the Python package on the ranks of an MPI program, in turns with mpi_list.
+//! Lists of the Python package: on the ranks of an MPI program, in turns with mpi_list, and on workers, in turns with plain calls.
 
 use std::fs;
 use std::path::Path;
@@ -11,6 +11,9 @@ use crate::python;
 use crate::row::{BoxError, Row};
 
 const PROGRAM: &str = include_str!("lists.py");
+const ON_WORKERS: &str = include_str!("lists_workers.py");
+/// Slices of a list on workers.
+const SLICES: u32 = 64;
 /// MPI, and what is measured beside ours.
 const PACKAGES: [&str; 3] = ["mpi4py", "mpich", "mpi_list==0.4.0"];
 /// Numbers that are mapped and reduced.
@@ -32,20 +35,29 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let program = place.path().join("lists.py");
     fs::write(&program, PROGRAM)?;
     let measure = |case: &str, ranks: u32, count: u32| -> Result<(f64, String), BoxError> {
-        let said = case_of(&interpreter, &program, case, ranks, count)?;
-        let seconds =
-            |whose: &str| said[whose].as_f64().ok_or_else(|| format!("there is no {whose} in {said}"));
-        let (ours, theirs) = (seconds("ours")?, seconds("theirs")?);
+        let (ours, theirs) = both(&case_of(&interpreter, &program, case, ranks, count)?)?;
         Ok((ours / theirs, format!("{:.0} ms; mpi_list {:.0} ms", ours * 1e3, theirs * 1e3)))
     };
     let (reduce, reduce_text) = measure("reduced", 2, bench.tasks(NUMBERS))?;
     let (group, group_text) = measure("grouped", 8, bench.tasks(KEYS))?;
     let (once, once_text) = measure("grouped_once", 8, bench.tasks(KEYS))?;
+    fs::write(&program, ON_WORKERS)?;
+    let mut command = Command::new("timeout");
+    command.arg(LIMIT_S).arg(&interpreter).arg(&program);
+    command.args([bench.tasks(SLICES).to_string(), ROUNDS.to_string()]);
+    let (list, calls) = both(&said_by(&mut command, "on workers")?)?;
+    let workers_text = format!("{:.1} ms; a call for each slice {:.1} ms", list * 1e3, calls * 1e3);
     Ok(vec![
+        Row::at_most("lists: on workers", workers_text, "twice a call for each slice", list / calls, 2.0),
         Row::at_most("lists: map, reduce", reduce_text, "1.05 times mpi_list", reduce, 1.05),
         Row::at_most("lists: group", group_text, "half of mpi_list", group, 0.5),
         Row::shown("lists: group, each key once", once_text, once),
     ])
+}
+
+fn both(said: &Value) -> Result<(f64, f64), BoxError> {
+    let seconds = |whose: &str| said[whose].as_f64().ok_or_else(|| format!("there is no {whose} in {said}"));
+    Ok((seconds("ours")?, seconds("theirs")?))
 }
 
 // Runs a case as so many ranks; gives what the first says.
@@ -60,6 +72,10 @@ fn case_of(
     // The launcher of the wheel lies beside the interpreter.
     command.arg(LIMIT_S).arg(interpreter.with_file_name("mpiexec")).args(["-n", &ranks.to_string()]);
     command.arg(interpreter).arg(program).args([case, &count.to_string(), &ROUNDS.to_string()]);
+    said_by(&mut command, case)
+}
+
+fn said_by(command: &mut Command, case: &str) -> Result<Value, BoxError> {
     let output = command.env_remove("PYTHONPATH").stdin(Stdio::null()).output()?;
     let printed = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(printed.trim()).map_err(|_| {

@@ -129,7 +129,11 @@ const ALL: &[Benchmark] = &[
         "calls of the Python package against a pool of processes, Dask and what is demanded",
         calls::run,
     ),
-    ("lists", "lists of the Python package on ranks of MPI, in turns with mpi_list", lists::run),
+    (
+        "lists",
+        "lists of the Python package on ranks of MPI, in turns with mpi_list, and on workers",
+        lists::run,
+    ),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

@@ -192,6 +192,10 @@ class LocalCluster(StaysHere):
         if self._workers == 0:
             self.start_worker()
 
+    def _workers_alive(self) -> int:
+        # The first process is the server.
+        return sum(process.poll() is None for process in self._children._processes[1:])
+
     def _argv(self, *words: str) -> list[str]:
         return [self._hq, "--output-mode", "quiet", "--server-dir", self._dir, *words, "--lifeline"]
 

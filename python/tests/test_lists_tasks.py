@@ -10,6 +10,7 @@ import fake
 import headquarters as hq
 import lists_oracle
 from headquarters.lists import DFM, ArgumentChanged, Context, F, SliceLost, _limits
+from headquarters.lists._crew import cpus_of
 
 
 @pytest.fixture
@@ -131,6 +132,14 @@ def test_another_list_within_a_function_is_its_slice_of_the_same_number(C):
     assert d.collect() == [0, 4 + 1100, 7 + 2200]
     with pytest.raises(AttributeError, match="has E and C, and no len"):
         C.iterates(3).map(lambda n: squares.len()).len()
+
+
+@pytest.mark.parametrize(
+    ("offered", "cpus"),
+    [("range(0-7)", 8), ("range(3-3)", 1), ("sum(4)", 4), ("sum(2.5)", 2), ("[0,1,2]", 3), ("[[0,1],[2,3]]", 4), ("[]", 0), ("", 0)],
+)
+def test_cpus_of_workers_are_counted(offered, cpus):
+    assert cpus_of(offered) == cpus
 
 
 def test_a_list_with_another_number_of_slices_is_refused(C, workers):

@@ -33,7 +33,7 @@ class Crew:
         self.executor = executor
         self.procs = _slots(executor) if procs is None else procs
         self.directory = os.path.join(_place(executor, directory), f".hq-lists-{executor.job_id}-{secrets.token_hex(4)}")
-        self._end = weakref.finalize(self, shutil.rmtree, self.directory, True)
+        self._end = weakref.finalize(self, _remove_directory, self.directory, os.getpid())
 
     def sent(self, value: Any, what: str) -> tuple[Sent, list[Node]]:
         """A function or another value of the program in the form in which it is sent, and the lists that it names."""
@@ -95,7 +95,7 @@ class Files:
     """Files of bundles, which are removed when nothing refers to them any more."""
 
     def __init__(self, bundles: Iterable[Bundle]) -> None:
-        self._end = weakref.finalize(self, _remove_all, [bundle.path for bundle in bundles if bundle.path])
+        self._end = weakref.finalize(self, _remove_all, [bundle.path for bundle in bundles if bundle.path], os.getpid())
         # At the end of the program the directory goes as a whole.
         self._end.atexit = False
 
@@ -103,14 +103,21 @@ class Files:
     def of(carried: Iterable[Carried]) -> Files:
         """The files that the program itself has written."""
         files = Files(())
-        files._end = weakref.finalize(files, _remove_all, [one.path for one in carried if isinstance(one, InFile)])
+        files._end = weakref.finalize(files, _remove_all, [one.path for one in carried if isinstance(one, InFile)], os.getpid())
         files._end.atexit = False
         return files
 
 
-def _remove_all(paths: list[str]) -> None:
-    for path in paths:
-        remove(path)
+def _remove_all(paths: list[str], process: int) -> None:
+    # They are not of a process that was forked.
+    if os.getpid() == process:
+        for path in paths:
+            remove(path)
+
+
+def _remove_directory(path: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _of_slice(error: Exception, where: str) -> Exception:
@@ -143,10 +150,20 @@ def _slots(executor: Executor) -> int:
     if _is_local(executor):
         # Those that were just started may not be connected yet.
         cluster._ensure_worker()
-        cluster.wait_for_workers(cluster._workers)
-    offered = [worker.resources.get("cpus", "") for worker in Client(server_dir).workers()]
-    cpus = sum(int(float(text)) for text in offered if text.replace(".", "", 1).isdecimal())
-    if not cpus:
-        raise NoBackend("no worker with CPUs is connected yet, so the number of slices is not known: give procs=")
+        cluster.wait_for_workers(cluster._workers_alive())
     of_call = executor._options.get("cpus", 1)
-    return max(1, min(limits.SLICES_MAX, int(cpus / of_call) if isinstance(of_call, (int, float)) and of_call > 0 else cpus))
+    each = of_call if isinstance(of_call, (int, float)) and of_call > 0 else 1
+    slots = sum(int(cpus_of(worker.resources.get("cpus", "")) / each) for worker in Client(server_dir).workers())
+    if not slots:
+        raise NoBackend(f"no worker with {each} CPUs is connected yet, so the number of slices is not known: give procs=")
+    return min(limits.SLICES_MAX, slots)
+
+
+def cpus_of(offered: str) -> int:
+    """How many CPUs a worker has that offers `range(0-7)`, `sum(8)`, or lists of their names."""
+    if offered.startswith("range("):
+        first, _, last = offered[6:-1].partition("-")
+        return int(last) - int(first) + 1
+    if offered.startswith("sum("):
+        return int(float(offered[4:-1]))
+    return sum(1 for name in offered.translate({ord("["): ",", ord("]"): ","}).split(",") if name)
