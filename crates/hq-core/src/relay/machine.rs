@@ -17,8 +17,6 @@ use crate::worker::{self, Outcome, Start, Worker};
 use crate::worker_messages::{FromWorker, ToWorker};
 
 const SIGTERM: u8 = 15;
-/// How a pulled task that failed is said to have ended: as a program that says no more.
-const FAILED: FailureKind = FailureKind::Exit(1);
 
 /// The relay's state machine.
 #[derive(Debug)]
@@ -153,7 +151,7 @@ impl Relay {
         let usage = Usage { wall_us, ..Usage::default() };
         let input = match how {
             How::Finished(result) => worker::Input::Ended { task, outcome: Outcome::Finished, usage, result },
-            How::Failed(error) => worker::Input::ended(task, Outcome::Failed(FAILED, error), usage),
+            How::Failed(error) => worker::Input::ended(task, Outcome::Failed(FailureKind::Puller, error), usage),
             How::Released => worker::Input::Released { task },
         };
         self.pass(now, task.job, input, effects);

@@ -205,6 +205,19 @@ fn a_program_that_is_not_there_fails_no_task() {
 }
 
 #[test]
+fn a_task_that_its_puller_calls_failed_is_no_program_that_exited() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    cluster.ok("pull steal");
+    cluster.ok("pull fail a --message nothing-found");
+    let told = cluster.ok("job failures 1");
+    assert!(told.contains("nothing-found") && !told.contains("exit code"), "{told}");
+    assert_eq!(cluster.json("job failures 1")[0]["causes"][0]["kind"], "puller");
+    assert_eq!(cluster.json("job failures 1")[0]["causes"][0]["exit_code"], Value::Null);
+    stop_with_relay(&cluster);
+}
+
+#[test]
 fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
     let cluster = Cluster::server();
     cluster.ok("pull create a");
