@@ -25,6 +25,7 @@ mod null;
 mod outputs;
 mod peers;
 mod planning;
+mod pull;
 mod python;
 mod quality;
 mod ranks;
@@ -65,6 +66,9 @@ struct Arguments {
     /// A tenth of the tasks: shows whether everything works, proves nothing
     #[arg(long)]
     quick: bool,
+    /// Answer questions at this socket, as what is compared with
+    #[arg(long, hide = true)]
+    echo: Option<PathBuf>,
     /// Only these benchmarks
     names: Vec<String>,
 }
@@ -92,6 +96,7 @@ const ALL: &[Benchmark] = &[
     ("arrays", "a million tasks after a million others, element by element", graph::arrays),
     ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
     ("named", "named tasks created one by one and in blocks of 256", named::run),
+    ("pull", "pulled tasks taken and completed one by one and in blocks, beside bare round trips", pull::run),
     ("ranks", "4 ranks on each of 4 workers, started by the workers, against one spawn", ranks::direct),
     ("planning", "a round of planning for many classes and workers", planning::run),
     ("quality", "plans against the proven optimum", quality::run),
@@ -139,6 +144,9 @@ const ALL: &[Benchmark] = &[
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(path) = &arguments.echo {
+        return pull::echo(path).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     if arguments.list {
         for (name, what, _) in ALL {
             println!("{name:<14} {what}");

@@ -1,4 +1,5 @@
-//! Generates the Rust types of the wire and the journal from the `.proto` files of `hq-proto`.
+//! Generates the Rust types of the wire and the journal from the `.proto` files of `hq-proto`, and the description of the HTTP
+//! form of one of them.
 //!
 //! The generated file is committed, so that a build needs neither a compiler for `.proto` files nor
 //! this program; a test fails when the two no longer agree.
@@ -9,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use protox::prost_reflect::prost_types::FileDescriptorSet;
 
+use crate::openapi;
+
 /// The inputs, below `crates/hq-proto/proto`.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "hello.proto",
     "model.proto",
     "output.proto",
@@ -20,6 +23,7 @@ const SOURCES: [&str; 9] = [
     "worker.proto",
     "node.proto",
     "journal.proto",
+    "pull.proto",
 ];
 
 /// What generating came to.
@@ -57,27 +61,31 @@ fn generate(root: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let proto_dir = crate_dir.join("proto");
     let sources = SOURCES.map(|name| proto_dir.join(name));
     let descriptors = protox::compile(&sources, [&proto_dir]).map_err(io::Error::other)?;
-    let shapes = shapes(&descriptors);
+    let tables = [("hq.v1", "shapes.rs"), ("hq.pull.v1", "shapes_pull.rs")];
+    let tables = tables.map(|(package, file)| (file, shapes(&descriptors, package)));
+    let openapi = (root.join(openapi::FILE), openapi::of(&descriptors));
     let out_dir = tempfile::tempdir()?;
     prost_build::Config::new().out_dir(out_dir.path()).compile_fds(descriptors)?;
-    let mut files = vec![(crate_dir.join("src/generated/shapes.rs"), shapes)];
+    let path = |file: &str| crate_dir.join("src/generated").join(file);
+    let mut files: Vec<_> = tables.into_iter().map(|(file, text)| (path(file), text)).collect();
+    files.push(openapi);
     for entry in fs::read_dir(out_dir.path())? {
         let entry = entry?;
-        let path = crate_dir.join("src/generated").join(entry.file_name());
-        files.push((path, fs::read_to_string(entry.path())?));
+        files.push((path(&entry.file_name().to_string_lossy()), fs::read_to_string(entry.path())?));
     }
     files.sort();
     Ok(files)
 }
 
-/// A table of what each message holds that takes memory, so that a receiver can tell how much before
+/// A table of what each message of a package holds that takes memory, so that a receiver can tell how much before
 /// it decodes.
-fn shapes(descriptors: &FileDescriptorSet) -> String {
+fn shapes(descriptors: &FileDescriptorSet, package: &str) -> String {
     const REPEATED: i32 = 3;
     const TEXT: i32 = 9;
     const MESSAGE: i32 = 11;
     const BYTES: i32 = 12;
-    let messages: Vec<_> = descriptors.file.iter().flat_map(|file| &file.message_type).collect();
+    let files = descriptors.file.iter().filter(|file| file.package() == package);
+    let messages: Vec<_> = files.flat_map(|file| &file.message_type).collect();
     let place = |type_name: &str| {
         let name = type_name.rsplit('.').next();
         messages.iter().position(|message| Some(message.name()) == name).unwrap_or_default()

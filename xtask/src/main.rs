@@ -22,6 +22,7 @@ mod leftovers;
 mod licences;
 mod links;
 mod matrix;
+mod openapi;
 mod packages;
 mod page;
 mod place;

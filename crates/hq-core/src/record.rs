@@ -505,6 +505,8 @@ pub enum FailureKind {
     Lost,
     /// Exited with 0, and something that it was to leave behind is missing.
     Output,
+    /// Whoever had taken it said that it failed: no program exited.
+    Puller,
     /// Did not fail: it ran when its task was canceled or given up.
     EndedEarly,
 }
@@ -520,6 +522,7 @@ impl FailureKind {
             FailureKind::Crashes => "crashes",
             FailureKind::Lost => "lost",
             FailureKind::Output => "output",
+            FailureKind::Puller => "puller",
             FailureKind::EndedEarly => "ended-early",
         }
     }

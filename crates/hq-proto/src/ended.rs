@@ -240,6 +240,7 @@ impl Wire for FailureKind {
     fn to_wire(&self) -> form::FailureKind {
         let kind = match *self {
             FailureKind::Exit(code) => Kind::Exit(u32::from(code)),
+            FailureKind::Puller => Kind::Exit(1),
             FailureKind::Signal(signal) => Kind::Signal(u32::from(signal)),
             FailureKind::Timeout => Kind::Timeout(form::Nothing {}),
             FailureKind::Start => Kind::Start(form::Nothing {}),
@@ -248,11 +249,12 @@ impl Wire for FailureKind {
             FailureKind::Lost => Kind::Lost(form::Nothing {}),
             FailureKind::EndedEarly => Kind::EndedEarly(form::Nothing {}),
         };
-        form::FailureKind { kind: Some(kind) }
+        form::FailureKind { kind: Some(kind), by_puller: *self == FailureKind::Puller }
     }
 
     fn from_wire(kind: form::FailureKind) -> Result<FailureKind, ProtoError> {
         Ok(match present("kind of a failure", kind.kind)? {
+            Kind::Exit(1) if kind.by_puller => FailureKind::Puller,
             Kind::Exit(code) => FailureKind::Exit(byte("exit code", code)?),
             Kind::Signal(signal) => FailureKind::Signal(byte("signal", signal)?),
             Kind::Timeout(_) => FailureKind::Timeout,

@@ -1,7 +1,5 @@
 //! Why bytes are no message.
 
-use crate::limits::MEMORY_FACTOR_MAX;
-
 /// What is wrong with bytes received or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtoError {
@@ -82,12 +80,14 @@ pub enum ProtoError {
         reason: String,
     },
     /// The message would need far more memory than it has bytes.
-    #[error("{message} of {length} bytes needs more than {MEMORY_FACTOR_MAX} times that in memory")]
+    #[error("{message} of {length} bytes needs more than {factor_max} times that in memory")]
     Inflated {
         /// The message.
         message: &'static str,
         /// Its length.
         length: usize,
+        /// What such a message may need.
+        factor_max: usize,
     },
 }
 

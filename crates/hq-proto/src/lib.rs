@@ -22,6 +22,7 @@ mod memory_needed;
 mod node;
 mod output;
 mod overview;
+pub mod pull;
 mod request;
 mod resources;
 mod sample;

@@ -16,5 +16,7 @@ pub const AMOUNT_UNITS_MAX: u64 = 1 << 50;
 pub const HELD_RUNNING_MAX: u64 = 1 << 20;
 /// Largest multiple of its own length that a message may need in memory once it is decoded.
 pub const MEMORY_FACTOR_MAX: usize = 24;
+/// The same of a message of pulled tasks: of those that have nothing but a name of a few letters there may be many.
+pub const PULL_MEMORY_FACTOR_MAX: usize = 64;
 /// Shorter messages are decoded whatever they need.
 pub const MEMORY_UNCHECKED_MAX: usize = 16 << 10;

@@ -37,15 +37,26 @@ const NUMBER_SIZE: usize = size_of::<u64>();
 
 /// An error when `bytes`, decoded as the generated type `type_name`, would need too much memory.
 pub(crate) fn check(message: &'static str, type_name: &str, bytes: &[u8]) -> Result<(), ProtoError> {
+    check_in(SHAPES, MEMORY_FACTOR_MAX, message, type_name, bytes)
+}
+
+/// The same, of the messages of another package, and with their own limit.
+pub(crate) fn check_in(
+    table: &[Shape],
+    factor_max: usize,
+    message: &'static str,
+    type_name: &str,
+    bytes: &[u8],
+) -> Result<(), ProtoError> {
     if bytes.len() <= MEMORY_UNCHECKED_MAX {
         return Ok(());
     }
     let name = type_name.rsplit("::").next();
-    let shape = SHAPES.iter().find(|shape| Some(shape.name) == name);
+    let shape = table.iter().find(|shape| Some(shape.name) == name);
     let shape = shape.expect("each generated message is in the generated table");
-    match bytes_needed(shape, bytes) {
-        Some(needed) if needed > MEMORY_FACTOR_MAX * bytes.len() => {
-            Err(ProtoError::Inflated { message, length: bytes.len() })
+    match bytes_needed(table, shape, bytes) {
+        Some(needed) if needed > factor_max * bytes.len() => {
+            Err(ProtoError::Inflated { message, length: bytes.len(), factor_max })
         }
         // Damaged bytes are decoded up to the damage only, which the decoder then reports.
         _ => Ok(()),
@@ -53,7 +64,7 @@ pub(crate) fn check(message: &'static str, type_name: &str, bytes: &[u8]) -> Res
 }
 
 // The memory behind a message; `None` when the bytes are damaged.
-fn bytes_needed(shape: &Shape, mut bytes: &[u8]) -> Option<usize> {
+fn bytes_needed(table: &[Shape], shape: &Shape, mut bytes: &[u8]) -> Option<usize> {
     let mut needed = 0;
     while !bytes.is_empty() {
         let (number, wire_type) = decode_key(&mut bytes).ok()?;
@@ -67,15 +78,15 @@ fn bytes_needed(shape: &Shape, mut bytes: &[u8]) -> Option<usize> {
         let (content, rest) = bytes.split_at_checked(length)?;
         bytes = rest;
         if let Some(field) = field {
-            needed += bytes_of_field(field, content)?;
+            needed += bytes_of_field(table, field, content)?;
         }
     }
     Some(needed)
 }
 
-fn bytes_of_field(field: &Field, content: &[u8]) -> Option<usize> {
+fn bytes_of_field(table: &[Shape], field: &Field, content: &[u8]) -> Option<usize> {
     let (element, behind) = match field.content {
-        Content::Message(place) => (SHAPES[place].size, bytes_needed(&SHAPES[place], content)?),
+        Content::Message(place) => (table[place].size, bytes_needed(table, &table[place], content)?),
         Content::Bytes => (size_of::<Vec<u8>>(), content.len()),
         Content::Numbers => return Some(NUMBER_SIZE * content.len()),
     };

@@ -431,6 +431,7 @@ pub fn failure() -> impl Strategy<Value = Failure> {
             FailureKind::Crashes,
             FailureKind::Output,
             FailureKind::Lost,
+            FailureKind::Puller,
             FailureKind::EndedEarly,
         ])
     ];

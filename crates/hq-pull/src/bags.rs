@@ -27,6 +27,9 @@ pub(crate) enum For {
 
 /// The job of a bag. One that is named and not there is made.
 pub(crate) async fn find(shared: &Rc<Shared>, bag: Option<&BagRef>, what_for: For) -> Result<JobId, Problem> {
+    if let Some(job) = known(shared, bag) {
+        return Ok(job);
+    }
     let name = match bag {
         None => DEFAULT,
         Some(BagRef::Id(id)) => return by_id(shared, JobId(*id), what_for).await,
@@ -43,6 +46,11 @@ pub(crate) async fn find(shared: &Rc<Shared>, bag: Option<&BagRef>, what_for: Fo
     let job = look_up(shared, name, what_for, None).await?.0;
     shared.bags.borrow_mut().insert(known, job);
     Ok(job)
+}
+
+/// The job of a bag that was named before, as far as that is known.
+pub(crate) fn known(shared: &Shared, bag: Option<&BagRef>) -> Option<JobId> {
+    shared.bags.borrow().get(bag?).copied()
 }
 
 // The server says of one that is not there when something is done with it, but not when its tasks are waited for.

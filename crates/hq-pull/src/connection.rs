@@ -1,34 +1,39 @@
-//! One connection: its first byte says how it speaks, lines of JSON or HTTP.
+//! One connection: its first byte says how it speaks, frames, lines of JSON or HTTP.
 
 use std::rc::Rc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufWriter};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tracing::debug;
 
+use crate::answers::Answer;
 use crate::contract::{Problem, parse};
 use crate::handle::Speaker;
 use crate::shared::Shared;
-use crate::{http, limits};
+use crate::stream::{Reading, Writing, split};
+use crate::{frames, http, limits};
 
-pub(crate) type Reader = BufReader<OwnedReadHalf>;
-pub(crate) type Writer = BufWriter<OwnedWriteHalf>;
+pub(crate) type Reader = BufReader<Reading>;
+pub(crate) type Writer = BufWriter<Writing>;
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(stream: UnixStream, shared: Rc<Shared>) {
-    let (reading, writing) = stream.into_split();
+    let (reading, writing) = match split(stream) {
+        Ok(ends) => ends,
+        Err(error) => return debug!(%error, "a connection cannot be served"),
+    };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, reading);
     let mut writer = BufWriter::with_capacity(BUFFER_BYTES, writing);
     let speaker = Speaker::new(&shared);
     let served = match reader.fill_buf().await {
         Ok(bytes) => match bytes.first() {
             None => Ok(()),
+            // The first of the four bytes of a length.
+            Some(0 | 1) => frames::serve(&mut reader, &mut writer, speaker).await,
             Some(b'A'..=b'Z') => http::serve(&mut reader, &mut writer, speaker).await,
             Some(_) => lines(&mut reader, &mut writer, speaker).await,
         },
@@ -40,7 +45,7 @@ pub(crate) async fn serve(stream: UnixStream, shared: Rc<Shared>) {
 }
 
 async fn lines(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) -> std::io::Result<()> {
-    let mut line = Vec::new();
+    let (mut line, mut said) = (Vec::new(), Vec::new());
     loop {
         line.clear();
         let most = limits::REQUEST_BYTES_MAX as u64 + 1;
@@ -53,7 +58,7 @@ async fn lines(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) -
         } else if bytes as u64 == most {
             let most = limits::REQUEST_BYTES_MAX;
             let problem = Problem::new("too-large", format!("a line may have {most} bytes"));
-            write(writer, &problem.json()).await?;
+            write(writer, &mut said, &Answer::Error(problem)).await?;
             return writer.flush().await;
         }
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -64,9 +69,9 @@ async fn lines(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) -
                 Some(answer) => answer,
                 None => return Ok(()),
             },
-            Err(problem) => problem.json(),
+            Err(problem) => Answer::Error(problem),
         };
-        write(writer, &answer).await?;
+        write(writer, &mut said, &answer).await?;
         // What is asked already is answered together.
         if !reader.buffer().contains(&b'\n') {
             writer.flush().await?;
@@ -77,7 +82,7 @@ async fn lines(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) -
 /// The answer, unless whoever asked has gone before. Who has only closed its sending end, as `nc` does, is still there.
 pub(crate) async fn until_gone<T>(reader: &Reader, answer: impl Future<Output = T>) -> Option<T> {
     let gone = async {
-        let stream: &UnixStream = reader.get_ref().as_ref();
+        let stream = reader.get_ref().socket();
         // The end of a peer that was killed is heard at once. What it sent before, or that it sends no more, is heard as
         // well and once, and is no end.
         let mut hears = true;
@@ -100,8 +105,9 @@ pub(crate) async fn until_gone<T>(reader: &Reader, answer: impl Future<Output = 
     }
 }
 
-async fn write(writer: &mut Writer, answer: &Value) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec(answer)?;
-    text.push(b'\n');
-    writer.write_all(&text).await
+async fn write(writer: &mut Writer, said: &mut Vec<u8>, answer: &Answer) -> std::io::Result<()> {
+    said.clear();
+    answer.put_json(said);
+    said.push(b'\n');
+    writer.write_all(said).await
 }

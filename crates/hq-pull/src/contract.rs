@@ -1,13 +1,12 @@
-//! What is said at the socket, in JSON: requests with one member that names what is wanted, and their answers.
+//! What is asked at the socket, in whatever spelling: requests with one member that names what is wanted, as JSON says them.
 //!
-//! docs/reference/pull-protocol.md is the description for those who write clients.
+//! `pull.proto` is the contract, and docs/reference/pull-protocol.md the description for those who write clients.
 
 use std::time::Duration;
 
 use hq_core::relay::BagState;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::de::{DeserializeOwned, Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{base64, limits};
 
@@ -51,11 +50,37 @@ pub(crate) struct Hello {
 }
 
 /// A bag by its id or its name.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BagRef {
     Id(u32),
     Name(String),
+}
+
+impl<'de> Deserialize<'de> for BagRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<BagRef, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = BagRef;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the name of a bag, or the id of its job")
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<BagRef, E> {
+                let id = u32::try_from(value);
+                id.map(BagRef::Id).map_err(|_| E::custom(format!("{value} is no id of a job")))
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<BagRef, E> {
+                Ok(BagRef::Name(value.to_owned()))
+            }
+
+            fn visit_string<E: Error>(self, value: String) -> Result<BagRef, E> {
+                Ok(BagRef::Name(value))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
 }
 
 /// How often a task may be lost: a number, or a word.
@@ -97,6 +122,9 @@ pub(crate) struct NewTask {
     pub(crate) name: String,
     pub(crate) payload: Option<String>,
     pub(crate) payload_base64: Option<String>,
+    /// As frames have it.
+    #[serde(skip)]
+    pub(crate) payload_bytes: Vec<u8>,
     pub(crate) after: Vec<String>,
     pub(crate) after_any: Vec<String>,
     pub(crate) after_tasks: Vec<String>,
@@ -132,6 +160,9 @@ pub(crate) struct End {
     pub(crate) attempt: Option<String>,
     pub(crate) result: Option<String>,
     pub(crate) result_base64: Option<String>,
+    /// As frames have it.
+    #[serde(skip)]
+    pub(crate) result_bytes: Vec<u8>,
     pub(crate) failed: Option<String>,
     pub(crate) released: bool,
     pub(crate) deferred: Option<Deferred>,
@@ -177,63 +208,8 @@ pub(crate) struct Status {
     pub(crate) bags: Vec<BagRef>,
 }
 
-/// A task that was given.
-#[derive(Debug, Serialize)]
-pub(crate) struct Task {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) payload: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) payload_base64: Option<String>,
-    pub(crate) attempt: String,
-    pub(crate) lease: f64,
-}
-
-impl Task {
-    pub(crate) fn of(given: hq_core::relay::Given) -> Task {
-        let (payload, payload_base64) = text_or_base64(given.payload);
-        Task {
-            id: given.task.to_string(),
-            name: String::from_utf8_lossy(&given.name).into_owned(),
-            payload,
-            payload_base64,
-            attempt: given.attempt,
-            lease: given.lease.as_secs_f64(),
-        }
-    }
-}
-
-/// What became of one item of a list: an empty object, or an error.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Item {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) message: Option<String>,
-}
-
-impl Item {
-    pub(crate) fn refused(problem: &Problem) -> Item {
-        Item { error: Some(problem.code), message: Some(problem.message.clone()) }
-    }
-}
-
-/// The answer to what takes tasks or ends them.
-#[derive(Debug, Serialize)]
-pub(crate) struct Answer {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tasks: Option<Vec<Task>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) state: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) done: Option<Vec<Item>>,
-    pub(crate) accepted: u64,
-    pub(crate) saved: u64,
-}
-
 /// Why a request was refused.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Problem {
     pub(crate) code: &'static str,
     pub(crate) message: String,
@@ -246,10 +222,6 @@ impl Problem {
 
     pub(crate) fn bad(message: impl Into<String>) -> Problem {
         Problem::new("bad-request", message)
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        json!({"error": {"code": self.code, "message": self.message}})
     }
 }
 
@@ -299,19 +271,17 @@ pub(crate) fn no_server() -> Problem {
     )
 }
 
-/// Bytes as they are said.
-pub(crate) fn text_or_base64(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
-    match String::from_utf8(bytes) {
-        Ok(text) => (Some(text), None),
-        Err(error) => (None, Some(base64::encode(error.as_bytes()))),
-    }
-}
-
-/// Bytes that were said as text or as base64.
-pub(crate) fn bytes_of(text: Option<String>, encoded: Option<&str>, what: &str) -> Result<Vec<u8>, Problem> {
+/// Bytes that were said as text, as base64, or as they are.
+pub(crate) fn bytes_of(
+    text: Option<String>,
+    encoded: Option<&str>,
+    bytes: Vec<u8>,
+    what: &str,
+) -> Result<Vec<u8>, Problem> {
     match (text, encoded) {
         (Some(_), Some(_)) => Err(Problem::bad(format!("`{what}` and `{what}_base64` are both given"))),
-        (text, None) => Ok(text.unwrap_or_default().into_bytes()),
+        (Some(text), None) => Ok(text.into_bytes()),
+        (None, None) => Ok(bytes),
         (None, Some(encoded)) => {
             base64::decode(encoded).ok_or_else(|| Problem::bad(format!("`{what}_base64` is no base64")))
         }
@@ -384,7 +354,7 @@ mod tests {
             (r#"{"take":{"n":1}}"#, "unknown field `n`"),
             (r#"{"take":{"count":-1}}"#, "invalid value"),
             (r#"{"take":{"count":1}}{"#, "trailing characters"),
-            (&deep, "recursion limit"),
+            (&deep, "invalid type: sequence"),
             ("nonsense", "expected"),
         ] {
             let message = parse(line.as_bytes()).expect_err(&line[..line.len().min(40)]).message;
@@ -424,10 +394,13 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_said_as_base64() {
-        assert_eq!(text_or_base64(b"a".to_vec()), (Some("a".to_owned()), None));
-        assert_eq!(text_or_base64(vec![0xff]), (None, Some("/w==".to_owned())));
-        assert_eq!(bytes_of(None, Some("/w=="), "payload").ok(), Some(vec![0xff]));
-        assert!(bytes_of(None, Some("?"), "payload").is_err());
-        assert!(bytes_of(Some(String::new()), Some(""), "payload").is_err());
+        let of = |text: Option<&str>, encoded, bytes: &[u8]| {
+            bytes_of(text.map(str::to_owned), encoded, bytes.to_vec(), "payload").ok()
+        };
+        assert_eq!(of(None, Some("/w=="), b""), Some(vec![0xff]));
+        assert_eq!(of(None, None, b"\xff"), Some(vec![0xff]));
+        assert_eq!(of(Some("a"), None, b""), Some(vec![b'a']));
+        assert_eq!(of(None, Some("?"), b""), None);
+        assert_eq!(of(Some(""), Some(""), b""), None);
     }
 }

@@ -7,16 +7,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
-use hq_core::relay::{BagState, How, SessionId, Which};
+use hq_core::relay::{BagState, Effect, How, Relay, SessionId, Which};
 use hq_model::dependency::{After, Condition};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, TaskRef};
-use serde_json::{Value, json};
+use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp};
 
+use crate::answers::{Answer, Closed, Given, Item, Left, Limits, Opened, Task, Welcome};
 use crate::bags::{self, For};
-use crate::contract::{
-    Answer, BagRef, Deferred, End, Ends, Hello, Item, Problem, Request, Task, bytes_of, lease, seconds, word,
-};
+use crate::contract::{BagRef, Deferred, End, Ends, Hello, Problem, Request, bytes_of, lease, seconds, word};
 use crate::limits;
 use crate::shared::Shared;
 
@@ -67,13 +65,13 @@ impl Speaker {
     }
 
     /// Does what is asked.
-    pub(crate) async fn answer(&mut self, request: Request) -> Value {
+    pub(crate) async fn answer(&mut self, request: Request) -> Answer {
         let answered = match request {
             Request::Hello(hello) => self.hello(&hello),
             Request::Open(open) => {
-                let name = open.name.as_deref().unwrap_or(bags::DEFAULT);
-                let opened = bags::open(&self.shared, name, open.max_fails).await;
-                opened.map(|(bag, is_new)| json!({"opened": {"bag": bag.0, "name": name, "new": is_new}}))
+                let name = open.name.unwrap_or_else(|| bags::DEFAULT.to_owned());
+                let opened = bags::open(&self.shared, &name, open.max_fails).await;
+                opened.map(|(bag, new)| Answer::Opened(Opened { bag: bag.0, name, new }))
             }
             Request::Create(create) => create::create(&self.shared, create).await,
             Request::Next(next) => self.next(next.done, next.take, next.wait, &next.bags).await,
@@ -97,37 +95,37 @@ impl Speaker {
             Request::Extend(ends) => Ok(self.extend(ends)),
             Request::Sync(_) => {
                 self.shared.saved(self.session).await;
-                self.said(Vec::new())
+                Ok(self.said(Vec::new()))
             }
             Request::Look(look) => look::look(&self.shared, look).await,
             Request::Close(close) => self.close(close.bag.as_ref()).await,
             Request::Leave(leave) => self.leave(leave.label.as_deref()),
             Request::Status(status) => look::status(&self.shared, &status.bags).await,
         };
-        answered.unwrap_or_else(|problem| problem.json())
+        answered.unwrap_or_else(Answer::Error)
     }
 
-    fn hello(&mut self, hello: &Hello) -> Result<Value, Problem> {
+    fn hello(&mut self, hello: &Hello) -> Result<Answer, Problem> {
         if hello.version.is_some_and(|version| version != 1) {
             return Err(Problem::new("version", "this relay speaks version 1"));
         }
         self.become_label(hello.label.as_deref(), lease(hello.lease)?)?;
-        let (accepted, saved) = self.shared.look(|relay| relay.progress(self.session));
-        Ok(json!({"welcome": {
-            "version": 1,
-            "session": self.session.0.to_string(),
-            "accepted": accepted,
-            "saved": saved,
-            "limits": {
-                "take": TAKE_MAX,
-                "tasks": limits::TASKS_MAX,
-                "request_bytes": limits::REQUEST_BYTES_MAX,
-                "name_bytes": hq_model::key::PULLED_NAME_BYTES_MAX,
-                "payload_bytes": hq_model::pulled::PAYLOAD_BYTES_MAX,
-                "result_bytes": hq_core::limits::PULLED_RESULT_BYTES_MAX,
-                "session_tasks": hq_core::limits::SESSION_TASKS_MAX,
+        let (accepted, saved) = self.progress();
+        Ok(Answer::Welcome(Welcome {
+            version: 1,
+            session: self.session.0.to_string(),
+            accepted,
+            saved,
+            limits: Limits {
+                take: TAKE_MAX.into(),
+                tasks: limits::TASKS_MAX as u64,
+                request_bytes: limits::REQUEST_BYTES_MAX as u64,
+                name_bytes: hq_model::key::PULLED_NAME_BYTES_MAX as u64,
+                payload_bytes: hq_model::pulled::PAYLOAD_BYTES_MAX as u64,
+                result_bytes: hq_core::limits::PULLED_RESULT_BYTES_MAX as u64,
+                session_tasks: hq_core::limits::SESSION_TASKS_MAX as u64,
             },
-        }}))
+        }))
     }
 
     async fn next(
@@ -136,7 +134,7 @@ impl Speaker {
         take: u32,
         wait: f64,
         bags: &[BagRef],
-    ) -> Result<Value, Problem> {
+    ) -> Result<Answer, Problem> {
         let wait = seconds(wait, "wait", limits::WAIT_MAX)?;
         let (has_done, takes) = (!done.is_empty(), take > 0 || done.is_empty());
         // Before anything is done: what has ended must be told.
@@ -144,13 +142,23 @@ impl Speaker {
         for bag in bags.iter().map(Some).chain(bags.is_empty().then_some(None)).filter(|_| takes) {
             jobs.push(bags::find(&self.shared, bag, For::Taking).await?);
         }
-        let mut items = Vec::with_capacity(done.len());
-        for end in done {
-            items.push(self.item(end).await);
-        }
+        let take = take.min(TAKE_MAX);
+        // What can be done at once is done in one turn: it is one look at everything, and one report to the server.
+        let (items, given) = if done.iter().any(|end| end.deferred.is_some()) {
+            (self.items(done).await, Vec::new())
+        } else {
+            let session = self.session;
+            self.shared.turn(|relay, now, effects| {
+                let ended = done.into_iter().map(|end| end_now(relay, now, session, end, effects));
+                let items: Vec<Item> = ended.map(Item::of).collect();
+                (items, relay.take_now(now, session, &jobs, take, effects))
+            })
+        };
         let (mut tasks, mut state) = (None, None);
-        if takes {
-            let (given, found) = self.shared.ask(self.session, jobs.clone(), take.min(TAKE_MAX), wait).await;
+        if !given.is_empty() {
+            (tasks, state) = (Some(given), Some("some"));
+        } else if takes {
+            let (given, found) = self.shared.ask(self.session, jobs.clone(), take, wait).await;
             if found == BagState::Over {
                 // There may be another one of that name by the time somebody asks again.
                 jobs.iter().for_each(|job| bags::forget(&self.shared, *job));
@@ -160,58 +168,51 @@ impl Speaker {
                 Err(problem) if items.is_empty() => return Err(problem),
                 Err(_) => "unknown",
             });
-            tasks = Some(given.into_iter().map(Task::of).collect());
+            tasks = Some(given);
         }
-        let (accepted, saved) = self.shared.look(|relay| relay.progress(self.session));
-        let answer = Answer { tasks, state, done: has_done.then_some(items), accepted, saved };
-        serde_json::to_value(answer).map_err(|error| Problem::bad(error.to_string()))
+        let tasks = tasks.map(|tasks| tasks.into_iter().map(Task::of).collect());
+        let (accepted, saved) = self.progress();
+        Ok(Answer::Given(Given { tasks, state, done: has_done.then_some(items), accepted, saved }))
     }
 
     // Ends of tasks, answered when they are on the server's disk.
-    async fn end_all(&mut self, ends: Ends, change: impl Fn(&mut End)) -> Result<Value, Problem> {
-        let mut items = Vec::with_capacity(ends.tasks.len());
-        for mut end in ends.tasks {
-            change(&mut end);
-            items.push(self.item(end).await);
-        }
+    async fn end_all(&mut self, ends: Ends, change: impl Fn(&mut End)) -> Result<Answer, Problem> {
+        let mut ends = ends.tasks;
+        ends.iter_mut().for_each(change);
+        let items = self.items(ends).await;
         self.shared.saved(self.session).await;
-        self.said(items)
+        Ok(self.said(items))
     }
 
-    fn said(&self, items: Vec<Item>) -> Result<Value, Problem> {
-        let (accepted, saved) = self.shared.look(|relay| relay.progress(self.session));
-        let answer = Answer { tasks: None, state: None, done: Some(items), accepted, saved };
-        serde_json::to_value(answer).map_err(|error| Problem::bad(error.to_string()))
+    fn said(&self, items: Vec<Item>) -> Answer {
+        let (accepted, saved) = self.progress();
+        Answer::Given(Given { tasks: None, state: None, done: Some(items), accepted, saved })
     }
 
-    async fn item(&mut self, end: End) -> Item {
-        match self.end(end).await {
-            Ok(()) => Item::default(),
-            Err(problem) => Item::refused(&problem),
+    fn progress(&self) -> (u64, u64) {
+        self.shared.look(|relay| relay.progress(self.session))
+    }
+
+    async fn items(&mut self, ends: Vec<End>) -> Vec<Item> {
+        let mut items = Vec::with_capacity(ends.len());
+        for end in ends {
+            items.push(Item::of(self.end(end).await));
         }
+        items
     }
 
     async fn end(&mut self, mut end: End) -> Result<(), Problem> {
-        let which = which(&mut end)?;
-        let ways = [end.failed.is_some(), end.released, end.deferred.is_some()];
-        if ways.iter().filter(|way| **way).count() > 1 {
-            return Err(Problem::bad("a task ends in one way: `failed`, `released` or `deferred`"));
-        }
-        if let Some(deferred) = end.deferred {
-            return self.defer(&which, &deferred).await;
-        }
-        let how = match end.failed {
-            Some(mut message) => {
-                let most = (0..=limits::MESSAGE_BYTES_MAX).rev().find(|at| message.is_char_boundary(*at));
-                message.truncate(most.unwrap_or(0).min(message.len()));
-                How::Failed(message)
+        match end.deferred.take() {
+            Some(deferred) => {
+                let which = which(&mut end)?;
+                is_one_way(&end, true)?;
+                self.defer(&which, &deferred).await
             }
-            None if end.released => How::Released,
-            None => How::Finished(bytes_of(end.result, end.result_base64.as_deref(), "result")?),
-        };
-        let session = self.session;
-        self.shared.turn(|relay, now, effects| relay.end(now, session, &which, how, effects))?;
-        Ok(())
+            None => {
+                let session = self.session;
+                self.shared.turn(|relay, now, effects| end_now(relay, now, session, end, effects))
+            }
+        }
     }
 
     async fn defer(&mut self, which: &Which, deferred: &Deferred) -> Result<(), Problem> {
@@ -237,7 +238,7 @@ impl Speaker {
         }
     }
 
-    fn extend(&mut self, ends: Ends) -> Value {
+    fn extend(&mut self, ends: Ends) -> Answer {
         let session = self.session;
         let mut items = Vec::with_capacity(ends.tasks.len());
         for mut end in ends.tasks {
@@ -247,23 +248,20 @@ impl Speaker {
                     .shared
                     .turn(|relay, now, effects| relay.extend(now, session, &which, lease, effects))?)
             });
-            items.push(match extended {
-                Ok(_) => Item::default(),
-                Err(problem) => Item::refused(&problem),
-            });
+            items.push(Item::of(extended.map(drop)));
         }
-        self.said(items).unwrap_or_else(|problem| problem.json())
+        self.said(items)
     }
 
-    async fn close(&mut self, bag: Option<&BagRef>) -> Result<Value, Problem> {
+    async fn close(&mut self, bag: Option<&BagRef>) -> Result<Answer, Problem> {
         let job = bags::find(&self.shared, bag, For::Looking).await?;
         let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
         self.shared.client.ask(ClientRequest::CloseJobs { jobs }).await?;
         bags::forget(&self.shared, job);
-        Ok(json!({"closed": {"bag": job.0}}))
+        Ok(Answer::Closed(Closed { bag: job.0 }))
     }
 
-    fn leave(&mut self, label: Option<&str>) -> Result<Value, Problem> {
+    fn leave(&mut self, label: Option<&str>) -> Result<Answer, Problem> {
         let session = self.session;
         let returned = self.shared.turn(|relay, now, effects| match label {
             Some(label) => relay.leave(now, label, effects),
@@ -273,7 +271,7 @@ impl Speaker {
         let returned = returned.ok_or_else(|| {
             Problem::new("no-session", format!("nobody with the label `{label}` has anything here"))
         })?;
-        Ok(json!({"left": {"returned": returned}}))
+        Ok(Answer::Left(Left { returned }))
     }
 }
 
@@ -283,6 +281,38 @@ impl Drop for Speaker {
         self.shared.turn(|relay, now, effects| relay.disconnected(now, session, effects));
         self.shared.count_connection(-1);
     }
+}
+
+// A task of a session has ended, and is not put back.
+fn end_now(
+    relay: &mut Relay,
+    now: Timestamp,
+    session: SessionId,
+    mut end: End,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Problem> {
+    let which = which(&mut end)?;
+    is_one_way(&end, false)?;
+    let how = match end.failed {
+        Some(mut message) => {
+            let most = (0..=limits::MESSAGE_BYTES_MAX).rev().find(|at| message.is_char_boundary(*at));
+            message.truncate(most.unwrap_or(0).min(message.len()));
+            How::Failed(message)
+        }
+        None if end.released => How::Released,
+        None => {
+            How::Finished(bytes_of(end.result, end.result_base64.as_deref(), end.result_bytes, "result")?)
+        }
+    };
+    relay.end(now, session, &which, how, effects)?;
+    Ok(())
+}
+
+fn is_one_way(end: &End, is_deferred: bool) -> Result<(), Problem> {
+    if [end.failed.is_some(), end.released, is_deferred].into_iter().filter(|way| *way).count() > 1 {
+        return Err(Problem::bad("a task ends in one way: `failed`, `released` or `deferred`"));
+    }
+    Ok(())
 }
 
 // Of which task it is.

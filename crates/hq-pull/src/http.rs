@@ -1,8 +1,8 @@
 //! HTTP/1.1 at the socket: `POST /v1/pull/NAME` with what is inside of the request of that name.
 
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
+use crate::answers::Answer;
 use crate::connection::{Reader, Writer, until_gone};
 use crate::contract::{NAMES, Problem, parse_inside};
 use crate::handle::Speaker;
@@ -10,6 +10,10 @@ use crate::limits;
 
 /// How the paths begin.
 const PREFIX: &str = "/v1/pull/";
+/// What describes all of them.
+const OPENAPI_PATH: &str = "/v1/pull/openapi.json";
+/// Made from `pull.proto` by `cargo xtask gen`.
+pub(crate) const OPENAPI: &str = include_str!("../../../docs/reference/pull-openapi.json");
 
 #[derive(Debug)]
 struct Head {
@@ -34,14 +38,22 @@ pub(crate) async fn serve(
             Some(Ok(head)) => head,
             Some(Err(problem)) => {
                 // What follows cannot be told from this.
-                respond(writer, 400, &problem.json(), true).await?;
+                respond(writer, 400, &json(&Answer::Error(problem)), true).await?;
                 return writer.flush().await;
             }
         };
+        if (head.method.as_str(), head.path.as_str(), head.length) == ("GET", OPENAPI_PATH, None) {
+            respond(writer, 200, OPENAPI.as_bytes(), head.closes).await?;
+            writer.flush().await?;
+            if head.closes {
+                return Ok(());
+            }
+            continue;
+        }
         let closes = match handle(reader, writer, &mut speaker, &head).await? {
             Some((status, answer)) => {
                 let closes = head.closes || status == 411 || status == 413;
-                respond(writer, status, &answer, closes).await?;
+                respond(writer, status, &json(&answer), closes).await?;
                 closes
             }
             None => return Ok(()),
@@ -59,8 +71,8 @@ async fn handle(
     writer: &mut Writer,
     speaker: &mut Speaker,
     head: &Head,
-) -> std::io::Result<Option<(u16, Value)>> {
-    let refuse = |status, code, text: String| Ok(Some((status, Problem::new(code, text).json())));
+) -> std::io::Result<Option<(u16, Answer)>> {
+    let refuse = |status, code, text: String| Ok(Some((status, Answer::Error(Problem::new(code, text)))));
     if head.is_chunked {
         return refuse(411, "length-required", "say how long the body is, with Content-Length".to_owned());
     }
@@ -96,14 +108,14 @@ async fn handle(
     if let Some(label) = &head.label
         && let Err(problem) = speaker.become_label(Some(label), None)
     {
-        return Ok(Some((400, problem.json())));
+        return Ok(Some((400, Answer::Error(problem))));
     }
     if body.iter().all(u8::is_ascii_whitespace) {
         body = b"{}".to_vec();
     }
     let answer = match parse_inside(name, &body) {
         Some(Ok(request)) => until_gone(reader, speaker.answer(request)).await,
-        Some(Err(problem)) => Some(problem.json()),
+        Some(Err(problem)) => Some(Answer::Error(problem)),
         None => return refuse(404, "not-found", format!("there is no {}", head.path)),
     };
     Ok(answer.map(|answer| (status_of(&answer), answer)))
@@ -195,20 +207,26 @@ fn unescaped(text: &str) -> Result<String, Problem> {
     String::from_utf8(bytes).map_err(|_| bad())
 }
 
-fn status_of(answer: &Value) -> u16 {
-    match answer["error"]["code"].as_str() {
-        None => 200,
-        Some("bad-request" | "version" | "invalid") => 400,
-        Some("no-bag" | "no-job" | "no-session" | "unknown-name") => 404,
-        Some("too-large") => 413,
-        Some("no-server" | "read-only" | "stopping") => 503,
-        Some("full") => 429,
-        Some(_) => 409,
+fn status_of(answer: &Answer) -> u16 {
+    let Answer::Error(problem) = answer else { return 200 };
+    match problem.code {
+        "bad-request" | "version" | "invalid" => 400,
+        "no-bag" | "no-job" | "no-session" | "unknown-name" => 404,
+        "too-large" => 413,
+        "no-server" | "read-only" | "stopping" => 503,
+        "full" => 429,
+        _ => 409,
     }
 }
 
-async fn respond(writer: &mut Writer, status: u16, answer: &Value, closes: bool) -> std::io::Result<()> {
-    let text = serde_json::to_string(answer)?;
+fn json(answer: &Answer) -> Vec<u8> {
+    let mut text = Vec::new();
+    answer.put_json(&mut text);
+    text.push(b'\n');
+    text
+}
+
+async fn respond(writer: &mut Writer, status: u16, text: &[u8], closes: bool) -> std::io::Result<()> {
     let reason = match status {
         200 => "OK",
         400 => "Bad Request",
@@ -224,11 +242,10 @@ async fn respond(writer: &mut Writer, status: u16, answer: &Value, closes: bool)
     let close = if closes { "Connection: close\r\n" } else { "" };
     let head = format!(
         "HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{retry}{close}\r\n",
-        text.len() + 1
+        text.len()
     );
     writer.write_all(head.as_bytes()).await?;
-    writer.write_all(text.as_bytes()).await?;
-    writer.write_all(b"\n").await
+    writer.write_all(text).await
 }
 
 #[cfg(test)]

@@ -1,20 +1,25 @@
 //! The process of a relay: programs in any language connect to its socket, create tasks, take them and say how they ended.
 //!
-//! One thread. What is decided is in [`hq_core::relay`]; here are the socket, the spellings of what is said there (lines of
-//! JSON and HTTP/1.1, told apart by the first byte), and the connections to the server: one as a worker for each bag that
+//! One thread. What is decided is in [`hq_core::relay`]; here are the socket, the spellings of what is said there (frames,
+//! lines of JSON and HTTP/1.1, told apart by the first byte), and the connections to the server: one as a worker for each bag that
 //! somebody asks for, and one as a client.
 
+mod answers;
 mod bags;
 mod base64;
 mod client;
 mod connection;
 mod contract;
+mod frames;
 mod handle;
 mod http;
 pub mod limits;
+#[cfg(test)]
+mod openapi_tests;
 mod server_link;
 mod shared;
 pub mod socket;
+mod stream;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -60,57 +65,64 @@ pub enum RelayError {
 ///
 /// # Errors
 /// When the system refuses what it needs.
-pub fn run(options: Options, mut listening: Listening) -> Result<(), RelayError> {
-    let system = |what| move |source| RelayError::System { what, source };
+pub fn run(options: Options, listening: Listening) -> Result<(), RelayError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(system("no event loop"))?;
+        .map_err(|source| RelayError::System { what: "no event loop", source })?;
     let result = LocalSet::new().block_on(&runtime, async {
-        let listener = listening.listener().map_err(system("no event loop"))?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(system("no signal handlers"))?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(system("no signal handlers"))?;
-        let shared = shared::Shared::start(options);
-        let mut accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
-        let mut look = tokio::time::interval(limits::SOCKET_LOOK_INTERVAL);
-        let mut is_ending = false;
-        let keeping = shared.keep_time();
-        tokio::pin!(keeping);
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                () = &mut keeping => break,
-                _ = look.tick(), if !is_ending => match listening.renew() {
-                    Ok(false) => continue,
-                    Ok(true) => {
-                        warn!(path = %listening.path().display(), "the relay's socket had been removed, and is made again");
-                        accepting.abort();
-                        let listener = listening.listener().map_err(system("no event loop"))?;
-                        accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
-                        continue;
-                    }
-                    // Nobody finds this one any more.
-                    Err(error @ SocketError::Taken { .. }) => warn!(%error, "the relay ends"),
-                    Err(error) => {
-                        warn!(%error, "the relay's socket had been removed; that is tried again");
-                        continue;
-                    }
-                },
-            }
-            if std::mem::replace(&mut is_ending, true) {
-                break;
-            }
-            info!("the relay gives back what is taken, and ends");
-            shared.turn(|relay, now, effects| relay.interrupt(now, effects));
+        // A task as all others: what is beside them would be looked at whenever one of them is woken.
+        match tokio::task::spawn_local(serve(options, listening)).await {
+            Ok(served) => served,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
-        accepting.abort();
-        shared.say_goodbye().await;
-        Ok(())
     });
     runtime.shutdown_background();
-    drop(listening);
     result
+}
+
+async fn serve(options: Options, mut listening: Listening) -> Result<(), RelayError> {
+    let system = |what| move |source| RelayError::System { what, source };
+    let listener = listening.listener().map_err(system("no event loop"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(system("no signal handlers"))?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(system("no signal handlers"))?;
+    let shared = shared::Shared::start(options);
+    let mut accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
+    let mut look = tokio::time::interval(limits::SOCKET_LOOK_INTERVAL);
+    let mut is_ending = false;
+    let keeping = shared.keep_time();
+    tokio::pin!(keeping);
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = &mut keeping => break,
+            _ = look.tick(), if !is_ending => match listening.renew() {
+                Ok(false) => continue,
+                Ok(true) => {
+                    warn!(path = %listening.path().display(), "the relay's socket had been removed, and is made again");
+                    accepting.abort();
+                    let listener = listening.listener().map_err(system("no event loop"))?;
+                    accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
+                    continue;
+                }
+                // Nobody finds this one any more.
+                Err(error @ SocketError::Taken { .. }) => warn!(%error, "the relay ends"),
+                Err(error) => {
+                    warn!(%error, "the relay's socket had been removed; that is tried again");
+                    continue;
+                }
+            },
+        }
+        if std::mem::replace(&mut is_ending, true) {
+            break;
+        }
+        info!("the relay gives back what is taken, and ends");
+        shared.turn(|relay, now, effects| relay.interrupt(now, effects));
+    }
+    accepting.abort();
+    shared.say_goodbye().await;
+    Ok(())
 }
 
 async fn accept(listener: tokio::net::UnixListener, shared: Rc<shared::Shared>) {

@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     gone: RefCell<Option<mpsc::UnboundedReceiver<()>>>,
     connections: Cell<usize>,
     last_used: Cell<Instant>,
+    // Until then whoever keeps time sleeps, unless it is woken.
+    sleeps_until: Cell<Option<Instant>>,
     changed: Notify,
     is_stopped: Cell<bool>,
 }
@@ -73,6 +75,7 @@ impl Shared {
             gone: RefCell::new(Some(gone)),
             connections: Cell::new(0),
             last_used: Cell::new(Instant::now()),
+            sleeps_until: Cell::new(None),
             changed: Notify::new(),
             is_stopped: Cell::new(false),
         })
@@ -107,8 +110,24 @@ impl Shared {
         };
         effects.into_iter().for_each(|effect| self.carry_out(effect));
         self.tell_saved();
-        self.changed.notify_one();
+        // To be woken for nothing costs as much as the rest of a turn.
+        let due = self.due();
+        let is_sooner = |due| self.sleeps_until.get().is_none_or(|sleeps_until| due < sleeps_until);
+        if self.is_done() || due.is_some_and(is_sooner) {
+            self.changed.notify_one();
+        }
         result
+    }
+
+    // When something is to be done even if nobody says anything.
+    fn due(&self) -> Option<Instant> {
+        let wakeup = self.look(|relay| relay.next_wakeup(self.clock.now()));
+        let wakeup = wakeup.map(|at| self.clock.instant(at));
+        wakeup.into_iter().chain(self.idle_at()).min()
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_stopped.get() || self.look(|relay| relay.is_ending() && relay.has_left())
     }
 
     /// Only looks.
@@ -220,19 +239,16 @@ impl Shared {
     pub(crate) async fn keep_time(self: &Rc<Self>) {
         let mut gone = self.gone.borrow_mut().take();
         loop {
-            if self.is_stopped.get() || self.look(|relay| relay.is_ending() && relay.has_left()) {
+            if self.is_done() {
                 break;
             }
-            let now = self.clock.now();
-            let wakeup = self.look(|relay| relay.next_wakeup(now));
-            let wakeup = wakeup.map(|at| self.clock.instant(at));
-            let idle = self.idle_at();
-            if idle.is_some_and(|at| at <= Instant::now()) {
+            if self.idle_at().is_some_and(|at| at <= Instant::now()) {
                 info!("nobody needs the relay");
                 self.turn(|relay, now, effects| relay.interrupt(now, effects));
                 continue;
             }
-            let next = wakeup.into_iter().chain(idle).min();
+            let next = self.due();
+            self.sleeps_until.set(next);
             tokio::select! {
                 () = sleep_until(next) => {}
                 () = self.changed.notified() => continue,

@@ -17,8 +17,6 @@ use crate::worker::{self, Outcome, Start, Worker};
 use crate::worker_messages::{FromWorker, ToWorker};
 
 const SIGTERM: u8 = 15;
-/// How a pulled task that failed is said to have ended: as a program that says no more.
-const FAILED: FailureKind = FailureKind::Exit(1);
 
 /// The relay's state machine.
 #[derive(Debug)]
@@ -81,7 +79,7 @@ impl Relay {
                 self.pass(now, task.job, worker::Input::Extend { task, lease }, effects);
             }
         }
-        self.sessions.forget_idle(&self.asks.sessions());
+        self.forget_idle();
     }
 
     /// Everything that the session of a label has is given back. How many tasks that are; `None` when there is no such session.
@@ -97,7 +95,7 @@ impl Relay {
             self.sessions.drop(*task);
             self.pass(now, task.job, worker::Input::Released { task: *task }, effects);
         }
-        self.sessions.forget_idle(&self.asks.sessions());
+        self.forget_idle();
         tasks.len() as u64
     }
 
@@ -111,7 +109,7 @@ impl Relay {
         wait: Duration,
         effects: &mut Vec<Effect>,
     ) {
-        let room = SESSION_TASKS_MAX.saturating_sub(self.sessions.count(session)) as u32;
+        let room = self.room(session);
         for bag in bags.iter().filter(|bag| !self.over.contains(bag)) {
             if !self.bags.contains_key(bag) && !self.is_ending {
                 let WorkerConfig { resources, executor, .. } = WorkerConfig::relay(*bag, PULLED_ROOM_MAX);
@@ -125,9 +123,33 @@ impl Relay {
         self.asks.insert(ask, Ask { session, bags, count: count.min(room), until, patience });
     }
 
+    /// What there is now for somebody who asks and whom nobody came before. None where some wait: they are answered in their
+    /// order, by [`Relay::ask`].
+    pub fn take_now(
+        &mut self,
+        now: Timestamp,
+        session: SessionId,
+        bags: &[JobId],
+        count: u32,
+        effects: &mut Vec<Effect>,
+    ) -> Vec<Given> {
+        if !self.asks.is_empty() {
+            return Vec::new();
+        }
+        let count = count.min(self.room(session));
+        self.give(now, session, bags, count, effects)
+    }
+
     /// Nobody waits for the answer any more.
     pub fn forget(&mut self, ask: AskId) {
-        self.asks.remove(ask);
+        if let Some(ask) = self.asks.remove(ask) {
+            self.sessions.may_be_idle(ask.session);
+        }
+    }
+
+    // How many tasks more a session may have.
+    fn room(&self, session: SessionId) -> u32 {
+        SESSION_TASKS_MAX.saturating_sub(self.sessions.count(session)) as u32
     }
 
     /// A task of a session has ended.
@@ -153,7 +175,9 @@ impl Relay {
         let usage = Usage { wall_us, ..Usage::default() };
         let input = match how {
             How::Finished(result) => worker::Input::Ended { task, outcome: Outcome::Finished, usage, result },
-            How::Failed(error) => worker::Input::ended(task, Outcome::Failed(FAILED, error), usage),
+            How::Failed(error) => {
+                worker::Input::ended(task, Outcome::Failed(FailureKind::Puller, error), usage)
+            }
             How::Released => worker::Input::Released { task },
         };
         self.pass(now, task.job, input, effects);
@@ -246,7 +270,7 @@ impl Relay {
         if self.answer(now, Answers::All, effects) {
             self.settle_bags(now, effects);
         }
-        self.sessions.forget_idle(&self.asks.sessions());
+        self.forget_idle();
     }
 
     // Says how much is wanted, and lets the workers act on that.
@@ -284,11 +308,17 @@ impl Relay {
         self.bags.is_empty()
     }
 
+    fn forget_idle(&mut self) {
+        if self.sessions.may_some_be_idle() {
+            self.sessions.forget_idle(&self.asks.sessions());
+        }
+    }
+
     // Says whether something was answered.
     fn answer(&mut self, now: Timestamp, answers: Answers, effects: &mut Vec<Effect>) -> bool {
         let mut has_answered = false;
         for (id, ask) in self.asks.in_order() {
-            let tasks = self.give(now, &ask, effects);
+            let tasks = self.give(now, ask.session, &ask.bags, ask.count, effects);
             let is_known = |bag: &JobId| {
                 self.over.contains(bag) || self.bags.get(bag).is_some_and(|bag| bag.worker.has_all_there_is())
             };
@@ -306,6 +336,7 @@ impl Relay {
                 continue;
             };
             self.asks.remove(id);
+            self.sessions.may_be_idle(ask.session);
             has_answered = true;
             effects.push(Effect::Given { ask: id, tasks, state });
         }
@@ -313,11 +344,18 @@ impl Relay {
     }
 
     // What there is now for somebody who asks.
-    fn give(&mut self, now: Timestamp, ask: &Ask, effects: &mut Vec<Effect>) -> Vec<Given> {
-        let lease = self.sessions.lease(ask.session);
+    fn give(
+        &mut self,
+        now: Timestamp,
+        session: SessionId,
+        bags: &[JobId],
+        count: u32,
+        effects: &mut Vec<Effect>,
+    ) -> Vec<Given> {
+        let lease = self.sessions.lease(session);
         let mut given = Vec::new();
-        for id in &ask.bags {
-            let count = ask.count - given.len() as u32;
+        for id in bags {
+            let count = count - given.len() as u32;
             let Some(bag) = self.bags.get_mut(id).filter(|bag| count > 0 && bag.worker.takeable() > 0) else {
                 continue;
             };
@@ -327,7 +365,7 @@ impl Relay {
             for effect in said {
                 match effect {
                     worker::Effect::Start(start) => {
-                        given.extend(self.take(ask.session, epoch, lease, start));
+                        given.extend(self.take(session, epoch, lease, start));
                     }
                     other => self.take_in(now, *id, vec![other], effects),
                 }

@@ -15,6 +15,8 @@ pub(super) struct Sessions {
     all: BTreeMap<SessionId, Session>,
     by_label: BTreeMap<String, SessionId>,
     last: u64,
+    // Those that have lost something since it was looked last who can be forgotten.
+    perhaps_idle: BTreeSet<SessionId>,
     taken: BTreeMap<TaskRef, Taken>,
     // Attempts that were ended from outside and why, the oldest dropped first.
     ended: BTreeMap<TaskRef, (String, Refusal)>,
@@ -94,6 +96,9 @@ impl Sessions {
     pub(super) fn disconnected(&mut self, id: SessionId) -> bool {
         let Some(session) = self.all.get_mut(&id) else { return false };
         session.connections = session.connections.saturating_sub(1);
+        if session.connections == 0 {
+            self.perhaps_idle.insert(id);
+        }
         session.connections == 0 && session.label.is_none()
     }
 
@@ -162,6 +167,9 @@ impl Sessions {
         let taken = self.taken.remove(&task)?;
         if let Some(session) = self.all.get_mut(&taken.session) {
             session.taken.remove(&task);
+            if session.connections == 0 {
+                self.perhaps_idle.insert(taken.session);
+            }
             if let Some(named) = session.names.get_mut(&taken.name) {
                 named.remove(&task);
                 if named.is_empty() {
@@ -221,9 +229,11 @@ impl Sessions {
     /// Reports of a bag up to this one are on disk.
     pub(super) fn saved(&mut self, bag: JobId, report: u64) {
         while let Some((&key, _)) = self.told.range((bag, 0)..=(bag, report)).next() {
-            for (session, number) in self.told.remove(&key).unwrap_or_default() {
-                if let Some(session) = self.all.get_mut(&session) {
-                    session.unsaved.remove(&number);
+            for (id, number) in self.told.remove(&key).unwrap_or_default() {
+                let Some(session) = self.all.get_mut(&id) else { continue };
+                session.unsaved.remove(&number);
+                if session.connections == 0 && session.unsaved.is_empty() {
+                    self.perhaps_idle.insert(id);
                 }
             }
         }
@@ -243,17 +253,26 @@ impl Sessions {
         self.all.get(&id).map_or((0, 0), |session| (session.accepted, session.saved()))
     }
 
+    /// A session has something less: it may have nothing now.
+    pub(super) fn may_be_idle(&mut self, id: SessionId) {
+        if self.all.get(&id).is_some_and(|session| session.connections == 0) {
+            self.perhaps_idle.insert(id);
+        }
+    }
+
+    pub(super) fn may_some_be_idle(&self) -> bool {
+        !self.perhaps_idle.is_empty()
+    }
+
     /// Forgets those that have nothing, are nobody, and are not among those who ask.
     pub(super) fn forget_idle(&mut self, asking: &BTreeSet<SessionId>) {
-        let by_label = &mut self.by_label;
-        self.all.retain(|id, session| {
+        for id in std::mem::take(&mut self.perhaps_idle) {
+            let Some(session) = self.all.get(&id).filter(|_| !asking.contains(&id)) else { continue };
             let is_idle = session.connections == 0 && session.taken.is_empty() && session.unsaved.is_empty();
-            let stays = !is_idle || asking.contains(id);
-            if let (false, Some(label)) = (stays, &session.label) {
-                by_label.remove(label);
+            if is_idle && let Some(Session { label: Some(label), .. }) = self.all.remove(&id) {
+                self.by_label.remove(&label);
             }
-            stays
-        });
+        }
     }
 
     pub(super) fn info(&self) -> Vec<SessionInfo> {

@@ -387,6 +387,7 @@ fn retry_delay(retry: &Retry, retries: u32, failure: FailureKind) -> Option<std:
         FailureKind::Signal(_) => *signal,
         FailureKind::Timeout => *timeout,
         FailureKind::Start
+        | FailureKind::Puller
         | FailureKind::Crashes
         | FailureKind::Lost
         | FailureKind::Output

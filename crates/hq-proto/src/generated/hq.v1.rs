@@ -600,6 +600,9 @@ pub struct FailureCause {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailureKind {
+    /// Whoever had taken the task said that it failed. Beside it stands an exit with 1, for releases that know no other way.
+    #[prost(bool, tag = "230")]
+    pub by_puller: bool,
     #[prost(oneof = "failure_kind::Kind", tags = "1, 2, 3, 4, 5, 90, 91, 92")]
     pub kind: ::core::option::Option<failure_kind::Kind>,
 }

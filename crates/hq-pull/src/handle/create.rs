@@ -10,9 +10,9 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::key::check_pulled_name;
 use hq_model::task::{CrashLimit, Retry};
 use hq_model::{Body, Entries, JobId, Request, Submit, TaskSpec, pulled};
-use serde_json::{Value, json};
 
 use super::dependencies;
+use crate::answers::{Answer, Created};
 use crate::bags::{self, For};
 use crate::contract::{Create, Deferred, LimitWord, Missing, NewTask, Problem, bytes_of, seconds};
 use crate::limits;
@@ -26,7 +26,7 @@ struct Group {
     entries: Vec<Vec<u8>>,
 }
 
-pub(super) async fn create(shared: &Rc<Shared>, mut create: Create) -> Result<Value, Problem> {
+pub(super) async fn create(shared: &Rc<Shared>, mut create: Create) -> Result<Answer, Problem> {
     let tasks = std::mem::take(&mut create.tasks);
     if tasks.is_empty() || tasks.len() > limits::TASKS_MAX {
         let (count, most) = (tasks.len(), limits::TASKS_MAX);
@@ -42,7 +42,7 @@ pub(super) async fn create(shared: &Rc<Shared>, mut create: Create) -> Result<Va
         match shared.client.ask(request).await {
             Ok(ClientResponse::Submitted { ids, .. }) => {
                 let new = ids.len();
-                return Ok(json!({"created": {"bag": bag.0, "new": new, "known": count - new}}));
+                return Ok(Answer::Created(Created { bag: bag.0, new, known: count - new }));
             }
             Ok(_) => return Err(bags::unexpected()),
             // Somebody has closed it meanwhile: the next one of its name is made.
@@ -98,9 +98,10 @@ fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
         check_pulled_name(task.name.as_bytes())
             .map_err(|error| Problem::bad(format!("invalid name: {error}")))?;
         let spec = spec_of(bag, &task)?;
-        let NewTask { name, after, after_any, after_tasks, payload, payload_base64, .. } = task;
+        let NewTask { name, after, after_any, after_tasks, payload, payload_base64, payload_bytes, .. } =
+            task;
         let after = dependencies(bag, &Deferred { after, after_any, after_tasks })?;
-        let payload = bytes_of(payload, payload_base64.as_deref(), "payload")?;
+        let payload = bytes_of(payload, payload_base64.as_deref(), payload_bytes, "payload")?;
         if payload.len() > pulled::PAYLOAD_BYTES_MAX {
             let (bytes, most) = (payload.len(), pulled::PAYLOAD_BYTES_MAX);
             return Err(Problem::bad(format!(

@@ -6,44 +6,39 @@ use std::rc::Rc;
 use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
-use serde_json::{Map, Value, json};
 
+use crate::answers::{Answer, Bag, Looked, Seen, Session, Standing};
 use crate::bags::{self, For};
-use crate::contract::{BagRef, Look, Problem, text_or_base64};
+use crate::contract::{BagRef, Look, Problem};
 use crate::shared::Shared;
 
 /// Tasks of a page.
 const PAGE: u32 = 10_000;
 
-pub(super) async fn look(shared: &Rc<Shared>, look: Look) -> Result<Value, Problem> {
+pub(super) async fn look(shared: &Rc<Shared>, look: Look) -> Result<Answer, Problem> {
     let bag = bags::find(shared, look.bag.as_ref(), For::Looking).await?;
     let found = find(shared, bag, &look.names).await?;
     let results = results(shared, bag, found.values().map(|task| task.task).collect()).await?;
-    let told = look.names.iter().map(|name| {
-        let Some(task) = found.get(name) else {
-            return json!({"name": name, "error": "unknown-name"});
+    let seen = look.names.into_iter().map(|name| {
+        let Some(task) = found.get(&name) else {
+            return Seen { name, error: Some("unknown-name"), ..Seen::default() };
         };
         // The server is told a little later that it is taken.
-        let is_taken = || shared.look(|relay| relay.is_taken(TaskRef::new(bag, task.task)));
+        let id = TaskRef::new(bag, task.task);
         let state = match task.state {
-            TaskState::Waiting if is_taken() => TaskState::Running,
+            TaskState::Waiting if shared.look(|relay| relay.is_taken(id)) => TaskState::Running,
             state => state,
         };
-        let mut told = Map::new();
-        told.insert("name".into(), json!(name));
-        told.insert("id".into(), json!(TaskRef::new(bag, task.task).to_string()));
-        told.insert("state".into(), json!(state.word()));
-        if let Some(error) = &task.error {
-            told.insert("message".into(), json!(error));
+        Seen {
+            name,
+            id: Some(id.to_string()),
+            state: Some(state.word()),
+            message: task.error.clone(),
+            result: results.get(&task.task).cloned(),
+            error: None,
         }
-        if let Some(result) = results.get(&task.task) {
-            let (text, encoded) = text_or_base64(result.clone());
-            text.into_iter().for_each(|text| drop(told.insert("result".into(), json!(text))));
-            encoded.into_iter().for_each(|text| drop(told.insert("result_base64".into(), json!(text))));
-        }
-        Value::Object(told)
     });
-    Ok(json!({"looked": {"bag": bag.0, "tasks": told.collect::<Vec<_>>()}}))
+    Ok(Answer::Looked(Looked { bag: bag.0, tasks: seen.collect() }))
 }
 
 /// Tasks of a bag by their names; those that are not there are left out.
@@ -104,7 +99,7 @@ async fn results(
     Ok(found)
 }
 
-pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Value, Problem> {
+pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Answer, Problem> {
     let mut wanted = IdSet::new();
     for bag in named {
         wanted.insert(TaskId(bags::find(shared, Some(bag), For::Looking).await?.0));
@@ -124,31 +119,31 @@ pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Valu
         let untold = taken.saturating_sub(counters.running).min(counters.waiting);
         counters.waiting -= untold;
         counters.running += untold;
-        json!({
-            "bag": job.job.0,
-            "name": job.name,
-            "state": job.fed_end.state_of(&counters, job.is_open).word(),
-            "open": job.is_open,
-            "waiting": counters.waiting,
-            "running": counters.running,
-            "finished": counters.finished,
-            "failed": counters.failed,
-            "canceled": counters.canceled,
-            "aborted": counters.aborted,
-            "taken_here": taken,
-            "ahead_here": ahead,
-        })
+        Bag {
+            bag: job.job.0,
+            name: job.name.clone(),
+            state: job.fed_end.state_of(&counters, job.is_open).word(),
+            open: job.is_open,
+            waiting: counters.waiting,
+            running: counters.running,
+            finished: counters.finished,
+            failed: counters.failed,
+            canceled: counters.canceled,
+            aborted: counters.aborted,
+            taken_here: taken,
+            ahead_here: ahead,
+        }
     });
+    let bags = told.collect();
     let sessions = shared.look(hq_core::relay::Relay::sessions).into_iter();
-    let sessions = sessions.filter(|session| session.label.is_some() || session.taken > 0).map(|session| {
-        json!({
-            "label": session.label,
-            "taken": session.taken,
-            "accepted": session.accepted,
-            "saved": session.saved,
-        })
+    let sessions = sessions.filter(|session| session.label.is_some() || session.taken > 0);
+    let sessions = sessions.map(|session| Session {
+        label: session.label,
+        taken: session.taken,
+        accepted: session.accepted,
+        saved: session.saved,
     });
-    Ok(json!({"status": {"bags": told.collect::<Vec<_>>(), "sessions": sessions.collect::<Vec<_>>()}}))
+    Ok(Answer::Status(Standing { bags, sessions: sessions.collect() }))
 }
 
 fn only(bag: JobId) -> Selector {

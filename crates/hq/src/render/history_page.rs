@@ -287,6 +287,7 @@ impl Page<'_> {
                 FailureKind::Start => "not started".to_owned(),
                 FailureKind::Crashes | FailureKind::Lost => "lost with workers".to_owned(),
                 FailureKind::Output => "output missing".to_owned(),
+                FailureKind::Puller => "failed by its puller".to_owned(),
                 FailureKind::EndedEarly => "ended early".to_owned(),
             };
             let worker = failure.worker.map_or_else(|| "-".to_owned(), |worker| worker.to_string());

@@ -35,6 +35,7 @@ mod relays;
 mod run;
 mod run_state;
 mod server;
+mod spellings;
 mod streams;
 mod submit;
 mod terminal;

@@ -1,4 +1,4 @@
-//! Tasks that programs take from a relay: by commands, lines of JSON and HTTP, with servers and relays that are killed.
+//! Tasks that programs take from a relay: by commands and lines of JSON, with servers and relays that are killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -15,13 +15,13 @@ const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
 // A relay that lives as long as the test.
-struct Relay {
+pub(crate) struct Relay {
     process: Option<Process>,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl Relay {
-    fn start(cluster: &Cluster) -> Relay {
+    pub(crate) fn start(cluster: &Cluster) -> Relay {
         let mut relay = Relay { process: None, path: cluster.root().join("own/relay") };
         relay.again(cluster);
         relay
@@ -35,7 +35,7 @@ impl Relay {
         drop(connected.expect("a relay listens"));
     }
 
-    fn line(&self) -> Line {
+    pub(crate) fn line(&self) -> Line {
         Line::to(&self.path)
     }
 
@@ -46,7 +46,7 @@ impl Relay {
     }
 }
 
-struct Line {
+pub(crate) struct Line {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
 }
@@ -58,7 +58,7 @@ impl Line {
         Line { reader: BufReader::new(stream.try_clone().expect("a descriptor")), writer: stream }
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    pub(crate) fn say(&mut self, bytes: &[u8]) {
         self.writer.write_all(bytes).expect("the relay reads");
     }
 
@@ -68,7 +68,7 @@ impl Line {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn ask(&mut self, request: &Value) -> Value {
+    pub(crate) fn ask(&mut self, request: &Value) -> Value {
         self.say(format!("{request}\n").as_bytes());
         self.hear()
     }
@@ -79,7 +79,7 @@ impl Line {
     }
 
     // All that comes until the relay closes.
-    fn rest(mut self) -> String {
+    pub(crate) fn rest(mut self) -> String {
         self.writer.shutdown(std::net::Shutdown::Write).expect("open");
         let mut text = String::new();
         self.reader.read_to_string(&mut text).expect("the relay closes");
@@ -201,6 +201,19 @@ fn a_program_that_is_not_there_fails_no_task() {
     assert!(refused.contains("`/no/such/program` cannot be started"), "{refused}");
     cluster.ok("pull run -- true");
     cluster.ok("pull wait --bag pull");
+    stop_with_relay(&cluster);
+}
+
+#[test]
+fn a_task_that_its_puller_calls_failed_is_no_program_that_exited() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    cluster.ok("pull steal");
+    cluster.ok("pull fail a --message nothing-found");
+    let told = cluster.ok("job failures 1");
+    assert!(told.contains("nothing-found") && !told.contains("exit code"), "{told}");
+    assert_eq!(cluster.json("job failures 1")[0]["causes"][0]["kind"], "puller");
+    assert_eq!(cluster.json("job failures 1")[0]["causes"][0]["exit_code"], Value::Null);
     stop_with_relay(&cluster);
 }
 
@@ -391,59 +404,6 @@ fn what_a_killed_relay_had_is_taken_again() {
     line.ask(&json!({"close": {}}));
     cluster.ok("job wait 1");
     assert_eq!(cluster.json("job list --all")[0]["task_stats"]["finished"], 100);
-}
-
-#[test]
-fn http_says_the_same() {
-    let cluster = Cluster::server();
-    let relay = Relay::start(&cluster);
-    let post = |path: &str, body: &str| {
-        let mut line = relay.line();
-        let length = body.len();
-        line.say(
-            format!("POST /v1/pull/{path} HTTP/1.1\r\nHost: hq\r\nContent-Length: {length}\r\n\r\n{body}")
-                .as_bytes(),
-        );
-        let text = line.rest();
-        let status: u16 =
-            text.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{text}"));
-        let body = text.split_once("\r\n\r\n").expect("a head").1.to_owned();
-        (status, serde_json::from_str::<Value>(&body).unwrap_or_else(|error| panic!("{error}: {text}")))
-    };
-    let (status, created) = post("create", r#"{"tasks":[{"name":"a","payload":"x"}]}"#);
-    assert_eq!((status, &created["created"]["new"]), (200, &json!(1)));
-    let (status, taken) = post("take?as=curl", r#"{"wait":60}"#);
-    assert_eq!((status, &taken["tasks"][0]["payload"]), (200, &json!("x")));
-    let (status, ended) = post("complete?as=curl", r#"{"tasks":[{"name":"a"}]}"#);
-    assert_eq!((status, &ended["done"]), (200, &json!([{}])));
-    assert_eq!(post("look", r#"{"names":["a"]}"#).1["looked"]["tasks"][0]["state"], "finished");
-    for (path, body, expected) in [
-        ("tkae", "{}", 404),
-        ("take", "{", 400),
-        ("take", r#"{"n":1}"#, 400),
-        ("close", r#"{"bag":"nobody"}"#, 404),
-        ("create", r#"{"tasks":[{"name":"a","payload":"y"}]}"#, 409),
-    ] {
-        let (status, answer) = post(path, body);
-        assert_eq!(status, expected, "{path} {body}: {answer}");
-    }
-    // Several requests at once, and what is no HTTP.
-    let mut line = relay.line();
-    let get = "GET /v1/pull/status HTTP/1.1\r\n\r\n";
-    line.say(format!("{get}{get}").as_bytes());
-    assert_eq!(line.rest().matches("HTTP/1.1 200 OK").count(), 2);
-    for (text, expected) in [
-        ("POST /v1/pull/take HTTP/1.1\r\n\r\n", " 411 "),
-        ("POST /v1/pull/take HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", " 411 "),
-        ("POST /v1/pull/take HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", " 413 "),
-        ("PUT /v1/pull/take HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", " 405 "),
-        ("GARBAGE\r\n\r\n", " 400 "),
-    ] {
-        let mut line = relay.line();
-        line.say(text.as_bytes());
-        let answer = line.rest();
-        assert!(answer.contains(expected), "{text:?}: {answer}");
-    }
 }
 
 #[test]

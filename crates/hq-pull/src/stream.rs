@@ -1,0 +1,136 @@
+//! The socket of a connection, which wakes the relay when there is something to read, and for nothing else.
+//!
+//! A socket that waits for room to write, too, as those of the event loop do, would wake it each time that its peer reads an
+//! answer: twice for each message. Here room is waited for only where there is none.
+
+#![expect(unsafe_code, reason = "the event loop watches a descriptor that has to stay open")]
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+/// The end that reads.
+#[derive(Debug)]
+pub(crate) struct Reading(Rc<AsyncFd<UnixStream>>);
+
+/// The end that writes.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    socket: Rc<AsyncFd<UnixStream>>,
+    // While there is none.
+    room: Option<AsyncFd<UnixStream>>,
+}
+
+/// Both ends of a socket. To be called within a runtime.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn split(stream: tokio::net::UnixStream) -> io::Result<(Reading, Writing)> {
+    let socket = Rc::new(watched(stream.into_std()?, Interest::READABLE)?);
+    Ok((Reading(Rc::clone(&socket)), Writing { socket, room: None }))
+}
+
+fn watched(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+    // SAFETY: the socket is owned by what watches it, which never lends it to be changed: its descriptor stays open and the
+    // same until it is watched no more.
+    Ok(unsafe { AsyncFd::register_with_interest(socket, interest) }?)
+}
+
+impl Reading {
+    /// Its socket.
+    pub(crate) fn socket(&self) -> &AsyncFd<UnixStream> {
+        &self.0
+    }
+}
+
+impl AsyncRead for Reading {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let mut ready = ready!(self.0.poll_read_ready(cx))?;
+            let space = into.initialize_unfilled();
+            let most = space.len();
+            match self.0.get_ref().read(space) {
+                Ok(read) => {
+                    // There was no more: the next look would be in vain.
+                    if 0 < read && read < most {
+                        ready.clear_ready();
+                    }
+                    into.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Writing {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.socket.get_ref().write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                written => {
+                    self.room = None;
+                    return Poll::Ready(written);
+                }
+            }
+            match &self.room {
+                // There may be room by now.
+                Some(room) => ready!(room.poll_write_ready(cx))?.clear_ready(),
+                None => {
+                    let again = self.socket.get_ref().try_clone()?;
+                    self.room = Some(watched(again, Interest::WRITABLE)?);
+                }
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.socket.get_ref().shutdown(std::net::Shutdown::Write))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[test]
+    fn more_than_the_socket_holds_comes_through_in_order_and_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (ours, theirs) = tokio::net::UnixStream::pair().expect("a pair");
+            let (mut reading, mut writing) = split(ours).expect("a socket");
+            let (mut their_reading, mut their_writing) = split(theirs).expect("a socket");
+            let bytes: Vec<u8> = (0..5_000_000_u32).map(|number| number as u8).collect();
+            let there = async {
+                writing.write_all(&bytes).await.expect("somebody reads");
+                writing.shutdown().await.expect("a socket");
+                let mut back = Vec::new();
+                reading.read_to_end(&mut back).await.expect("an answer");
+                back
+            };
+            let echo = async {
+                let mut heard = Vec::new();
+                their_reading.read_to_end(&mut heard).await.expect("a question");
+                their_writing.write_all(&heard).await.expect("somebody reads");
+                drop((their_reading, their_writing));
+            };
+            let (back, ()) = tokio::join!(there, echo);
+            assert!(back == bytes, "{} bytes came back", back.len());
+        });
+    }
+}
