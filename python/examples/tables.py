@@ -40,10 +40,16 @@ def read(path: str) -> Any:
     return pq.read_table(path)
 
 
+def compute() -> Any:
+    """The functions of PyArrow for columns."""
+    import pyarrow.compute  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    return pyarrow.compute
+
+
 def extremes(table: Any) -> dict[str, tuple[float, float]]:
     """Least and largest value of each column of a table that has rows."""
-    import pyarrow.compute as pc  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
+    pc = compute()
     return {name: tuple(pc.min_max(table[name]).as_py().values()) for name in table.column_names if table.num_rows}
 
 
@@ -57,8 +63,7 @@ def wider(left: dict[str, tuple[float, float]], right: dict[str, tuple[float, fl
 
 def by_kind(table: Any, out: dict[int, list[Any]]) -> None:
     """Sorts out the rows of each kind of tumour."""
-    import pyarrow.compute as pc
-
+    pc = compute()
     for kind in (0, 1):
         out.setdefault(kind, []).append(table.filter(pc.equal(table["kind"], kind)))
 
@@ -74,8 +79,8 @@ def study(context: Context, paths: list[str]) -> tuple[Any, ...]:
     """The number of rows, the histogram of the mean radius within what all files have, the mean of each kind, and how even rows
     can be spread."""
     import numpy as np
-    import pyarrow.compute as pc
 
+    pc = compute()
     tables = context.from_list(paths).map(read)
     rows = tables.map(len).reduce(lambda left, right: left + right, initial=0)
     # What was found in all files is used in each.
@@ -92,8 +97,8 @@ def study(context: Context, paths: list[str]) -> tuple[Any, ...]:
 
 def main() -> None:
     import numpy as np
-    import pyarrow.compute as pc
 
+    pc = compute()
     with tempfile.TemporaryDirectory() as directory, hq.Executor(2, name="tables") as executor:
         paths = write(Path(directory))
         found = study(Context(executor=executor, procs=5), paths)
