@@ -4,9 +4,14 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 35] = [
+const REGRESSIONS: [(u64, &str); 37] = [
     (61, "tasks that ask for nothing summed up to more slots than a number holds"),
     (485, "a job that waited for a fed one ran although its generator was tried again"),
+    (
+        15_228_841_150_280_910_605,
+        "a generator that takes nothing kept a whole node from the tasks that it waited for",
+    ),
+    (18_430_480_406_628_127_475, "as 15_228_841_150_280_910_605, of a reducer"),
     (1621, "drafts went on waiting for a half made fed job that a restarted server had forgotten"),
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),

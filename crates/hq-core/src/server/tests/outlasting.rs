@@ -6,6 +6,7 @@ use hq_model::task::OnWalltime;
 use super::*;
 use crate::alloc::messages::{AllocRequest, AllocResponse};
 use crate::alloc::{BatchOrder, BatchReport};
+use crate::client_messages::{NewJob, NewTasks};
 use crate::explanation::ReasonKind;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -206,4 +207,38 @@ fn what_is_expected_to_take_longer_than_workers_live_is_warned_of_at_submit() {
             assert!(text.contains("(--expect)") && text.contains("has more than 9m 30s for them"), "{text}");
         }
     }
+}
+
+#[test]
+fn a_generator_goes_on_however_many_workers_it_outlasts() {
+    let mut world = World::new();
+    let own = |name: &str| {
+        let spec = TaskSpec {
+            body: Body::program(["hq"]),
+            requests: vec![Request::default()],
+            on_walltime: OnWalltime::Fail,
+            ..TaskSpec::default()
+        };
+        let job = JobSpec { name: name.into(), ..JobSpec::default() };
+        Box::new(Submit::new(Target::New(job), TaskIds::Given(IdSet::range(0, 0)), spec))
+    };
+    let spec = JobSpec { name: "search".into(), ..JobSpec::default() };
+    let tasks = NewTasks::Fed { generator: own("search: generate"), reducer: Some(own("search: reduce")) };
+    let jobs = vec![NewJob { spec, after: Vec::new(), tasks }];
+    world.ask(ClientRequest::SubmitJobs { key: 9, jobs });
+    let feeders = [JobId(1), JobId(2)];
+    for instance in 0..4 {
+        let connection = 2 + u64::from(instance);
+        world.worker_saying(connection, 1, |hello| hello.config.time_limit = Some(MINUTE * 10));
+        assert_eq!(world.sent(connection), format!("1:0/{instance} 2:0/{instance}"));
+        world.reports(connection, |r| r.started = feeders.map(|job| started(job, 0, instance)).to_vec());
+        world.wait(MINUTE * 10);
+        world.reports(connection, |r| {
+            r.is_leaving = true;
+            r.interrupted = feeders.map(|job| (job, IdSet::range(0, 0))).to_vec();
+        });
+        world.says(connection, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
+        world.wait(MINUTE / 60);
+    }
+    assert_eq!(feeders.map(|job| world.states(job)), ["waiting: 1 waiting", "waiting: 1 waiting"]);
 }

@@ -25,7 +25,7 @@ const START_PART: u32 = 10;
 
 impl Server {
     /// Tasks that ran on a worker are lost. Those that were ended with its time, of which they had had nearly all, are seen to
-    /// here: gives them.
+    /// here: gives them. Generators and reducers are not among them: their next attempt goes on where this one was.
     pub(super) fn lose_to_time(
         &mut self,
         now: Timestamp,
@@ -34,6 +34,9 @@ impl Server {
         ids: &IdSet,
         effects: &mut Vec<Effect>,
     ) -> IdSet {
+        if self.state.feeders.contains_key(&id) {
+            return IdSet::new();
+        }
         let Some(life) = self.life_that_is_over(now, worker) else { return IdSet::new() };
         let Some(joined) = self.state.workers.get(&worker).map(|state| state.joined) else {
             return IdSet::new();
