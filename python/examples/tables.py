@@ -35,7 +35,7 @@ def write(directory: Path) -> list[str]:
 
 def read(path: str) -> Any:
     """The table of one file."""
-    import pyarrow.parquet as pq
+    import pyarrow.parquet as pq  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return pq.read_table(path)
 
@@ -70,7 +70,7 @@ def by_kind(table: Any, out: dict[int, list[Any]]) -> None:
 
 def joined(tables: list[Any]) -> Any:
     """One table of several."""
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return pa.concat_tables(tables)
 
