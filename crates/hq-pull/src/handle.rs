@@ -93,10 +93,7 @@ impl Speaker {
                 .await
             }
             Request::Extend(ends) => Ok(self.extend(ends)),
-            Request::Sync(_) => {
-                self.shared.saved(self.session).await;
-                Ok(self.said(Vec::new()))
-            }
+            Request::Sync(_) => self.sync().await,
             Request::Look(look) => look::look(&self.shared, look).await,
             Request::Close(close) => self.close(close.bag.as_ref()).await,
             Request::Leave(leave) => self.leave(leave.label.as_deref()),
@@ -180,8 +177,13 @@ impl Speaker {
         let mut ends = ends.tasks;
         ends.iter_mut().for_each(change);
         let items = self.items(ends).await;
-        self.shared.saved(self.session).await;
+        self.shared.saved(self.session).await?;
         Ok(self.said(items))
+    }
+
+    async fn sync(&self) -> Result<Answer, Problem> {
+        self.shared.saved(self.session).await?;
+        Ok(self.said(Vec::new()))
     }
 
     fn said(&self, items: Vec<Item>) -> Answer {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tracing::info;
 
 use crate::client::Client;
-use crate::contract::BagRef;
+use crate::contract::{BagRef, Problem};
 use crate::{Options, limits, server_link};
 
 /// All of it.
@@ -214,21 +214,29 @@ impl Shared {
     }
 
     /// Waits until all that a session has said is on the server's disk.
-    pub(crate) async fn saved(&self, session: SessionId) {
-        let (accepted, saved) = self.look(|relay| relay.progress(session));
-        if saved < accepted {
+    ///
+    /// # Errors
+    /// `lost` when some of it will never be.
+    pub(crate) async fn saved(self: &Rc<Self>, session: SessionId) -> Result<(), Problem> {
+        let (accepted, _) = self.look(|relay| relay.progress(session));
+        if !self.look(|relay| relay.has_settled(session, accepted)) {
             let (tell, heard) = oneshot::channel();
             self.awaiting.borrow_mut().push((session, accepted, tell));
             let _ = heard.await;
         }
+        if self.turn(|relay, _, _| relay.tell_lost(session, accepted)) {
+            return Err(Problem::new(
+                "lost",
+                "the server was away for too long: some of what was accepted is lost, and these tasks are given out again",
+            ));
+        }
+        Ok(())
     }
 
     fn tell_saved(&self) {
         let relay = self.relay.borrow();
         let is_due = |(session, number, _): &mut (SessionId, u64, oneshot::Sender<()>)| {
-            let (accepted, saved) = relay.progress(*session);
-            // What was said may have been lost with its bag.
-            saved >= *number || accepted < *number
+            relay.has_settled(*session, *number)
         };
         for (_, _, tell) in self.awaiting.borrow_mut().extract_if(.., is_due) {
             let _ = tell.send(());

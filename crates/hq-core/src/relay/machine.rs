@@ -222,6 +222,18 @@ impl Relay {
         self.sessions.progress(session)
     }
 
+    /// True when nothing of what a session said up to its end of this number is on its way to the server's disk any more: it is
+    /// there, or lost.
+    pub fn has_settled(&self, session: SessionId, number: u64) -> bool {
+        self.sessions.has_settled(session, number)
+    }
+
+    /// True when some of what a session said up to its end of this number was lost with a bag, whose connection to the server
+    /// was given up: those tasks are given out again. Until this was asked, nothing after the first of them counts as saved.
+    pub fn tell_lost(&mut self, session: SessionId, number: u64) -> bool {
+        self.sessions.tell_lost(session, number)
+    }
+
     /// Those who take tasks here.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         self.sessions.info()

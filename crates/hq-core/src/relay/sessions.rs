@@ -36,6 +36,8 @@ struct Session {
     names: BTreeMap<ByteString, BTreeSet<TaskRef>>,
     accepted: u64,
     unsaved: BTreeSet<u64>,
+    // The first of what was accepted and lost with its bag, until the session has been told so.
+    lost_from: Option<u64>,
 }
 
 /// A task that a session has.
@@ -51,7 +53,8 @@ pub(super) struct Taken {
 
 impl Session {
     fn saved(&self) -> u64 {
-        self.unsaved.first().map_or(self.accepted, |first| first - 1)
+        let open = self.unsaved.first().into_iter().chain(&self.lost_from).min();
+        open.map_or(self.accepted, |first| first - 1)
     }
 }
 
@@ -74,6 +77,7 @@ impl Sessions {
             names: BTreeMap::new(),
             accepted: 0,
             unsaved: BTreeSet::new(),
+            lost_from: None,
         };
         self.all.insert(id, session);
         if let Some(label) = label {
@@ -243,14 +247,33 @@ impl Sessions {
     pub(super) fn lose_bag(&mut self, bag: JobId) {
         let of_bag: Vec<TaskRef> = self.taken.keys().filter(|task| task.job == bag).copied().collect();
         of_bag.into_iter().for_each(|task| self.end_outside(task, Refusal::Stale));
-        self.untold.retain(|task, _| task.job != bag);
-        self.told.retain(|(of, _), _| *of != bag);
+        let untold = self.untold.extract_if(.., |task, _| task.job == bag).map(|(_, end)| end);
+        let told = self.told.extract_if(.., |(of, _), _| *of == bag).flat_map(|(_, ends)| ends);
+        for (id, number) in untold.chain(told) {
+            let Some(session) = self.all.get_mut(&id) else { continue };
+            session.unsaved.remove(&number);
+            session.lost_from = Some(session.lost_from.map_or(number, |first| first.min(number)));
+            if session.connections == 0 {
+                self.perhaps_idle.insert(id);
+            }
+        }
         self.last_report.remove(&bag);
     }
 
     /// How far what a session said is accepted, and how far it is safe.
     pub(super) fn progress(&self, id: SessionId) -> (u64, u64) {
         self.all.get(&id).map_or((0, 0), |session| (session.accepted, session.saved()))
+    }
+
+    /// True when some of what a session said up to this was lost with its bag. It is told so once.
+    pub(super) fn tell_lost(&mut self, id: SessionId, number: u64) -> bool {
+        let session = self.all.get_mut(&id);
+        session.is_some_and(|session| session.lost_from.take_if(|first| *first <= number).is_some())
+    }
+
+    /// True when nothing of what a session said up to this is on its way to the server's disk any more.
+    pub(super) fn has_settled(&self, id: SessionId, number: u64) -> bool {
+        self.all.get(&id).is_none_or(|session| session.unsaved.first().is_none_or(|first| *first > number))
     }
 
     /// A session has something less: it may have nothing now.

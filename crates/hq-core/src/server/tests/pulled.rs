@@ -432,6 +432,33 @@ fn what_is_taken_survives_a_server() {
 }
 
 #[test]
+fn who_waits_until_all_is_saved_is_told_what_was_lost_with_a_server_that_stayed_away() {
+    let mut table = Table::new(1);
+    let bag = table.open("dock");
+    table.create(bag, &["a", "b"], &[]);
+    let (given, _) = table.take_tasks(1, "x", bag, 2);
+    let session = table.session(1, "x");
+    let mut effects = Vec::new();
+    let mut now = table.world.now;
+    let relay = table.relays.get_mut(&1).expect("there");
+    relay.connected(session);
+    relay.hear(now, bag, worker::Input::ServerLost, &mut effects);
+    let own = Which::Task(given[0].task, Some(given[0].attempt.clone()));
+    relay.end(now, session, &own, How::Finished(Vec::new()), &mut effects).expect("it has the task");
+    relay.settle(now, &mut effects);
+    assert!(!relay.has_settled(session, 1), "the server may come back");
+    while let Some(at) = relay.next_wakeup(now).filter(|_| !relay.bags().is_empty()) {
+        now = at;
+        relay.settle(now, &mut effects);
+    }
+    assert!(relay.has_settled(session, 1));
+    assert_eq!(relay.progress(session), (1, 0), "what is lost is not saved");
+    assert!(relay.tell_lost(session, 1));
+    assert!(!relay.tell_lost(session, 1), "it is told once");
+    assert_eq!(relay.progress(session), (1, 1));
+}
+
+#[test]
 fn a_relay_that_is_gone_for_good_loses_what_it_had() {
     let mut table = Table::new(2);
     let bag = table.open("dock");

@@ -73,7 +73,7 @@ impl Line {
 }
 
 // What relays refuse, and how a command ends then.
-const CODES: [(&str, u8); 13] = [
+const CODES: [(&str, u8); 14] = [
     ("bad-request", EXIT_USAGE),
     ("no-server", EXIT_NO_SERVER),
     ("no-bag", EXIT_FAILED),
@@ -82,6 +82,7 @@ const CODES: [(&str, u8); 13] = [
     ("unknown-name", EXIT_FAILED),
     ("name-taken", EXIT_FAILED),
     ("job-not-open", EXIT_FAILED),
+    ("lost", EXIT_FAILED),
     ("hopeless", EXIT_FAILED),
     ("too-large", EXIT_FAILED),
     ("too-many-failed", EXIT_FAILED),
