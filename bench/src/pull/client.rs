@@ -15,7 +15,9 @@ use crate::row::BoxError;
 /// Tasks that are created with one request.
 const CREATED_AT_ONCE: u32 = 10_000;
 /// And of those that each wait for something else.
-const DIFFERENT_AT_ONCE: u32 = 1000;
+const DIFFERENT_AT_ONCE: u32 = 10_000;
+/// Tasks of the graph that do not wait for each other.
+const LAYER: u32 = 1000;
 
 /// How it speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +157,7 @@ impl Puller {
         for first in (0..count).step_by(DIFFERENT_AT_ONCE as usize) {
             let end = count.min(first + DIFFERENT_AT_ONCE);
             let after = |task: u32| {
-                let before = (1..=3).filter_map(|step| task.checked_sub(step * DIFFERENT_AT_ONCE));
+                let before = (1..=3).filter_map(|step| task.checked_sub(step * LAYER));
                 before.map(|task| format!("\"t{task}\"")).collect::<Vec<_>>().join(",")
             };
             let task = |task: u32| format!("{{\"name\":\"t{task}\",\"after\":[{}]}}", after(task));

@@ -24,9 +24,8 @@ const ROUNDS: usize = 5;
 const BLOCK: u32 = 64;
 /// Tasks that are taken in blocks.
 const TASKS: u32 = 600_000;
-/// Tasks of the graph. A server holds no million of them: each is a submit of its own, which counts for a KiB of
-/// `SUBMITS_BYTES_MAX`.
-const NODES: u32 = 500_000;
+/// Tasks of the graph.
+const NODES: u32 = 1_000_000;
 /// So many are to be done in ten seconds.
 const NODES_IN_10_S: f64 = 1e6;
 /// Starts of commands.

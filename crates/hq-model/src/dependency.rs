@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use crate::idset::IdSetError;
 use crate::key::{KeyError, check_key};
-use crate::{ByteString, IdSet, JobId, TaskId};
+use crate::{ByteString, Entries, IdSet, JobId, TaskId};
 
 /// All that the tasks of one submit wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,12 +21,14 @@ pub struct Dependencies {
     pub files: Vec<ByteString>,
     /// What each of them waits for in its own job.
     pub edges: Edges,
+    /// The same by keys, instead of `edges`; only until the server has looked them up.
+    pub named: NamedEdges,
 }
 
 impl Dependencies {
     /// True when the tasks wait for nothing.
     pub fn is_empty(&self) -> bool {
-        self.after.is_empty() && self.files.is_empty() && self.edges.is_empty()
+        self.after.is_empty() && self.files.is_empty() && self.edges.is_empty() && self.named.is_empty()
     }
 }
 
@@ -126,6 +128,54 @@ impl Edges {
     /// All targets, list after list.
     pub fn targets(&self) -> &[TaskId] {
         &self.targets
+    }
+}
+
+/// Single dependencies in one job, by the keys of what is waited for: for each task of a submit, in order of ids, a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedEdges {
+    // Where the list of each task ends in `keys`; empty when there is no edge.
+    ends: Vec<u32>,
+    keys: Entries,
+}
+
+impl NamedEdges {
+    /// The lists of all tasks of a submit, in order of ids. `None` when there are more than 4 294 967 295 edges, or their keys
+    /// have more than 4 GiB.
+    pub fn new<'a, L: IntoIterator<Item = &'a [u8]>>(
+        lists: impl IntoIterator<Item = L>,
+    ) -> Option<NamedEdges> {
+        let (mut ends, mut keys) = (Vec::new(), Vec::new());
+        for list in lists {
+            keys.extend(list);
+            ends.push(u32::try_from(keys.len()).ok()?);
+        }
+        if keys.is_empty() {
+            return Some(NamedEdges::default());
+        }
+        Some(NamedEdges { ends, keys: Entries::new(keys)? })
+    }
+
+    /// Number of tasks whose lists are given; 0 when there is no edge.
+    pub fn lists(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// True when there is no edge.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Keys of what the task at a place in its submit waits for.
+    pub fn of(&self, place: usize) -> impl Iterator<Item = &[u8]> {
+        let end = self.ends.get(place).copied().unwrap_or(0);
+        let start = place.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        (start.min(end)..end).filter_map(|at| self.keys.get(at as usize))
+    }
+
+    /// All keys, list after list.
+    pub fn keys(&self) -> &Entries {
+        &self.keys
     }
 }
 

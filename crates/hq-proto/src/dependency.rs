@@ -1,6 +1,6 @@
 //! What tasks wait for, on the wire and in the journal.
 
-use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping};
+use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping, NamedEdges};
 use hq_model::{JobId, TaskId};
 
 use crate::ProtoError;
@@ -14,12 +14,14 @@ pub(crate) fn dependencies_to_wire(dependencies: &Dependencies) -> Option<form::
     if dependencies.is_empty() {
         return None;
     }
-    let edges = &dependencies.edges;
+    let (edges, named) = (&dependencies.edges, &dependencies.named);
     Some(form::Dependencies {
         after: list_to_wire(&dependencies.after),
         counts: edges.iter().map(|list| list.len() as u32).collect(),
         targets: edges.targets().iter().map(|task| task.0).collect(),
         files: dependencies.files.clone(),
+        named_counts: (0..named.lists()).map(|place| named.of(place).count() as u32).collect(),
+        named: named.keys().iter().map(<[u8]>::to_vec).collect(),
     })
 }
 
@@ -27,22 +29,30 @@ pub(crate) fn dependencies_to_wire(dependencies: &Dependencies) -> Option<form::
 pub(crate) fn dependencies_from_wire(
     dependencies: Option<form::Dependencies>,
 ) -> Result<Dependencies, ProtoError> {
-    let Some(form::Dependencies { after, counts, targets, files }) = dependencies else {
+    let Some(form::Dependencies { after, counts, targets, files, named_counts, named }) = dependencies else {
         return Ok(Dependencies::default());
     };
-    let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
-    rule("dependencies of tasks", total == targets.len() as u64, "must be as many as are counted")?;
-    let mut rest = &targets[..];
-    let lists = counts.iter().map(|&count| {
-        let (list, others) = rest.split_at(count as usize);
-        rest = others;
-        list.iter().map(|&task| TaskId(task)).collect::<Vec<_>>()
-    });
-    let edges = Edges::new(lists);
-    rule("dependencies of tasks", edges.is_some(), "must be countable")?;
+    let lists = lists_of(&counts, &targets)?;
+    let edges = Edges::new(lists.map(|list| list.iter().map(|&task| TaskId(task)).collect::<Vec<_>>()));
+    let lists = lists_of(&named_counts, &named)?;
+    let named = NamedEdges::new(lists.map(|list| list.iter().map(Vec::as_slice)));
+    rule("dependencies of tasks", edges.is_some() && named.is_some(), "must be countable")?;
     let is_absolute = files.iter().all(|file| file.first() == Some(&b'/'));
     rule("files waited for", is_absolute, "must be absolute paths")?;
-    Ok(Dependencies { after: list_from_wire(after)?, files, edges: edges.unwrap_or_default() })
+    let (edges, named) = (edges.unwrap_or_default(), named.unwrap_or_default());
+    Ok(Dependencies { after: list_from_wire(after)?, files, edges, named })
+}
+
+// The list of each task.
+fn lists_of<'a, T>(counts: &'a [u32], all: &'a [T]) -> Result<impl Iterator<Item = &'a [T]>, ProtoError> {
+    let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    rule("dependencies of tasks", total == all.len() as u64, "must be as many as are counted")?;
+    let mut rest = all;
+    Ok(counts.iter().map(move |&count| {
+        let (list, others) = rest.split_at(count as usize);
+        rest = others;
+        list
+    }))
 }
 
 impl Wire for After {

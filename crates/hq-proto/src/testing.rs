@@ -11,7 +11,7 @@ use hq_core::measures::{Measures, MeasuresWriter};
 use hq_core::record::{Failure, FailureKind, FinishedSpan, Outlasted, RestartCause};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::body::{EntryKind, Function};
-use hq_model::dependency::{After, Condition, Edges, Mapping};
+use hq_model::dependency::{After, Condition, Edges, Mapping, NamedEdges};
 use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::resources::Coupling;
 use hq_model::result::ResultFrom;
@@ -341,9 +341,12 @@ pub fn dependencies() -> impl Strategy<Value = Dependencies> {
         .prop_map(|(job, tasks, key, condition, mapping)| After { job, tasks, key, condition, mapping });
     let lists = vec(vec(any::<u32>().prop_map(TaskId), 0..3), 0..4);
     let file = byte_string().prop_map(|name| [b"/".to_vec(), name].concat());
-    (vec(after, 0..3), lists, vec(file, 0..3)).prop_map(|(after, lists, files)| {
+    let named = vec(vec(byte_string(), 0..3), 0..4);
+    (vec(after, 0..3), lists, vec(file, 0..3), named).prop_map(|(after, lists, files, named)| {
         let edges = Edges::new(lists).expect("few");
-        Dependencies { after, files, edges }
+        let named = named.iter().map(|list| list.iter().map(Vec::as_slice));
+        let named = NamedEdges::new(named).expect("few");
+        Dependencies { after, files, edges, named }
     })
 }
 

@@ -78,6 +78,6 @@ impl DependencyOptions {
         }
         let dir = Path::new(OsStr::from_bytes(dir));
         let files = self.after_file.iter().map(|file| dir.join(file).into_os_string().into_vec()).collect();
-        Ok(Dependencies { after, files, edges: Edges::default() })
+        Ok(Dependencies { after, files, ..Dependencies::default() })
     }
 }

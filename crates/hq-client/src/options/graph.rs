@@ -173,7 +173,12 @@ fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) 
         let keys = lists.values().filter_map(|part| part.key.as_deref());
         let keys = Entries::new(keys).unwrap_or_default();
         let (after, files) = (submit.dependencies.after.clone(), submit.dependencies.files.clone());
-        Submit { ids, keys, dependencies: Arc::new(Dependencies { after, files, edges }), ..submit }
+        Submit {
+            ids,
+            keys,
+            dependencies: Arc::new(Dependencies { after, files, edges, ..Dependencies::default() }),
+            ..submit
+        }
     };
     found.into_iter().map(whole).collect()
 }

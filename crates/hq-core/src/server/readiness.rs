@@ -22,7 +22,7 @@ use crate::never;
 use crate::record::{NEVER, Record, RestartCause};
 use crate::worker_messages::TemplateId;
 pub(super) use missing::{dependency_count, files_missing, held_back, unresolved};
-pub(super) use named::{existing, without};
+pub(super) use named::{existing, with_names_found, without};
 pub(super) use services::{Services, by_services};
 use waits::Waits;
 pub(super) use waits::{Ending, Outcome};

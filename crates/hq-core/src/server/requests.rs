@@ -300,7 +300,8 @@ impl Server {
         let dependencies = if submit.dependencies.is_empty() {
             submit.dependencies.clone()
         } else {
-            self.dependencies_of(job, &ids, &submit.dependencies)?.into()
+            let wanted = super::readiness::with_names_found(&self.state, job, &ids, submit)?;
+            self.dependencies_of(job, &ids, &wanted)?.into()
         };
         let state = SubmitState {
             ids,

@@ -199,6 +199,12 @@ pub struct Dependencies {
     /// Absolute paths.
     #[prost(bytes = "vec", repeated, tag = "90")]
     pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// For each task, in order of ids, how many of `named` it waits for; instead of `counts`.
+    #[prost(uint32, repeated, tag = "91")]
+    pub named_counts: ::prost::alloc::vec::Vec<u32>,
+    /// Keys of tasks of the same job.
+    #[prost(bytes = "vec", repeated, tag = "92")]
+    pub named: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 /// Tasks of a job that others wait for.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -50,6 +50,8 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 2, is_repeated: true, content: Content::Numbers },
         Field { number: 3, is_repeated: true, content: Content::Numbers },
         Field { number: 90, is_repeated: true, content: Content::Bytes },
+        Field { number: 91, is_repeated: true, content: Content::Numbers },
+        Field { number: 92, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "After", size: size_of::<After>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Message(2) },

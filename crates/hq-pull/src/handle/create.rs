@@ -1,11 +1,12 @@
 //! Tasks are created: all of a request, or none.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_model::dependency::{After, Dependencies};
+use hq_model::dependency::{After, Dependencies, NamedEdges};
 use hq_model::job::{Target, TaskIds};
 use hq_model::key::check_pulled_name;
 use hq_model::task::{CrashLimit, Retry};
@@ -18,12 +19,14 @@ use crate::contract::{Create, Deferred, LimitWord, Missing, NewTask, Problem, by
 use crate::limits;
 use crate::shared::Shared;
 
-// Tasks that have all in common but their names and payloads.
+// Tasks that have all in common but their names, their payloads, and the names of tasks whose success they wait for.
 struct Group {
     spec: TaskSpec,
+    // What else they wait for.
     after: Vec<After>,
     names: Vec<Vec<u8>>,
     entries: Vec<Vec<u8>>,
+    waits: Vec<Vec<String>>,
 }
 
 pub(super) async fn create(shared: &Rc<Shared>, mut create: Create) -> Result<Answer, Problem> {
@@ -74,20 +77,30 @@ impl Group {
             after.job = to;
         }
     }
+
+    // Names of tasks that some of them wait for.
+    fn wanted(&self) -> impl Iterator<Item = &String> {
+        self.after.iter().filter_map(|after| after.key.as_ref()).chain(self.waits.iter().flatten())
+    }
 }
 
 // Leaves out what no task is named, and no task of the request before. Says whether that was something.
 async fn drop_unknown(shared: &Rc<Shared>, bag: JobId, groups: &mut [Group]) -> Result<bool, Problem> {
-    let wanted = groups.iter().flat_map(|group| &group.after).filter_map(|after| after.key.clone());
-    let wanted: Vec<String> = wanted.collect();
+    let wanted: BTreeSet<&String> = groups.iter().flat_map(Group::wanted).collect();
+    let wanted: Vec<String> = wanted.into_iter().cloned().collect();
     let found = super::look::find(shared, bag, &wanted).await?;
-    let mut before: std::collections::BTreeSet<Vec<u8>> = found.into_keys().map(String::into_bytes).collect();
+    let mut before: BTreeSet<Vec<u8>> = found.into_keys().map(String::into_bytes).collect();
     let mut has_dropped = false;
     for group in groups {
         let count = group.after.len();
         group.after.retain(|after| after.key.as_ref().is_none_or(|key| before.contains(key.as_bytes())));
         has_dropped |= group.after.len() < count;
-        before.extend(group.names.iter().cloned());
+        for (name, waits) in group.names.iter().zip(&mut group.waits) {
+            let count = waits.len();
+            waits.retain(|key| before.contains(key.as_bytes()));
+            has_dropped |= waits.len() < count;
+            before.insert(name.clone());
+        }
     }
     Ok(has_dropped)
 }
@@ -100,7 +113,8 @@ fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
         let spec = spec_of(bag, &task)?;
         let NewTask { name, after, after_any, after_tasks, payload, payload_base64, payload_bytes, .. } =
             task;
-        let after = dependencies(bag, &Deferred { after, after_any, after_tasks })?;
+        let waits = after;
+        let after = dependencies(bag, &Deferred { after: Vec::new(), after_any, after_tasks })?;
         let payload = bytes_of(payload, payload_base64.as_deref(), payload_bytes, "payload")?;
         if payload.len() > pulled::PAYLOAD_BYTES_MAX {
             let (bytes, most) = (payload.len(), pulled::PAYLOAD_BYTES_MAX);
@@ -112,6 +126,7 @@ fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
         if let Some(group) = groups.last_mut().filter(|group| group.spec == spec && group.after == after) {
             group.names.push(name.into_bytes());
             group.entries.push(entry);
+            group.waits.push(waits);
             continue;
         }
         if groups.len() == limits::GROUPS_MAX {
@@ -120,7 +135,8 @@ fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
                 "a request may hold {most} tasks that each wait for something else or have other options: send several"
             )));
         }
-        groups.push(Group { spec, after, names: vec![name.into_bytes()], entries: vec![entry] });
+        let (names, entries, waits) = (vec![name.into_bytes()], vec![entry], vec![waits]);
+        groups.push(Group { spec, after, names, entries, waits });
     }
     Ok(groups)
 }
@@ -150,7 +166,18 @@ fn spec_of(bag: JobId, task: &NewTask) -> Result<TaskSpec, Problem> {
 fn submit_of(bag: JobId, group: &Group) -> Submit {
     let ids = TaskIds::Next(group.names.len() as u32);
     let texts = |texts: &[Vec<u8>]| Entries::new(texts.iter().map(Vec::as_slice)).unwrap_or_default();
-    let dependencies = Dependencies { after: group.after.clone(), ..Dependencies::default() };
+    let mut dependencies = Dependencies { after: group.after.clone(), ..Dependencies::default() };
+    match &group.waits[..] {
+        // What all of them wait for is one thing to wait for.
+        [first, others @ ..] if others.iter().all(|waits| waits == first) => {
+            let own = first.iter().map(|name| After { key: Some(name.clone()), ..After::of(bag) });
+            dependencies.after.extend(own);
+        }
+        waits => {
+            let lists = waits.iter().map(|waits| waits.iter().map(String::as_bytes));
+            dependencies.named = NamedEdges::new(lists).unwrap_or_default();
+        }
+    }
     Submit {
         entries: texts(&group.entries),
         keys: texts(&group.names),
@@ -175,14 +202,22 @@ mod tests {
 
     #[test]
     fn tasks_that_are_alike_are_one_submit() {
-        let waits = |name: &str| NewTask { after: vec!["a".into()], ..named(name) };
-        let tasks = vec![named("a"), named("b"), waits("c"), waits("d"), named("e")];
+        let waits = |name: &str, after: &str| NewTask { after: vec![after.into()], ..named(name) };
+        let any = NewTask { after_any: vec!["a".into()], ..named("e") };
+        let tasks = vec![named("a"), named("b"), waits("c", "a"), waits("d", "b"), any];
         let groups = groups_of(JobId(1), tasks).expect("names");
         let sizes: Vec<usize> = groups.iter().map(|group| group.names.len()).collect();
-        assert_eq!(sizes, [2, 2, 1]);
+        assert_eq!(sizes, [4, 1]);
         let submit = submit_of(JobId(1), &groups[0]);
         assert_eq!(submit.keys.get(1), Some(&b"b"[..]));
         assert_eq!(submit.entries.get(1), Some(&pulled::entry_of(b"b", b"")[..]));
+        let list = |place| submit.dependencies.named.of(place).collect::<Vec<_>>();
+        assert_eq!([list(1), list(2), list(3)], [vec![], vec![&b"a"[..]], vec![&b"b"[..]]]);
+        assert_eq!(submit.dependencies.after, []);
+        let alike = groups_of(JobId(1), vec![waits("c", "a"), waits("d", "a")]).expect("names");
+        let submit = submit_of(JobId(1), &alike[0]);
+        assert!(submit.dependencies.named.is_empty());
+        assert_eq!(submit.dependencies.after[0].key.as_deref(), Some("a"));
     }
 
     #[test]

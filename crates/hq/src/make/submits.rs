@@ -149,7 +149,7 @@ pub(crate) fn submission(
             ids: TaskIds::Given(IdSet::range(first.0, last.0)),
             entries,
             keys: Entries::default(),
-            dependencies: Arc::new(Dependencies { after: Vec::new(), files: kind.awaited, edges }),
+            dependencies: Arc::new(Dependencies { files: kind.awaited, edges, ..Dependencies::default() }),
             spec: Arc::new(spec),
             submit_dir: submit_dir.to_vec(),
         });

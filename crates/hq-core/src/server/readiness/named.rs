@@ -1,6 +1,9 @@
 //! Named tasks: they are found by their keys, and made once however often they are submitted.
 
-use hq_model::dependency::{After, Dependencies, Edges, Mapping};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping, NamedEdges};
 use hq_model::job::TaskIds;
 use hq_model::key::{check_key, check_pulled_name};
 use hq_model::{Body, Entries, IdSet, JobId, Submit, TaskId, TaskRef};
@@ -90,9 +93,16 @@ fn check_same(
         "directory"
     } else if !submit.dependencies.is_empty() || !known.dependencies.is_empty() {
         let wanted = with_keys_found(state, &submit.dependencies)?;
-        if wanted.files == known.dependencies.files
-            && of_place(&wanted, id, place as u64) == of_place(&known.dependencies, id, known_place as u64)
-        {
+        let named = submit.dependencies.named.of(place).map(|name| job.task_of_key(name));
+        // What exists cannot wait for what does not.
+        let named: Option<IdSet> = named.collect();
+        let known_waits = waits_of(&known.dependencies, id, known_place as u64);
+        let is_same = named.is_some_and(|named| {
+            let (mut own, others) = waits_of(&wanted, id, place as u64);
+            own.union_with(&named);
+            (own, others) == known_waits
+        });
+        if is_same && wanted.files == known.dependencies.files {
             return Ok(());
         }
         "list of dependencies"
@@ -101,6 +111,59 @@ fn check_same(
     };
     let key = shown(submit, place);
     Err(RequestError::KeyTaken { job: id, key, task, difference: difference.to_owned() })
+}
+
+// What the task at a place of a submit waits for: tasks of its own job that have to end well, however they were said, and all
+// else.
+fn waits_of(dependencies: &Dependencies, own: JobId, place: u64) -> (IdSet, Vec<After>) {
+    let (mut tasks, mut others) = (IdSet::new(), Vec::new());
+    for after in of_place(dependencies, own, place) {
+        match &after.tasks {
+            Some(of_own) if after.job == own && after.condition == Condition::Success => {
+                tasks.union_with(of_own)
+            }
+            _ => others.push(after),
+        }
+    }
+    (tasks, others)
+}
+
+/// What new tasks wait for, with keys of their own job looked up: those of tasks that are there, or before them in the submit.
+///
+/// # Errors
+/// When a key names none of these, or both keys and ids are given.
+pub(in crate::server) fn with_names_found(
+    state: &State,
+    id: JobId,
+    ids: &IdSet,
+    submit: &Submit,
+) -> Result<Arc<Dependencies>, RequestError> {
+    let named = &submit.dependencies.named;
+    if named.is_empty() {
+        return Ok(submit.dependencies.clone());
+    }
+    if !submit.dependencies.edges.is_empty() || named.lists() as u64 != ids.len() {
+        let (lists, tasks) = (named.lists(), ids.len());
+        let text = format!(
+            "Dependencies of {lists} tasks were given by keys for {tasks} tasks; each task needs a list, and no ids beside it."
+        );
+        return Err(RequestError::Invalid(text));
+    }
+    let job = state.jobs.get(&id);
+    let mut before: BTreeMap<&[u8], TaskId> = BTreeMap::new();
+    let mut lists = Vec::with_capacity(named.lists());
+    for (place, task) in ids.iter().enumerate() {
+        let found = named.of(place).map(|key| {
+            let found = before.get(key).copied().or_else(|| job.and_then(|job| job.task_of_key(key)));
+            found.ok_or_else(|| RequestError::NoKey(id, String::from_utf8_lossy(key).into_owned()))
+        });
+        lists.push(found.collect::<Result<Vec<_>, _>>()?);
+        before.extend(submit.keys.get(place).map(|key| (key, task)));
+    }
+    let edges = Edges::new(lists).unwrap_or_default();
+    let Dependencies { after, files, .. } = &*submit.dependencies;
+    let (after, files) = (after.clone(), files.clone());
+    Ok(Dependencies { after, files, edges, ..Dependencies::default() }.into())
 }
 
 // What is waited for element by element names its tasks, as it does when it is kept.
@@ -113,7 +176,8 @@ fn with_keys_found(state: &State, wanted: &Dependencies) -> Result<Dependencies,
         Ok(after)
     });
     let after = found.collect::<Result<_, _>>()?;
-    Ok(Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() })
+    let (files, edges) = (wanted.files.clone(), wanted.edges.clone());
+    Ok(Dependencies { after, files, edges, ..Dependencies::default() })
 }
 
 /// A dependency on the last job, or on a key, as one on that job, or on the task that has it.
@@ -171,7 +235,13 @@ pub(in crate::server) fn without(submit: &Submit, places: &[(u32, TaskId)]) -> R
         } else {
             Edges::new(left.iter().map(|place| lists.of(*place))).unwrap_or_default()
         };
-        dependencies = Dependencies { after, files: dependencies.files.clone(), edges }.into();
+        let lists = &dependencies.named;
+        let named = if lists.is_empty() {
+            NamedEdges::default()
+        } else {
+            NamedEdges::new(left.iter().map(|place| lists.of(*place))).unwrap_or_default()
+        };
+        dependencies = Dependencies { after, files: dependencies.files.clone(), edges, named }.into();
     }
     Ok(Submit {
         target: submit.target.clone(),

@@ -38,7 +38,8 @@ impl Readiness {
             let file = String::from_utf8_lossy(file);
             return Err(RequestError::Invalid(format!("The file `{file}` is not an absolute path.")));
         }
-        let dependencies = Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() };
+        let (files, edges) = (wanted.files.clone(), wanted.edges.clone());
+        let dependencies = Dependencies { after, files, edges, ..Dependencies::default() };
         if self.waits.is_waited_for_as_a_whole(job)
             && let Some(way) = cycle_through(state, job, &dependencies)
         {

@@ -125,7 +125,7 @@ impl Part<'_> {
             }
         }
         let edges = edges.and_then(Edges::new).unwrap_or_default();
-        Ok(Dependencies { after, files: known.files.clone(), edges })
+        Ok(Dependencies { after, files: known.files.clone(), edges, ..Dependencies::default() })
     }
 
     // What each task waits for alone, as far as it is made again.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hq_model::dependency::{After, Dependencies};
+use hq_model::dependency::{After, Dependencies, NamedEdges};
 use hq_model::pulled::entry_of;
 
 use super::*;
@@ -379,6 +379,67 @@ fn tasks_of_both_kinds_wait_for_each_other() {
     let jobs = Selector::Ids(IdSet::single(TaskId(bag.0)));
     table.world.ask(ClientRequest::CloseJobs { jobs });
     assert_eq!(table.world.sent(1), "2:0/0");
+}
+
+#[test]
+fn tasks_of_one_submit_wait_for_what_each_of_them_names() {
+    let mut table = Table::new(1);
+    let bag = table.open("dock");
+    table.create(bag, &["a", "b"], &[]);
+    let lists = |lists: &[&[&str]]| {
+        let lists = lists.iter().map(|list| list.iter().map(|name| name.as_bytes()));
+        NamedEdges::new(lists).expect("few")
+    };
+    let mut create = |table: &mut Table, names: &[&str], named: NamedEdges| {
+        let mut submit = Submit::new(Target::Open(bag), TaskIds::Next(names.len() as u32), pulled_spec(bag));
+        let entries: Vec<Vec<u8>> = names.iter().map(|name| entry_of(name.as_bytes(), b"do it")).collect();
+        submit.entries = Entries::new(entries.iter().map(Vec::as_slice)).expect("short");
+        submit.keys = Entries::new(names.iter().map(|name| name.as_bytes())).expect("short");
+        submit.dependencies = Dependencies { named, ..Dependencies::default() }.into();
+        let answer = table.world.answer_to(submit);
+        table.pump();
+        answer
+    };
+    let layer =
+        |table: &mut Table| create(table, &["c", "d", "e"], lists(&[&["a"], &["b", "a"], &["c", "d"]]));
+    assert!(matches!(layer(&mut table), ClientResponse::Submitted { existing, .. } if existing.is_empty()));
+    // Once more, it is the same.
+    assert!(matches!(layer(&mut table), ClientResponse::Submitted { existing, .. } if existing.len() == 3));
+    assert_eq!(table.take(1, "x", bag, 9), "a b");
+    assert_eq!(table.finish(1, "x", "a"), Ok(()));
+    assert_eq!(table.take(1, "x", bag, 9), "c");
+    assert_eq!(table.finish(1, "x", "b"), Ok(()));
+    assert_eq!(table.take(1, "x", bag, 9), "d");
+    table.wait(2 * crate::limits::REPORT_INTERVAL);
+    assert_eq!(table.states(bag), "running: 1 waiting, 2 running, 2 finished");
+    // A server that starts again knows the same.
+    table.world.restart();
+    assert_eq!(table.states(bag), "waiting: 3 waiting, 2 finished");
+}
+
+#[test]
+fn names_that_cannot_be_waited_for_are_refused() {
+    let mut table = Table::new(1);
+    let bag = table.open("dock");
+    table.create(bag, &["a"], &[]);
+    let mut refused = |names: &[&str], lists: &[&[&str]]| {
+        let mut submit = Submit::new(Target::Open(bag), TaskIds::Next(names.len() as u32), pulled_spec(bag));
+        let entries: Vec<Vec<u8>> = names.iter().map(|name| entry_of(name.as_bytes(), b"do it")).collect();
+        submit.entries = Entries::new(entries.iter().map(Vec::as_slice)).expect("short");
+        submit.keys = Entries::new(names.iter().map(|name| name.as_bytes())).expect("short");
+        let lists = lists.iter().map(|list| list.iter().map(|name| name.as_bytes()));
+        let named = NamedEdges::new(lists).expect("few");
+        submit.dependencies = Dependencies { named, ..Dependencies::default() }.into();
+        match table.world.answer_to(submit) {
+            ClientResponse::Error(error) => error.code().to_owned(),
+            other => format!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(&["b"], &[&["nobody"]]), "no-task");
+    assert_eq!(refused(&["b"], &[&["b"]]), "no-task", "itself");
+    assert_eq!(refused(&["b", "c"], &[&["c"], &[]]), "no-task", "what comes after it");
+    assert_eq!(refused(&["b", "c"], &[&["a"]]), "invalid", "a list is missing");
+    assert_eq!(refused(&["a"], &[&["a"]]), "key-taken", "it waited for nothing");
 }
 
 #[test]
