@@ -316,8 +316,9 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
         assert!(explained.contains(&told), "{explained}");
         let ran = cluster.hq(&format!("job wait {ending}"));
         assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
-        let canceled = cluster.ok(&format!("job cancel {ending}"));
-        assert!(canceled.contains(&format!("Job {ending} canceled")), "{canceled}");
+        let canceled = cluster.hq(&format!("job cancel {ending}"));
+        let said = format!("Job {ending} canceled: no more tasks are made");
+        assert!(canceled.exit == 0 && canceled.stderr.contains(&said), "{canceled:?}");
         assert_eq!(cluster.json(&format!("job info {ending}"))[0]["info"]["stalled"], Value::Null);
     }
 }
