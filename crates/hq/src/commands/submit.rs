@@ -127,10 +127,7 @@ fn submit_fed(
     let tasks = NewTasks::Fed { generator: Box::new(generator), reducer: reducer.map(Box::new) };
     let jobs =
         PreparedJobs { jobs: vec![NewJob { spec, after: Vec::new(), tasks }], places: vec![0], warnings };
-    let mut submitted = submit_jobs(context, &mut session, jobs)?;
-    // It is submitted: nothing goes wrong when this cannot be told.
-    let feed = feed_of(&mut session, &Selector::Ids(submitted.jobs())).ok().flatten();
-    submitted.feeders = feed.map(|state| (state.feed.generator, state.feed.reducer));
+    let submitted = submit_jobs(context, &mut session, jobs)?;
     context.hint_of_workers(&mut session);
     end_of(context, session, submitted, (wait, on_notify))
 }
@@ -155,6 +152,7 @@ fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> 
     let PreparedJobs { jobs, places, mut warnings } = jobs;
     let names: Vec<String> = jobs.iter().map(|job| job.spec.name.clone()).collect();
     let waits = waits_of(&jobs);
+    let is_fed = matches!(&jobs[..], [NewJob { tasks: NewTasks::Fed { .. }, .. }]);
     let request = ClientRequest::SubmitJobs { key: request_key()?, jobs };
     let answer = session.request(request).map_err(|error| match &error {
         ClientError::Refused(RequestError::NoJob(id)) if waits.contains_key(id) => {
@@ -174,7 +172,10 @@ fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> 
     let together: Vec<(JobId, String)> = together.into_iter().map(|(_, job)| job).collect();
     let Some(job) = jobs.last().copied() else { return unexpected() };
     let together = if together.len() == 1 { Vec::new() } else { together };
-    Ok(Submitted { job, together, feeders: None, existing: 0, warnings })
+    // It is submitted: nothing goes wrong when this cannot be told.
+    let feed = if is_fed { feed_of(session, &only([job])).ok().flatten() } else { None };
+    let feeders = feed.map(|state| (state.feed.generator, state.feed.reducer));
+    Ok(Submitted { job, together, feeders, existing: 0, warnings })
 }
 
 // Shows what was submitted, at once or when it has ended.

@@ -1,6 +1,6 @@
 //! Jobs that a generator feeds and a reducer drains.
 
-use hq_model::{TaskRef, WorkerId};
+use hq_model::TaskRef;
 
 use super::*;
 use crate::client_messages::{NewJob, NewTasks};
@@ -484,9 +484,9 @@ fn a_worker_that_drains_ends_generators_and_reducers_when_nothing_else_is_left_t
     world.fed_state(GENERATOR, add(0, &["a"], Some("a")));
     assert_eq!(world.sent(2), "3:0/0");
     world.reports(2, |r| r.started = vec![started(JOB, 0, 0)]);
-    let workers = Selector::Ids(IdSet::single(TaskId(2)));
-    world.ask(ClientRequest::StopWorkers { workers, drain: true });
-    let ends = |world: &World| world.server.live[&WorkerId(2)].ends_tasks();
+    let stopped = world.ask(ClientRequest::StopWorkers { workers: Selector::All, drain: true });
+    assert!(matches!(stopped, ClientResponse::WorkersStopped { .. }), "{stopped:?}");
+    let ends = |world: &World| world.server.live.values().all(|live| live.ends_tasks());
     assert!(!ends(&world), "a line runs there");
     world.fed_tasks_end(0, 0, "1");
     assert!(ends(&world));
