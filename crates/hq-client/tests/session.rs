@@ -127,6 +127,7 @@ fn progress(job: u32, finished: u64) -> ClientResponse {
         cancel_reason: None,
         unrunnable: 0,
         fed_end: Default::default(),
+        stalled: None,
     }])
 }
 

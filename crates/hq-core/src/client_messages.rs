@@ -602,6 +602,8 @@ pub struct JobSummary {
     pub unrunnable: u64,
     /// What its state is made of, beside its tasks.
     pub fed_end: FedEnd,
+    /// Why it does not end unless somebody does something: its generator or its reducer has ended without success.
+    pub stalled: Option<String>,
 }
 
 impl JobSummary {

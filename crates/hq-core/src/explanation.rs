@@ -175,6 +175,8 @@ pub struct JobExplanation {
     pub job: JobId,
     /// Its state.
     pub state: JobState,
+    /// Why it does not end, beside its tasks: of a job with a generator.
+    pub reasons: Vec<Reason>,
     /// Its tasks that have not ended, in groups that wait for the same.
     pub groups: Vec<TaskGroup>,
     /// Tasks in further groups.

@@ -48,6 +48,7 @@ impl Wire for JobExplanation {
             state: self.state.to_wire(),
             groups: list_to_wire(&self.groups),
             others: self.others,
+            reasons: list_to_wire(&self.reasons),
         }
     }
 
@@ -57,6 +58,7 @@ impl Wire for JobExplanation {
             state: JobState::from_wire(job.state)?,
             groups: list_from_wire(job.groups)?,
             others: job.others,
+            reasons: list_from_wire(job.reasons)?,
         })
     }
 }

@@ -152,6 +152,7 @@ mod tests {
             cancel_reason: None,
             unrunnable: 0,
             fed_end: Default::default(),
+            stalled: None,
         };
         for answer in [
             ClientResponse::Tasks {

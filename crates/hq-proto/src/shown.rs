@@ -116,6 +116,7 @@ impl Wire for JobSummary {
             cancel_reason: self.cancel_reason.clone(),
             unrunnable: self.unrunnable,
             fed_end: self.fed_end.to_wire(),
+            stalled: self.stalled.clone(),
         }
     }
 
@@ -128,6 +129,7 @@ impl Wire for JobSummary {
             cancel_reason: summary.cancel_reason,
             unrunnable: summary.unrunnable,
             fed_end: FedEnd::from_wire(summary.fed_end)?,
+            stalled: summary.stalled,
         })
     }
 }

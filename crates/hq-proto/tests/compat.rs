@@ -155,6 +155,7 @@ fn details() -> JobDetail {
             cancel_reason: None,
             unrunnable: 0,
             fed_end: Default::default(),
+            stalled: None,
         },
         max_fails: None,
         share: None,

@@ -38,9 +38,11 @@ impl ResultFile {
         match found {
             Ok((result, _)) if result.len() <= TEXT_BYTES_MAX => Ok(result),
             Ok((_, bytes)) => Err(format!(
-                "Its result, {}, has {bytes} bytes, and at most {TEXT_BYTES_MAX} are kept: leave the rest in a file, \
+                "Its result, {}, has {}{bytes} bytes, and at most {TEXT_BYTES_MAX} are kept: leave the rest in a file, \
                  and let the result say where",
-                self.words()
+                self.words(),
+                // No more of a line is looked at.
+                if self.from == ResultFrom::LastLine && bytes >= TAIL_BYTES { "at least " } else { "" },
             )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(format!(
                 "Its result, {}, is missing, although the program exited with code 0",
@@ -160,6 +162,8 @@ mod tests {
         let expected = "Its result, the last line of its standard output, has 4097 bytes, and at most 4096 are kept: leave the \
                         rest in a file, and let the result say where";
         assert_eq!(error, expected);
+        let error = read(ResultFrom::LastLine, "x".repeat(9000).as_bytes());
+        assert!(error.contains("has at least 8192 bytes, and at most 4096 are kept"), "{error}");
     }
 
     #[test]

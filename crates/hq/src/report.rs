@@ -108,6 +108,8 @@ pub(crate) struct Submitted {
     pub job: JobId,
     /// The jobs with their names, when several were made together.
     pub together: Vec<(JobId, String)>,
+    /// The jobs of its generator and its reducer, where it has one and that is known.
+    pub feeders: Option<(JobId, Option<JobId>)>,
     /// How many of its tasks, named by their keys, had been submitted before.
     pub existing: usize,
     /// What the user should know.
@@ -201,6 +203,8 @@ pub(crate) struct Canceled {
     pub jobs: Vec<(JobId, IdSet, u64)>,
     /// True when only some tasks were to be canceled.
     pub of_tasks: bool,
+    /// Jobs among them that took more tasks before, and take none now.
+    pub closed: IdSet,
     /// Jobs among them that take more tasks.
     pub open: IdSet,
     /// Open jobs among them that take no more, since too many of their tasks failed.
@@ -304,6 +308,8 @@ pub(crate) struct Results {
     pub refused: Box<dyn Fn(&str)>,
     /// Says why functions of a job failed.
     pub tell_failed: TellFailed,
+    /// True of a job whose results are taken by a reducer.
+    pub has_reducer: Box<dyn Fn(JobId) -> bool>,
 }
 
 /// Says why these tasks of a job failed.

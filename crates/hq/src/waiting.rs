@@ -83,9 +83,12 @@ pub(crate) type Known = BTreeMap<JobId, JobSummary>;
 // Those of the jobs that go on, as far as that is known; `None` for all jobs.
 fn unended(known: &Known, jobs: &Selector) -> Option<IdSet> {
     let Selector::Ids(ids) = jobs else { return None };
-    let has_ended = |job: &&JobSummary| !job.is_open && job.counters.terminal() == job.counters.total();
-    let ended: IdSet = known.values().filter(has_ended).map(|job| TaskId(job.job.0)).collect();
+    let ended: IdSet = known.values().filter(|job| has_ended(job)).map(|job| TaskId(job.job.0)).collect();
     Some(ids.difference(&ended))
+}
+
+fn has_ended(job: &JobSummary) -> bool {
+    !job.is_open && job.counters.terminal() == job.counters.total()
 }
 
 fn interrupted(signal: u8, jobs: &Option<IdSet>, again: &str) -> HqError {
@@ -127,6 +130,7 @@ pub(crate) fn follow_or<T>(
             ClientResponse::Progress(jobs) => {
                 known.extend(jobs.into_iter().map(|job| (job.job, job)));
                 progress.update(&known);
+                check_goes_on(&known)?;
             }
             ClientResponse::Notification { task, worker, text } => {
                 if let Some(command) = &on_notify {
@@ -139,6 +143,19 @@ pub(crate) fn follow_or<T>(
     }
     drop(progress);
     Ok(Waited { jobs: known.into_values().collect(), duration: begin.elapsed() })
+}
+
+// What has not ended must be able to end, or the wait would have no end.
+fn check_goes_on(known: &Known) -> Result<(), HqError> {
+    let open: Vec<&JobSummary> = known.values().filter(|job| !has_ended(job)).collect();
+    let whys = open
+        .iter()
+        .filter_map(|job| Some(format!("Job {} stands still: {}", job.job, job.stalled.as_ref()?)));
+    let whys: Vec<String> = whys.collect();
+    if whys.is_empty() || whys.len() < open.len() {
+        return Ok(());
+    }
+    Err(HqError::failed("source-failed", whys.join("\n")))
 }
 
 #[cfg(test)]

@@ -103,8 +103,11 @@ pub fn command(text: &str) -> Result<Words, String> {
 /// # Errors
 /// When it is neither a number of tasks nor a time, or nothing could ever be made.
 pub fn ahead(text: &str) -> Result<Ahead, String> {
-    let ahead = match text.parse() {
+    let ahead = match text.parse::<u64>() {
         Ok(count) => Ahead::Tasks(count),
+        Err(error) if *error.kind() == std::num::IntErrorKind::PosOverflow => {
+            return Err(format!("at most {} tasks can be waited for", u64::MAX));
+        }
         Err(_) => Ahead::Time(
             duration::parse(text)
                 .map_err(|error| format!("{error}; write a number of tasks, as 1000, or a time, as 5s"))?,
@@ -242,6 +245,8 @@ mod tests {
     fn a_generator_is_ahead_by_tasks_or_by_time() {
         assert_eq!(ahead("7"), Ok(Ahead::Tasks(7)));
         assert_eq!(ahead("1.5s"), Ok(Ahead::Time(Duration::from_millis(1500))));
+        let error = ahead("99999999999999999999").expect_err("too many");
+        assert_eq!(error, "at most 18446744073709551615 tasks can be waited for");
         for text in ["0", "0s", "-1", "", "soon"] {
             assert!(ahead(text).is_err(), "{text}");
         }

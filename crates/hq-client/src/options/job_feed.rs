@@ -13,7 +13,7 @@ use super::job_values::{named, option};
 
 /// A command, as words or as a shell would split it.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a command is a text, or a list of its words")]
 pub(super) enum FeedCommand {
     Text(String),
     Words(Vec<String>),

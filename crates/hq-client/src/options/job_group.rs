@@ -154,7 +154,7 @@ fn table_of(
         }
         head.insert("array".into(), of_tasks.into());
     }
-    let file: File = head.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+    let file: File = head.try_into().map_err(|error: toml::de::Error| wrong(with_key(&error)))?;
     let (mut file, tables) = Tables::of(path, file, submit_dir)?;
     let mut after = Vec::new();
     let mut others = Vec::new();
@@ -184,6 +184,20 @@ fn table_of(
     }
     job.after = after;
     Ok((job, warnings))
+}
+
+// What is wrong with a value, with its key; an unknown key with those of the job, too.
+fn with_key(error: &toml::de::Error) -> String {
+    let (message, whole) = (error.message(), error.to_string());
+    let key = whole.rsplit_once("\nin `").and_then(|(_, key)| key.trim_end().strip_suffix('`'));
+    // The tasks of a table that has no table of its own for them.
+    let key = key.map(|key| key.strip_prefix("array.").unwrap_or(key)).filter(|key| *key != "array");
+    if message.starts_with("unknown field") && message.contains("`command`") {
+        let of_job: Vec<String> =
+            OF_JOB.iter().filter(|key| **key != "data_layer").map(|key| format!("`{key}`")).collect();
+        return format!("{message}; or of the job {}", of_job.join(", "));
+    }
+    key.map_or_else(|| message.to_owned(), |key| format!("{key}: {message}"))
 }
 
 // What is wrong within a table, with its name.
@@ -379,8 +393,16 @@ mod tests {
             ("[[job]]\nname=\"\"\ncommand=[\"x\"]\n".into(), "job ``: name: the name is empty"),
             (
                 "[[job]]\nname=3\ncommand=[\"x\"]\n".into(),
-                "job 1: invalid type: integer `3`, expected a string",
+                "job 1: name: invalid type: integer `3`, expected a string",
             ),
+            (format!("{a}generate=5\n"), "job `a`: generate: a command is a text, or a list of its words"),
+            (format!("{a}after=[999]\n"), "job `a`: after: invalid type: integer `999`, expected a string"),
+            (
+                "[[job]]\nname=\"a\"\ncommand=\"true\"\n".into(),
+                "job `a`: command: invalid type: string \"true\", expected a sequence",
+            ),
+            (format!("{a}cpus=1\n"), "or of the job `name`, `max_fails`"),
+            ("[job]\nname=\"a\"\n".into(), "job.toml: job: write [[job]]: there may be several"),
             (
                 format!("name=\"all\"\n{a}"),
                 "job.toml: name and [[job]] cannot be mixed: each job has its own",

@@ -60,7 +60,10 @@ impl Tables {
         }
         let wrong = |error: toml::de::Error| OptionsError::JobFile {
             path: path.into(),
-            message: error.to_string().trim_end().to_owned(),
+            message: match is_one_table(content, "job") {
+                true => "job: write [[job]]: there may be several".to_owned(),
+                false => error.to_string().trim_end().to_owned(),
+            },
         };
         Tables::of(path, toml::from_str(content).map_err(wrong)?, submit_dir)
     }
@@ -305,6 +308,12 @@ impl Arrays<'_> {
         self.push(last);
         self.submits
     }
+}
+
+// True where one table is written as if it were the only one.
+fn is_one_table(content: &str, key: &str) -> bool {
+    let file = content.parse::<toml::Table>();
+    file.is_ok_and(|file| file.get(key).is_some_and(toml::Value::is_table))
 }
 
 #[cfg(test)]

@@ -35,7 +35,11 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
         return match text.parse::<Date>() {
             Ok(date) => Err(format!("`{text}` is a day: write the time, too, as in `{date} 18:00`")),
             Err(_) => {
-                duration(text).map(EndBy::Within).map_err(|error| format!("{error}; or {END_BY_FORMS}"))
+                let within = duration(text).map_err(|error| format!("{error}; or {END_BY_FORMS}"))?;
+                match within.is_zero() {
+                    true => Err(format!("`{text}` leaves no time for anything: {END_BY_FORMS}")),
+                    false => Ok(EndBy::Within(within)),
+                }
             }
         };
     }
@@ -398,7 +402,7 @@ mod tests {
         check("90", "after 90s");
         check("2026-11-24 18:00", "`2026-11-24 18:00` has passed: it is 2026-11-25T13:00:00Z now");
         check("2026-12-24", "`2026-12-24` is a day: write the time, too, as in `2026-12-24 18:00`");
-        for wrong in ["25:00", "soon", "18:00 h", "2026-13-01 10:00", ""] {
+        for wrong in ["0s", "0", "25:00", "soon", "18:00 h", "2026-13-01 10:00", ""] {
             let error = end_by_at(wrong, &now).expect_err(wrong);
             assert!(error.contains("write a time of day (`18:00`)"), "{error}");
         }

@@ -335,20 +335,22 @@ impl Server {
 
     // What has to happen for an open job to end.
     fn why_open(&self, id: JobId) -> String {
+        let job = self.state.jobs.get(&id);
+        match job.is_some_and(|job| job.feed.is_some()) {
+            true => format!("which {}", self.why_fed_on(id)),
+            false => format!("which is open; `hq job close {id}` closes it"),
+        }
+    }
+
+    // The same of one that is fed, as what it does.
+    fn why_fed_on(&self, id: JobId) -> String {
         let feed = self.state.jobs.get(&id).and_then(|job| job.feed.as_ref());
-        let Some(feed) = feed else { return format!("which is open; `hq job close {id}` closes it") };
-        let all = [(Some(feed.generator), "generator"), (feed.reducer, "reducer")];
-        let mut own = all.into_iter().filter_map(|(own, what)| Some((own?, what)));
-        let failed = own.find(|(own, _)| {
-            self.state.jobs.get(own).is_some_and(|own| !own.failed.is_empty() || !own.canceled.is_empty())
-        });
-        match failed {
-            Some((own, what)) => format!(
-                "whose {what}, job {own}, has ended without success; `hq job resubmit {own}` goes on, `hq job cancel {id}` \
-                 ends it"
-            ),
-            None if feed.is_decomposed => "whose reducer has not ended".into(),
-            None => format!("which gets more tasks from its generator, job {}", feed.generator),
+        match (self.why_stalled(id), feed) {
+            (Some(why), _) => format!("stands still: {why}"),
+            (None, Some(feed)) if !feed.is_decomposed => {
+                format!("gets more tasks from its generator, job {}", feed.generator)
+            }
+            (None, _) => "ends with its reducer".to_owned(),
         }
     }
 

@@ -10,15 +10,17 @@ use std::sync::Arc;
 use hq_model::job::{FedEnd, Target, TaskIds};
 use hq_model::request::CPUS;
 use hq_model::task::EndBy;
-use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp};
+use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp, WorkerId};
 
-use super::Effect;
 use super::clients::Asked;
+use super::live::Stop;
 use super::machine::Server;
+use super::{Effect, Gate};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use crate::limits::{FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX, UNREDUCED_TASKS_MAX};
 use crate::record::Record;
+use crate::worker_messages::{TemplateId, ToWorker};
 
 /// What tasks are canceled with that a reducer does not want any more.
 const ENOUGH: &str = "its reducer has enough";
@@ -118,6 +120,49 @@ impl Server {
             }
         }
         !over.is_empty()
+    }
+
+    /// Why a job does not end, where its generator or its reducer has ended without success, and what goes on with it.
+    pub(super) fn why_stalled(&self, id: JobId) -> Option<String> {
+        let fed = self.state.jobs.get(&id).filter(|fed| fed.is_open)?;
+        let feed = fed.feed.as_deref()?;
+        let generator = (!feed.is_decomposed).then_some((feed.generator, "generator"));
+        let both = generator.into_iter().chain(feed.reducer.map(|reducer| (reducer, "reducer")));
+        let ended: Vec<String> = both
+            .filter_map(|(own, what)| {
+                let Some(job) = self.state.jobs.get(&own) else {
+                    return Some(format!(
+                        "its {what}, job {own}, is forgotten; `hq job close {id}` leaves it with the tasks it has, `hq job \
+                         cancel {id}` ends it"
+                    ));
+                };
+                let how = match (job.causes.first(), job.cancel_reason.as_deref()) {
+                    _ if !job.has_ended() || job.finished == job.ids => return None,
+                    (Some(cause), _) => format!("has failed: {}", cause.first_error),
+                    (None, Some(reason)) => format!("was canceled: {reason}"),
+                    (None, None) => "was canceled".to_owned(),
+                };
+                Some(format!(
+                    "its {what}, job {own}, {how}; `hq job resubmit {own}` goes on where it was, `hq job cancel {id}` ends all"
+                ))
+            })
+            .collect();
+        (!ended.is_empty()).then(|| ended.join("; "))
+    }
+
+    /// A worker that is to finish what runs there, and has nothing left but generators and reducers, ends these: they may have
+    /// no end of their own, and go on elsewhere where they were.
+    pub(super) fn end_feeders_on(&mut self, worker: WorkerId, effects: &mut Vec<Effect>) {
+        let Some(live) = self.live.get_mut(&worker) else { return };
+        let feeds = |template: &TemplateId| self.state.feeders.contains_key(&template.job);
+        let mut held = live.held.iter().filter(|(_, held)| !held.ids.is_empty()).peekable();
+        let has_only_feeders = held.peek().is_some() && held.all(|(template, _)| feeds(template));
+        let is_draining = live.stop.is_some_and(|stop| stop.drain);
+        let Some(connection) = live.connection.filter(|_| is_draining && has_only_feeders) else { return };
+        self.watching.touch();
+        live.stop = Some(Stop { drain: false });
+        let message = ToWorker::Stop { drain: false };
+        effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
     }
 
     // A reducer that has ended with success has in what it leaves behind all that it was told.

@@ -94,6 +94,7 @@ impl Server {
             }
             self.presume_starts(now, worker);
             self.reconcile(now, worker, effects);
+            self.end_feeders_on(worker, effects);
         }
         effects.push(Effect::ToWorker {
             connection,

@@ -559,6 +559,7 @@ impl Server {
             live.stop = Some(Stop { drain });
             let message = ToWorker::Stop { drain };
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
+            self.end_feeders_on(*id, effects);
         }
         for id in &away {
             self.worker_ends(now, *id, WorkerEnd::Stopped, effects);

@@ -81,6 +81,7 @@ impl Server {
             cancel_reason: job.cancel_reason.clone(),
             unrunnable: 0,
             fed_end: job.fed_end(),
+            stalled: self.why_stalled(id),
         }
     }
 

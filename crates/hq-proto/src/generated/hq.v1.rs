@@ -2514,6 +2514,9 @@ pub struct JobExplanation {
     pub groups: ::prost::alloc::vec::Vec<TaskGroup>,
     #[prost(uint64, tag = "4")]
     pub others: u64,
+    /// Why it does not end, beside its tasks.
+    #[prost(message, repeated, tag = "5")]
+    pub reasons: ::prost::alloc::vec::Vec<Reason>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskGroup {
@@ -2800,6 +2803,9 @@ pub struct JobSummary {
     pub unrunnable: u64,
     #[prost(enumeration = "FedEnd", tag = "170")]
     pub fed_end: i32,
+    /// Why it does not end unless somebody does something: its generator or its reducer has ended without success.
+    #[prost(string, optional, tag = "171")]
+    pub stalled: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobCounts {

@@ -638,6 +638,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "JobExplanation", size: size_of::<JobExplanation>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Message(128) },
+        Field { number: 5, is_repeated: true, content: Content::Message(109) },
     ] },
     Shape { name: "TaskGroup", size: size_of::<TaskGroup>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Numbers },
@@ -730,6 +731,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 2, is_repeated: false, content: Content::Bytes },
         Field { number: 4, is_repeated: false, content: Content::Message(8) },
         Field { number: 5, is_repeated: false, content: Content::Bytes },
+        Field { number: 171, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "JobCounts", size: size_of::<JobCounts>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(148) },

@@ -47,6 +47,7 @@ pub(super) fn task_explanation() -> impl Strategy<Value = TaskExplanation> {
 /// What the tasks of a job wait for.
 pub(super) fn job_explanation() -> impl Strategy<Value = JobExplanation> {
     let group = (id_set(), vec(reason(), 0..3)).prop_map(|(ids, reasons)| TaskGroup { ids, reasons });
-    (job(), select(JobState::ALL.to_vec()), vec(group, 0..3), any::<u64>())
-        .prop_map(|(job, state, groups, others)| JobExplanation { job, state, groups, others })
+    (job(), select(JobState::ALL.to_vec()), vec(reason(), 0..3), vec(group, 0..3), any::<u64>()).prop_map(
+        |(job, state, reasons, groups, others)| JobExplanation { job, state, reasons, groups, others },
+    )
 }

@@ -226,8 +226,8 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
 }
 
 fn job_summary() -> impl Strategy<Value = JobSummary> {
-    (job(), text(), any::<bool>(), counters(), of(text()), any::<u64>(), fed_end()).prop_map(
-        |(job, name, is_open, counters, cancel_reason, unrunnable, fed_end)| JobSummary {
+    (job(), text(), any::<bool>(), counters(), of(text()), any::<u64>(), fed_end(), of(text())).prop_map(
+        |(job, name, is_open, counters, cancel_reason, unrunnable, fed_end, stalled)| JobSummary {
             job,
             name,
             is_open,
@@ -235,6 +235,7 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
             cancel_reason,
             unrunnable,
             fed_end,
+            stalled,
         },
     )
 }

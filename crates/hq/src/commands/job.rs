@@ -23,6 +23,7 @@ use crate::error::HqError;
 use crate::failures::{FailureStream, Look};
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::progress::Progress;
+use crate::render::results::tasks_have;
 use crate::report::{
     Canceled, Efficiency, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten,
     Results, Submitted, TaskIds,
@@ -95,12 +96,29 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
     let is_single = !are_several && args.tasks.as_ref().is_some_and(|tasks| tasks.len() == 1);
     let are_named = !matches!(args.jobs, Selector::All);
     let session = Rc::new(RefCell::new(context.connect()?));
-    let (jobs, is_single) = match reducer_of(&session, &args)? {
-        Some(reducer) => (only([reducer]), true),
+    let fed = fed_of(&session, &args)?;
+    let (jobs, is_single) = match fed {
+        Some((_, reducer)) => (only([reducer]), true),
         None => (args.jobs, is_single),
     };
-    let results = ResultStream::begin(Rc::clone(&session), jobs, args.tasks)?;
+    let results = ResultStream::begin(Rc::clone(&session), jobs, args.tasks);
+    let results = results.map_err(|error| match fed {
+        Some((job, reducer)) if error.code == "no-job" => HqError {
+            text: format!(
+                "The result of job {job} is that of its reducer, job {reducer}, which is forgotten"
+            ),
+            ..error
+        },
+        _ => error,
+    })?;
     let printer = context.printer;
+    let has_reducer = {
+        let session = Rc::clone(&session);
+        move |job| {
+            let feed = feed_of(&mut session.borrow_mut(), &only([job])).ok().flatten();
+            feed.is_some_and(|state| state.feed.reducer.is_some())
+        }
+    };
     let tell_failed = move |job, failed: &IdSet| {
         let (tasks, of) =
             (some_failed_of(&mut session.borrow_mut(), job, Some(failed.clone()))?, failed.len());
@@ -116,14 +134,27 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         Ok(())
     };
     if results.is_empty() && !results.missing().is_empty() {
-        let mut missing = 0;
-        for (job, of) in results.missing() {
-            missing += of.failed.len() + of.dropped.len() + of.without.len();
-            if !of.failed.is_empty() {
-                tell_failed(*job, &of.failed)?;
-            }
+        for (job, of) in results.missing().iter().filter(|(_, of)| !of.failed.is_empty()) {
+            tell_failed(*job, &of.failed)?;
         }
-        let text = if missing == 1 { "The task has no result" } else { "None of these tasks has a result" };
+        let text = match results.missing() {
+            [(job, of)] => match (!of.dropped.is_empty()).then(|| has_reducer(*job)) {
+                Some(true) => {
+                    format!("The results of job {job} are not kept any more: its reducer has taken them")
+                }
+                Some(false) => format!("The results of job {job} are not kept any more"),
+                None => {
+                    let mut none = of.failed.clone();
+                    none.union_with(&of.without);
+                    let named = tasks_have(&none, *job);
+                    format!("{}{} no result", named[..1].to_uppercase(), &named[1..])
+                }
+            },
+            jobs => {
+                let jobs: IdSet = jobs.iter().map(|(job, _)| TaskId(job.0)).collect();
+                format!("No task of jobs {jobs} has a result")
+            }
+        };
         let hint = "Functions (`hq submit --function`) and programs with `--result` have one when they have finished, and pulled tasks when whoever took them left one; \
                     `hq task list` says how far tasks are, and `hq job failures` why they failed. Of all jobs together 256 MiB are kept.";
         return Err(HqError::failed("no-result", text).hint(hint));
@@ -136,19 +167,24 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         are_named,
         refused: Box::new(context.refusal()),
         tell_failed: Box::new(tell_failed),
+        has_reducer: Box::new(has_reducer),
     })
 }
 
-// The result of a job with a reducer is that of the reducer.
-fn reducer_of(session: &SharedSession, args: &ResultArgs) -> Result<Option<JobId>, HqError> {
+// The job whose result is asked for, where that is the result of a reducer, and the job of that.
+fn fed_of(session: &SharedSession, args: &ResultArgs) -> Result<Option<(JobId, JobId)>, HqError> {
     if args.tasks.is_some() || matches!(args.jobs, Selector::All) {
         return Ok(None);
     }
-    Ok(feed_of(&mut session.borrow_mut(), &args.jobs)?.and_then(|state| state.feed.reducer))
+    let feed = feed_of(&mut session.borrow_mut(), &args.jobs)?;
+    Ok(feed.and_then(|state| Some((state.job, state.feed.reducer?))))
 }
 
-// Of one job, if it has a generator.
-fn feed_of(session: &mut hq_client::Session, jobs: &Selector) -> Result<Option<Box<FeedState>>, HqError> {
+/// Of one job, if it has a generator.
+pub(super) fn feed_of(
+    session: &mut hq_client::Session,
+    jobs: &Selector,
+) -> Result<Option<Box<FeedState>>, HqError> {
     let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
     match session.request(ClientRequest::JobInfo { jobs: jobs.clone(), page })? {
         ClientResponse::JobDetails { jobs, .. } => match <[JobDetail; 1]>::try_from(jobs) {
@@ -234,15 +270,23 @@ pub(super) fn cancel(context: &Context, args: CancelArgs) -> Result<Done, HqErro
     let of_tasks = tasks.is_some();
     let session = Rc::new(RefCell::new(context.connect_for("Canceling")?));
     let are_all = jobs == Selector::All;
+    let named = if let Selector::Ids(ids) = &jobs { Some(ids.clone()) } else { None };
+    let is_told = context.printer.mode == OutputMode::Cli && !of_tasks;
+    let before = if is_told { open_jobs(&mut session.borrow_mut()) } else { IdSet::new() };
     let response = session.borrow_mut().request(ClientRequest::Cancel { jobs, tasks, reason });
     match response.map_err(|error| refused_to("Canceling", error))? {
         ClientResponse::Canceled(mut jobs) => {
+            let canceled: IdSet = jobs.iter().map(|(job, ..)| TaskId(job.0)).collect();
+            let before = before.intersection(&canceled);
+            let now = if before.is_empty() { IdSet::new() } else { open_jobs(&mut session.borrow_mut()) };
+            let (open, closed) = (before.intersection(&now), before.difference(&now));
             // Of all jobs those are meant that have not ended.
-            jobs.retain(|(_, ids, _)| !are_all || !ids.is_empty());
-            let is_told = context.printer.mode == OutputMode::Cli && !of_tasks;
-            let open = if is_told { open_of(&mut session.borrow_mut(), &jobs) } else { IdSet::new() };
+            jobs.retain(|(job, ids, _)| !are_all || !ids.is_empty() || closed.contains(TaskId(job.0)));
+            // A generator or a reducer that has ended is of no interest to one who has not named it.
+            let is_named = |job: JobId| named.as_ref().is_none_or(|named| named.contains(TaskId(job.0)));
+            jobs.retain(|(job, ids, _)| !ids.is_empty() || is_named(*job));
             let over = over_of(&session, &open);
-            Done::ok(Canceled { jobs, of_tasks, open: open.difference(&over), over })
+            Done::ok(Canceled { jobs, of_tasks, closed, open: open.difference(&over), over })
         }
         _ => unexpected(),
     }
@@ -264,15 +308,12 @@ fn over_of(session: &SharedSession, open: &IdSet) -> IdSet {
     over
 }
 
-// Those that take more tasks. What was asked is done, so nothing goes wrong when this cannot be told.
-fn open_of(session: &mut hq_client::Session, canceled: &[(JobId, IdSet, u64)]) -> IdSet {
-    let of = |job: JobId| TaskId(job.0);
-    let canceled: IdSet = canceled.iter().map(|(job, ..)| of(*job)).collect();
+// Jobs that take more tasks. Nothing goes wrong when this cannot be told.
+fn open_jobs(session: &mut hq_client::Session) -> IdSet {
     let states = vec![JobState::Opened, JobState::Waiting, JobState::Running];
     match session.request(ClientRequest::ListJobs { states }) {
         Ok(ClientResponse::JobList(jobs)) => {
-            let open = jobs.iter().filter(|job| job.is_open).map(|job| of(job.job));
-            open.filter(|job| canceled.contains(*job)).collect()
+            jobs.iter().filter(|job| job.is_open).map(|job| TaskId(job.job.0)).collect()
         }
         _ => IdSet::new(),
     }
@@ -380,7 +421,13 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
     match context.ask(ClientRequest::OpenJob { key: request_key()?, spec })? {
         ClientResponse::Submitted { job, warnings, .. } => {
             context.printer.advise(&warnings);
-            Done::ok(crate::report::Opened(Submitted { job, together: Vec::new(), existing: 0, warnings }))
+            Done::ok(crate::report::Opened(Submitted {
+                job,
+                together: Vec::new(),
+                feeders: None,
+                existing: 0,
+                warnings,
+            }))
         }
         _ => unexpected(),
     }

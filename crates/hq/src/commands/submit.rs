@@ -1,6 +1,7 @@
 //! `hq submit`.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -14,8 +15,8 @@ use hq_client::options::{
     JobFile, OptionsError, Prepared, PreparedFile, PreparedJobs, SubmitOptions, Surroundings, WaitOptions,
     prepare, prepare_job_file,
 };
-use hq_client::{NotSubmitted, Session, SubmittedFile, Watch, request_key};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, NewJob, NewTasks};
+use hq_client::{ClientError, NotSubmitted, Session, SubmittedFile, Watch, request_key};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, NewJob, NewTasks, RequestError};
 use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
@@ -23,6 +24,7 @@ use hq_model::selector::Selector;
 use hq_model::{Channel, IdSet, JobId, Stream, Submit, TaskState, pattern};
 use hq_stream::StreamFile;
 
+use super::job::feed_of;
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{ResubmitArgs, SubmitFileArgs};
@@ -130,12 +132,36 @@ fn submit_fed(
     end_of(context, session, submitted, (wait, on_notify))
 }
 
+// Jobs that are there already, as far as some of these wait for them, and the name of one that does.
+fn waits_of(jobs: &[NewJob]) -> BTreeMap<JobId, String> {
+    let mut waits = BTreeMap::new();
+    for job in jobs {
+        let submits: Vec<&Submit> = match &job.tasks {
+            NewTasks::Submits(submits) => submits.iter().collect(),
+            NewTasks::Fed { generator, .. } => vec![&**generator],
+        };
+        for after in submits.iter().flat_map(|submit| &submit.dependencies.after) {
+            waits.entry(after.job).or_insert_with(|| job.spec.name.clone());
+        }
+    }
+    waits
+}
+
 // Makes jobs together.
 fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> Result<Submitted, HqError> {
     let PreparedJobs { jobs, places, mut warnings } = jobs;
     let names: Vec<String> = jobs.iter().map(|job| job.spec.name.clone()).collect();
+    let waits = waits_of(&jobs);
+    let is_fed = matches!(&jobs[..], [NewJob { tasks: NewTasks::Fed { .. }, .. }]);
     let request = ClientRequest::SubmitJobs { key: request_key()?, jobs };
-    let ClientResponse::JobsSubmitted { jobs, warnings: more } = session.request(request)? else {
+    let answer = session.request(request).map_err(|error| match &error {
+        ClientError::Refused(RequestError::NoJob(id)) if waits.contains_key(id) => {
+            let text = format!("Job {id} not found: job `{}` is to run after it", waits[id]);
+            HqError { text, ..error.into() }
+        }
+        _ => error.into(),
+    })?;
+    let ClientResponse::JobsSubmitted { jobs, warnings: more } = answer else {
         return unexpected();
     };
     context.printer.advise(&more);
@@ -146,7 +172,10 @@ fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> 
     let together: Vec<(JobId, String)> = together.into_iter().map(|(_, job)| job).collect();
     let Some(job) = jobs.last().copied() else { return unexpected() };
     let together = if together.len() == 1 { Vec::new() } else { together };
-    Ok(Submitted { job, together, existing: 0, warnings })
+    // It is submitted: nothing goes wrong when this cannot be told.
+    let feed = if is_fed { feed_of(session, &only([job])).ok().flatten() } else { None };
+    let feeders = feed.map(|state| (state.feed.generator, state.feed.reducer));
+    Ok(Submitted { job, together, feeders, existing: 0, warnings })
 }
 
 // Shows what was submitted, at once or when it has ended.
@@ -225,7 +254,7 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
             let submitted = session.submit_file(file, open, &mut |warnings| context.printer.advise(warnings));
             let SubmittedFile { job, existing, warnings } =
                 submitted.map_err(|refused| with_hint(refused, open))?;
-            Submitted { job, together: Vec::new(), existing, warnings }
+            Submitted { job, together: Vec::new(), feeders: None, existing, warnings }
         }
     };
     end_of(context, session, submitted, (wait, None))
@@ -342,7 +371,7 @@ fn submitted(
         ClientResponse::Submitted { job, existing, warnings: more, .. } => {
             show(&more);
             warnings.extend(more);
-            Ok(Submitted { job, together: Vec::new(), existing: existing.len(), warnings })
+            Ok(Submitted { job, together: Vec::new(), feeders: None, existing: existing.len(), warnings })
         }
         _ => unexpected(),
     }

@@ -52,6 +52,7 @@ fn seen() -> Seen {
         cancel_reason: None,
         unrunnable: 0,
         fed_end: Default::default(),
+        stalled: None,
     };
     let long = JobSummary { job: JobId(13), name: "x".repeat(4096), ..job.clone() };
     let params = QueueParams {

@@ -394,6 +394,7 @@ mod tests {
             cancel_reason: None,
             unrunnable: 0,
             fed_end: Default::default(),
+            stalled: None,
         };
         let progress = JobProgress { finished: IdSet::range(1, 2), ..JobProgress::default() };
         events.begin_with(at, &summary, IdSet::range(1, 3), progress).expect("memory");

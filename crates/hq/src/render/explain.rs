@@ -66,6 +66,9 @@ impl Report for ExplainedJobs {
     fn cli(&mut self, out: &mut dyn Write, _: Style) -> Result<(), HqError> {
         for job in &self.0 {
             writeln!(out, "Job {} is {}", job.job, job.state.word())?;
+            for reason in &job.reasons {
+                writeln!(out, "- {}", line(reason))?;
+            }
             for group in &job.groups {
                 writeln!(out, "{}:", title(group))?;
                 for reason in &group.reasons {
@@ -95,6 +98,7 @@ impl Report for ExplainedJobs {
             json!({
                 "id": job.job.0,
                 "state": job.state.word(),
+                "reasons": reasons(&job.reasons),
                 "groups": job.groups.iter().map(group).collect::<Vec<_>>(),
                 "other_tasks": job.others,
             })
@@ -104,6 +108,9 @@ impl Report for ExplainedJobs {
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         for job in &self.0 {
+            for reason in &job.reasons {
+                writeln!(out, "{} {}", job.job, line(reason))?;
+            }
             for group in &job.groups {
                 for reason in &group.reasons {
                     writeln!(out, "{}@{} {}", job.job, group.ids, line(reason))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo, TaskInfo};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
-use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
+use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskId, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
@@ -63,6 +63,9 @@ impl Report for Jobs {
         }
         for job in self.jobs.iter().filter(|job| job.unrunnable > 0) {
             writeln!(out, "Job {}: {}", job.job, unrunnable(job))?;
+        }
+        for (job, why) in self.jobs.iter().filter_map(|job| Some((job.job, job.stalled.as_ref()?))) {
+            writeln!(out, "Job {job} stands still: {why}")?;
         }
         Ok(())
     }
@@ -475,6 +478,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
     if summary.unrunnable > 0 {
         rows.push(("Unrunnable", unrunnable(summary).into()));
     }
+    rows.extend(summary.stalled.iter().map(|why| ("Stands still", why.as_str().into())));
     rows.extend(job.feed.iter().flat_map(|state| super::feed::rows(state)));
     rows.extend(job.share.map(|share| ("Share", share.to_string().into())));
     rows.extend(usage(&job.usage, true));
@@ -541,14 +545,19 @@ impl Report for Canceled {
         if self.jobs.is_empty() {
             writeln!(out, "There is nothing to cancel")?;
         }
-        let had_ended = self.jobs.iter().filter(|(_, ids, _)| ids.is_empty()).count();
+        let has_ended = |job: JobId, ids: &IdSet| ids.is_empty() && !self.closed.contains(TaskId(job.0));
+        let had_ended = self.jobs.iter().filter(|(job, ids, _)| has_ended(*job, ids)).count();
         let are_counted = had_ended > ENDED_JOBS_NAMED;
         for (job, ids, ended) in &self.jobs {
-            if ids.is_empty() && are_counted {
+            if has_ended(*job, ids) && are_counted {
                 continue;
             }
             let canceled = text::count(ids.len(), "task");
             match self.of_tasks {
+                _ if ids.is_empty() && self.closed.contains(TaskId(job.0)) => {
+                    let ended = text::count(*ended, "task");
+                    writeln!(out, "Job {job} canceled: no more tasks are made ({ended} already finished)")?;
+                }
                 _ if ids.is_empty() && *ended == 0 => {
                     writeln!(out, "Job {job} has no tasks: nothing to cancel")?;
                 }

@@ -67,6 +67,7 @@ pub(crate) fn job(summary: &JobSummary) -> Value {
         "cancel_reason": summary.cancel_reason,
         "state": summary.state().word(),
         "unrunnable_tasks": summary.unrunnable,
+        "stalled": summary.stalled,
     })
 }
 

@@ -23,7 +23,7 @@ mod misc;
 mod output_log;
 pub(crate) mod overview;
 mod pull;
-mod results;
+pub(crate) mod results;
 mod sample;
 mod server;
 pub(crate) mod style;

@@ -184,7 +184,11 @@ impl Results {
             let Missing { failed, dropped, without, found } = of;
             if !dropped.is_empty() {
                 let what = results_of(dropped, *job);
-                (self.refused)(&format!("{what} not kept any more: of all jobs together 256 MiB are"));
+                let why = match (self.has_reducer)(*job) {
+                    true => "its reducer has taken them",
+                    false => "of all jobs together 256 MiB are",
+                };
+                (self.refused)(&format!("{what} not kept any more: {why}"));
             }
             let mut none = without.clone();
             none.union_with(failed);
@@ -220,7 +224,7 @@ fn results_of(ids: &IdSet, job: JobId) -> String {
     }
 }
 
-fn tasks_have(ids: &IdSet, job: JobId) -> String {
+pub(crate) fn tasks_have(ids: &IdSet, job: JobId) -> String {
     match ids.len() {
         1 => format!("task {ids} of job {job} has"),
         _ => format!("tasks {} of job {job} have", text::ids(ids)),

@@ -93,9 +93,12 @@ impl Report for SubmitWaited {
 /// What is said of a submit, without a version.
 pub(crate) fn fields(submitted: &Submitted) -> Map<String, Value> {
     let mut fields = Map::new();
-    if submitted.together.is_empty() {
-        fields.insert("id".into(), submitted.job.0.into());
-    } else {
+    fields.insert("id".into(), submitted.job.0.into());
+    if let Some((generator, reducer)) = submitted.feeders {
+        fields.insert("generator".into(), generator.0.into());
+        fields.insert("reducer".into(), reducer.map(|reducer| reducer.0).into());
+    }
+    if !submitted.together.is_empty() {
         let job = |(job, name): &(JobId, String)| json!({ "id": job.0, "name": name });
         fields.insert("jobs".into(), submitted.together.iter().map(job).collect());
     }

@@ -71,6 +71,7 @@ fn summary(job: u32, name: &str, counters: Counters) -> JobSummary {
         cancel_reason: None,
         unrunnable: 0,
         fed_end: Default::default(),
+        stalled: None,
     }
 }
 
@@ -375,18 +376,26 @@ snapshots! {
         server.info.internal_errors = 2;
         server
     };
-    submitted: Submitted { job: JobId(7), together: Vec::new(), existing: 0, warnings: Vec::new() };
-    submitted_before: Submitted { job: JobId(7), together: Vec::new(), existing: 3, warnings: Vec::new() };
-    submitted_with_warnings: Submitted { job: JobId(7), together: Vec::new(), existing: 0, warnings: vec!["look".into()] };
+    submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: None, existing: 0, warnings: Vec::new() };
+    submitted_before: Submitted { job: JobId(7), together: Vec::new(), feeders: None, existing: 3, warnings: Vec::new() };
+    submitted_with_warnings: Submitted { job: JobId(7), together: Vec::new(), feeders: None, existing: 0, warnings: vec!["look".into()] };
     submitted_together: Submitted {
         job: JobId(9),
         together: vec![(JobId(7), "chains".into()), (JobId(9), "lookup".into())],
+        feeders: None,
         existing: 0,
         warnings: Vec::new(),
     };
-    opened: Opened(Submitted { job: JobId(8), together: Vec::new(), existing: 0, warnings: Vec::new() });
+    submitted_with_generator: Submitted {
+        job: JobId(3),
+        together: Vec::new(),
+        feeders: Some((JobId(1), Some(JobId(2)))),
+        existing: 0,
+        warnings: Vec::new(),
+    };
+    opened: Opened(Submitted { job: JobId(8), together: Vec::new(), feeders: None, existing: 0, warnings: Vec::new() });
     submit_waited: SubmitWaited {
-        submitted: Submitted { job: JobId(7), together: Vec::new(), existing: 0, warnings: Vec::new() },
+        submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: None, existing: 0, warnings: Vec::new() },
         waited: waited(),
     };
     wait: waited();
@@ -402,11 +411,12 @@ snapshots! {
     job_summary: JobCounts(vec![(JobState::Waiting, 2), (JobState::Failed, 1), (JobState::Opened, 1)]);
     job_summary_empty: JobCounts(Vec::new());
     job_info: details(detail(), Some(three_tasks()));
-    job_cancel: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, open: IdSet::single(TaskId(2)), over: IdSet::new() };
-    job_cancel_tasks: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2)], of_tasks: true, open: IdSet::new(), over: IdSet::new() };
-    job_cancel_open: Canceled { jobs: vec![(JobId(1), IdSet::new(), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, open: IdSet::range(1, 2), over: IdSet::new() };
-    job_cancel_many: Canceled { jobs: (1..=5).map(|job| (JobId(job), if job == 2 { IdSet::range(1, 2) } else { IdSet::new() }, 4)).collect(), of_tasks: false, open: IdSet::single(TaskId(2)), over: IdSet::new() };
-    job_cancel_over: Canceled { jobs: vec![(JobId(1), IdSet::new(), 1), (JobId(2), IdSet::new(), 0)], of_tasks: false, open: IdSet::new(), over: IdSet::single(TaskId(1)) };
+    job_cancel: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, closed: IdSet::new(), open: IdSet::single(TaskId(2)), over: IdSet::new() };
+    job_cancel_fed: Canceled { jobs: vec![(JobId(1), IdSet::single(TaskId(0)), 0), (JobId(3), IdSet::new(), 5)], of_tasks: false, closed: IdSet::single(TaskId(3)), open: IdSet::new(), over: IdSet::new() };
+    job_cancel_tasks: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2)], of_tasks: true, closed: IdSet::new(), open: IdSet::new(), over: IdSet::new() };
+    job_cancel_open: Canceled { jobs: vec![(JobId(1), IdSet::new(), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, closed: IdSet::new(), open: IdSet::range(1, 2), over: IdSet::new() };
+    job_cancel_many: Canceled { jobs: (1..=5).map(|job| (JobId(job), if job == 2 { IdSet::range(1, 2) } else { IdSet::new() }, 4)).collect(), of_tasks: false, closed: IdSet::new(), open: IdSet::single(TaskId(2)), over: IdSet::new() };
+    job_cancel_over: Canceled { jobs: vec![(JobId(1), IdSet::new(), 1), (JobId(2), IdSet::new(), 0)], of_tasks: false, closed: IdSet::new(), open: IdSet::new(), over: IdSet::single(TaskId(1)) };
     job_close: JobsDone { jobs: vec![JobId(1), JobId(2)], done: "closed" };
     job_close_nothing: JobsDone { jobs: Vec::new(), done: "closed" };
     task_ids: TaskIds(vec![(JobId(1), IdSet::range(3, 5))]);

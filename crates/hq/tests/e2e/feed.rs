@@ -160,21 +160,30 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
         "#!/bin/sh\nif mkdir once 2>/dev/null; then echo a; sleep 0; exit 3; else echo b; fi\n",
     );
     let cases = [
-        ("--generate 'sh -c \"echo a; exit 3\"'", 1, "the generator exited with code 3"),
+        (
+            "--generate 'sh -c \"echo a; echo first >&2; echo no licence >&2; exit 3\"'",
+            1,
+            "the generator exited with code 3: no licence",
+        ),
         ("--generate ./nowhere", 1, "`./nowhere` cannot be started"),
         ("--generate 'echo [1]' --generate-json", 1, "line 1 of the generator: it is no object: `[1]`"),
-        ("--generate 'echo \"#hq moon\"'", 1, "a generator knows no `#hq moon`"),
+        ("--generate 'echo \"#hq moon\"'", 1, "line 1 of the generator: it knows no `#hq moon`"),
         (
             "--generate 'sh -c \"head -c 200000 /dev/zero\"'",
             1,
             "line 1 of the generator has more than 131072 bytes",
+        ),
+        (
+            "--generate 'sh -c \"echo a; head -c 131063 /dev/zero | tr \\\\0 x; echo\"'",
+            1,
+            "line 2 of the generator: its entry has 131063 bytes, and at most 131062 fit into the variable HQ_ENTRY",
         ),
         ("--retry 1 --generate ./other", 1, "is `b` after the restart of the generator, and was `a` before"),
         ("--generate 'echo a' --reduce true", 2, "the reducer exited before its input had ended"),
         (
             "--generate 'echo a' --reduce 'echo \"#hq saved 5 x\"'",
             2,
-            "the reducer acknowledges too much: 5 lines",
+            "line 1 of the reducer: it acknowledges too much: 5 lines",
         ),
         ("--generate 'echo a' --reduce 'echo \"#hq saved x\"'", 2, "it needs the number of lines read"),
     ];
@@ -283,4 +292,104 @@ fn a_wrong_line_is_told_with_its_number() {
         assert!(error.contains(expected), "{lines}: {error}");
         cluster.ok(&format!("job cancel {job}"));
     }
+}
+
+#[test]
+fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
+    let cluster = cluster();
+    for (options, own, ending, what) in [
+        ("--generate 'sh -c \"echo a; echo no licence >&2; exit 3\"'", 1, 2, "generator"),
+        ("--generate 'echo a' --reduce 'sh -c \"echo no licence >&2; exit 3\"'", 4, 5, "reducer"),
+    ] {
+        let ran = cluster.hq(&format!("submit --wait --stdout none --stderr none {options} -- true"));
+        let why = format!(
+            "Job {ending} stands still: its {what}, job {own}, has failed: the {what} exited with code 3: no licence; `hq job \
+             resubmit {own}` goes on where it was, `hq job cancel {ending}` ends all"
+        );
+        assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
+        let listed = cluster.ok("job list");
+        assert!(listed.contains(&why), "{listed}");
+        let info = cluster.json(&format!("job info {ending}"));
+        let told = info[0]["info"]["stalled"].as_str().unwrap_or_default().to_owned();
+        assert!(why.ends_with(&told) && !told.is_empty(), "{info}");
+        let explained = cluster.ok(&format!("job explain {ending}"));
+        assert!(explained.contains(&told), "{explained}");
+        let ran = cluster.hq(&format!("job wait {ending}"));
+        assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
+        let canceled = cluster.hq(&format!("job cancel {ending}"));
+        let said = format!("Job {ending} canceled: no more tasks are made");
+        assert!(canceled.exit == 0 && canceled.stderr.contains(&said), "{canceled:?}");
+        assert_eq!(cluster.json(&format!("job info {ending}"))[0]["info"]["stalled"], Value::Null);
+    }
+}
+
+// It says where it is after every line when it is started again, and had said nothing before.
+const MORE_CURSORS: &str = r##"#!/bin/sh
+mkdir once 2>/dev/null && first=yes
+for i in 1 2 3 4 5 6; do
+  echo $i
+  if [ -z "$first" ]; then echo "#hq cursor $i"; fi
+  if [ "$first" ] && [ $i = 4 ]; then exit 3; fi
+done
+"##;
+
+#[test]
+fn a_generator_may_say_more_often_where_it_is_after_a_restart() {
+    let cluster = cluster();
+    script(&cluster, "cursors", MORE_CURSORS);
+    let made = submit(&cluster, "--retry 1 --generate ./cursors -- true");
+    assert_eq!((&made["id"], &made["generator"], &made["reducer"]), (&json!(2), &json!(1), &Value::Null));
+    let ran = cluster.hq("job wait 2");
+    assert_eq!((ran.exit, count(&cluster, "2", "finished")), (0, 6), "{ran:?}");
+}
+
+#[test]
+fn a_worker_drains_although_a_generator_has_no_end() {
+    let mut cluster = cluster();
+    submit(&cluster, "--generate 'sh -c \"while :; do echo x; done\"' --ahead 5 -- sleep 0");
+    patience::until("some have finished", || match count(&cluster, "2", "finished") {
+        1.. => Ok(()),
+        found => Err(format!("{found}")),
+    });
+    cluster.worker("--cpus 4");
+    cluster.ok("worker stop --drain 1");
+    patience::until("the first worker has ended", || {
+        match cluster.json("worker list --all")[0]["ended"].is_null() {
+            false => Ok(()),
+            true => Err(cluster.ok("worker list --all")),
+        }
+    });
+    let before = count(&cluster, "2", "finished");
+    patience::until("it goes on", || match count(&cluster, "2", "finished") {
+        found if found > before + 10 => Ok(()),
+        found => Err(format!("{found}")),
+    });
+    cluster.ok("job cancel 2");
+}
+
+// Its result is too long; the next attempt has to read all lines again, and says something shorter.
+const TOO_LONG: &str = r##"#!/bin/sh
+n=0
+while read -r line; do n=$((n+1)); done
+if mkdir once 2>/dev/null; then head -c 5000 /dev/zero | tr '\0' x; echo; else echo $n; fi
+"##;
+
+#[test]
+fn a_reducer_whose_result_is_too_long_reads_all_of_it_again() {
+    let cluster = cluster();
+    script(&cluster, "count", TOO_LONG);
+    submit(
+        &cluster,
+        "--retry 1 --generate 'seq 1 20' --result last-line --reduce ./count -- sh -c 'echo $HQ_ENTRY'",
+    );
+    wait(&cluster);
+    assert_eq!(cluster.ok("job result 3"), "20\n");
+    let dropped = cluster.hq("job result all");
+    assert!(dropped.stderr.contains("not kept any more: its reducer has taken them"), "{dropped:?}");
+    cluster.ok("job forget 2");
+    let forgotten = cluster.hq("job result 3");
+    assert!(
+        forgotten.stderr.contains("The result of job 3 is that of its reducer, job 2, which is forgotten"),
+        "{forgotten:?}"
+    );
 }

@@ -257,7 +257,7 @@ fn every_end_of_a_function_is_told() {
     cluster.ok("submit --wait --function lab:later --args-json [1]");
     let ran = cluster.hq("job result 1");
     assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""), "{ran:?}");
-    assert!(ran.stderr.contains("The task has no result"), "{ran:?}");
+    assert!(ran.stderr.contains("Task 0 of job 1 has no result"), "{ran:?}");
 }
 
 #[test]

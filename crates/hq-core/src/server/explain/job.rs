@@ -83,7 +83,10 @@ impl Server {
             group.reasons.extend(self.too_late_reason_of(now, id, &group.ids));
         }
         let state = job.state(self.running_count(id));
-        JobExplanation { job: id, state, groups, others }
+        let is_fed = job.is_open && job.feed.is_some();
+        let reasons =
+            is_fed.then(|| Reason::new(ReasonKind::Dependency, format!("it {}", self.why_fed_on(id))));
+        JobExplanation { job: id, state, reasons: reasons.into_iter().collect(), groups, others }
     }
 
     // Tasks that workers have.

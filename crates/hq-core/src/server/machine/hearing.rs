@@ -30,6 +30,9 @@ impl Server {
         self.retention.hear(&self.state, record);
         self.last_moments.hear(&self.state, record);
         self.touched.extend(record.job());
+        // How it is depends on how its generator and its reducer have ended.
+        let own = record.job().filter(|own| self.state.jobs.get(own).is_none_or(|own| own.has_ended()));
+        self.touched.extend(own.and_then(|own| self.state.feeders.get(&own)));
         self.watching.hear(record);
     }
 

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use hq_client::Session;
+use hq_client::limits::ARGUMENT_BYTES_MAX;
 use hq_client::options::feed::Ahead;
 use hq_client::options::values;
 use hq_core::feed::{FeedOrder, FeedState};
@@ -26,6 +27,8 @@ use crate::cli::feed::GenerateArgs;
 use crate::error::HqError;
 use crate::report::Sentence;
 
+/// An entry and the name of its variable have an end mark, and fit into what Linux takes as one variable.
+const ENTRY_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - "HQ_ENTRY=".len() - 1;
 /// Lines of one request at most.
 const BATCH_LINES: u64 = 10_000;
 /// Their bytes, about.
@@ -74,6 +77,7 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
         pace: Pace { ahead: args.ahead, since: Instant::now(), ended: state.ended, rate: 0.0 },
         pending: VecDeque::new(),
         taken: 0,
+        read: 0,
         has_keys: (state.made > 0).then_some(state.is_keyed),
         is_json: args.json,
         template,
@@ -102,8 +106,10 @@ struct Source<'a> {
     pace: Pace,
     // Lines that were read and are not tasks yet.
     pending: VecDeque<Made>,
-    // Lines read, those of cursors not counted.
+    // Lines read since its start, those of cursors not counted.
     taken: u64,
+    // All of them.
+    read: u64,
     is_json: bool,
     // Lines have keys, as far as that is known.
     has_keys: Option<bool>,
@@ -133,7 +139,8 @@ impl Source<'_> {
         let first = self.state.feed.cursor_at;
         let mut known = Entries::default();
         let mut from = first;
-        for number in first..first + count {
+        let mut number = first;
+        while number < first + count {
             if number >= from + known.len() as u64 {
                 from = number;
                 let last = (number + COMPARED - 1).min(first + count - 1);
@@ -148,7 +155,7 @@ impl Source<'_> {
             };
             let before = known.get((number - from) as usize).unwrap_or_default();
             match self.made_of(line)? {
-                Made::Task(task) if task.entry == before => {}
+                Made::Task(task) if task.entry == before => number += 1,
                 Made::Task(MadeTask { entry, .. }) => {
                     return Err(failed(format!(
                         "line {} behind its cursor is `{}` after the restart of the generator, and was `{}` before: it must \
@@ -158,13 +165,8 @@ impl Source<'_> {
                         String::from_utf8_lossy(before),
                     )));
                 }
-                Made::Cursor(_) => {
-                    return Err(failed(format!(
-                        "the generator says where it is {} lines after its restart, and had printed {count} without that \
-                         before",
-                        number - first
-                    )));
-                }
+                // It may say more often where it is than before. What is saved is the place before it, which is true still.
+                Made::Cursor(_) => {}
             }
         }
         Ok(())
@@ -296,7 +298,7 @@ impl Source<'_> {
         self.state = answer.map_err(|error| match self.has_keys {
             // It may be told that a key is that of another task.
             Some(true) => HqError {
-                text: format!("up to line {} of the generator: {}", self.taken, error.text),
+                text: format!("up to line {} of the generator: {}", self.read, error.text),
                 ..error
             },
             _ => error,
@@ -305,10 +307,14 @@ impl Source<'_> {
     }
 
     fn made_of(&mut self, line: Line) -> Result<Made, HqError> {
+        self.read += 1;
+        let number = self.read;
         let made = match line {
             Line::Order(word, text) if word == "cursor" => return Ok(Made::Cursor(text)),
             Line::Order(word, _) => {
-                return Err(failed(format!("a generator knows no `#hq {word}`, only `#hq cursor TEXT`")));
+                return Err(failed(format!(
+                    "line {number} of the generator: it knows no `#hq {word}`, only `#hq cursor TEXT`"
+                )));
             }
             Line::TooLong(number) => {
                 return Err(failed(format!(
@@ -329,14 +335,18 @@ impl Source<'_> {
                         _ => Ok(task),
                     }
                 });
-                let number = self.taken + 1;
                 let wrong = |why| failed(format!("line {number} of the generator: {why}"));
                 MadeTask { number, ..task.map_err(wrong)? }
             }
-            Line::Plain(entry) | Line::Cut(entry) => {
-                MadeTask { number: self.taken + 1, entry, key: None, spec: None }
-            }
+            Line::Plain(entry) | Line::Cut(entry) => MadeTask { number, entry, key: None, spec: None },
         };
+        if made.entry.len() > ENTRY_BYTES_MAX {
+            return Err(failed(format!(
+                "line {number} of the generator: its entry has {} bytes, and at most {ENTRY_BYTES_MAX} fit into the variable \
+                 HQ_ENTRY of a program: write the rest into a file, and print its name",
+                made.entry.len()
+            )));
+        }
         self.taken += 1;
         Ok(Made::Task(made))
     }

@@ -19,6 +19,8 @@ use super::{Context, Done, unexpected};
 use crate::cli::feed::FeedCommand;
 use crate::error::{EXIT_SIGNAL, HqError};
 
+/// So much of the end of standard error is looked at for what a command said last.
+const LAST_WORDS_BYTES: u64 = 500;
 /// So long a lost server is waited for: what ends these commands before is their worker.
 const SERVER_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -91,18 +93,31 @@ fn spawn(
 // Waits for its end, and says how it ended, where that is no success: as its own, so that `--retry-on` can tell.
 fn end_of(child: &mut Child, what: &str) -> Result<(), HqError> {
     let status = child.wait().map_err(|error| failed(format!("the {what} cannot be waited for: {error}")))?;
+    let said = || last_words().map_or_else(String::new, |words| format!(": {words}"));
     match status.code() {
         Some(0) => Ok(()),
         Some(code) => {
             let exit = u8::try_from(code).unwrap_or(EXIT_FAILED);
-            Err(HqError { exit, ..failed(format!("the {what} exited with code {code}")) })
+            Err(HqError { exit, ..failed(format!("the {what} exited with code {code}{}", said())) })
         }
         None => {
             let signal = status.signal().and_then(|signal| u8::try_from(signal).ok());
             let exit = signal.map_or(EXIT_FAILED, |signal| EXIT_SIGNAL.saturating_add(signal));
-            Err(HqError { exit, ..failed(format!("the {what} died: {status}")) })
+            Err(HqError { exit, ..failed(format!("the {what} died: {status}{}", said())) })
         }
     }
+}
+
+// The last line that a command has left in the standard error that it shares with us, where that is a file.
+fn last_words() -> Option<String> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut file = std::fs::File::open("/proc/self/fd/2").ok()?;
+    let bytes = file.metadata().ok().filter(|about| about.is_file())?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(LAST_WORDS_BYTES))).ok()?;
+    let mut text = Vec::new();
+    file.take(LAST_WORDS_BYTES).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned)
 }
 
 fn failed(text: impl Into<String>) -> HqError {

@@ -80,7 +80,9 @@ fn hear(
     told: &Told,
 ) -> Result<(Option<ByteString>, bool), HqError> {
     let (mut last, mut has_enough) = (None, false);
+    let mut number: u64 = 0;
     while let Ok(line) = lines.recv() {
+        number += 1;
         match line {
             Line::Plain(line) | Line::Cut(line) if line.is_empty() => {}
             Line::Plain(line) | Line::Cut(line) => last = Some(line),
@@ -88,13 +90,14 @@ fn hear(
                 let (count, state) = saved(&text).ok_or_else(|| {
                     let text = String::from_utf8_lossy(&text[..text.len().min(100)]).into_owned();
                     failed(format!(
-                        "`#hq saved {text}`: it needs the number of lines read and the state behind it"
+                        "line {number} of the reducer, `#hq saved {text}`: it needs the number of lines read and the state behind \
+                         it"
                     ))
                 })?;
                 let (ids, given) = told.up_to(count);
                 let Some(ids) = ids else {
                     return Err(failed(format!(
-                        "the reducer acknowledges too much: {count} lines, and it was given {given}"
+                        "line {number} of the reducer: it acknowledges too much: {count} lines, and it was given {given}"
                     )));
                 };
                 own.ask(session, FeedOrder::Save { ids, state: Some(state), is_enough: false })?;
@@ -105,7 +108,7 @@ fn hear(
             }
             Line::Order(word, _) => {
                 return Err(failed(format!(
-                    "a reducer knows no `#hq {word}`, only `#hq saved N TEXT` and `#hq end`"
+                    "line {number} of the reducer: it knows no `#hq {word}`, only `#hq saved N TEXT` and `#hq end`"
                 )));
             }
             Line::TooLong(number) => {
@@ -255,7 +258,7 @@ impl Giver {
         let with_failed = self.is_with_failed;
         finished.iter().for_each(|task| say(task, "finished", None, true));
         failed.iter().for_each(|(task, _, error)| say(*task, "failed", Some(error), with_failed));
-        canceled.iter().for_each(|task| say(task, "canceled", None, with_failed));
+        canceled.iter().for_each(|task| say(task, "canceled", Some("it was canceled"), with_failed));
         for (ids, reason) in &aborted {
             ids.iter().for_each(|task| say(task, "aborted", Some(reason), with_failed));
         }

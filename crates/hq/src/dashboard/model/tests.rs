@@ -63,6 +63,7 @@ fn job(id: u32, name: &str, counters: Counters) -> JobSummary {
         cancel_reason: None,
         unrunnable: 0,
         fed_end: Default::default(),
+        stalled: None,
     }
 }
 

@@ -394,6 +394,7 @@ mod tests {
             cancel_reason: None,
             unrunnable: 0,
             fed_end: Default::default(),
+            stalled: None,
         };
         let list = [summary(9), summary(4)];
         assert_eq!(jobs(&list, Sort::Latest, 2)["next"], 4);

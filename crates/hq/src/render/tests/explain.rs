@@ -52,6 +52,7 @@ fn jobs() -> ExplainedJobs {
     ExplainedJobs(vec![JobExplanation {
         job: JobId(3),
         state: JobState::Running,
+        reasons: vec![Reason::new(ReasonKind::Dependency, "it gets more tasks from its generator, job 1")],
         groups: vec![
             group(0, 3, vec![running]),
             group(4, 4, vec![delay]),

@@ -99,6 +99,7 @@ function Found({ job, query }) {
     <${Progress} stats=${stats} />
     <p>${words.join(", ") || "no tasks yet"}${info.unrunnable_tasks > 0 && html`; <strong>${counted(info.unrunnable_tasks, "task")} fit no worker that is there or to come</strong>`}</p>
     <p class="dim">Submitted ${time(job.started_at)}, ${job.finished_at ? `ended after ${duration(secondsBetween(job.started_at, until))}` : `${duration(secondsBetween(job.started_at, until))} ago`}${ended(stats) > 0 && `; ended tasks used ${duration(job.usage.wall)} wall, ${duration(job.usage.cpu_user + job.usage.cpu_system)} CPU, ${bytes(job.usage.memory_peak_bytes)} at most`}</p>
+    ${info.stalled && html`<p><strong>Stands still</strong>: ${safe(info.stalled)}</p>`}
     ${info.cancel_reason && html`<p>Canceled: ${safe(info.cancel_reason)}</p>`}
     <p class="acts">
       ${(stats.waiting + stats.running > 0) && html`<${Act} label="Cancel" question=${`Cancel all tasks of job ${info.id} that have not ended?`} path=${`/api/v1/jobs/${info.id}/cancel`} />`}
