@@ -1,6 +1,6 @@
 //! Job files of several jobs.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cluster::Cluster;
 
