@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use hq_model::Dependencies;
-use hq_model::dependency::{After, Condition, Edges, Mapping};
+use hq_model::dependency::{After, Condition, Mapping};
 
 use super::error::OptionsError;
 use super::values;

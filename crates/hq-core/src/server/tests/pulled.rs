@@ -390,7 +390,7 @@ fn tasks_of_one_submit_wait_for_what_each_of_them_names() {
         let lists = lists.iter().map(|list| list.iter().map(|name| name.as_bytes()));
         NamedEdges::new(lists).expect("few")
     };
-    let mut create = |table: &mut Table, names: &[&str], named: NamedEdges| {
+    let create = |table: &mut Table, names: &[&str], named: NamedEdges| {
         let mut submit = Submit::new(Target::Open(bag), TaskIds::Next(names.len() as u32), pulled_spec(bag));
         let entries: Vec<Vec<u8>> = names.iter().map(|name| entry_of(name.as_bytes(), b"do it")).collect();
         submit.entries = Entries::new(entries.iter().map(Vec::as_slice)).expect("short");
