@@ -136,7 +136,7 @@ def test_results_are_described(executor, run):
     _, err = run(f"job result {job} --tasks 0-2", exit=1)
     assert f"task 2 of job {job} has no result" in err
     _, err = run(f"job result {job} --tasks 2", exit=1)
-    assert "The task has no result" in err and "ValueError" in err
+    assert f"Task 2 of job {job} has no result" in err and "ValueError" in err
 
 
 @pytest.mark.parametrize("count", [1, 2000])

@@ -234,7 +234,7 @@ flat!(Amount, WorkerEnd, Outlasted, SecondAttempt, hq_core::alloc::ShapeSource);
 
 sum_of! {
     ServerInfo: uid version client_host worker_host server_dir journal journal_trouble limits;
-    JobSummary: name cancel_reason;
+    JobSummary: name cancel_reason stalled;
     JobDetail: summary submits workers feed;
     TaskInfo: error dependencies key nodes;
     AlikeTasks: ids common measures;
@@ -246,7 +246,7 @@ sum_of! {
     ResourcePool: name kind;
     Coupling: left right;
     TaskExplanation: reasons workers;
-    JobExplanation: groups;
+    JobExplanation: reasons groups;
     TaskGroup: ids reasons;
     Reason: text;
     WorkerMatch: variants;
@@ -331,7 +331,8 @@ impl Heap for Dependencies {
     fn heap(&self) -> usize {
         // A list for each task, and where each ends.
         let edges = self.edges.len() * size_of::<TaskId>() + self.edges.lists() * size_of::<u32>();
-        self.after.heap() + self.files.heap() + edges
+        let named = self.named.keys().heap() + self.named.lists() * size_of::<u32>();
+        self.after.heap() + self.files.heap() + edges + named
     }
 }
 
