@@ -222,6 +222,7 @@ impl Shared {
         if !self.look(|relay| relay.has_settled(session, accepted)) {
             let (tell, heard) = oneshot::channel();
             self.awaiting.borrow_mut().push((session, accepted, tell));
+            self.turn(|relay, _, _| relay.hurry());
             let _ = heard.await;
         }
         if self.turn(|relay, _, _| relay.tell_lost(session, accepted)) {

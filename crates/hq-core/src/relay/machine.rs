@@ -222,6 +222,11 @@ impl Relay {
         self.sessions.progress(session)
     }
 
+    /// Somebody waits until all that was said is on the server's disk. To be followed by [`Relay::settle`].
+    pub fn hurry(&mut self) {
+        self.bags.values_mut().for_each(|bag| bag.worker.hurry());
+    }
+
     /// True when nothing of what a session said up to its end of this number is on its way to the server's disk any more: it is
     /// there, or lost.
     pub fn has_settled(&self, session: SessionId, number: u64) -> bool {

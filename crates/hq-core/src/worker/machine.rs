@@ -581,10 +581,7 @@ impl Worker {
         self.last_end = now;
         self.lending.ended(task);
         self.reading.ended(task, &run, effects);
-        if self.templates.get(&run.template).is_some_and(|known| {
-            let body = &known.template.spec.body;
-            body.is_packed_call() || body.is_pulled()
-        }) {
+        if self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call()) {
             self.reporting.await_report();
         }
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);

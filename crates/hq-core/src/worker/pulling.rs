@@ -119,6 +119,11 @@ impl Worker {
         self.running.get(&task).map(|run| run.since)
     }
 
+    /// Somebody waits until what has ended here is on the server's disk: it is reported soon, whatever else waits to be taken.
+    pub fn hurry(&mut self) {
+        self.reporting.await_report();
+    }
+
     /// True when the server has handed out all that there is for those who ask here.
     pub fn has_all_there_is(&self) -> bool {
         let Some(pulling) = &self.pulling else { return true };

@@ -493,6 +493,34 @@ fn what_is_taken_survives_a_server() {
 }
 
 #[test]
+fn what_ends_is_told_together_unless_somebody_waits_for_it() {
+    let mut table = Table::new(1);
+    let bag = table.open("dock");
+    table.create(bag, &["a", "b", "c", "d"], &[]);
+    assert_eq!(table.take(1, "x", bag, 3), "a b c");
+    let session = table.session(1, "x");
+    table.relays.get_mut(&1).expect("there").connected(session);
+    for _ in 0..5 {
+        table.wait(crate::limits::REPORT_INTERVAL);
+    }
+    let progress = |table: &Table| table.relays[&1].progress(session);
+    // The first one after a quiet time is told at once.
+    assert_eq!(table.finish(1, "x", "a"), Ok(()));
+    assert_eq!(progress(&table), (1, 1));
+    assert_eq!(table.finish(1, "x", "b"), Ok(()));
+    assert_eq!(progress(&table), (2, 1), "`d` waits to be taken: there is no hurry");
+    table.world.wait(crate::limits::AWAITED_REPORT_INTERVAL);
+    table.pump();
+    assert_eq!(progress(&table), (2, 1));
+    table.relays.get_mut(&1).expect("there").hurry();
+    table.pump();
+    assert_eq!(progress(&table), (2, 2));
+    assert_eq!(table.finish(1, "x", "c"), Ok(()));
+    table.wait(crate::limits::REPORT_INTERVAL);
+    assert_eq!(progress(&table), (3, 3));
+}
+
+#[test]
 fn who_waits_until_all_is_saved_is_told_what_was_lost_with_a_server_that_stayed_away() {
     let mut table = Table::new(1);
     let bag = table.open("dock");
