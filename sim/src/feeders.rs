@@ -175,6 +175,11 @@ impl Feeder {
         Some(self.request(order))
     }
 
+    fn has_said_last(&self) -> bool {
+        let Some(ClientRequest::Feed(asked)) = &self.asked else { return false };
+        matches!(asked.order, FeedOrder::Add { is_last: true, .. })
+    }
+
     fn request(&self, order: FeedOrder) -> ClientRequest {
         ClientRequest::Feed(Box::new(FeedRequest { by: self.by, instance: self.instance, order }))
     }
@@ -300,7 +305,7 @@ impl World {
     pub(crate) fn feeder_hears(&mut self, client: usize, body: ClientResponse) -> Result<(), String> {
         let Some(feeder) = &mut self.clients[client].feeder else { return Ok(()) };
         if let ClientResponse::Feed(state) = &body {
-            self.observers.feeds.told(state);
+            self.observers.feeds.told(state, feeder.has_said_last());
         }
         if feeder.hears(body)? {
             self.feeder_ends(client, 1_000, false);

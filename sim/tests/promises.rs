@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 37] = [
+const REGRESSIONS: [(u64, &str); 38] = [
     (61, "tasks that ask for nothing summed up to more slots than a number holds"),
     (485, "a job that waited for a fed one ran although its generator was tried again"),
     (
@@ -12,6 +12,10 @@ const REGRESSIONS: [(u64, &str); 37] = [
         "a generator that takes nothing kept a whole node from the tasks that it waited for",
     ),
     (18_430_480_406_628_127_475, "as 15_228_841_150_280_910_605, of a reducer"),
+    (
+        4_783_003_588_732_269_565,
+        "a generator whose job somebody had closed ended well before it was ended, and counted as one that had left out lines",
+    ),
     (1621, "drafts went on waiting for a half made fed job that a restarted server had forgotten"),
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),

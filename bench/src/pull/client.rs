@@ -14,8 +14,6 @@ use crate::row::BoxError;
 
 /// Tasks that are created with one request.
 const CREATED_AT_ONCE: u32 = 10_000;
-/// And of those that each wait for something else.
-const DIFFERENT_AT_ONCE: u32 = 10_000;
 /// Tasks of the graph that do not wait for each other.
 const LAYER: u32 = 1000;
 
@@ -154,8 +152,8 @@ impl Puller {
 
     /// Creates tasks of which each waits for the three before it in its column of a thousand.
     pub(super) fn create_graph(&mut self, count: u32) -> Result<(), BoxError> {
-        for first in (0..count).step_by(DIFFERENT_AT_ONCE as usize) {
-            let end = count.min(first + DIFFERENT_AT_ONCE);
+        for first in (0..count).step_by(CREATED_AT_ONCE as usize) {
+            let end = count.min(first + CREATED_AT_ONCE);
             let after = |task: u32| {
                 let before = (1..=3).filter_map(|step| task.checked_sub(step * LAYER));
                 before.map(|task| format!("\"t{task}\"")).collect::<Vec<_>>().join(",")

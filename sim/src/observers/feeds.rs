@@ -1,6 +1,6 @@
 //! What a generator makes is there once and in its order, and what a reducer has in its state is in it once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_core::feed::{Feed, FeedState};
 use hq_core::server::state::State;
@@ -15,6 +15,8 @@ use crate::feeders::command_of;
 pub struct Feeds {
     // How many tasks were made, and which are in the state of the reducer.
     told: BTreeMap<JobId, (u64, IdSet)>,
+    // Of which somebody was told that all tasks are made. One that a user closes has those that were there.
+    complete: BTreeSet<JobId>,
 }
 
 /// The so many-th line of any generator, from 0.
@@ -23,8 +25,12 @@ pub fn line(number: u64) -> Vec<u8> {
 }
 
 impl Feeds {
-    /// A generator or a reducer is told how its job is: so it stays.
-    pub fn told(&mut self, state: &FeedState) {
+    /// A generator or a reducer is told how its job is: so it stays. `is_last` says that it is the answer to a generator's last
+    /// tasks.
+    pub fn told(&mut self, state: &FeedState, is_last: bool) {
+        if is_last || (state.is_open && state.feed.is_decomposed) {
+            self.complete.insert(state.job);
+        }
         self.told.insert(state.job, (state.made, state.feed.reduced.clone()));
     }
 
@@ -82,12 +88,10 @@ impl Feeds {
             if feed.end == FedEnd::Enough {
                 continue;
             }
-            // One that was stopped, as its job was closed, canceled or given up, has not finished.
             let generator = state.jobs.get(&feed.generator);
-            let has_finished = generator.is_some_and(|own| !own.finished.is_empty());
             if let Some((_, lines)) =
                 generator.and_then(|own| own.submits.first()).and_then(|submit| command_of(&submit.task))
-                && (made > lines || (has_finished && made != lines))
+                && (made > lines || (self.complete.contains(&id) && made != lines))
             {
                 return Err(format!("job {id} has {made} tasks of {lines} lines"));
             }

@@ -153,12 +153,14 @@ impl Server {
     /// A worker that is to finish what runs there, and has nothing left but generators and reducers, ends these: they may have
     /// no end of their own, and go on elsewhere where they were.
     pub(super) fn end_feeders_on(&mut self, worker: WorkerId, effects: &mut Vec<Effect>) {
-        let Some(live) = self.live.get_mut(&worker) else { return };
+        let Some(live) = self.live.get_mut(&worker).filter(|live| live.stop.is_some_and(|stop| stop.drain))
+        else {
+            return;
+        };
         let feeds = |template: &TemplateId| self.state.feeders.contains_key(&template.job);
         let mut held = live.held.iter().filter(|(_, held)| !held.ids.is_empty()).peekable();
         let has_only_feeders = held.peek().is_some() && held.all(|(template, _)| feeds(template));
-        let is_draining = live.stop.is_some_and(|stop| stop.drain);
-        let Some(connection) = live.connection.filter(|_| is_draining && has_only_feeders) else { return };
+        let Some(connection) = live.connection.filter(|_| has_only_feeders) else { return };
         self.watching.touch();
         live.stop = Some(Stop { drain: false });
         let message = ToWorker::Stop { drain: false };

@@ -157,7 +157,8 @@ pub(in crate::server) fn with_names_found(
             let found = before.get(key).copied().or_else(|| job.and_then(|job| job.task_of_key(key)));
             found.ok_or_else(|| RequestError::NoKey(id, String::from_utf8_lossy(key).into_owned()))
         });
-        lists.push(found.collect::<Result<Vec<_>, _>>()?);
+        // Whoever is named twice is waited for once.
+        lists.push(found.collect::<Result<IdSet, _>>()?.iter().collect::<Vec<_>>());
         before.extend(submit.keys.get(place).map(|key| (key, task)));
     }
     let edges = Edges::new(lists).unwrap_or_default();

@@ -401,7 +401,7 @@ fn tasks_of_one_submit_wait_for_what_each_of_them_names() {
         answer
     };
     let layer =
-        |table: &mut Table| create(table, &["c", "d", "e"], lists(&[&["a"], &["b", "a"], &["c", "d"]]));
+        |table: &mut Table| create(table, &["c", "d", "e"], lists(&[&["a"], &["b", "a", "b"], &["c", "d"]]));
     assert!(matches!(layer(&mut table), ClientResponse::Submitted { existing, .. } if existing.is_empty()));
     // Once more, it is the same.
     assert!(matches!(layer(&mut table), ClientResponse::Submitted { existing, .. } if existing.len() == 3));
