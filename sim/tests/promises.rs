@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 38] = [
+const REGRESSIONS: [(u64, &str); 39] = [
     (61, "tasks that ask for nothing summed up to more slots than a number holds"),
     (485, "a job that waited for a fed one ran although its generator was tried again"),
     (
@@ -15,6 +15,10 @@ const REGRESSIONS: [(u64, &str); 38] = [
     (
         4_783_003_588_732_269_565,
         "a generator whose job somebody had closed ended well before it was ended, and counted as one that had left out lines",
+    ),
+    (
+        9_732_777_444_470_508_797,
+        "as 4_783_003_588_732_269_565, where the server died while it closed the job",
     ),
     (1621, "drafts went on waiting for a half made fed job that a restarted server had forgotten"),
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),

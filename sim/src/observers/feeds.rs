@@ -15,7 +15,7 @@ use crate::feeders::command_of;
 pub struct Feeds {
     // How many tasks were made, and which are in the state of the reducer.
     told: BTreeMap<JobId, (u64, IdSet)>,
-    // Of which somebody was told that all tasks are made. One that a user closes has those that were there.
+    // Whose generator was told that its last tasks are made. One that a user closes has those that were there.
     complete: BTreeSet<JobId>,
 }
 
@@ -28,7 +28,7 @@ impl Feeds {
     /// A generator or a reducer is told how its job is: so it stays. `is_last` says that it is the answer to a generator's last
     /// tasks.
     pub fn told(&mut self, state: &FeedState, is_last: bool) {
-        if is_last || (state.is_open && state.feed.is_decomposed) {
+        if is_last {
             self.complete.insert(state.job);
         }
         self.told.insert(state.job, (state.made, state.feed.reduced.clone()));
