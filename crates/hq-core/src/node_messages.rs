@@ -1,4 +1,5 @@
-//! What whoever starts the ranks of a task on several nodes and the workers of these nodes say to each other.
+//! What workers say to each other: who starts the ranks of a task on several nodes and the workers of these nodes, and who
+//! needs an object and who holds it.
 
 use hq_model::{ByteString, Instance, TaskRef, WorkerId};
 
@@ -25,6 +26,24 @@ pub enum ToNode {
         /// Signal number.
         signal: u8,
     },
+    /// The first message of a worker that needs an object. Answered by [`FromNode::Started`] and pieces, or
+    /// [`FromNode::Refused`].
+    Fetch(Fetch),
+}
+
+/// An object that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// The worker that is meant.
+    pub worker: WorkerId,
+    /// The task that left it.
+    pub task: TaskRef,
+    /// The instance that did.
+    pub instance: Instance,
+    /// Its name.
+    pub name: String,
+    /// From this byte on.
+    pub offset: u64,
 }
 
 /// A process to start.
@@ -83,6 +102,15 @@ pub enum FromNode {
         process: u32,
         /// How.
         end: ProcessEnd,
+    },
+    /// Bytes of an object. One without bytes says that more will come.
+    Piece {
+        /// Where they belong.
+        offset: u64,
+        /// What.
+        bytes: ByteString,
+        /// Nothing comes after them.
+        is_last: bool,
     },
 }
 

@@ -8,6 +8,7 @@ pub mod allocation;
 pub mod amount;
 pub mod body;
 pub mod channel;
+pub mod checksum;
 pub mod compression;
 pub mod dependency;
 pub mod duration;

@@ -1,6 +1,6 @@
 //! Messages between the launcher of a task on several nodes and the workers of these nodes.
 
-use hq_core::node_messages::{FromNode, ProcessEnd, Rank, StartProcess, ToNode};
+use hq_core::node_messages::{Fetch, FromNode, ProcessEnd, Rank, StartProcess, ToNode};
 use hq_model::{Instance, WorkerId};
 use prost::Message;
 
@@ -29,6 +29,13 @@ pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
         ToNode::Signal { process, signal } => {
             Body::Signal(form::SignalProcess { process: *process, signal: u32::from(*signal) })
         }
+        ToNode::Fetch(fetch) => Body::Fetch(form::FetchObject {
+            worker: fetch.worker.0,
+            task: Some(fetch.task.to_wire()),
+            instance: fetch.instance.0,
+            name: fetch.name.clone(),
+            offset: fetch.offset,
+        }),
     };
     form::ToNode { body: Some(body) }.encode_to_vec()
 }
@@ -40,7 +47,7 @@ pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
 pub fn decode_to_node(bytes: &[u8]) -> Result<ToNode, ProtoError> {
     use to_node::Body;
     let message: form::ToNode = decode("message to a node", bytes)?;
-    Ok(match message.body.ok_or_else(|| no_kind("message to a node", bytes, 1..4))? {
+    Ok(match message.body.ok_or_else(|| no_kind("message to a node", bytes, 1..5))? {
         Body::Hello(hello) => ToNode::Hello {
             task: required("task of a node", hello.task)?,
             instance: Instance(hello.instance),
@@ -63,6 +70,13 @@ pub fn decode_to_node(bytes: &[u8]) -> Result<ToNode, ProtoError> {
         Body::Signal(signal) => {
             ToNode::Signal { process: signal.process, signal: byte("signal", signal.signal)? }
         }
+        Body::Fetch(fetch) => ToNode::Fetch(Fetch {
+            worker: WorkerId(fetch.worker),
+            task: required("task of an object", fetch.task)?,
+            instance: Instance(fetch.instance),
+            name: fetch.name,
+            offset: fetch.offset,
+        }),
     })
 }
 
@@ -84,6 +98,9 @@ pub fn encode_from_node(message: &FromNode) -> Vec<u8> {
             };
             Body::Ended(form::ProcessEnded { process: *process, end: Some(end) })
         }
+        FromNode::Piece { offset, bytes, is_last } => {
+            Body::Piece(form::ObjectPiece { offset: *offset, bytes: bytes.clone(), is_last: *is_last })
+        }
     };
     form::FromNode { body: Some(body) }.encode_to_vec()
 }
@@ -95,7 +112,7 @@ pub fn encode_from_node(message: &FromNode) -> Vec<u8> {
 pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
     use from_node::Body;
     let message: form::FromNode = decode("message from a node", bytes)?;
-    Ok(match message.body.ok_or_else(|| no_kind("message from a node", bytes, 1..5))? {
+    Ok(match message.body.ok_or_else(|| no_kind("message from a node", bytes, 1..6))? {
         Body::Started(process) => FromNode::Started { process },
         Body::Refused(refused) => FromNode::Refused { process: refused.process, reason: refused.reason },
         Body::Output(output) => {
@@ -107,6 +124,9 @@ pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
                 process_ended::End::Signaled(signal) => ProcessEnd::Signaled(byte("signal", signal)?),
             };
             FromNode::Ended { process: ended.process, end }
+        }
+        Body::Piece(piece) => {
+            FromNode::Piece { offset: piece.offset, bytes: piece.bytes, is_last: piece.is_last }
         }
     })
 }
@@ -135,7 +155,15 @@ mod tests {
             })
         };
         let rank = Rank { local: 1, rank: 5, ranks: 8 };
-        for message in [hello, start(None), start(Some(rank)), ToNode::Signal { process: 4, signal: 15 }] {
+        let fetch = ToNode::Fetch(Fetch {
+            worker: WorkerId(9),
+            task: TaskRef::new(JobId(3), TaskId(7)),
+            instance: Instance(2),
+            name: "parts".into(),
+            offset: 1 << 40,
+        });
+        let signal = ToNode::Signal { process: 4, signal: 15 };
+        for message in [hello, start(None), start(Some(rank)), signal, fetch] {
             assert_eq!(decode_to_node(&encode_to_node(&message)), Ok(message));
         }
         for message in [
@@ -144,6 +172,7 @@ mod tests {
             FromNode::Output { process: 4, is_error: true, bytes: vec![0, 255] },
             FromNode::Ended { process: 4, end: ProcessEnd::Exited(255) },
             FromNode::Ended { process: 4, end: ProcessEnd::Signaled(9) },
+            FromNode::Piece { offset: 1 << 40, bytes: vec![0, 255], is_last: true },
         ] {
             assert_eq!(decode_from_node(&encode_from_node(&message)), Ok(message));
         }

@@ -152,3 +152,15 @@ pub const PROCESS_DRAIN_TIME: Duration = Duration::from_secs(2);
 pub const TOKEN_BYTES_MAX: usize = 256;
 /// Processes that wait for a part of their task to be handed to this worker; more are refused.
 pub const PROCESSES_WAITING_MAX: usize = 10_000;
+/// Most bytes of an object that travel, or are read, at once.
+pub const PIECE_MAX: usize = 1 << 20;
+/// Objects that a worker fetches at once; others wait.
+pub const FETCHES_MAX: usize = 4;
+/// Objects that a worker sends to others at once; others wait.
+pub const SERVES_MAX: usize = 8;
+/// After so long without bytes, who waits for an object is told that more will come.
+pub const PIECE_PAUSE: Duration = Duration::from_secs(5);
+/// After so long without a word, who sends an object counts as lost.
+pub const PIECE_TIME_MAX: Duration = Duration::from_secs(30);
+/// How often all that hold an object are asked for it, as long as some of it comes each time.
+pub const FETCH_ROUNDS_MAX: u32 = 3;

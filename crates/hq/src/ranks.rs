@@ -66,7 +66,8 @@ pub(crate) fn run_on(node: u32, command: OsString) -> Result<u8, HqError> {
                 }
             };
             match said {
-                FromNode::Started { .. } => {}
+                // Pieces are of objects, which are not asked for here.
+                FromNode::Started { .. } | FromNode::Piece { .. } => {}
                 FromNode::Output { is_error, bytes, .. } => write(is_error, &bytes)?,
                 FromNode::Ended { end, .. } => return Ok(status(end)),
                 FromNode::Refused { reason, .. } => return Err(HqError::failed("no-start", reason)),
@@ -216,6 +217,8 @@ impl Launch {
                     rank.has_started = true;
                 }
             }
+            // Of objects, which are not asked for here.
+            FromNode::Piece { .. } => {}
             FromNode::Output { process, is_error, bytes } => {
                 self.output(process as usize, is_error, &bytes)?
             }

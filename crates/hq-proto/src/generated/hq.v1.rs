@@ -3440,7 +3440,7 @@ pub struct TaskNotify {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToNode {
-    #[prost(oneof = "to_node::Body", tags = "1, 2, 3")]
+    #[prost(oneof = "to_node::Body", tags = "1, 2, 3, 4")]
     pub body: ::core::option::Option<to_node::Body>,
 }
 /// Nested message and enum types in `ToNode`.
@@ -3453,6 +3453,8 @@ pub mod to_node {
         Start(super::StartProcess),
         #[prost(message, tag = "3")]
         Signal(super::SignalProcess),
+        #[prost(message, tag = "4")]
+        Fetch(super::FetchObject),
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3498,7 +3500,7 @@ pub struct SignalProcess {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FromNode {
-    #[prost(oneof = "from_node::Body", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "from_node::Body", tags = "1, 2, 3, 4, 5")]
     pub body: ::core::option::Option<from_node::Body>,
 }
 /// Nested message and enum types in `FromNode`.
@@ -3513,7 +3515,31 @@ pub mod from_node {
         Output(super::ProcessOutput),
         #[prost(message, tag = "4")]
         Ended(super::ProcessEnded),
+        #[prost(message, tag = "5")]
+        Piece(super::ObjectPiece),
     }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FetchObject {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(message, optional, tag = "2")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "3")]
+    pub instance: u32,
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "5")]
+    pub offset: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectPiece {
+    #[prost(uint64, tag = "1")]
+    pub offset: u64,
+    #[prost(bytes = "vec", tag = "2")]
+    pub bytes: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bool, tag = "3")]
+    pub is_last: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ProcessRefused {

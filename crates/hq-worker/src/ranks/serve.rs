@@ -3,11 +3,11 @@
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hq_core::node_messages::{FromNode, ToNode};
+use hq_core::node_messages::{Fetch, FromNode, ToNode};
 use hq_core::worker_messages::TaskNode;
 use hq_model::{Instance, TaskRef, WorkerId};
 use hq_net::{ANY_ADDRESS, Endpoint, FrameReceiver, FrameSender, Keys, Listener, Role, connect, frames_over};
@@ -25,6 +25,7 @@ use crate::limits::{
     TOKEN_BYTES_MAX,
 };
 use crate::notify::AccessKeys;
+use crate::objects::{Objects, Peer, key_of};
 use crate::socket::Socket;
 
 /// What all connections share.
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     own: AtomicU32,
     sessions: AtomicU64,
     places: Arc<Semaphore>,
+    objects: OnceLock<Arc<Objects>>,
 }
 
 impl Shared {
@@ -54,6 +56,7 @@ impl Shared {
             own: AtomicU32::new(0),
             sessions: AtomicU64::new(0),
             places: Arc::new(Semaphore::new(NODE_SESSIONS_MAX)),
+            objects: OnceLock::new(),
         })
     }
 
@@ -62,8 +65,23 @@ impl Shared {
         self.own.store(worker.0, Ordering::Relaxed);
     }
 
+    /// From now on others may have objects of this worker.
+    pub(crate) fn set_objects(&self, objects: Arc<Objects>) {
+        // A worker has one store.
+        let _ = self.objects.set(objects);
+    }
+
     fn own(&self) -> WorkerId {
         WorkerId(self.own.load(Ordering::Relaxed))
+    }
+}
+
+impl Peer for Shared {
+    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<(FrameSender, FrameReceiver), String> {
+        let Some(keys) = &self.peers else {
+            return Err("workers fetch nothing from each other when the server does not encrypt".to_owned());
+        };
+        reach(place, keys, &ToNode::Fetch(fetch)).await
     }
 }
 
@@ -168,7 +186,12 @@ async fn serve_task(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<
         session(sender, receiver, shared, task, instance, node).await;
         return Ok(());
     }
-    match reach(&place, shared, task, instance, node).await {
+    let Some(keys) = &shared.peers else {
+        let reason = "workers start nothing for each other when the server does not encrypt";
+        return refuse(sender, reason).await;
+    };
+    let hello = ToNode::Hello { task, instance, worker: place.worker, node };
+    match reach(&place, keys, &hello).await {
         Ok((there_sender, there_receiver)) => {
             greet(&mut sender).await?;
             tokio::select! {
@@ -187,15 +210,29 @@ async fn serve_worker(mut sender: FrameSender, mut receiver: FrameReceiver, shar
         Ok(Ok(Some(first))) => first,
         _ => return,
     };
-    let Ok(ToNode::Hello { task, instance, worker, node }) = decode_to_node(&first) else { return };
+    let first = decode_to_node(&first);
+    let (Ok(ToNode::Hello { worker, .. }) | Ok(ToNode::Fetch(Fetch { worker, .. }))) = first else { return };
     if worker != shared.own() {
         let text = format!("this is worker {}, not {worker}", shared.own());
         // It looks elsewhere then.
         let _ = refuse(sender, &text).await;
         return;
     }
-    if greet(&mut sender).await.is_ok() {
-        session(sender, receiver, shared, task, instance, node).await;
+    if greet(&mut sender).await.is_err() {
+        return;
+    }
+    match (first, shared.objects.get()) {
+        (Ok(ToNode::Hello { task, instance, node, .. }), _) => {
+            session(sender, receiver, shared, task, instance, node).await;
+        }
+        (Ok(ToNode::Fetch(fetch)), Some(objects)) => {
+            tokio::select! {
+                () = objects.serve(sender, key_of(&fetch), fetch.offset) => {}
+                // Nothing more is said to this end: it has gone.
+                _ = receiver.next() => {}
+            }
+        }
+        _ => drop(refuse(sender, "it stores no objects").await),
     }
 }
 
@@ -217,7 +254,7 @@ async fn session(
                 Ask::Start(Box::new(AskStart { session, task, instance, node, start, out: out.clone() }))
             }
             Ok(ToNode::Signal { process, signal }) => Ask::Signal { session, process, signal },
-            Ok(ToNode::Hello { .. }) | Err(_) => break,
+            Ok(ToNode::Hello { .. } | ToNode::Fetch(_)) | Err(_) => break,
         };
         if shared.asks.send(ask).await.is_err() {
             break;
@@ -260,27 +297,22 @@ async fn relay(mut from: FrameReceiver, mut to: FrameSender) {
 // The worker of a node, by whichever of its addresses leads to it.
 async fn reach(
     place: &TaskNode,
-    shared: &Shared,
-    task: TaskRef,
-    instance: Instance,
-    node: u32,
+    keys: &Keys,
+    first: &ToNode,
 ) -> Result<(FrameSender, FrameReceiver), String> {
     let TaskNode { worker, hostname, address } = place;
-    let Some(keys) = &shared.peers else {
-        return Err("workers start nothing for each other when the server does not encrypt".to_owned());
-    };
     let mut attempts = JoinSet::new();
     let addresses = address.split(',').filter_map(|address| address.rsplit_once(':'));
     for (place, (host, port)) in addresses.enumerate() {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let endpoint = Endpoint { host, port: port.parse().unwrap_or(0), keys: Some(keys.clone()) };
-        let hello = ToNode::Hello { task, instance, worker: *worker, node };
+        let first = first.clone();
         // A name that is looked up in vain takes seconds; the next address need not wait for that.
         let pause = NODE_ADDRESS_PAUSE * place as u32;
         attempts.spawn(async move {
             sleep(pause).await;
             let name = format!("{}:{}", endpoint.host, endpoint.port);
-            match timeout(NODE_CONNECT_TIME, knock(&endpoint, &hello)).await {
+            match timeout(NODE_CONNECT_TIME, knock(&endpoint, &first)).await {
                 Ok(Ok(connected)) => Ok(connected),
                 Ok(Err(reason)) => Err(format!("{name}: {reason}")),
                 Err(_) => Err(format!("{name}: no answer in {} s", NODE_CONNECT_TIME.as_secs())),
@@ -302,11 +334,11 @@ async fn reach(
 }
 
 // Connects, and hears whether that is the worker that is meant.
-async fn knock(endpoint: &Endpoint, hello: &ToNode) -> Result<(FrameSender, FrameReceiver), String> {
+async fn knock(endpoint: &Endpoint, first: &ToNode) -> Result<(FrameSender, FrameReceiver), String> {
     let text = |error: hq_net::NetError| error.to_string();
     let connected = connect(endpoint, Role::Worker).await;
     let (mut sender, mut receiver) = connected.map_err(|error| error.to_string())?;
-    sender.send(&encode_to_node(hello)).await.map_err(text)?;
+    sender.send(&encode_to_node(first)).await.map_err(text)?;
     sender.flush().await.map_err(text)?;
     let answer = receiver.next().await.map_err(text)?;
     match answer.as_deref().map(decode_from_node) {

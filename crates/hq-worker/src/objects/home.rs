@@ -1,0 +1,126 @@
+//! The directory of a store: held by a lock, so that whoever comes later can tell whether its worker is gone, even after
+//! the node was started again.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use tracing::{info, warn};
+
+const PREFIX: &str = "hq-objects-";
+const LOCK: &str = "lock";
+/// Held while a directory is made or looked at.
+const BASE_LOCK: &str = ".hq-objects.lock";
+/// More stores below one directory than that are none.
+const STORES_MAX: u32 = 10_000;
+
+/// A directory that only this user can enter; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Home {
+    path: PathBuf,
+    // Held as long as this lives.
+    _lock: File,
+}
+
+impl Home {
+    /// Makes one below a directory, after removing those of workers that are gone.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or written to.
+    pub(crate) fn make(base: &Path) -> io::Result<Home> {
+        DirBuilder::new().recursive(true).mode(0o700).create(base)?;
+        let base = fs::canonicalize(base)?;
+        let guard = lock_file(&base.join(BASE_LOCK))?;
+        // Where there are no locks, nothing is removed, and names are found as well.
+        let is_locked = guard.lock().is_ok();
+        if is_locked {
+            remove_leftovers(&base);
+        }
+        for number in 0..STORES_MAX {
+            let path = base.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {
+                    let lock = lock_file(&path.join(LOCK))?;
+                    if lock.try_lock().is_err() {
+                        info!(path = %path.display(), "no locks there: what this worker stores stays if it is killed");
+                    }
+                    return Ok(Home { path, _lock: lock });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("too many object stores are there already"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            warn!(path = %self.path.display(), %error, "the object store could not be removed");
+        }
+    }
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn remove_leftovers(base: &Path) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let is_store = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // Root may remove anything, and must not do so because of a name.
+        if !is_store || !entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own) {
+            continue;
+        }
+        let path = entry.path();
+        let is_held = match File::open(path.join(LOCK)).map(|lock| lock.try_lock()) {
+            Ok(Ok(())) => false,
+            Ok(Err(TryLockError::WouldBlock | TryLockError::Error(_))) => true,
+            // Its worker died before there was one: nobody makes a store while this is done.
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        if is_held {
+            continue;
+        }
+        match fs::remove_dir_all(&path) {
+            Ok(()) => info!(path = %path.display(), "removed the objects of a worker that died"),
+            Err(error) => info!(path = %path.display(), %error, "left the objects of a worker that died"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_stores_of_dead_workers_are_removed() {
+        let base = tempfile::tempdir().expect("a temporary directory");
+        let living = Home::make(base.path()).expect("writable");
+        fs::write(living.path().join("1"), "x").expect("writable");
+        for (name, has_lock) in [("hq-objects-1-0", true), ("hq-objects-2-0", false), ("else", false)] {
+            fs::create_dir(base.path().join(name)).expect("writable");
+            if has_lock {
+                fs::write(base.path().join(name).join(LOCK), "").expect("writable");
+            }
+        }
+        let second = Home::make(base.path()).expect("writable");
+        let there = |name: &str| base.path().join(name).exists();
+        assert_eq!([there("hq-objects-1-0"), there("hq-objects-2-0"), there("else")], [false, false, true]);
+        assert!(living.path().join("1").exists());
+        let mode = fs::metadata(second.path()).expect("made").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let path = second.path().to_owned();
+        drop(second);
+        assert!(!path.exists() && living.path().exists());
+    }
+}

@@ -1,0 +1,439 @@
+//! Where a worker keeps the content of objects: files that only this user can read, in a directory of its own.
+//!
+//! A file comes in as a copy, so that a program that writes to its own file again changes no object, and goes out as a
+//! hard link where it can, which nobody may write to. What was written to all the same is found by its size and time, and
+//! counts as lost. All functions block.
+
+use std::collections::HashMap;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hq_model::checksum::Checksum;
+use hq_model::{Instance, TaskRef};
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::warn;
+
+use super::home::Home;
+use crate::limits::PIECE_MAX;
+
+/// Names what one instance of a task left under a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// The task.
+    pub(crate) task: TaskRef,
+    /// Its instance.
+    pub(crate) instance: Instance,
+    /// The name.
+    pub(crate) name: String,
+}
+
+/// What an object holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// Bytes of it.
+    pub(crate) size: u64,
+    /// Their [checksum](Checksum).
+    pub(crate) checksum: u64,
+}
+
+/// Why a file is not stored or not given.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// No room, even if everything went that may go.
+    #[error("{wanted} bytes do not fit: the object store may hold {cap} bytes, of which {taken} are in use")]
+    Full {
+        /// Bytes that were to come.
+        wanted: u64,
+        /// What fits altogether.
+        cap: u64,
+        /// What has to stay.
+        taken: u64,
+    },
+    /// A directory, a pipe, a device.
+    #[error("{} is not a regular file", .0.display())]
+    NoFile(PathBuf),
+    /// It is not here, or not as it was.
+    #[error("the object store does not hold it any more")]
+    Gone,
+    /// The bytes that came are not those that were meant.
+    #[error("its bytes are not those that were stored: the checksum is {found:016x} instead of {meant:016x}")]
+    Damaged {
+        /// Of what came.
+        found: u64,
+        /// Of what was meant.
+        meant: u64,
+    },
+    /// The system says no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// To what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Adds the path to an error of the system.
+fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { path, source }
+}
+
+/// The store of one worker. Removed with all it holds when dropped.
+#[derive(Debug)]
+pub(crate) struct Store {
+    home: Home,
+    cap: u64,
+    shelf: Mutex<Shelf>,
+    lost: UnboundedSender<Key>,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    entries: HashMap<Key, Entry>,
+    /// Bytes of entries and of what is coming in.
+    used: u64,
+    /// Counts reads and files.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    content: Content,
+    path: PathBuf,
+    written: (i64, i64),
+    last_read: u64,
+    /// Readers here that need it.
+    pins: u32,
+}
+
+impl Store {
+    /// Opens a store below a directory; without a size it may take half of what is free there. `lost` is told of what is not
+    /// stored any more though nobody asked for that.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or written to.
+    pub(crate) fn open(base: &Path, size: Option<u64>, lost: UnboundedSender<Key>) -> io::Result<Store> {
+        let home = Home::make(base)?;
+        let cap = match size {
+            Some(size) => size,
+            None => {
+                let disk = rustix::fs::statvfs(home.path())?;
+                disk.f_bavail.saturating_mul(disk.f_frsize) / 2
+            }
+        };
+        Ok(Store { home, cap, shelf: Mutex::default(), lost })
+    }
+
+    /// Bytes that it may hold.
+    pub(crate) fn cap(&self) -> u64 {
+        self.cap
+    }
+
+    /// Stores a copy of a file.
+    ///
+    /// # Errors
+    /// When there is no such file, or no room for it.
+    pub(crate) fn add(self: &Arc<Store>, key: Key, from: &Path) -> Result<Content, StoreError> {
+        // What is no file is not opened, lest it blocks.
+        let found = fs::metadata(from).map_err(at(from))?;
+        if !found.is_file() {
+            return Err(StoreError::NoFile(from.to_owned()));
+        }
+        let mut source = File::open(from).map_err(at(from))?;
+        let mut incoming = self.receive(found.len())?;
+        let mut buffer = vec![0; PIECE_MAX];
+        loop {
+            let read = source.read(&mut buffer).map_err(at(from))?;
+            if read == 0 {
+                break;
+            }
+            incoming.write(&buffer[..read])?;
+        }
+        let content = Content { size: incoming.offset, checksum: incoming.checksum.value() };
+        incoming.finish(key, content)?;
+        Ok(content)
+    }
+
+    /// Makes room for bytes that come one after the other.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn receive(self: &Arc<Store>, size: u64) -> Result<Incoming, StoreError> {
+        self.reserve(size)?;
+        let number = {
+            let mut shelf = self.shelf();
+            shelf.clock += 1;
+            shelf.clock
+        };
+        let path = self.home.path().join(number.to_string());
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        match file {
+            Ok(file) => Ok(Incoming {
+                store: self.clone(),
+                file,
+                path,
+                reserved: size,
+                offset: 0,
+                checksum: Checksum::default(),
+                is_kept: false,
+            }),
+            Err(source) => {
+                self.shelf().used -= size;
+                Err(StoreError::Io { path, source })
+            }
+        }
+    }
+
+    /// Opens an object, to be read from the beginning.
+    ///
+    /// # Errors
+    /// When it is not here as it was.
+    pub(crate) fn read(&self, key: &Key) -> Result<(File, Content), StoreError> {
+        let (path, content) = self.look(key)?;
+        match File::open(&path) {
+            Ok(file) => Ok((file, content)),
+            Err(source) => {
+                self.lose(key);
+                Err(StoreError::Io { path, source })
+            }
+        }
+    }
+
+    /// What an object holds, if it is here as it was.
+    pub(crate) fn content(&self, key: &Key) -> Option<Content> {
+        self.look(key).ok().map(|(_, content)| content)
+    }
+
+    /// Puts an object at a path: as a hard link, or as a copy where that cannot be. What is there already goes, unless it
+    /// is the same.
+    ///
+    /// # Errors
+    /// When it is not here as it was, or cannot be put there.
+    pub(crate) fn put(&self, key: &Key, to: &Path) -> Result<(), StoreError> {
+        let (path, content) = self.look(key)?;
+        if is_same(to, content) {
+            return Ok(());
+        }
+        let dir = to.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(dir).map_err(at(dir))?;
+        // Beside it, under a name that nobody else uses; then it appears as a whole.
+        let number = {
+            let mut shelf = self.shelf();
+            shelf.clock += 1;
+            shelf.clock
+        };
+        let beside = dir.join(format!(".hq-object-{}-{number}", std::process::id()));
+        let put = fs::hard_link(&path, &beside).or_else(|_| fs::copy(&path, &beside).map(drop));
+        let put = put.and_then(|()| fs::rename(&beside, to));
+        // Also after a success: two links of one file are not renamed onto each other.
+        let _ = fs::remove_file(&beside);
+        put.map_err(at(to))
+    }
+
+    /// A reader here needs it: it stays until as many have said that they do not any more.
+    pub(crate) fn pin(&self, key: &Key) -> bool {
+        let mut shelf = self.shelf();
+        let entry = shelf.entries.get_mut(key);
+        entry.map(|entry| entry.pins += 1).is_some()
+    }
+
+    /// A reader here does not need it any more.
+    pub(crate) fn unpin(&self, key: &Key) {
+        if let Some(entry) = self.shelf().entries.get_mut(key) {
+            entry.pins = entry.pins.saturating_sub(1);
+        }
+    }
+
+    /// Nobody needs what instances of a task left under a name.
+    pub(crate) fn remove(&self, task: TaskRef, name: &str) {
+        let keys: Vec<Key> = {
+            let shelf = self.shelf();
+            shelf.entries.keys().filter(|key| key.task == task && key.name == name).cloned().collect()
+        };
+        for key in &keys {
+            self.take(key);
+        }
+    }
+
+    /// It is not what it was, or may be.
+    pub(crate) fn lose(&self, key: &Key) {
+        if self.take(key) {
+            warn!(task = %key.task, name = key.name, "a stored object was damaged or removed by others");
+            // Nobody listens when the worker is ending.
+            let _ = self.lost.send(key.clone());
+        }
+    }
+
+    /// All that it holds, in order.
+    pub(crate) fn held(&self) -> Vec<(Key, Content)> {
+        let shelf = self.shelf();
+        let mut held: Vec<_> =
+            shelf.entries.iter().map(|(key, entry)| (key.clone(), entry.content)).collect();
+        held.sort_by(|a, b| a.0.cmp(&b.0));
+        held
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // Where it is, if nobody has touched it. It counts as read.
+    fn look(&self, key: &Key) -> Result<(PathBuf, Content), StoreError> {
+        let (path, content, written) = {
+            let mut shelf = self.shelf();
+            shelf.clock += 1;
+            let now = shelf.clock;
+            let entry = shelf.entries.get_mut(key).ok_or(StoreError::Gone)?;
+            entry.last_read = now;
+            (entry.path.clone(), entry.content, entry.written)
+        };
+        let is_whole =
+            |found: Metadata| found.len() == content.size && (found.mtime(), found.mtime_nsec()) == written;
+        if fs::symlink_metadata(&path).is_ok_and(is_whole) {
+            return Ok((path, content));
+        }
+        self.lose(key);
+        Err(StoreError::Gone)
+    }
+
+    // Those that were read least recently go first; those that readers here need stay.
+    fn reserve(&self, size: u64) -> Result<(), StoreError> {
+        let mut gone = Vec::new();
+        {
+            let mut shelf = self.shelf();
+            let free = shelf.entries.values().filter(|entry| entry.pins == 0).map(|entry| entry.content.size);
+            let taken = shelf.used - free.sum::<u64>();
+            if taken.saturating_add(size) > self.cap {
+                return Err(StoreError::Full { wanted: size, cap: self.cap, taken });
+            }
+            while shelf.used + size > self.cap {
+                let free = shelf.entries.iter().filter(|(_, entry)| entry.pins == 0);
+                let Some(oldest) = free.min_by_key(|(_, entry)| entry.last_read).map(|(key, _)| key.clone())
+                else {
+                    break;
+                };
+                if let Some(entry) = shelf.entries.remove(&oldest) {
+                    shelf.used -= entry.content.size;
+                    gone.push((oldest, entry.path));
+                }
+            }
+            shelf.used += size;
+        }
+        for (key, path) in gone {
+            remove_file(&path);
+            let _ = self.lost.send(key);
+        }
+        Ok(())
+    }
+
+    fn take(&self, key: &Key) -> bool {
+        let entry = {
+            let mut shelf = self.shelf();
+            let entry = shelf.entries.remove(key);
+            shelf.used -= entry.as_ref().map_or(0, |entry| entry.content.size);
+            entry
+        };
+        entry.map(|entry| remove_file(&entry.path)).is_some()
+    }
+}
+
+/// Bytes on their way into the store. Dropped before the end, they are gone.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    store: Arc<Store>,
+    file: File,
+    path: PathBuf,
+    reserved: u64,
+    offset: u64,
+    checksum: Checksum,
+    is_kept: bool,
+}
+
+impl Incoming {
+    /// Takes the next ones.
+    ///
+    /// # Errors
+    /// When there are more than were said, or the disk is full.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let more = (self.offset + bytes.len() as u64).saturating_sub(self.reserved);
+        if more > 0 {
+            self.store.reserve(more)?;
+            self.reserved += more;
+        }
+        self.file.write_all(bytes).map_err(at(&self.path))?;
+        self.checksum.add(bytes);
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Everything is here, and is to be this.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn finish(mut self, key: Key, content: Content) -> Result<(), StoreError> {
+        let found = self.checksum.value();
+        if self.offset != content.size || found != content.checksum {
+            return Err(StoreError::Damaged { found, meant: content.checksum });
+        }
+        self.file.set_permissions(fs::Permissions::from_mode(0o444)).map_err(at(&self.path))?;
+        let written = self.file.metadata().map_err(at(&self.path))?;
+        let mut shelf = self.store.shelf();
+        shelf.clock += 1;
+        let entry = Entry {
+            content,
+            path: self.path.clone(),
+            written: (written.mtime(), written.mtime_nsec()),
+            last_read: shelf.clock,
+            pins: shelf.entries.get(&key).map_or(0, |entry| entry.pins),
+        };
+        let before = shelf.entries.insert(key, entry);
+        shelf.used -= self.reserved - content.size;
+        shelf.used -= before.as_ref().map_or(0, |before| before.content.size);
+        drop(shelf);
+        self.is_kept = true;
+        if let Some(before) = before {
+            remove_file(&before.path);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.store.shelf().used -= self.reserved;
+            remove_file(&self.path);
+        }
+    }
+}
+
+/// The store that several threads use.
+pub(crate) type SharedStore = Arc<Store>;
+
+fn remove_file(path: &Path) {
+    if let Err(error) = crate::prepare::ignore_missing(fs::remove_file(path)) {
+        warn!(path = %path.display(), %error, "a stored object could not be removed");
+    }
+}
+
+// A task may find there what it has left itself.
+fn is_same(path: &Path, content: Content) -> bool {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == content.size) {
+        return false;
+    }
+    checksum_of(path).is_ok_and(|checksum| checksum == content.checksum)
+}
+
+fn checksum_of(path: &Path) -> io::Result<u64> {
+    let (mut file, mut checksum, mut buffer) = (File::open(path)?, Checksum::default(), vec![0; PIECE_MAX]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(checksum.value()),
+            read => checksum.add(&buffer[..read]),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use hq_core::node_messages::{Fetch, FromNode};
+use hq_core::worker_messages::TaskNode;
+use hq_model::checksum::Checksum;
+use hq_model::{Instance, JobId, TaskId, TaskRef, WorkerId};
+use hq_net::{Endpoint, FrameReceiver, FrameSender, Keys, Role, frames_over};
+use hq_proto::encode_from_node;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::notify::AccessKeys;
+use crate::ranks::{self, Shared};
+
+fn key(task: u32) -> Key {
+    Key { task: TaskRef::new(JobId(1), TaskId(task)), instance: Instance(0), name: "parts".into() }
+}
+
+fn bytes(count: usize) -> Vec<u8> {
+    (0..count).map(|place| (place * 31 / 7) as u8).collect()
+}
+
+fn content(bytes: &[u8]) -> Content {
+    Content { size: bytes.len() as u64, checksum: Checksum::of(bytes) }
+}
+
+fn holder(worker: u32, address: String) -> TaskNode {
+    TaskNode { worker: WorkerId(worker), hostname: format!("n{worker}"), address }
+}
+
+type Lost = mpsc::UnboundedReceiver<Key>;
+
+fn store(dir: &Path, size: u64) -> (SharedStore, Lost) {
+    let (sender, lost) = mpsc::unbounded_channel();
+    (Arc::new(Store::open(dir, Some(size), sender).expect("a store")), lost)
+}
+
+fn add(store: &SharedStore, dir: &Path, task: u32, bytes: &[u8]) -> Result<Content, StoreError> {
+    let file = dir.join("file");
+    fs::write(&file, bytes).expect("writable");
+    store.add(key(task), &file)
+}
+
+fn names(store: &Store) -> Vec<u32> {
+    store.held().iter().map(|(key, _)| key.task.task.0).collect()
+}
+
+#[test]
+fn what_is_stored_stays_as_it_was_and_goes_out_as_a_file() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, mut lost) = store(&dir.path().join("store"), 1 << 20);
+    assert_eq!(add(&store, dir.path(), 1, b"abc").expect("stored"), content(b"abc"));
+    // The file is the user's: what becomes of it changes nothing.
+    fs::write(dir.path().join("file"), "other").expect("writable");
+    let to = dir.path().join("in/parts");
+    for _ in 0..2 {
+        store.put(&key(1), &to).expect("put");
+        assert_eq!(fs::read(&to).expect("there"), b"abc");
+    }
+    assert_eq!(fs::metadata(&to).expect("there").permissions().mode() & 0o777, 0o444);
+    let left = fs::read_dir(dir.path().join("in")).expect("readable").count();
+    assert_eq!(left, 1, "nothing stays beside it");
+    // What is the same already stays what it is.
+    let own = dir.path().join("own");
+    fs::write(&own, "abc").expect("writable");
+    store.put(&key(1), &own).expect("put");
+    assert_eq!(fs::metadata(&own).expect("there").permissions().mode() & 0o222, 0o200);
+    store.remove(key(1).task, "parts");
+    assert!(matches!(store.put(&key(1), &to), Err(StoreError::Gone)));
+    assert!(lost.try_recv().is_err(), "that was asked for");
+}
+
+#[test]
+fn what_cannot_be_stored_is_named() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _lost) = store(&dir.path().join("store"), 4);
+    let text = |result: Result<Content, StoreError>| result.expect_err("refused").to_string();
+    let missing = dir.path().join("missing");
+    let expected = format!("{}: No such file or directory (os error 2)", missing.display());
+    assert_eq!(text(store.add(key(1), &missing)), expected);
+    assert_eq!(
+        text(store.add(key(1), dir.path())),
+        format!("{} is not a regular file", dir.path().display())
+    );
+    let full = "5 bytes do not fit: the object store may hold 4 bytes, of which 0 are in use";
+    assert_eq!(text(add(&store, dir.path(), 1, b"12345")), full);
+    assert_eq!(names(&store), [0; 0]);
+}
+
+#[test]
+fn what_was_read_least_recently_goes_first_and_what_is_needed_stays() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, mut lost) = store(&dir.path().join("store"), 10);
+    for task in [1, 2, 3] {
+        add(&store, dir.path(), task, b"123").expect("stored");
+    }
+    assert!(store.pin(&key(1)) && !store.pin(&key(9)));
+    store.read(&key(2)).expect("there");
+    add(&store, dir.path(), 4, b"123").expect("stored");
+    assert_eq!((names(&store), lost.try_recv()), (vec![1, 2, 4], Ok(key(3))));
+    add(&store, dir.path(), 5, b"123456").expect("stored");
+    assert_eq!(names(&store), [1, 5]);
+    assert!(matches!(add(&store, dir.path(), 6, b"12345678"), Err(StoreError::Full { taken: 3, .. })));
+    store.unpin(&key(1));
+    add(&store, dir.path(), 6, b"12345678").expect("stored");
+    assert_eq!(names(&store), [6]);
+}
+
+#[test]
+fn what_somebody_has_written_to_counts_as_lost() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, mut lost) = store(&dir.path().join("store"), 100);
+    add(&store, dir.path(), 1, b"abc").expect("stored");
+    let to = dir.path().join("parts");
+    store.put(&key(1), &to).expect("put");
+    fs::set_permissions(&to, fs::Permissions::from_mode(0o644)).expect("own");
+    fs::write(&to, "abd").expect("writable");
+    assert!(matches!(store.read(&key(1)), Err(StoreError::Gone)));
+    assert_eq!((names(&store), lost.try_recv()), (vec![], Ok(key(1))));
+}
+
+/// A worker as far as objects go, listening.
+struct Listening {
+    objects: Arc<Objects>,
+    peer: Arc<Shared>,
+    place: TaskNode,
+    lost: Lost,
+}
+
+fn listening(dir: &Path, number: u32, keys: &Keys) -> Listening {
+    let dir = dir.join(number.to_string());
+    let (store, lost) = store(&dir, 100 << 20);
+    let objects = Objects::new(store).expect("threads");
+    let socket = dir.join("socket");
+    let (asks, _) = mpsc::channel(1);
+    let endpoint = Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys.clone()) };
+    let access = AccessKeys::new(&socket).expect("randomness");
+    let peer = Shared::new(access, asks, Some(&endpoint));
+    peer.set_own(WorkerId(number));
+    peer.set_objects(objects.clone());
+    let port = ranks::listen(&socket, &peer).expect("a socket").expect("a port");
+    Listening { objects, peer, place: holder(number, format!("127.0.0.1:{port}")), lost }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(test);
+}
+
+#[test]
+fn an_object_goes_from_worker_to_worker() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let keys = Keys::generate();
+        let (mut from, to) = (listening(dir.path(), 1, &keys), listening(dir.path(), 2, &keys));
+        for (task, bytes) in [(1, bytes((3 << 20) + 17)), (2, Vec::new()), (3, bytes(1 << 20))] {
+            let content = add(&from.objects.store, dir.path(), task, &bytes).expect("stored");
+            let wanted = Wanted { key: key(task), content, holders: vec![from.place.clone()] };
+            assert_eq!(to.objects.fetch(&to.peer, wanted).await, Ok(()));
+            let path = dir.path().join("got");
+            to.objects.store.put(&key(task), &path).expect("put");
+            assert_eq!(fs::read(path).expect("there"), bytes);
+        }
+        // Not there, and not as it was.
+        let wanted = Wanted { key: key(9), content: content(b"x"), holders: vec![from.place.clone()] };
+        let reason = "worker 1: the object store does not hold it any more".to_owned();
+        let unfetched = Unfetched { holders: vec![WorkerId(1)], reason };
+        assert_eq!(to.objects.fetch(&to.peer, wanted).await, Err(unfetched));
+        to.objects.store.remove(key(3).task, "parts");
+        let path = dir.path().join("there");
+        from.objects.store.put(&key(3), &path).expect("put");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("own");
+        fs::write(&path, "x").expect("writable");
+        let wanted = Wanted { key: key(3), content: content(&bytes(1 << 20)), holders: vec![from.place] };
+        assert!(to.objects.fetch(&to.peer, wanted).await.is_err());
+        assert_eq!(from.lost.recv().await, Some(key(3)));
+    });
+}
+
+/// What a made-up worker does when it is asked.
+#[derive(Clone, Copy)]
+enum Does {
+    SendAll,
+    SendWrongly,
+    SendOnePiece,
+    Refuse,
+}
+
+#[derive(Default)]
+struct MadeUp {
+    does: BTreeMap<WorkerId, Does>,
+    bytes: Vec<u8>,
+    asked: Mutex<Vec<(u32, u64)>>,
+}
+
+impl MadeUp {
+    fn pieces(&self, does: Does, offset: u64) -> Vec<FromNode> {
+        let mut pieces = Vec::new();
+        for (number, piece) in self.bytes.chunks(4).enumerate() {
+            let at = number as u64 * 4;
+            let mut bytes = piece.to_vec();
+            if matches!(does, Does::SendWrongly) {
+                bytes[0] ^= 1;
+            }
+            let is_last = at + bytes.len() as u64 == self.bytes.len() as u64;
+            if at >= offset {
+                pieces.push(FromNode::Piece { offset: at, bytes, is_last });
+            }
+        }
+        match does {
+            Does::SendOnePiece => pieces.truncate(1),
+            Does::Refuse => pieces = vec![FromNode::Refused { process: 0, reason: "no".into() }],
+            Does::SendAll | Does::SendWrongly => {}
+        }
+        pieces
+    }
+}
+
+impl Peer for MadeUp {
+    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<(FrameSender, FrameReceiver), String> {
+        self.asked.lock().expect("no panic").push((place.worker.0, fetch.offset));
+        let (near, far) = tokio::io::duplex(1 << 10);
+        let (far_read, far_write) = tokio::io::split(far);
+        let (mut sender, _) = frames_over(far_read, far_write, Role::Worker);
+        let pieces = self.pieces(self.does[&place.worker], fetch.offset);
+        tokio::spawn(async move {
+            for piece in pieces {
+                if sender.send(&encode_from_node(&piece)).await.is_err() {
+                    return;
+                }
+            }
+            drop(sender.close().await);
+        });
+        let (read, write) = tokio::io::split(near);
+        Ok(frames_over(read, write, Role::Worker))
+    }
+}
+
+// What workers do that are asked in this order, whom that asks for which offset, and who is to blame at the end.
+fn check(does: &[Does], asked: &[(u32, u64)], blamed: Option<&[u32]>) {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (store, _lost) = store(dir.path(), 100);
+        let objects = Objects::new(store).expect("threads");
+        let bytes = bytes(10);
+        let holders: Vec<TaskNode> =
+            (1..=does.len() as u32).map(|worker| holder(worker, String::new())).collect();
+        let does = holders.iter().map(|place| place.worker).zip(does.iter().copied()).collect();
+        let made_up = Arc::new(MadeUp { does, bytes: bytes.clone(), ..MadeUp::default() });
+        let wanted = Wanted { key: key(1), content: content(&bytes), holders };
+        // Two readers on this node.
+        let both =
+            tokio::join!(objects.fetch(&made_up, wanted.clone()), objects.fetch(&made_up, wanted.clone()));
+        let found = both.0.as_ref().err().map(|error| error.holders.iter().map(|worker| worker.0).collect());
+        assert_eq!(found, blamed.map(<[u32]>::to_vec), "{both:?}");
+        assert_eq!(both.0, both.1);
+        assert_eq!(*made_up.asked.lock().expect("no panic"), asked);
+        let stored = objects.store.content(&key(1));
+        assert_eq!(stored, blamed.is_none().then_some(wanted.content));
+    });
+}
+
+#[test]
+fn two_readers_fetch_once() {
+    check(&[Does::SendAll, Does::SendAll], &[(1, 0)], None);
+}
+
+#[test]
+fn the_next_holder_goes_on_where_one_was_cut() {
+    use Does::{Refuse, SendAll, SendOnePiece};
+    check(&[SendOnePiece, Refuse, SendAll], &[(1, 0), (2, 4), (3, 4)], None);
+    check(&[SendOnePiece], &[(1, 0), (1, 4), (1, 8)], None);
+}
+
+#[test]
+fn who_sends_wrong_bytes_is_named() {
+    use Does::{Refuse, SendAll, SendOnePiece, SendWrongly};
+    check(&[SendWrongly, SendAll], &[(1, 0), (2, 0)], None);
+    check(&[SendWrongly, Refuse], &[(1, 0), (2, 0)], Some(&[1, 2]));
+    check(&[SendOnePiece, SendWrongly], &[(1, 0), (2, 4), (2, 0)], Some(&[1, 2]));
+}
+
+#[test]
+fn an_object_for_which_there_is_no_room_is_not_asked_for() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (store, _lost) = store(dir.path(), 5);
+        let objects = Objects::new(store).expect("threads");
+        let wanted =
+            Wanted { key: key(1), content: content(&bytes(10)), holders: vec![holder(1, String::new())] };
+        let unfetched = objects.fetch(&Arc::new(MadeUp::default()), wanted).await.expect_err("no room");
+        assert_eq!(unfetched.holders, [WorkerId(0); 0]);
+        assert!(unfetched.reason.starts_with("10 bytes do not fit"), "{}", unfetched.reason);
+    });
+}
