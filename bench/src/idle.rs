@@ -85,6 +85,8 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, BoxError> {
         last_report: 0,
         follows: true,
         shows: false,
+        stores: false,
+        objects: Vec::new(),
     }));
     sender.send(&hq_proto::encode_from_worker(&hello)).await?;
     sender.flush().await?;

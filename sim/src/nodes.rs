@@ -230,6 +230,7 @@ impl Node {
             | ToWorker::Weighed { .. }
             | ToWorker::ReadOutput(_)
             | ToWorker::DropRead { .. }
+            | ToWorker::FreeObjects(_)
             | ToWorker::Stop { .. }
             | ToWorker::Logged { .. } => {}
         }

@@ -127,6 +127,7 @@ impl World {
                 WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),
                 // Nobody reads there.
                 WorkerEffect::Read { .. }
+                | WorkerEffect::FreeObjects(_)
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
                 WorkerEffect::Expired { task } => self.lease_is_over(node, task)?,

@@ -13,12 +13,13 @@ use protox::prost_reflect::prost_types::FileDescriptorSet;
 use crate::openapi;
 
 /// The inputs, below `crates/hq-proto/proto`.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "hello.proto",
     "model.proto",
     "output.proto",
     "allocation.proto",
     "feed.proto",
+    "object.proto",
     "client.proto",
     "worker.proto",
     "node.proto",

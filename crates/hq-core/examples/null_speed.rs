@@ -43,6 +43,7 @@ fn main() {
         after: None,
         variant: None,
         inputs: Vec::new(),
+        objects: Vec::new(),
     };
     worker.handle(now(), Input::Server(ToWorker::Run(vec![batch])), &mut effects);
     let mut done = 0;

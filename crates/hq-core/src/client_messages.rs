@@ -18,6 +18,7 @@ pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::feed::{FeedRequest, FeedState};
 pub use crate::new_jobs::{NewJob, NewTasks};
+use crate::object_messages::{ObjectPage, ObjectRequest};
 use crate::output_messages::{Output, OutputRead};
 pub use crate::overview::Overview;
 use crate::record::{FailureKind, Record, RequestKey};
@@ -85,6 +86,8 @@ pub enum ClientRequest {
     },
     /// A generator or a reducer asks something. Answered by `Feed`.
     Feed(Box<FeedRequest>),
+    /// About objects. Answered by `Objects` or `Done`.
+    Objects(ObjectRequest),
     /// Make an open job. Answered by `Submitted` with no tasks.
     OpenJob {
         /// Names the request.
@@ -347,6 +350,8 @@ pub enum ClientResponse {
     Ends(Box<JobEnds>),
     /// Answer to `Feed`.
     Feed(Box<FeedState>),
+    /// Answer to `Objects`.
+    Objects(Box<ObjectPage>),
     /// Answer to `Overview`.
     Overview(Box<Overview>),
     /// How far watched jobs are; at first all, then those that changed.

@@ -62,6 +62,7 @@ impl EventKind {
             | Record::Aborted { .. }
             | Record::EndedEarly { .. }
             | Record::ResultsKept { .. }
+            | Record::Objects(_)
             | Record::Together { .. } => EventKind::Task,
         }
     }

@@ -21,6 +21,7 @@ pub mod measures;
 pub mod never;
 mod new_jobs;
 pub mod node_messages;
+pub mod object_messages;
 pub mod output_messages;
 pub mod overview;
 pub mod record;

@@ -14,6 +14,7 @@ use hq_model::{
 use crate::cause::FailureCause;
 use crate::feed::{Feed, FeedChange};
 use crate::measures::Measures;
+use crate::object_messages::ObjectChange;
 use crate::worker_messages::WorkerEnd;
 
 /// A request id chosen by a client, so that a repeated request is answered and not done twice. Zero is none.
@@ -284,6 +285,8 @@ pub enum Record {
         /// What is different now.
         change: Box<FeedChange>,
     },
+    /// Something of objects that tasks leave for others.
+    Objects(Box<ObjectChange>),
     /// Something of queues and allocations.
     Alloc(Box<crate::alloc::AllocRecord>),
     /// What a request of several submits was answered; in a compacted journal, what any recent one was. They come oldest
@@ -342,6 +345,7 @@ impl Record {
             | Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }
             | Record::Alloc(_)
+            | Record::Objects(_)
             | Record::Answered { .. } => None,
         }
     }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    ByteString, Entries, Epoch, IdSet, Instance, JobId, NodeSample, TaskId, TaskRef, TaskSpec, Timestamp,
-    WorkerId,
+    ByteString, Entries, Epoch, IdSet, Instance, JobId, NodeSample, ObjectId, TaskId, TaskRef, TaskSpec,
+    Timestamp, WorkerId,
 };
 
 use crate::log::{LogBatch, Written};
+use crate::object_messages::{ObjectCopy, ObjectNews, TaskObjects};
 use crate::output_messages::{ReadAnswer, ReadOrder};
 use crate::record::{Failure, FinishedSpan};
 
@@ -94,6 +95,8 @@ pub enum ToWorker {
         /// Number of the read.
         number: u64,
     },
+    /// Nobody needs these objects any more: they are not stored for longer. Not answered.
+    FreeObjects(Vec<ObjectId>),
 }
 
 /// The server's answer to a worker's hello.
@@ -136,6 +139,9 @@ pub struct RunBatch {
     pub variant: Option<u32>,
     /// Of calls with packed arguments: results of tasks that they wait for, in order of the calls.
     pub inputs: Vec<CallInput>,
+    /// Of tasks that take objects, in order of the tasks: what each of them takes, and where that is. Only to workers that
+    /// [store](WorkerHello::stores) objects, as all tasks that leave or take some.
+    pub objects: Vec<TaskObjects>,
 }
 
 /// The result of a task, which is an argument of another one.
@@ -208,6 +214,10 @@ pub struct WorkerHello {
     pub follows: bool,
     /// It can be asked what its tasks print.
     pub shows: bool,
+    /// It stores objects: it can run tasks that leave or take some.
+    pub stores: bool,
+    /// All that it stores, when it was a worker of this server before, but for what its unsaved reports tell.
+    pub objects: Vec<ObjectCopy>,
 }
 
 /// Tasks that a reconnecting worker holds.
@@ -228,7 +238,7 @@ pub struct Held {
 }
 
 /// What happened on a worker. Each task that it was handed appears exactly once in `finished`,
-/// `failed`, `canceled`, `returned`, `interrupted` or `expired` of some report: that is when the server counts its resources as free.
+/// `failed`, `canceled`, `returned`, `interrupted`, `expired` or [`unfetched`](ObjectNews::unfetched) of some report: that is when the server counts its resources as free.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Counted from 1 over the worker's life.
@@ -251,6 +261,8 @@ pub struct Report {
     pub expired: Vec<(JobId, IdSet)>,
     /// Of a relay: so many tasks it wants to have altogether, as it was when the report was made.
     pub room: Option<u64>,
+    /// What there is to say of objects.
+    pub objects: Option<Box<ObjectNews>>,
     /// The worker takes nothing new.
     pub is_leaving: bool,
     /// Why it cannot start tasks now and gives back what it is handed; a later report says when that is over.

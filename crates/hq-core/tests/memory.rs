@@ -113,6 +113,8 @@ fn a_load_that_has_ended_and_is_forgotten_leaves_nothing() {
         last_report: 0,
         follows: true,
         shows: true,
+        stores: false,
+        objects: Vec::new(),
     };
     world.step(Input::Worker { connection: WORKER, message: FromWorker::Hello(Box::new(hello)) });
     // What is remembered of the latest requests and programs is full then.

@@ -5,7 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::result::ResultFrom;
-use crate::{Body, ByteString, Channel, Compression, OnClose, OutputSink, Request, Stream, Timestamp};
+use crate::{
+    Body, ByteString, Channel, Compression, InputObject, OnClose, OutputObject, OutputSink, Request, Stream,
+    Timestamp,
+};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
 /// by the worker for each task.
@@ -31,6 +34,10 @@ pub struct TaskSpec {
     pub outputs: Vec<ByteString>,
     /// How long these may be late after a success.
     pub output_patience: Duration,
+    /// Files that each task leaves as objects for others; without all of them it has failed.
+    pub output_objects: Vec<OutputObject>,
+    /// Objects of others that each task waits for and takes as files.
+    pub input_objects: Vec<InputObject>,
     /// What of a program is kept as its result.
     pub result: ResultFrom,
     /// Variants in order of preference; never empty.
@@ -89,8 +96,16 @@ impl TaskSpec {
 
     /// True when there is something to do about a task after its program has ended with success, before its end is told.
     pub fn has_aftermath(&self) -> bool {
-        let leaves_something = self.task_dir || !self.outputs.is_empty() || self.result.is_some();
+        let leaves_something = self.task_dir
+            || !self.outputs.is_empty()
+            || !self.output_objects.is_empty()
+            || self.result.is_some();
         leaves_something || self.may_remove_outputs() || self.is_streamed()
+    }
+
+    /// True when its tasks leave or take objects: only workers that store these run them.
+    pub fn has_objects(&self) -> bool {
+        !self.output_objects.is_empty() || !self.input_objects.is_empty()
     }
 
     /// True when one of its output channels goes to the stream.
@@ -121,7 +136,9 @@ impl TaskSpec {
     pub fn bytes(&self) -> usize {
         let env: usize = self.env.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
         let outputs: usize = self.outputs.iter().map(|path| 24 + path.len()).sum();
-        self.body.bytes() + env + outputs + self.stdin.len()
+        let left: usize = self.output_objects.iter().map(|object| 64 + object.path.len()).sum();
+        let taken: usize = self.input_objects.iter().map(|object| 128 + object.path().len()).sum();
+        self.body.bytes() + env + outputs + left + taken + self.stdin.len()
     }
 
     /// The same without what its tasks read.
@@ -137,6 +154,8 @@ impl TaskSpec {
             compression: self.compression,
             outputs: self.outputs.clone(),
             output_patience: self.output_patience,
+            output_objects: self.output_objects.clone(),
+            input_objects: self.input_objects.clone(),
             result: self.result.clone(),
             requests: self.requests.clone(),
             pin: self.pin,

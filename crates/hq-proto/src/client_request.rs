@@ -75,6 +75,7 @@ fn to_wire(body: &ClientRequest) -> Body {
             Body::SubmitJobs(form::SubmitJobs { key: key_to_wire(*key), jobs: list_to_wire(jobs) })
         }
         ClientRequest::Feed(request) => Body::Feed(request.to_wire()),
+        ClientRequest::Objects(request) => Body::Objects(request.to_wire()),
         ClientRequest::OpenJob { key, spec } => {
             Body::OpenJob(form::OpenJob { key: key_to_wire(*key), spec: Some(spec.to_wire()) })
         }
@@ -260,6 +261,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
         Body::Events(form::FollowEvents { follow, after, jobs, kinds }) => {
             ClientRequest::Events { follow, after, filter: filter_from_wire(jobs, kinds)? }
         }
+        Body::Objects(request) => ClientRequest::Objects(Wire::from_wire(request)?),
         Body::Overview(look) => ClientRequest::Overview { seen: look.seen },
         Body::LatestJobs(list) => ClientRequest::LatestJobs {
             states: list_from_wire(list.states)?,

@@ -29,7 +29,8 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, requi
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 7] = [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 1000..=1001];
+const KINDS: [RangeInclusive<u32>; 8] =
+    [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 190..=190, 1000..=1001];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -141,6 +142,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::WorkerForgotten { worker } => Kind::WorkerForgotten(worker.0),
         Record::IdsGiven { job, worker } => Kind::IdsGiven(form::IdsGiven { job: job.0, worker: worker.0 }),
         Record::Feed { job, change } => Kind::Feed(change_to_wire(*job, change)),
+        Record::Objects(change) => Kind::Objects(change.to_wire()),
         Record::JobKept { job, progress } => Kind::JobKept(progress_to_wire(*job, progress, at)),
         Record::DetailKept { worker, span, nodes } => {
             let nodes = nodes.iter().map(|(task, workers)| nodes_to_wire((task, workers))).collect();
@@ -300,6 +302,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             Record::TimeSkipped { gaps: at.zip(skipped.skipped_us).collect() }
         }
         Kind::Feed(change) => change_from_wire(change)?,
+        Kind::Objects(change) => Record::Objects(Box::new(Wire::from_wire(change)?)),
         Kind::Answered(answered) => Record::Answered {
             key: key_from_wire(&answered.key)?,
             job: JobId(answered.job),

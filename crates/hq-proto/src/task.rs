@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hq_model::body::{EntryKind, Function};
+use hq_model::object::check_objects;
 use hq_model::request::check_variants;
 use hq_model::result::ResultFrom;
 use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, Retry, RetryOn, SpeculateFactor, Warning};
@@ -74,6 +75,8 @@ impl Wire for TaskSpec {
             outputs: self.outputs.clone(),
             output_patience_ns: nanos(self.output_patience),
             result: result_to_wire(&self.result),
+            output_objects: list_to_wire(&self.output_objects),
+            input_objects: list_to_wire(&self.input_objects),
             end_by_us: match self.end_by {
                 Some(EndBy::At(at)) => Some(at.0),
                 _ => None,
@@ -132,6 +135,8 @@ impl Wire for TaskSpec {
             outputs: outputs_from_wire(spec.outputs)?,
             output_patience: Duration::from_nanos(spec.output_patience_ns),
             result: result_from_wire(spec.result),
+            output_objects: list_from_wire(spec.output_objects)?,
+            input_objects: list_from_wire(spec.input_objects)?,
             end_by: match (spec.end_by_us, spec.end_within_ns) {
                 (Some(at), _) => Some(EndBy::At(Timestamp(at))),
                 (None, within) => within.map(|time| EndBy::Within(Duration::from_nanos(time))),
@@ -143,6 +148,7 @@ impl Wire for TaskSpec {
             stream,
             compression: compression_from_wire(spec.zstd_level)?,
         };
+        model("objects", check_objects(&spec.output_objects, &spec.input_objects))?;
         let has_path = spec.stream.as_ref().map(|stream| !stream.path().is_empty());
         rule(
             "path of a stream",

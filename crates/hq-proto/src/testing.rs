@@ -32,6 +32,7 @@ mod allocation;
 mod explanation;
 mod feed;
 mod messages;
+mod object;
 mod output;
 mod overview;
 mod sample;
@@ -204,67 +205,71 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let flags = (any::<bool>(), text());
     let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), flags);
     let end_by = prop_oneof![timestamp().prop_map(EndBy::At), duration().prop_map(EndBy::Within)];
-    let outputs = (vec(vec(any::<u8>(), 1..5), 0..3), duration(), of(end_by));
-    (strings, times, rest, outputs).prop_map(|(strings, times, rest, (outputs, output_patience, end_by))| {
-        let (args, env, stdin, cwd, stdout, stderr) = strings;
-        let (time_limit, kill_grace, warning, expected, locality) = times;
-        let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
-        let (task_dir, launcher) = flags;
-        let is_packed = priority % 3 == 0;
-        let env_count = env.len();
-        let is_streamed = stdout == OutputSink::Stream || stderr == OutputSink::Stream;
-        let kind = if task_dir { Stream::Log } else { Stream::Directory };
-        let stream = is_streamed.then(|| kind([b"s", &cwd[..]].concat()));
-        let level = ZstdLevel::new(cwd.len() as u32).filter(|_| is_streamed);
-        TaskSpec {
-            body: match &launcher {
-                name if name.len() % 5 == 4 => Body::Pulled,
-                name if name.len() % 3 == 1 => Body::Function(Function {
-                    name: "lab.score:Model.fit".into(),
-                    interpreter: args,
-                    arguments: cwd.clone(),
-                    code: if is_packed { b"code".to_vec() } else { Vec::new() },
-                    entry: match task_dir {
-                        _ if is_packed => EntryKind::Packed,
-                        true => EntryKind::Json,
-                        false => EntryKind::Text,
-                    },
-                }),
-                _ => Body::Program { args },
-            },
-            env,
-            stdin,
-            cwd,
-            stdout,
-            stderr,
-            compression: level.map_or(Compression::None, Compression::Zstd),
-            service: pin == Pin::Omp,
-            outputs,
-            output_patience,
-            result: match env_count % 5 {
-                0 => ResultFrom::LastLine,
-                1 => ResultFrom::Stdout,
-                2 => ResultFrom::File(b"%{TASK_ID}".to_vec()),
-                _ => ResultFrom::Nothing,
-            },
-            end_by,
-            requests,
-            pin,
-            priority,
-            time_limit,
-            kill_grace,
-            warning,
-            crash_limit,
-            on_walltime: if priority % 2 == 0 { OnWalltime::Wait } else { OnWalltime::Fail },
-            retry,
-            speculate,
-            expected,
-            locality,
-            task_dir,
-            launcher,
-            stream,
-        }
-    })
+    let outputs = (vec(vec(any::<u8>(), 1..5), 0..3), duration(), of(end_by), object::of_spec());
+    (strings, times, rest, outputs).prop_map(
+        |(strings, times, rest, (outputs, output_patience, end_by, objects))| {
+            let (args, env, stdin, cwd, stdout, stderr) = strings;
+            let (time_limit, kill_grace, warning, expected, locality) = times;
+            let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
+            let (task_dir, launcher) = flags;
+            let is_packed = priority % 3 == 0;
+            let env_count = env.len();
+            let is_streamed = stdout == OutputSink::Stream || stderr == OutputSink::Stream;
+            let kind = if task_dir { Stream::Log } else { Stream::Directory };
+            let stream = is_streamed.then(|| kind([b"s", &cwd[..]].concat()));
+            let level = ZstdLevel::new(cwd.len() as u32).filter(|_| is_streamed);
+            TaskSpec {
+                body: match &launcher {
+                    name if name.len() % 5 == 4 => Body::Pulled,
+                    name if name.len() % 3 == 1 => Body::Function(Function {
+                        name: "lab.score:Model.fit".into(),
+                        interpreter: args,
+                        arguments: cwd.clone(),
+                        code: if is_packed { b"code".to_vec() } else { Vec::new() },
+                        entry: match task_dir {
+                            _ if is_packed => EntryKind::Packed,
+                            true => EntryKind::Json,
+                            false => EntryKind::Text,
+                        },
+                    }),
+                    _ => Body::Program { args },
+                },
+                env,
+                stdin,
+                cwd,
+                stdout,
+                stderr,
+                compression: level.map_or(Compression::None, Compression::Zstd),
+                service: pin == Pin::Omp,
+                outputs,
+                output_patience,
+                result: match env_count % 5 {
+                    0 => ResultFrom::LastLine,
+                    1 => ResultFrom::Stdout,
+                    2 => ResultFrom::File(b"%{TASK_ID}".to_vec()),
+                    _ => ResultFrom::Nothing,
+                },
+                output_objects: objects.0,
+                input_objects: objects.1,
+                end_by,
+                requests,
+                pin,
+                priority,
+                time_limit,
+                kill_grace,
+                warning,
+                crash_limit,
+                on_walltime: if priority % 2 == 0 { OnWalltime::Wait } else { OnWalltime::Fail },
+                retry,
+                speculate,
+                expected,
+                locality,
+                task_dir,
+                launcher,
+                stream,
+            }
+        },
+    )
 }
 
 /// Ids with a result each.

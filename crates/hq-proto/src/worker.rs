@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::log::LogBatch;
+use hq_core::object_messages::{ObjectNews, TaskObjects};
 use hq_core::record::Failure;
 use hq_core::worker_messages::{
     CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
@@ -21,6 +22,7 @@ use crate::generated::{self as form, from_worker, to_worker};
 use crate::idset;
 use crate::job::{tasks_from_wire, tasks_to_wire};
 use crate::limits::HELD_RUNNING_MAX;
+use crate::object::ids_to_wire;
 use crate::task::{entries_from_wire, entries_to_wire, variable_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, no_kind, required};
 
@@ -41,6 +43,7 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
         ToWorker::Logged { number, written } => Body::Logged(log::answer_to_wire(*number, written)),
         ToWorker::ReadOutput(order) => Body::ReadOutput(order.to_wire()),
         ToWorker::DropRead { number } => Body::DropRead(*number),
+        ToWorker::FreeObjects(objects) => Body::FreeObjects(ids_to_wire(objects)),
     };
     form::ToWorker { body: Some(body) }.encode_to_vec()
 }
@@ -72,6 +75,7 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
         }
         Body::ReadOutput(order) => ToWorker::ReadOutput(Wire::from_wire(order)?),
         Body::DropRead(number) => ToWorker::DropRead { number },
+        Body::FreeObjects(objects) => ToWorker::FreeObjects(list_from_wire(objects.objects)?),
     })
 }
 
@@ -158,6 +162,7 @@ impl Wire for RunBatch {
             after_instance: self.after.map_or(0, |(_, instance)| instance.0),
             variant: self.variant,
             inputs: list_to_wire(&self.inputs),
+            objects: list_to_wire(&self.objects),
         }
     }
 
@@ -176,7 +181,11 @@ impl Wire for RunBatch {
         let inputs: Vec<CallInput> = list_from_wire(batch.inputs)?;
         let in_order = inputs.is_sorted_by_key(|input| input.task);
         rule("inputs of calls", in_order, "must come in order of the calls")?;
+        let objects: Vec<TaskObjects> = list_from_wire(batch.objects)?;
+        let in_order = objects.is_sorted_by_key(|objects| objects.task);
+        rule("objects of tasks", in_order, "must come in order of the tasks")?;
         Ok(RunBatch {
+            objects,
             template: id,
             inputs,
             nodes: list_from_wire(batch.nodes)?,
@@ -232,6 +241,8 @@ impl Wire for WorkerHello {
             last_report: self.last_report,
             follows: self.follows,
             shows: self.shows,
+            stores: self.stores,
+            objects: list_to_wire(&self.objects),
             age_ns: self.age.map(nanos),
         }
     }
@@ -248,6 +259,8 @@ impl Wire for WorkerHello {
             last_report: hello.last_report,
             follows: hello.follows,
             shows: hello.shows,
+            stores: hello.stores,
+            objects: list_from_wire(hello.objects)?,
         })
     }
 }
@@ -302,6 +315,7 @@ impl Wire for Report {
             expired: jobs_to_wire(&self.expired),
             room: self.room,
             lends: self.lends.iter().map(lends_to_wire).collect(),
+            objects: self.objects.as_ref().map(|news| news.to_wire()),
             is_leaving: self.is_leaving,
             trouble: self.trouble.clone(),
             internal_errors: self.internal_errors,
@@ -329,6 +343,7 @@ impl Wire for Report {
             expired: jobs_from_wire(report.expired)?,
             room: report.room,
             lends: report.lends.iter().map(lends_from_wire).collect(),
+            objects: report.objects.map(ObjectNews::from_wire).transpose()?.map(Box::new),
             is_leaving: report.is_leaving,
             trouble: report.trouble,
             internal_errors: report.internal_errors,

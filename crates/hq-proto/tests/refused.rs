@@ -182,6 +182,8 @@ fn hello(config: WorkerConfig, holds: Vec<Held>) -> FromWorker {
         last_report: 0,
         follows: true,
         shows: false,
+        stores: false,
+        objects: Vec::new(),
     }))
 }
 
@@ -299,6 +301,7 @@ fn impossible_orders() {
             after: leader.map(|leader| (TaskId(leader), Instance(0))),
             variant: None,
             inputs: Vec::new(),
+            objects: Vec::new(),
         };
         match decode_to_worker(&encode_to_worker(&ToWorker::Run(vec![batch]))) {
             Ok(_) => "accepted".to_owned(),

@@ -19,6 +19,7 @@ use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGr
 use hq_core::feed::{Feed, FeedChange, FeedState};
 use hq_core::limit_value::LimitValue;
 use hq_core::log::Written;
+use hq_core::object_messages::{ObjectChange, TaskObjects};
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Outlasted, Record, SecondAttempt};
 use hq_core::worker_messages::{CallInput, RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
@@ -49,6 +50,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Jobs(jobs) => jobs.heap(),
         Is::JobList(jobs) | Is::Progress(jobs) => jobs.heap(),
         Is::JobCounts(counts) => counts.heap(),
+        Is::Objects(page) => page.objects.iter().map(|object| LEAST + object.holders.heap()).sum(),
         Is::Overview(overview) => size_of_val(overview.as_ref()) + overview.resources.len() * LEAST,
         Is::JobDetails { jobs, .. } => jobs.heap(),
         Is::Canceled(jobs) => jobs.heap(),
@@ -89,6 +91,8 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         ToWorker::Run(batches) => batches.iter().map(of_batch).sum(),
         ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => ids.heap(),
         ToWorker::Logged { written: Written::NoRoom(text) | Written::Refused(text), .. } => text.heap(),
+        // A name has at most as many bytes as anything is thought to take.
+        ToWorker::FreeObjects(objects) => objects.len() * LEAST,
         ToWorker::Saved { .. }
         | ToWorker::Weighed { .. }
         | ToWorker::Stop { .. }
@@ -109,6 +113,12 @@ pub(crate) fn of_batch(batch: &RunBatch) -> usize {
         + batch.services.heap()
         + batch.nodes.heap()
         + batch.inputs.heap()
+        + batch.objects.iter().map(of_objects).sum::<usize>()
+}
+
+/// Bytes of the objects that a task takes.
+fn of_objects(objects: &TaskObjects) -> usize {
+    objects.inputs.iter().map(|input| LEAST + input.path.heap() + input.holders.heap()).sum()
 }
 
 /// Bytes of a record.
@@ -127,6 +137,10 @@ pub(crate) fn of_record(record: &Record) -> usize {
             FeedChange::Made { .. } | FeedChange::GivenUp(_) => 0,
             FeedChange::Fed { cursor, .. } => cursor.heap(),
             FeedChange::Reduced { ids, state, .. } => ids.heap() + state.heap(),
+        },
+        Is::Objects(change) => match change.as_ref() {
+            ObjectChange::Stored(copies) => copies.len() * LEAST,
+            ObjectChange::Kept(objects) | ObjectChange::Gone { objects, .. } => objects.len() * LEAST,
         },
         Is::TimeSkipped { gaps } => gaps.heap(),
         Is::ResultsKept { ids, results, .. } => ids.heap() + results.heap(),

@@ -64,6 +64,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
         return vec![batch];
     }
     let mut inputs = batch.inputs;
+    let mut objects = batch.objects;
     let mut parts = Vec::new();
     let mut ids = batch.ids;
     let mut content = batch.content;
@@ -85,6 +86,8 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
         let part = ids.take_first(count as u64);
         let rest = inputs.partition_point(|input| part.last().is_some_and(|last| input.task <= last));
         let rest = inputs.split_off(rest);
+        let others = objects.partition_point(|objects| part.last().is_some_and(|last| objects.task <= last));
+        let others = objects.split_off(others);
         let entries = Entries::new(batch.entries.iter().skip(begin).take(count));
         parts.push(RunBatch {
             template: batch.template,
@@ -96,6 +99,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             after: batch.after,
             variant: batch.variant,
             inputs: std::mem::replace(&mut inputs, rest),
+            objects: std::mem::replace(&mut objects, others),
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
         begin += count;
@@ -133,6 +137,7 @@ mod tests {
             after: None,
             variant: None,
             inputs: Vec::new(),
+            objects: Vec::new(),
         }
     }
 

@@ -352,6 +352,8 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
             last_report: 0,
             follows: false,
             shows: false,
+            stores: false,
+            objects: Vec::new(),
         };
         let again = Worker::connect_as(&server.access, hello);
         let mut again = tokio::time::timeout(PATIENCE, again).await.expect("it is welcomed without a disk");
@@ -366,6 +368,8 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
             last_report: 0,
             follows: false,
             shows: false,
+            stores: false,
+            objects: Vec::new(),
         };
         let mut new = Box::pin(Worker::connect_as(&server.access, short));
         let looks = async {

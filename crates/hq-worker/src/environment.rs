@@ -553,6 +553,7 @@ mod tests {
             services: Default::default(),
             entry: None,
             inputs: Vec::new(),
+            objects: Vec::new(),
             variant: 0,
             grant: Grant {
                 resources: vec![GrantedResource {

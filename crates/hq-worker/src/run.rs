@@ -464,6 +464,8 @@ impl Turns {
                 Effect::Read { order, template, has_ended } => {
                     self.supervisor.read(order, &template, has_ended, self.life);
                 }
+                // Only a worker with a store has such.
+                Effect::FreeObjects(_) => {}
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),
                 // Only relays have leases.
                 Effect::Expired { .. } => {}

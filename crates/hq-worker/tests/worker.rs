@@ -253,6 +253,7 @@ impl Connection {
             after: None,
             variant: None,
             inputs: Vec::new(),
+            objects: Vec::new(),
         };
         self.say(&ToWorker::Run(vec![batch])).await;
     }

@@ -391,6 +391,8 @@ pub(super) fn spec(
         speculate,
     } = failures;
     let spec = TaskSpec {
+        output_objects: Vec::new(),
+        input_objects: Vec::new(),
         body,
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
         stdin,

@@ -559,6 +559,9 @@ impl Server {
                 self.client_awaits_ends((connection, request), job, known, effects);
             }
             ClientRequest::Feed(asks) => self.client_feeds(now, (connection, request), *asks, effects),
+            ClientRequest::Objects(asks) => {
+                self.client_asks_objects(now, (connection, request), asks, effects)
+            }
             ClientRequest::WaitWorkers { count } => {
                 self.clients.wait_for_workers((connection, request), count);
             }

@@ -26,6 +26,7 @@ mod locality;
 mod logs;
 mod machine;
 mod nodes;
+mod objects;
 mod overview;
 mod picky;
 mod planning;

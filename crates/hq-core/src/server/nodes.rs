@@ -279,6 +279,7 @@ impl Server {
             let services = services.clone();
             let batch = RunBatch {
                 inputs: Vec::new(),
+                objects: Vec::new(),
                 template,
                 content,
                 ids: ids.clone(),

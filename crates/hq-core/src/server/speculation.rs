@@ -244,6 +244,7 @@ impl Server {
                 after,
                 variant,
                 inputs,
+                objects: Vec::new(),
             };
             let message = ToWorker::Run(vec![batch]);
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });

@@ -7,6 +7,7 @@ pub mod details;
 mod durable;
 pub mod job;
 mod keys;
+pub mod objects;
 mod progress;
 pub mod results;
 mod snapshot;
@@ -31,6 +32,7 @@ use details::Details;
 pub(super) use durable::Durable;
 use job::{Job, SubmitState};
 pub(super) use keys::hash_of;
+use objects::Objects;
 use results::Results;
 
 /// All that survives a restart.
@@ -56,6 +58,8 @@ pub struct State {
     pub details: Details,
     /// What finished tasks left behind.
     pub results: Results,
+    /// Files that finished tasks left as objects for others.
+    pub objects: Objects,
     /// Jobs whose tasks feed or drain another job, and which.
     pub feeders: BTreeMap<JobId, JobId>,
     /// Queues and allocations.
@@ -131,6 +135,7 @@ impl State {
                 let forgotten = self.jobs.remove(job);
                 self.details.forget(*job);
                 self.results.forget(*job);
+                self.objects.forget(*job);
                 if let Some(forgotten) = forgotten {
                     self.feeders.retain(|_, fed| fed != job);
                     self.submits_bytes -= forgotten.submits_bytes();
@@ -175,6 +180,7 @@ impl State {
                     self.bound_failures(*id, failure);
                 }
             }
+            Record::Objects(change) => self.objects.apply(change),
             Record::Feed { job, change } => self.feed(*job, change),
             Record::Answered { key, job, ids } => self.remember(*key, *job, ids.clone()),
             Record::JobKept { job: id, progress } => {

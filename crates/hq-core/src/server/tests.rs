@@ -210,6 +210,8 @@ impl World {
             last_report: 0,
             follows: false,
             shows: true,
+            stores: true,
+            objects: Vec::new(),
         };
         change(&mut hello);
         self.says(connection, FromWorker::Hello(Box::new(hello)));
@@ -621,6 +623,8 @@ fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
         last_report: 1,
         follows: true,
         shows: true,
+        stores: true,
+        objects: Vec::new(),
     };
     world.says(4, FromWorker::Hello(Box::new(hello)));
     assert_eq!(world.sent(4), "", "its report is still to come");

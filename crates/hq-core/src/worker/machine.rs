@@ -30,9 +30,11 @@ use super::pulling::Pulling;
 use super::reading::Reading;
 use super::reporting::Reporting;
 use super::runners::Runners;
+use super::storing::Storing;
 use super::{Effect, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
+use crate::object_messages::Unfetched;
 use crate::record::{Failure, FailureKind};
 use crate::worker_messages::{FromWorker, RunBatch, Started, Template, TemplateId, ToWorker, WorkerEnd};
 
@@ -69,6 +71,8 @@ pub struct Worker {
     pub(super) reporting: Reporting,
     pub(super) runners: Runners,
     pub(super) lending: Lending,
+    // Of one that stores objects.
+    pub(super) storing: Option<Box<Storing>>,
     // Of a relay: how much it wants.
     pub(super) pulling: Option<Pulling>,
     // Whose output is read, and could be.
@@ -165,6 +169,7 @@ impl Worker {
             runners: Runners::new(&config.resources),
             lending: Lending::new(&config.resources),
             pulling: (config.executor == Executor::Pull).then(|| Pulling::new(started)),
+            storing: None,
             config,
             started,
             id: None,
@@ -206,6 +211,11 @@ impl Worker {
     /// The same one, with a launcher that starts tasks at the end of others by itself.
     pub fn with_arming(self) -> Self {
         Worker { arms: true, ..self }
+    }
+
+    /// The same one, with a store for objects.
+    pub fn with_store(self) -> Self {
+        Worker { storing: Some(Box::default()), ..self }
     }
 
     /// Its id, once the server has given it one.
@@ -266,6 +276,16 @@ impl Worker {
             Input::Wanted { count } => self.wanted(now, count),
             Input::Extend { task, lease } => self.extend(now, task, lease),
             Input::Released { task } => self.release(now, task),
+            Input::Stored(copy) => {
+                if let Some(storing) = &mut self.storing {
+                    storing.stored(copy);
+                }
+            }
+            Input::ObjectLost(object) => {
+                if let Some(storing) = &mut self.storing {
+                    storing.lost(object);
+                }
+            }
             Input::Tick => {}
             Input::Interrupt => self.leave(now, WorkerEnd::Interrupted, false, effects),
             Input::LauncherLost => {
@@ -391,6 +411,11 @@ impl Worker {
             // For the shell.
             ToWorker::Logged { .. } => {}
             ToWorker::ReadOutput(order) => self.read_output(order, effects),
+            ToWorker::FreeObjects(objects) => {
+                if let Some(storing) = &mut self.storing {
+                    storing.free(objects, effects);
+                }
+            }
             ToWorker::DropRead { number } => effects.push(Effect::DropRead { number }),
         }
     }
@@ -450,6 +475,7 @@ impl Worker {
                 entries: batch.entries,
                 services: Arc::new(batch.services),
                 inputs: Arc::new(batch.inputs),
+                objects: Arc::new(batch.objects),
                 variant,
                 is_part: batch.nodes.first().is_some_and(|first| Some(first.worker) != self.id),
                 nodes: batch.nodes,
@@ -611,6 +637,7 @@ impl Worker {
                 self.node_fault.begin(now, reason.clone());
                 self.give_back(effects);
             }
+            Outcome::Unfetched { .. } => {}
             Outcome::Finished | Outcome::Failed(..) => self.node_fault.ran(run.since),
         }
         let (kind, error) = match (run.ending, outcome) {
@@ -625,12 +652,23 @@ impl Worker {
             }
             // Nothing of it is an end of the task.
             _ if run.is_part => return self.reporting.interrupted(task.job, &single),
-            (Some(Ending::Stopped), Outcome::Failed(..) | Outcome::NotStarted(_)) => {
+            (
+                Some(Ending::Stopped),
+                Outcome::Failed(..) | Outcome::NotStarted(_) | Outcome::Unfetched { .. },
+            ) => {
                 return self.reporting.interrupted(task.job, &single);
             }
             (Some(Ending::Timeout), _) => (FailureKind::Timeout, "Time limit reached".to_owned()),
             (None | Some(Ending::Stopped), Outcome::Finished) => {
                 return self.reporting.finished(task, run.instance, run.since, usage, result);
+            }
+            (None, Outcome::Unfetched { object, holders, reason }) => {
+                let unfetched = Unfetched { task, instance: run.instance, object, holders, reason };
+                match &mut self.storing {
+                    Some(storing) => storing.unfetched(unfetched),
+                    None => self.reporting.returned(task.job, &single),
+                }
+                return;
             }
             (None, Outcome::NotStarted(_)) => return self.reporting.returned(task.job, &single),
             (None, Outcome::Failed(kind, error)) => (kind, error),

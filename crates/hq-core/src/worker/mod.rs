@@ -11,6 +11,7 @@ mod reading;
 mod reporting;
 mod runners;
 mod starting;
+mod storing;
 mod watched;
 
 #[cfg(test)]
@@ -20,8 +21,9 @@ pub use machine::Worker;
 
 use std::sync::Arc;
 
-use hq_model::{ByteString, Entry, Instance, TaskRef, Usage};
+use hq_model::{ByteString, Entry, Instance, ObjectId, TaskRef, Usage, WorkerId};
 
+use crate::object_messages::{ObjectCopy, ObjectSource};
 use crate::output_messages::ReadOrder;
 use crate::record::FailureKind;
 use crate::worker_messages::{CallInput, FromWorker, TaskNode, Template, ToWorker, WorkerEnd};
@@ -108,6 +110,10 @@ pub enum Input {
         /// The task.
         task: TaskRef,
     },
+    /// A file is stored as an object: what a task left, said before its end, or a copy that was fetched for a task.
+    Stored(ObjectCopy),
+    /// A stored file is gone, though nobody asked for that.
+    ObjectLost(ObjectId),
     /// Nothing happened, but a time that [`Worker::next_wakeup`] named has come.
     Tick,
     /// The process was asked to end (SIGTERM, SIGINT).
@@ -133,6 +139,15 @@ pub enum Outcome {
     Failed(FailureKind, String),
     /// It was never there: this node cannot start tasks now, for this reason, which has nothing to do with the task.
     NotStarted(String),
+    /// Likewise: an object that it takes could not be had.
+    Unfetched {
+        /// The object.
+        object: ObjectId,
+        /// Workers from which it could not be had.
+        holders: Vec<WorkerId>,
+        /// Why, for people.
+        reason: String,
+    },
 }
 
 /// What the worker machine wants done, in this order.
@@ -200,6 +215,8 @@ pub enum Effect {
         /// The task.
         task: TaskRef,
     },
+    /// Nobody needs these objects any more: remove what is stored of them.
+    FreeObjects(Vec<ObjectId>),
     /// Send to the server.
     Send(FromWorker),
     /// End the process: everything was said and every task has ended.
@@ -232,6 +249,8 @@ pub struct Start {
     pub services: Arc<Vec<(ByteString, ByteString)>>,
     /// Results of others among its arguments.
     pub inputs: Vec<CallInput>,
+    /// Objects that it takes: they are to be in their places before its program starts.
+    pub objects: Vec<ObjectSource>,
     /// Which variant of its requests was chosen.
     pub variant: u32,
     /// What it may use; nothing when its ranks have it.

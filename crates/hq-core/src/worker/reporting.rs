@@ -6,6 +6,7 @@ use hq_model::{ByteString, Entries, IdSet, Instance, JobId, TaskId, TaskRef, Tim
 
 use crate::limits::{REPORT_RESULTS_BYTES_MAX, REPORT_TASKS_MAX, UNSAVED_REPORTS_MAX};
 use crate::measures::MeasuresWriter;
+use crate::object_messages::ObjectNews;
 use crate::record::{Failure, FinishedSpan};
 use crate::worker_messages::{Lends, Report, Started};
 
@@ -204,22 +205,28 @@ impl Reporting {
     /// Makes a report of what happened, keeps it, and returns it. Ends whose results have no room in it are left for the
     /// next one. `is_leaving` says that nothing new is taken, `room`
     /// how much a relay wants, `trouble`
-    /// why nothing can be started now, `runs` since when and as what a task runs, if it still does, and `lends` as what it
+    /// why nothing can be started now, `objects` what there is to say of these, `runs` since when and as what a task runs, if it still does, and `lends` as what it
     /// runs and whether its CPUs are lent.
     pub(super) fn make(
         &mut self,
         has_usage: bool,
         is_leaving: bool,
-        room: Option<u64>,
-        trouble: Option<String>,
+        (room, trouble, objects): (Option<u64>, Option<String>, Option<Box<ObjectNews>>),
         runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp, Option<u32>)>,
         lends: impl Fn(TaskRef) -> Option<(Instance, bool)>,
     ) -> &Report {
         self.last_number += 1;
         self.is_awaited = false;
         let started = std::mem::take(&mut self.ended_starts);
-        let mut report =
-            Report { number: self.last_number, started, is_leaving, room, trouble, ..Report::default() };
+        let mut report = Report {
+            number: self.last_number,
+            started,
+            is_leaving,
+            room,
+            trouble,
+            objects,
+            ..Report::default()
+        };
         for task in std::mem::take(&mut self.started) {
             if let Some((instance, at, variant)) = runs(task) {
                 report.started.push(Started { job: task.job, task: task.task, instance, at, variant });

@@ -266,6 +266,7 @@ pub(super) fn start_of(
         entry: rank.and_then(|rank| batch.entries.get(rank as usize)).map(|entry| Entry::new(entry.to_vec())),
         services: batch.services.clone(),
         inputs: batch.inputs_of(id),
+        objects: batch.objects_of(id),
         variant,
         grant: grant.clone(),
         ranks: ranks.to_vec(),

@@ -218,6 +218,7 @@ impl World {
             after,
             variant,
             inputs: Vec::new(),
+            objects: Vec::new(),
         };
         self.step(Input::Server(ToWorker::Run(vec![batch])));
     }

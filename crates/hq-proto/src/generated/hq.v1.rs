@@ -309,6 +309,36 @@ pub struct TaskSpec {
     /// earlier release, which would keep nothing, find a program that is nowhere in `args`, as with `with_entries`.
     #[prost(message, optional, tag = "170")]
     pub result: ::core::option::Option<ResultFrom>,
+    /// Only for workers that store objects.
+    #[prost(message, repeated, tag = "190")]
+    pub output_objects: ::prost::alloc::vec::Vec<OutputObject>,
+    #[prost(message, repeated, tag = "191")]
+    pub input_objects: ::prost::alloc::vec::Vec<InputObject>,
+}
+/// A file that each task leaves as an object.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OutputObject {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub path: ::prost::alloc::vec::Vec<u8>,
+}
+/// An object that each task takes as a file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InputObject {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Absent: the job of the submit.
+    #[prost(uint32, optional, tag = "2")]
+    pub job: ::core::option::Option<u32>,
+    /// Absent: the task with the same id.
+    #[prost(uint32, optional, tag = "3")]
+    pub task: ::core::option::Option<u32>,
+    #[prost(string, tag = "4")]
+    pub object: ::prost::alloc::string::String,
+    /// Absent: its name.
+    #[prost(bytes = "vec", optional, tag = "5")]
+    pub path: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResultFrom {
@@ -1904,6 +1934,185 @@ impl FedEnd {
         }
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectId {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+}
+/// A file that a worker stores as an object.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectCopy {
+    #[prost(message, optional, tag = "1")]
+    pub object: ::core::option::Option<ObjectId>,
+    /// Of the task that left it.
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(uint64, tag = "3")]
+    pub size: u64,
+    /// XXH3, 64 bits.
+    #[prost(fixed64, tag = "4")]
+    pub checksum: u64,
+}
+/// The objects that a task takes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskObjects {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub inputs: ::prost::alloc::vec::Vec<ObjectSource>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectSource {
+    #[prost(message, optional, tag = "1")]
+    pub copy: ::core::option::Option<ObjectCopy>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub path: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, repeated, tag = "3")]
+    pub holders: ::prost::alloc::vec::Vec<TaskNode>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskNode {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(string, tag = "2")]
+    pub hostname: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectIds {
+    #[prost(message, repeated, tag = "1")]
+    pub objects: ::prost::alloc::vec::Vec<ObjectId>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectNews {
+    #[prost(message, repeated, tag = "1")]
+    pub stored: ::prost::alloc::vec::Vec<ObjectCopy>,
+    #[prost(message, repeated, tag = "2")]
+    pub lost: ::prost::alloc::vec::Vec<ObjectId>,
+    #[prost(message, repeated, tag = "3")]
+    pub unfetched: ::prost::alloc::vec::Vec<Unfetched>,
+}
+/// A task that did not start, since an object that it takes could not be had.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Unfetched {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(message, optional, tag = "3")]
+    pub object: ::core::option::Option<ObjectId>,
+    #[prost(uint32, repeated, tag = "4")]
+    pub holders: ::prost::alloc::vec::Vec<u32>,
+    #[prost(string, tag = "5")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectChange {
+    #[prost(oneof = "object_change::Change", tags = "1, 2, 3")]
+    pub change: ::core::option::Option<object_change::Change>,
+}
+/// Nested message and enum types in `ObjectChange`.
+pub mod object_change {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Change {
+        #[prost(message, tag = "1")]
+        Stored(super::ObjectCopies),
+        #[prost(message, tag = "2")]
+        Kept(super::ObjectIds),
+        #[prost(message, tag = "3")]
+        Gone(super::ObjectsGone),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectCopies {
+    #[prost(message, repeated, tag = "1")]
+    pub copies: ::prost::alloc::vec::Vec<ObjectCopy>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectsGone {
+    #[prost(message, repeated, tag = "1")]
+    pub objects: ::prost::alloc::vec::Vec<ObjectId>,
+    #[prost(message, optional, tag = "2")]
+    pub why: ::core::option::Option<ObjectEnd>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectEnd {
+    #[prost(oneof = "object_end::End", tags = "1, 2")]
+    pub end: ::core::option::Option<object_end::End>,
+}
+/// Nested message and enum types in `ObjectEnd`.
+pub mod object_end {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum End {
+        #[prost(message, tag = "1")]
+        Dropped(super::Nothing),
+        /// Where it was last, and what became of that.
+        #[prost(string, tag = "2")]
+        Lost(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectRequest {
+    #[prost(oneof = "object_request::Request", tags = "1, 2, 3, 4")]
+    pub request: ::core::option::Option<object_request::Request>,
+}
+/// Nested message and enum types in `ObjectRequest`.
+pub mod object_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Request {
+        #[prost(message, tag = "1")]
+        List(super::ListObjects),
+        #[prost(message, tag = "2")]
+        Info(super::ObjectId),
+        #[prost(message, tag = "3")]
+        Keep(super::ObjectIds),
+        #[prost(message, tag = "4")]
+        Drop(super::ObjectIds),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListObjects {
+    #[prost(message, optional, tag = "1")]
+    pub jobs: ::core::option::Option<Selector>,
+    #[prost(message, optional, tag = "2")]
+    pub after: ::core::option::Option<ObjectId>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectPage {
+    #[prost(message, repeated, tag = "1")]
+    pub objects: ::prost::alloc::vec::Vec<ObjectView>,
+    #[prost(message, optional, tag = "2")]
+    pub next: ::core::option::Option<ObjectId>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectView {
+    #[prost(message, optional, tag = "1")]
+    pub copy: ::core::option::Option<ObjectCopy>,
+    #[prost(message, repeated, tag = "5")]
+    pub holders: ::prost::alloc::vec::Vec<TaskNode>,
+    #[prost(bool, tag = "6")]
+    pub is_kept: bool,
+    /// Jobs with tasks that take it.
+    #[prost(uint32, repeated, tag = "7")]
+    pub readers: ::prost::alloc::vec::Vec<u32>,
+    #[prost(oneof = "object_view::State", tags = "2, 3, 4")]
+    pub state: ::core::option::Option<object_view::State>,
+}
+/// Nested message and enum types in `ObjectView`.
+pub mod object_view {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum State {
+        #[prost(message, tag = "2")]
+        Awaited(super::Nothing),
+        #[prost(message, tag = "3")]
+        Stored(super::Nothing),
+        #[prost(message, tag = "4")]
+        Gone(super::ObjectEnd),
+    }
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientRequest {
     /// Chosen by the client; answers carry it.
@@ -1914,7 +2123,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 151"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 151, 190"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1992,6 +2201,8 @@ pub mod client_request {
         Overview(super::Look),
         #[prost(message, tag = "151")]
         LatestJobs(super::LatestJobs),
+        #[prost(message, tag = "190")]
+        Objects(super::ObjectRequest),
     }
 }
 /// A page of what is known of jobs.
@@ -2232,7 +2443,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150, 190"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -2294,6 +2505,8 @@ pub mod client_response {
         JobsSubmitted(super::JobsSubmitted),
         #[prost(message, tag = "150")]
         Overview(super::Overview),
+        #[prost(message, tag = "190")]
+        Objects(super::ObjectPage),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3104,7 +3317,7 @@ impl WorkerFilter {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101")]
+    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190")]
     pub body: ::core::option::Option<to_worker::Body>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -3134,6 +3347,9 @@ pub mod to_worker {
         /// Number of the read.
         #[prost(uint64, tag = "101")]
         DropRead(u64),
+        /// Not to be stored any more.
+        #[prost(message, tag = "190")]
+        FreeObjects(super::ObjectIds),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3194,6 +3410,9 @@ pub struct RunBatch {
     /// Results of tasks that these wait for, where those are arguments.
     #[prost(message, repeated, tag = "94")]
     pub inputs: ::prost::alloc::vec::Vec<CallInput>,
+    /// Of tasks that take objects, in order.
+    #[prost(message, repeated, tag = "190")]
+    pub objects: ::prost::alloc::vec::Vec<TaskObjects>,
 }
 /// The result of a task that is an argument of another one.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3205,15 +3424,6 @@ pub struct CallInput {
     pub of: ::core::option::Option<TaskRef>,
     #[prost(bytes = "vec", tag = "3")]
     pub result: ::prost::alloc::vec::Vec<u8>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TaskNode {
-    #[prost(uint32, tag = "1")]
-    pub worker: u32,
-    #[prost(string, tag = "2")]
-    pub hostname: ::prost::alloc::string::String,
-    #[prost(string, tag = "3")]
-    pub address: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Template {
@@ -3305,6 +3515,11 @@ pub struct WorkerHello {
     /// Can be asked what its tasks print.
     #[prost(bool, tag = "92")]
     pub shows: bool,
+    /// Stores objects.
+    #[prost(bool, tag = "190")]
+    pub stores: bool,
+    #[prost(message, repeated, tag = "191")]
+    pub objects: ::prost::alloc::vec::Vec<ObjectCopy>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Held {
@@ -3353,6 +3568,8 @@ pub struct Report {
     /// Of a relay: how many tasks it wants altogether.
     #[prost(uint64, optional, tag = "11")]
     pub room: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "190")]
+    pub objects: ::core::option::Option<ObjectNews>,
     /// The worker takes nothing new.
     #[prost(bool, tag = "40")]
     pub is_leaving: bool,
@@ -3581,7 +3798,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 1000, 1001, 1002"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 1000, 1001, 1002"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -3649,6 +3866,8 @@ pub mod record {
         LeasedNodes(super::LeasedNodes),
         #[prost(message, tag = "170")]
         Feed(super::FeedChange),
+        #[prost(message, tag = "190")]
+        Objects(super::ObjectChange),
         /// From 1000 on: a release that does not know them may skip them.
         #[prost(message, tag = "1000")]
         EndedEarly(super::EndedEarly),

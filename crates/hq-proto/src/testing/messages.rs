@@ -10,6 +10,7 @@ use hq_core::client_messages::{
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
 use hq_core::log::{LogBatch, LogEntry, LogPiece, Written};
+use hq_core::object_messages::TaskObjects;
 use hq_core::record::{JobProgress, Record, SecondAttempt};
 use hq_core::worker_messages::{
     CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
@@ -38,6 +39,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
         (any::<u128>(), vec(feed::new_job(), 0..3)).prop_map(|(key, jobs)| SubmitJobs { key, jobs }).boxed(),
         feed::feed_request().prop_map(|request| Feed(Box::new(request))),
+        object::request().prop_map(Objects),
         (any::<u128>(), selector(), of(id_set()), task_states())
             .prop_map(|(key, jobs, tasks, states)| Resubmit { key, jobs, tasks, states }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
@@ -93,6 +95,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
             .prop_map(|(job, ids, existing, warnings)| Submitted { job, ids, existing, warnings }),
         (vec(job(), 0..5), vec(text(), 0..3)).prop_map(|(jobs, warnings)| JobsSubmitted { jobs, warnings }),
         vec(job(), 0..5).prop_map(Jobs),
+        object::page().prop_map(|page| Objects(Box::new(page))),
         vec(job_summary(), 0..4).prop_map(JobList),
         vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),
         (vec(job_detail(), 0..3), of(page_start()), of(timestamp()))
@@ -389,8 +392,9 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
         hostname,
         address,
     });
-    (template_id(), content, instance(), ids_with_entries(), vec(node, 0..4), of(instance())).prop_map(
-        |(template, content, instance, (ids, entries), mut nodes, leader)| {
+    let objects = vec(vec(object::source(), 1..3), 0..3);
+    (template_id(), content, instance(), ids_with_entries(), (vec(node, 0..4), objects), of(instance()))
+        .prop_map(|(template, content, instance, (ids, entries), (mut nodes, objects), leader)| {
             let content = content.map(|(spec, submit_dir)| Template {
                 id: template,
                 spec: Arc::new(spec),
@@ -410,9 +414,22 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
                 result: vec![1; services.len()],
             });
             let inputs = inputs.collect();
-            RunBatch { template, content, ids, instance, entries, nodes, services, after, variant, inputs }
-        },
-    )
+            let objects =
+                ids.iter().zip(objects).map(|(task, inputs)| TaskObjects { task, inputs }).collect();
+            RunBatch {
+                template,
+                content,
+                ids,
+                instance,
+                entries,
+                nodes,
+                services,
+                after,
+                variant,
+                inputs,
+                objects,
+            }
+        })
 }
 
 /// Any message to a worker.
@@ -440,6 +457,7 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
         (any::<u64>(), written()).prop_map(|(number, written)| ToWorker::Logged { number, written }),
         output::read_order().prop_map(ToWorker::ReadOutput),
         any::<u64>().prop_map(|number| ToWorker::DropRead { number }),
+        vec(object::object_id(), 0..3).prop_map(ToWorker::FreeObjects),
     ]
 }
 
@@ -455,17 +473,23 @@ fn written() -> impl Strategy<Value = Written> {
 /// Any message from a worker.
 pub fn from_worker() -> impl Strategy<Value = FromWorker> {
     let start = (timestamp(), of(duration()));
-    let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), any::<[bool; 2]>())
-        .prop_map(|(config, (started, age), known_as, holds, last_report, [follows, shows])| WorkerHello {
-            shows,
-            config,
-            started,
-            age,
-            known_as,
-            holds,
-            last_report,
-            follows,
-        });
+    let objects = (any::<[bool; 3]>(), vec(object::copy(), 0..3));
+    let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), objects).prop_map(
+        |(config, (started, age), known_as, holds, last_report, ([follows, shows, stores], objects))| {
+            WorkerHello {
+                shows,
+                stores,
+                objects,
+                config,
+                started,
+                age,
+                known_as,
+                holds,
+                last_report,
+                follows,
+            }
+        },
+    );
     prop_oneof![
         hello.prop_map(|hello| FromWorker::Hello(Box::new(hello))),
         report().prop_map(FromWorker::Report),
@@ -532,7 +556,7 @@ pub fn report() -> impl Strategy<Value = Report> {
         tasks(),
         tasks(),
         any::<bool>(),
-        (of(text()), any::<u64>(), vec(lends, 0..3)),
+        (of(text()), any::<u64>(), vec(lends, 0..3), of(object::news())),
     )
         .prop_map(
             |(
@@ -544,7 +568,7 @@ pub fn report() -> impl Strategy<Value = Report> {
                 returned,
                 interrupted,
                 is_leaving,
-                (trouble, internal_errors, lends),
+                (trouble, internal_errors, lends, objects),
             )| {
                 Report {
                     lends,
@@ -557,6 +581,7 @@ pub fn report() -> impl Strategy<Value = Report> {
                     expired: interrupted.clone(),
                     room: Some(internal_errors).filter(|errors| errors % 2 == 1),
                     interrupted,
+                    objects: objects.map(Box::new),
                     is_leaving,
                     trouble,
                     internal_errors,
@@ -636,6 +661,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), any::<u128>(), job_spec()).prop_map(|(job, key, spec)| JobOpened { job, key, spec }),
         submitted,
         job().prop_map(|job| JobClosed { job }),
+        object::change().prop_map(|change| Objects(Box::new(change))),
         job().prop_map(|job| JobForgotten { job }),
         (worker(), job(), id_set()).prop_map(|(worker, job, ids)| Leased { worker, job, ids }),
         (job(), edgy_id().prop_map(TaskId), vec(worker(), 1..4))

@@ -162,6 +162,8 @@ impl Worker {
             last_report: 0,
             follows: false,
             shows: false,
+            stores: false,
+            objects: Vec::new(),
         };
         Worker::connect_as(access, hello).await
     }

@@ -161,6 +161,7 @@ impl Gathered {
             | Record::ResultsKept { .. }
             | Record::TimeSkipped { .. }
             | Record::Alloc(_)
+            | Record::Objects(_)
             | Record::Feed { .. }
             | Record::Answered { .. } => {}
         }

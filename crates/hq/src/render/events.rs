@@ -5,10 +5,11 @@
 use std::io::{self, BufWriter, Stdout, Write};
 
 use hq_core::client_messages::{EventKind, JobSummary};
+use hq_core::object_messages::{ObjectChange, ObjectEnd};
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::{IdSet, JobId, JobSpec, TaskId, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, JobSpec, ObjectId, TaskId, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
 use super::json::{self, bytes};
@@ -251,12 +252,37 @@ impl<W: Write> Events<W> {
                 Some((kind, event)) => self.line(at, kind, event),
                 None => Ok(()),
             },
+            Record::Objects(change) => self.objects(at, change),
             Record::Together { records } => records.iter().try_for_each(|record| self.events(at, record)),
             Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }
             | Record::ResultsKept { .. }
             | Record::Feed { .. }
             | Record::Answered { .. } => Ok(()),
+        }
+    }
+
+    fn objects(&mut self, at: Timestamp, change: &ObjectChange) -> Result<(), HqError> {
+        let named = |object: &ObjectId| json!({ "job": object.task.job.0, "task": object.task.task.0, "object": object.name.as_str() });
+        match change {
+            ObjectChange::Stored(copies) => copies.iter().try_for_each(|copy| {
+                let mut event = named(&copy.object);
+                event["instance"] = copy.instance.0.into();
+                event["size"] = copy.size.into();
+                event["checksum"] = format!("{:016x}", copy.checksum).into();
+                self.line(at, "object-stored", event)
+            }),
+            ObjectChange::Kept(objects) => {
+                objects.iter().try_for_each(|object| self.line(at, "object-kept", named(object)))
+            }
+            ObjectChange::Gone { objects, why } => objects.iter().try_for_each(|object| match why {
+                ObjectEnd::Dropped => self.line(at, "object-dropped", named(object)),
+                ObjectEnd::Lost(why) => {
+                    let mut event = named(object);
+                    event["reason"] = why.as_str().into();
+                    self.line(at, "object-lost", event)
+                }
+            }),
         }
     }
 

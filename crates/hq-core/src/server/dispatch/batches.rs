@@ -119,6 +119,7 @@ impl Server {
                 after: None,
                 variant,
                 inputs,
+                objects: Vec::new(),
             });
         }
     }

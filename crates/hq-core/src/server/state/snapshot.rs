@@ -44,6 +44,9 @@ impl State {
             let (ids, results) = (ids.clone(), results.clone());
             take(self.latest, Record::ResultsKept { job, ids, results })?;
         }
+        for change in self.objects.changes() {
+            take(self.latest, Record::Objects(Box::new(change)))?;
+        }
         for (id, task) in &self.failures_order {
             if let Some((at, failure)) = self.jobs.get(id).and_then(|job| job.failures.get(task)) {
                 let (job, failure) = (*id, failure.clone());

@@ -104,6 +104,8 @@ impl World {
             last_report: 0,
             follows: true,
             shows: true,
+            stores: true,
+            objects: Vec::new(),
         };
         self.says(connection, FromWorker::Hello(Box::new(hello)));
     }

@@ -134,6 +134,8 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
         last_report: 0,
         follows: true,
         shows: true,
+        stores: true,
+        objects: Vec::new(),
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     for (cpus, hours, expected) in [

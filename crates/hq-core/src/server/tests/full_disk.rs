@@ -71,6 +71,8 @@ fn workers_stay_while_the_journal_cannot_be_written() {
             last_report: 0,
             follows: false,
             shows: true,
+            stores: true,
+            objects: Vec::new(),
         }))
     };
     let gates = |world: &mut World, connection, message| {

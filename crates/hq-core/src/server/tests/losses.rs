@@ -182,6 +182,8 @@ fn a_lease_of_what_must_never_run_twice_is_on_disk_before_it_leaves() {
             last_report: 0,
             follows: true,
             shows: true,
+            stores: true,
+            objects: Vec::new(),
         };
         let (mut effects, connection) = (Vec::new(), ConnectionId(2));
         let message = FromWorker::Hello(Box::new(hello));

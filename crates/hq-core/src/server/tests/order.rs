@@ -77,6 +77,7 @@ fn the_observer_of_the_order_sees_lower_priority_in_the_room_of_higher() {
             after: None,
             variant,
             inputs: Vec::new(),
+            objects: Vec::new(),
         };
         let message = ToWorker::Run(vec![batch]);
         [Effect::ToWorker { connection: ConnectionId(2), message, gate: Gate::Open }]

@@ -119,6 +119,8 @@ fn a_picky_worker_starts_when_enough_of_it_is_used() {
         last_report: 0,
         follows: true,
         shows: true,
+        stores: true,
+        objects: Vec::new(),
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     let job = world.submit(1, |_| {});
@@ -146,6 +148,8 @@ fn what_a_picky_worker_does_not_start_goes_elsewhere() {
         last_report: 0,
         follows: true,
         shows: true,
+        stores: true,
+        objects: Vec::new(),
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     world.worker(2, 2);

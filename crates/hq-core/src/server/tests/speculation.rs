@@ -263,6 +263,8 @@ fn a_worker_that_comes_back_still_has_its_second_attempts() {
         last_report: 0,
         follows: true,
         shows: true,
+        stores: true,
+        objects: Vec::new(),
     };
     world.says(9, FromWorker::Hello(Box::new(hello)));
     assert_eq!(world.sent(9), "", "nothing is ended");
@@ -300,6 +302,8 @@ fn after_a_restart_the_server_still_knows_what_takes_long() {
             last_report: 0,
             follows: true,
             shows: true,
+            stores: true,
+            objects: Vec::new(),
         };
         world.says(connection, FromWorker::Hello(Box::new(hello)));
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hq_model::{ByteString, Entries, IdSet, Instance, TaskId, Timestamp};
 
+use crate::object_messages::{ObjectSource, TaskObjects};
 use crate::worker_messages::{CallInput, TaskNode, TemplateId};
 
 /// What is left of tasks of one template that came together.
@@ -27,6 +28,8 @@ pub(in crate::worker) struct Batch {
     pub(in crate::worker) variant: Option<u32>,
     // In order of tasks.
     pub(in crate::worker) inputs: Arc<Vec<CallInput>>,
+    // Likewise.
+    pub(in crate::worker) objects: Arc<Vec<TaskObjects>>,
 }
 
 impl Batch {
@@ -34,5 +37,13 @@ impl Batch {
     pub(in crate::worker) fn inputs_of(&self, task: TaskId) -> Vec<CallInput> {
         let first = self.inputs.partition_point(|input| input.task < task);
         self.inputs[first..].iter().take_while(|input| input.task == task).cloned().collect()
+    }
+
+    /// The objects that one of them takes.
+    pub(in crate::worker) fn objects_of(&self, task: TaskId) -> Vec<ObjectSource> {
+        match self.objects.binary_search_by_key(&task, |objects| objects.task) {
+            Ok(place) => self.objects[place].inputs.clone(),
+            Err(_) => Vec::new(),
+        }
     }
 }

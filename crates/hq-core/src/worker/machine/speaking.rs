@@ -14,7 +14,7 @@ impl Worker {
     // something that waits for it. A start can wait a little: most tasks that end soon are then reported once, and
     // never by themselves as running.
     pub(super) fn report_due(&self) -> Timestamp {
-        match self.reporting.has_ends() {
+        match self.reporting.has_ends() || self.storing.as_ref().is_some_and(|storing| storing.has_news()) {
             _ if self.node_fault.is_news || self.is_asked_in_vain() => Timestamp(0),
             true if !self.has_more_here() => Timestamp(0),
             true if self.reporting.is_awaited() => {
@@ -54,7 +54,8 @@ impl Worker {
 
     pub(in crate::worker) fn has_news(&self) -> bool {
         let has_room_news = self.pulling.as_ref().is_some_and(Pulling::has_news);
-        self.reporting.has_news() || self.node_fault.is_news || has_room_news
+        let has_object_news = self.storing.as_ref().is_some_and(|storing| storing.has_news());
+        self.reporting.has_news() || self.node_fault.is_news || has_room_news || has_object_news
     }
 
     pub(super) fn make_report(&mut self) -> FromWorker {
@@ -67,7 +68,10 @@ impl Worker {
         let is_leaving = self.leaving.is_some();
         let number = self.reporting.next_number();
         let room = self.pulling.as_mut().map(|pulling| pulling.tell_room(number));
-        FromWorker::Report(self.reporting.make(has_usage, is_leaving, room, trouble, runs, lends).clone())
+        let objects = self.storing.as_mut().and_then(|storing| storing.take_news());
+        FromWorker::Report(
+            self.reporting.make(has_usage, is_leaving, (room, trouble, objects), runs, lends).clone(),
+        )
     }
 
     pub(super) fn speak(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {

@@ -1,0 +1,152 @@
+//! What is said of objects: where they are, who takes them, what clients ask about them.
+
+use hq_model::selector::Selector;
+use hq_model::{ByteString, Instance, JobId, ObjectId, TaskId, TaskRef, WorkerId};
+
+use crate::worker_messages::TaskNode;
+
+/// A file that a worker stores as an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectCopy {
+    /// Which object.
+    pub object: ObjectId,
+    /// The instance of its task that left it.
+    pub instance: Instance,
+    /// Bytes of it.
+    pub size: u64,
+    /// XXH3 of these, 64 bits.
+    pub checksum: u64,
+}
+
+/// The objects that one task of a batch takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskObjects {
+    /// The task.
+    pub task: TaskId,
+    /// What it takes, in order of its specification.
+    pub inputs: Vec<ObjectSource>,
+}
+
+/// An object that a task takes, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectSource {
+    /// Which copies are meant.
+    pub copy: ObjectCopy,
+    /// Where the task wants it, relative to its working directory; may hold placeholders.
+    pub path: ByteString,
+    /// Workers that store it, the reader's own first. At most [`HOLDERS_TOLD_MAX`](crate::limits::HOLDERS_TOLD_MAX).
+    pub holders: Vec<TaskNode>,
+}
+
+/// What a worker has to say of objects in a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectNews {
+    /// Stored here since the last report: what tasks left that this report calls finished, and copies of others.
+    pub stored: Vec<ObjectCopy>,
+    /// Not stored here any more, though nobody asked for that.
+    pub lost: Vec<ObjectId>,
+    /// Tasks that were handed over and did not start, since something that they take could not be had. Here they end, as
+    /// others do in the lists of the report.
+    pub unfetched: Vec<Unfetched>,
+}
+
+impl ObjectNews {
+    /// True when there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.stored.is_empty() && self.lost.is_empty() && self.unfetched.is_empty()
+    }
+}
+
+/// An object that a worker could not get for a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfetched {
+    /// The task.
+    pub task: TaskRef,
+    /// Its instance.
+    pub instance: Instance,
+    /// The object.
+    pub object: ObjectId,
+    /// Workers from which it could not be had.
+    pub holders: Vec<WorkerId>,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// A durable change of objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectChange {
+    /// Tasks have left these. What an earlier instance left under the same name is not meant any more.
+    Stored(Vec<ObjectCopy>),
+    /// They stay on workers that have no room for more.
+    Kept(Vec<ObjectId>),
+    /// They are gone.
+    Gone {
+        /// Which.
+        objects: Vec<ObjectId>,
+        /// Why.
+        why: ObjectEnd,
+    },
+}
+
+/// Why an object is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectEnd {
+    /// A user dropped it.
+    Dropped,
+    /// No worker stores it any more; in words, where it was last and what became of that.
+    Lost(String),
+}
+
+/// What clients ask about objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectRequest {
+    /// Tell those of jobs. Answered by [`ClientResponse::Objects`](crate::client_messages::ClientResponse::Objects), a page
+    /// at a time.
+    List {
+        /// Which jobs.
+        jobs: Selector,
+        /// Begin after this one: the `next` of the page before.
+        after: Option<ObjectId>,
+    },
+    /// Tell one. Answered likewise.
+    Info(ObjectId),
+    /// Keep them where stores have no room for more. Answered by `Done`.
+    Keep(Vec<ObjectId>),
+    /// Remove them everywhere. Refused while a task waits for one. Answered by `Done`.
+    Drop(Vec<ObjectId>),
+}
+
+/// A page of objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectPage {
+    /// In order.
+    pub objects: Vec<ObjectView>,
+    /// The last one told, where there are more.
+    pub next: Option<ObjectId>,
+}
+
+/// All about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectView {
+    /// Which; size and checksum are 0 while it is awaited.
+    pub copy: ObjectCopy,
+    /// How it stands.
+    pub state: ObjectState,
+    /// Workers that store it.
+    pub holders: Vec<TaskNode>,
+    /// It stays where stores have no room for more.
+    pub is_kept: bool,
+    /// Jobs with tasks that have not ended and take it.
+    pub readers: Vec<JobId>,
+}
+
+/// How an object stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectState {
+    /// Its task has not finished.
+    Awaited,
+    /// It is on workers, or on some that the server waits for.
+    Stored,
+    /// It is gone.
+    Gone(ObjectEnd),
+}

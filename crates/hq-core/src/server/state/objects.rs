@@ -1,0 +1,113 @@
+//! The objects that finished tasks have left. Which workers store them is not durable: these say it themselves.
+
+use std::collections::BTreeMap;
+
+use hq_model::{Instance, JobId, ObjectId, ObjectName, TaskId, TaskRef};
+
+use crate::object_messages::{ObjectChange, ObjectCopy, ObjectEnd};
+
+/// The objects of all jobs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Objects {
+    by_task: BTreeMap<TaskRef, Vec<Object>>,
+}
+
+/// An object that is or was there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// Its name among those of its task.
+    pub name: ObjectName,
+    /// The instance that left it.
+    pub instance: Instance,
+    /// Bytes of it.
+    pub size: u64,
+    /// XXH3 of these, 64 bits.
+    pub checksum: u64,
+    /// It stays where stores have no room for more.
+    pub is_kept: bool,
+    /// Why it is gone.
+    pub gone: Option<Box<ObjectEnd>>,
+}
+
+impl Object {
+    /// Which copies are meant.
+    pub fn copy(&self, task: TaskRef) -> ObjectCopy {
+        let object = ObjectId { task, name: self.name.clone() };
+        ObjectCopy { object, instance: self.instance, size: self.size, checksum: self.checksum }
+    }
+}
+
+impl Objects {
+    /// What is known of one.
+    pub fn get(&self, object: &ObjectId) -> Option<&Object> {
+        self.by_task.get(&object.task)?.iter().find(|known| known.name == object.name)
+    }
+
+    /// Those of a job, in order of tasks.
+    pub fn of_job(&self, job: JobId) -> impl Iterator<Item = (TaskRef, &Object)> {
+        let tasks = self.by_task.range(all_of(job));
+        tasks.flat_map(|(task, objects)| objects.iter().map(move |object| (*task, object)))
+    }
+
+    /// All of them, in order of tasks.
+    pub fn iter(&self) -> impl Iterator<Item = (TaskRef, &Object)> {
+        self.by_task.iter().flat_map(|(task, objects)| objects.iter().map(move |object| (*task, object)))
+    }
+
+    pub(super) fn apply(&mut self, change: &ObjectChange) {
+        match change {
+            ObjectChange::Stored(copies) => copies.iter().for_each(|copy| self.store(copy)),
+            ObjectChange::Kept(objects) => {
+                for object in objects {
+                    if let Some(known) = self.get_mut(object) {
+                        known.is_kept = true;
+                    }
+                }
+            }
+            ObjectChange::Gone { objects, why } => {
+                for object in objects {
+                    if let Some(known) = self.get_mut(object) {
+                        known.gone = Some(Box::new(why.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn store(&mut self, copy: &ObjectCopy) {
+        let ObjectCopy { object, instance, size, checksum } = copy.clone();
+        let known = self.by_task.entry(object.task).or_default();
+        let stored = Object { name: object.name, instance, size, checksum, is_kept: false, gone: None };
+        match known.iter_mut().find(|known| known.name == stored.name) {
+            Some(before) => *before = Object { is_kept: before.is_kept, ..stored },
+            None => known.push(stored),
+        }
+    }
+
+    fn get_mut(&mut self, object: &ObjectId) -> Option<&mut Object> {
+        self.by_task.get_mut(&object.task)?.iter_mut().find(|known| known.name == object.name)
+    }
+
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.by_task.extract_if(all_of(job), |_, _| true).for_each(drop);
+    }
+
+    /// The changes that rebuild them.
+    pub(super) fn changes(&self) -> impl Iterator<Item = ObjectChange> {
+        self.by_task.iter().flat_map(|(task, objects)| {
+            let stored = objects.iter().map(|object| object.copy(*task)).collect();
+            let id = |object: &Object| ObjectId { task: *task, name: object.name.clone() };
+            let kept: Vec<ObjectId> = objects.iter().filter(|object| object.is_kept).map(id).collect();
+            let kept = (!kept.is_empty()).then_some(ObjectChange::Kept(kept));
+            let gone = objects.iter().filter_map(move |object| {
+                let why = (**object.gone.as_ref()?).clone();
+                Some(ObjectChange::Gone { objects: vec![id(object)], why })
+            });
+            [ObjectChange::Stored(stored)].into_iter().chain(kept).chain(gone)
+        })
+    }
+}
+
+fn all_of(job: JobId) -> std::ops::RangeInclusive<TaskRef> {
+    TaskRef::new(job, TaskId(0))..=TaskRef::new(job, TaskId(u32::MAX))
+}

@@ -1,0 +1,322 @@
+//! Objects: files that tasks leave for others, and take from others.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{ByteString, JobId, TaskId, TaskRef};
+
+/// Most objects that one task leaves, and most that it takes.
+pub const OBJECTS_OF_TASK_MAX: usize = 64;
+/// Longest name of an object, in bytes.
+pub const OBJECT_NAME_BYTES_MAX: usize = 255;
+
+/// What stands for the id of the task that takes an object.
+const SAME: &str = "%{TASK_ID}";
+
+/// The name of an object among those of its task.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName(Box<str>);
+
+impl ObjectName {
+    /// The name as a text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for ObjectName {
+    type Err = ObjectError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_long = text.is_empty() || text.len() > OBJECT_NAME_BYTES_MAX;
+        let is_odd = text.contains(|c: char| matches!(c, ':' | '/' | '=' | '>' | '→') || c.is_control());
+        match is_long || is_odd || matches!(text, "." | "..") {
+            true => Err(ObjectError::Name(text.into())),
+            false => Ok(ObjectName(text.into())),
+        }
+    }
+}
+
+/// An object of a task; `3@17:parts` in text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// The task that leaves it.
+    pub task: TaskRef,
+    /// Its name there.
+    pub name: ObjectName,
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.task, self.name)
+    }
+}
+
+/// Reads `JOB@TASK:NAME`.
+impl FromStr for ObjectId {
+    type Err = ObjectError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse()? {
+            ObjectRef { job: Some(job), task: ObjectTask::One(task), name } => {
+                Ok(ObjectId { task: TaskRef::new(job, task), name })
+            }
+            _ => Err(ObjectError::Id(text.into())),
+        }
+    }
+}
+
+/// Whose object is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectTask {
+    /// That of this task.
+    One(TaskId),
+    /// That of the task with the id of the one that takes it.
+    Same,
+}
+
+/// Names an object for the tasks of a submit: `JOB@TASK:NAME`, `@TASK:NAME` in the same job; `%{TASK_ID}` as the task is
+/// the one with the same id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectRef {
+    /// The job; that of the submit when there is none.
+    pub job: Option<JobId>,
+    /// The task.
+    pub task: ObjectTask,
+    /// The name of the object.
+    pub name: ObjectName,
+}
+
+impl ObjectRef {
+    /// The object that a task takes.
+    pub fn of(&self, reader: TaskRef) -> ObjectId {
+        let task = match self.task {
+            ObjectTask::One(task) => task,
+            ObjectTask::Same => reader.task,
+        };
+        ObjectId { task: TaskRef::new(self.job.unwrap_or(reader.job), task), name: self.name.clone() }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(job) = self.job {
+            write!(f, "{job}")?;
+        }
+        match self.task {
+            ObjectTask::One(task) => write!(f, "@{task}:{}", self.name),
+            ObjectTask::Same => write!(f, "@{SAME}:{}", self.name),
+        }
+    }
+}
+
+impl FromStr for ObjectRef {
+    type Err = ObjectError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || ObjectError::Reference(text.into());
+        let (job, rest) = text.split_once('@').ok_or_else(bad)?;
+        let (task, name) = rest.split_once(':').ok_or_else(bad)?;
+        let job = match job.trim() {
+            "" => None,
+            job => Some(job.parse().ok().filter(|&job| job > 0).map(JobId).ok_or_else(bad)?),
+        };
+        let task = match task.trim() {
+            SAME => ObjectTask::Same,
+            task => ObjectTask::One(TaskId(task.parse().map_err(|_| bad())?)),
+        };
+        Ok(ObjectRef { job, task, name: name.parse()? })
+    }
+}
+
+/// An object that a task leaves: `NAME=PATH` in text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OutputObject {
+    /// Its name.
+    pub name: ObjectName,
+    /// The file, relative to the working directory of the task; may hold placeholders.
+    pub path: ByteString,
+}
+
+impl fmt::Display for OutputObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, String::from_utf8_lossy(&self.path))
+    }
+}
+
+impl FromStr for OutputObject {
+    type Err = ObjectError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('=') {
+            Some((name, path)) if is_path(path) => {
+                Ok(OutputObject { name: name.parse()?, path: path.as_bytes().to_vec() })
+            }
+            _ => Err(ObjectError::Output(text.into())),
+        }
+    }
+}
+
+/// An object that a task takes: `NAME=JOB@TASK:NAME->PATH` in text, where the path may be left out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InputObject {
+    /// What the task calls it.
+    pub name: ObjectName,
+    /// Which it is.
+    pub from: ObjectRef,
+    /// Where it is put, relative to the working directory of the task; may hold placeholders. Under its name without it.
+    pub path: Option<ByteString>,
+}
+
+impl InputObject {
+    /// Where it is put.
+    pub fn path(&self) -> &[u8] {
+        self.path.as_deref().unwrap_or(self.name.as_str().as_bytes())
+    }
+}
+
+impl fmt::Display for InputObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.from)?;
+        match &self.path {
+            Some(path) => write!(f, "->{}", String::from_utf8_lossy(path)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for InputObject {
+    type Err = ObjectError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || ObjectError::Input(text.into());
+        let (name, rest) = text.split_once('=').ok_or_else(bad)?;
+        let (from, path) = match rest.split_once("->").or_else(|| rest.split_once('→')) {
+            Some((from, path)) if is_path(path) => (from, Some(path.as_bytes().to_vec())),
+            Some(_) => return Err(bad()),
+            None => (rest, None),
+        };
+        Ok(InputObject { name: name.parse()?, from: from.parse()?, path })
+    }
+}
+
+/// Checks the objects of one submit against each other.
+///
+/// # Errors
+/// When there are too many, two that are left have one name, or two that are taken have one path.
+pub fn check_objects(outputs: &[OutputObject], inputs: &[InputObject]) -> Result<(), ObjectError> {
+    if outputs.len() > OBJECTS_OF_TASK_MAX || inputs.len() > OBJECTS_OF_TASK_MAX {
+        return Err(ObjectError::TooMany(outputs.len().max(inputs.len())));
+    }
+    for (place, output) in outputs.iter().enumerate() {
+        if outputs[..place].iter().any(|other| other.name == output.name) {
+            return Err(ObjectError::NameTwice(output.name.to_string()));
+        }
+    }
+    for (place, input) in inputs.iter().enumerate() {
+        if inputs[..place].iter().any(|other| other.path() == input.path()) {
+            return Err(ObjectError::PathTwice(String::from_utf8_lossy(input.path()).into_owned()));
+        }
+        if input.from.job.is_none() && input.from.task == ObjectTask::Same {
+            return Err(ObjectError::Own(input.to_string()));
+        }
+    }
+    Ok(())
+}
+
+// True for what can be a path below a directory.
+fn is_path(text: &str) -> bool {
+    !text.is_empty() && !text.contains('\0')
+}
+
+/// A text that names no object, or objects that do not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// No name.
+    #[error("`{0}` cannot be the name of an object: it has 1 to 255 bytes, and none of : / = > in it")]
+    Name(String),
+    /// No reference.
+    #[error("`{0}` is not JOB@TASK:NAME, or @TASK:NAME for the same job; TASK may be %{{TASK_ID}}")]
+    Reference(String),
+    /// Not one object.
+    #[error("`{0}` names no object: write JOB@TASK:NAME, such as 1@0:parts")]
+    Id(String),
+    /// No object that is left.
+    #[error("`{0}` is not NAME=PATH, such as parts=out/parts.bin")]
+    Output(String),
+    /// No object that is taken.
+    #[error(
+        "`{0}` is not NAME=JOB@TASK:NAME or NAME=JOB@TASK:NAME->PATH, such as parts=1@0:parts->in/parts.bin"
+    )]
+    Input(String),
+    /// More than there may be.
+    #[error("a task has {0} objects: it may leave 64 and take 64")]
+    TooMany(usize),
+    /// Two of one name.
+    #[error("two objects that are left have the name `{0}`")]
+    NameTwice(String),
+    /// Two at one place.
+    #[error("two objects that are taken have the path `{0}`")]
+    PathTwice(String),
+    /// A task cannot wait for itself.
+    #[error("`{0}` is an object that the task itself leaves: name another task or another job")]
+    Own(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grammar() {
+        for text in ["parts=1@0:parts", "x=@7:y", "a=3@%{TASK_ID}:b->in/%{TASK_ID}.bin"] {
+            assert_eq!(text.parse::<InputObject>().map(|input| input.to_string()), Ok(text.into()));
+        }
+        let arrow: InputObject = "a=3@1:b→in/b".parse().expect("an arrow");
+        assert_eq!((arrow.path(), arrow.to_string().as_str()), (&b"in/b"[..], "a=3@1:b->in/b"));
+        assert_eq!("parts=1@0:p".parse::<InputObject>().expect("no path").path(), b"parts");
+        for text in ["", "a", "a=", "a=1:b", "a=1@b", "a=0@1:b", "a=1@x:b", "a=1@1:", "a=1@1:b->", "/=1@1:b"]
+        {
+            assert!(text.parse::<InputObject>().is_err(), "{text}");
+        }
+        assert_eq!("p=out/p.bin".parse::<OutputObject>().map(|o| o.to_string()), Ok("p=out/p.bin".into()));
+        for text in ["", "p", "p=", "=x", "..=x", "a:b=x", "a\n=x"] {
+            assert!(text.parse::<OutputObject>().is_err(), "{text}");
+        }
+        assert_eq!("3@17:parts".parse::<ObjectId>().map(|id| id.to_string()), Ok("3@17:parts".into()));
+        assert!("@17:parts".parse::<ObjectId>().is_err());
+        assert!("x".repeat(256).parse::<ObjectName>().is_err());
+        assert!("x".repeat(255).parse::<ObjectName>().is_ok());
+    }
+
+    #[test]
+    fn which_object() {
+        let reader = TaskRef::new(JobId(2), TaskId(5));
+        let of = |text: &str| text.parse::<ObjectRef>().expect(text).of(reader).to_string();
+        assert_eq!(of("1@3:a"), "1@3:a");
+        assert_eq!(of("1@%{TASK_ID}:a"), "1@5:a");
+        assert_eq!(of("@3:a"), "2@3:a");
+    }
+
+    #[test]
+    fn what_goes_together() {
+        let check = |outputs: &[&str], inputs: &[&str]| {
+            let outputs: Vec<OutputObject> = outputs.iter().map(|text| text.parse().expect(text)).collect();
+            let inputs: Vec<InputObject> = inputs.iter().map(|text| text.parse().expect(text)).collect();
+            check_objects(&outputs, &inputs)
+        };
+        assert_eq!(check(&["a=x", "b=x"], &["a=1@1:x", "b=1@1:x"]), Ok(()));
+        assert_eq!(check(&["a=x", "a=y"], &[]), Err(ObjectError::NameTwice("a".into())));
+        assert_eq!(check(&[], &["a=1@1:x", "b=1@2:x->a"]), Err(ObjectError::PathTwice("a".into())));
+        assert!(matches!(check(&[], &["a=@%{TASK_ID}:x"]), Err(ObjectError::Own(_))));
+        let many: Vec<String> = (0..=OBJECTS_OF_TASK_MAX).map(|number| format!("o{number}=x")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(check(&many, &[]), Err(ObjectError::TooMany(65)));
+    }
+}
