@@ -148,6 +148,7 @@ async fn talk(
                 }
                 Effect::KillLauncher | Effect::Arm { .. } | Effect::Recall { .. } => {}
                 Effect::Read { .. }
+                | Effect::FreeObjects(_)
                 | Effect::DropRead { .. }
                 | Effect::Expired { .. }
                 | Effect::ReadEnded { .. } => {}

@@ -349,6 +349,14 @@ pub const DEFERRALS_MAX: usize = 10_000;
 pub const ENDED_IDS_CHARS_MAX: usize = 40;
 /// Files that are looked for at once; further ones when those are there.
 pub const FILES_WATCHED_MAX: usize = 10_000;
+/// Workers that store an object, of which one that is to get it is told.
+pub const HOLDERS_TOLD_MAX: usize = 4;
+/// How often a task is tried that could not have an object which is stored.
+pub const OBJECT_TRIES_MAX: u32 = 8;
+/// Longest wait before it is tried again; the doubling delay stops here.
+pub const OBJECT_DELAY_MAX: Duration = Duration::from_secs(60);
+/// Objects in one answer to a client.
+pub const OBJECTS_PAGE: usize = 1000;
 /// Tasks named in an error or an explanation; the others are counted.
 pub const NAMED_TASKS_MAX: usize = 10;
 /// Finished siblings from which on a task may be told to take long, and be started a second time.

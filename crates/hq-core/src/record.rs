@@ -444,6 +444,11 @@ pub enum RestartCause {
         /// Earliest time of the next start.
         not_before: Timestamp,
     },
+    /// They had not started, since an object that they take could not be had; not before the given time.
+    Unfetched {
+        /// Earliest time of the next start.
+        not_before: Timestamp,
+    },
 }
 
 /// Tasks of one job and instance that ended with success on one worker.

@@ -472,6 +472,7 @@ fn cause_to_wire(cause: &RestartCause) -> Cause {
         RestartCause::TimeOver { life, waits } => {
             Cause::TimeOver(form::TimeOver { life_ns: nanos(*life), waits: *waits })
         }
+        RestartCause::Unfetched { not_before } => Cause::UnfetchedNotBeforeUs(not_before.0),
         RestartCause::Retry { not_before } => Cause::RetryNotBeforeUs(not_before.0),
     }
 }
@@ -483,6 +484,7 @@ fn cause_from_wire(cause: Cause) -> RestartCause {
         Cause::TimeOver(over) => {
             RestartCause::TimeOver { life: Duration::from_nanos(over.life_ns), waits: over.waits }
         }
+        Cause::UnfetchedNotBeforeUs(time) => RestartCause::Unfetched { not_before: Timestamp(time) },
         Cause::RetryNotBeforeUs(time) => RestartCause::Retry { not_before: Timestamp(time) },
     }
 }

@@ -177,6 +177,7 @@ pub(crate) fn restart_cause() -> impl Strategy<Value = RestartCause> {
         Just(RestartCause::Crash),
         Just(RestartCause::Left),
         timestamp().prop_map(|not_before| RestartCause::Retry { not_before }),
+        timestamp().prop_map(|not_before| RestartCause::Unfetched { not_before }),
         (duration(), any::<bool>()).prop_map(|(life, waits)| RestartCause::TimeOver { life, waits })
     ]
 }

@@ -44,7 +44,12 @@ impl AtMostOnce {
         for record in records.flat_map(Record::parts) {
             match record {
                 Record::Submitted { job, ids, task, .. } => self.submitted(*job, ids, task),
-                Record::Restarted { job, ids, cause: RestartCause::Retry { .. }, .. } => {
+                Record::Restarted {
+                    job,
+                    ids,
+                    cause: RestartCause::Retry { .. } | RestartCause::Unfetched { .. },
+                    ..
+                } => {
                     let tasks = ids.iter().map(|task| TaskRef::new(*job, task));
                     tasks.for_each(|task| *self.again.entry(task).or_default() += 1);
                 }

@@ -175,6 +175,7 @@ impl Server {
             && !first.service
             // Its arguments are not known before.
             && !second.body.is_packed_call()
+            && second.input_objects.is_empty()
             && job.spec.share.is_none();
         let lives = live.life.is_none() || request.time_request.is_zero();
         // One attempt alone, that may still end well.

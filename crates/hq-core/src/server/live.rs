@@ -51,6 +51,8 @@ pub(super) struct LiveWorker {
     pub(super) follows: bool,
     /// It can be asked what its tasks print.
     pub(super) shows: bool,
+    /// It stores objects.
+    pub(super) stores: bool,
     /// The part of its CPUs that must be used when it starts something while idle, in 1/10000.
     pub(super) min_utilization: u32,
     /// Tasks on several nodes run within one group.
@@ -254,6 +256,7 @@ impl LiveWorker {
             internal_errors: 0,
             sample: None,
             follows: false,
+            stores: false,
             shows: false,
             min_utilization: config.min_utilization,
             group: config.group.clone(),
@@ -335,6 +338,9 @@ impl LiveWorker {
         }
         let resources = &self.resources;
         let is_relay = self.is_relay;
+        if class.needs_store() && !self.stores {
+            return &[];
+        }
         self.choices.entry(class).or_insert_with(|| choices(resources, is_relay, requests))
     }
 

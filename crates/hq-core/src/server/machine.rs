@@ -20,6 +20,7 @@ use super::forecast::{Estimate, Forecast};
 use super::last_moments::LastMoments;
 use super::live::LiveWorker;
 use super::locality::Locality;
+use super::objects::Copies;
 use super::overview::Watching;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
@@ -125,6 +126,8 @@ pub struct Server {
     undecided: BTreeSet<JobId>,
     /// Ended jobs and workers that are still known.
     retention: Retention,
+    /// Which workers store which objects.
+    pub(super) copies: Copies,
     /// When tasks may start at the latest.
     pub(super) last_moments: LastMoments,
     /// What allocations need beyond the records.
@@ -190,6 +193,7 @@ impl Server {
             touched: BTreeSet::new(),
             undecided: BTreeSet::new(),
             retention: Retention::default(),
+            copies: Copies::default(),
             last_moments: LastMoments::default(),
             alloc: AllocLive::default(),
             speculation: Speculation::default(),
@@ -314,6 +318,7 @@ impl Server {
         if self.stopping.is_none() && !self.is_read_only() {
             self.end_too_late(now, effects);
         }
+        self.settle_objects(now, effects);
         self.resolve_dependencies(now, effects);
         while !self.is_read_only() && self.close_fed(now, effects, false) {
             self.resolve_dependencies(now, effects);
@@ -398,7 +403,7 @@ impl Server {
             let class = *self
                 .classes
                 .entry(template)
-                .or_insert_with(|| queue.class(task.priority, &task.requests, share));
+                .or_insert_with(|| queue.class(task.priority, &task.requests, share, task.has_objects()));
             parts.push((class, template, ids));
         }
         for (class, template, ids) in parts {

@@ -260,6 +260,7 @@ impl Server {
         let instance = job.instance_of(task);
         let submit = &job.submits[template.submit as usize];
         let all: Vec<TaskNode> = workers.iter().map(|worker| self.task_node(*worker)).collect();
+        let mut objects = self.objects_for(workers[0], template, &ids);
         for (at, (worker, needs)) in nodes.iter().enumerate() {
             let Some(live) = self.live.get_mut(worker) else { continue };
             if live.is_idle_and_picky() {
@@ -279,7 +280,8 @@ impl Server {
             let services = services.clone();
             let batch = RunBatch {
                 inputs: Vec::new(),
-                objects: Vec::new(),
+                // The first one runs the program.
+                objects: std::mem::take(&mut objects),
                 template,
                 content,
                 ids: ids.clone(),
@@ -298,7 +300,7 @@ impl Server {
         }
     }
 
-    fn task_node(&self, worker: WorkerId) -> TaskNode {
+    pub(super) fn task_node(&self, worker: WorkerId) -> TaskNode {
         let config = &self.state.workers[&worker].config;
         TaskNode { worker, hostname: config.hostname.clone(), address: config.listen_address.clone() }
     }

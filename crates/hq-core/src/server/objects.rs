@@ -1,22 +1,462 @@
 //! Objects that tasks leave for others: which workers store them, who takes them, when they are gone.
+//!
+//! A task that takes an object waits for the success of the one that leaves it, as for any other. What is stored where is
+//! told to the worker that gets it. When the last copy is gone, those that have not got it are given up.
 
-use hq_model::Timestamp;
+mod copies;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hq_model::dependency::{After, Mapping};
+use hq_model::object::{ObjectTask, check_objects};
+use hq_model::{
+    Dependencies, IdSet, InputObject, JobId, ObjectId, TaskRef, TaskSpec, TaskState, Timestamp, WorkerId,
+};
+
+pub(super) use copies::Copies;
 
 use super::machine::Server;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, RequestError};
-use crate::object_messages::ObjectRequest;
+use crate::limits::{HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX, OBJECTS_PAGE};
+use crate::object_messages::{
+    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectRequest, ObjectSource, ObjectState,
+    ObjectView, TaskObjects, Unfetched,
+};
+use crate::record::{FinishedSpan, Record, RestartCause};
+use crate::worker_messages::{TemplateId, ToWorker};
+
+/// Refuses objects that no task could leave or take.
+pub(super) fn check(spec: &TaskSpec) -> Result<(), RequestError> {
+    if !spec.has_objects() {
+        return Ok(());
+    }
+    let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
+    if let Err(error) = check_objects(&spec.output_objects, &spec.input_objects) {
+        return invalid(&format!("Invalid objects: {error}."));
+    }
+    if spec.body.function().is_some() || spec.body.is_pulled() {
+        return invalid("Only programs leave and take objects.");
+    }
+    if spec.service || (spec.speculate.is_some() && !spec.output_objects.is_empty()) {
+        return invalid("A task that leaves objects is no service, and is not started a second time.");
+    }
+    Ok(())
+}
 
 impl Server {
+    /// What tasks wait for that take objects, beside what they were to wait for.
+    pub(super) fn with_objects(
+        &self,
+        own: JobId,
+        ids: &IdSet,
+        spec: &TaskSpec,
+        wanted: &Dependencies,
+    ) -> Result<Dependencies, RequestError> {
+        let mut all = wanted.clone();
+        for input in &spec.input_objects {
+            let id = input.from.job.unwrap_or(own);
+            let (tasks, mapping) = match input.from.task {
+                ObjectTask::One(task) => (IdSet::single(task), Mapping::All),
+                ObjectTask::Same => (ids.clone(), Mapping::Window(0)),
+            };
+            let job = self.state.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
+            if let Some(task) = tasks.difference(&job.ids).first() {
+                return Err(RequestError::NoTask(id, task));
+            }
+            for (submit, ids) in job.by_submit(&tasks) {
+                let left = &job.submits[submit as usize].task.output_objects;
+                if !left.iter().any(|object| object.name == input.from.name) {
+                    let task = ids.first().map(|task| TaskRef::new(id, task).to_string()).unwrap_or_default();
+                    let text = format!("Task {task} leaves no object `{}`.", input.from.name);
+                    return Err(RequestError::Invalid(text));
+                }
+            }
+            let gone = |(task, object): (TaskRef, &super::state::objects::Object)| {
+                let is_meant = object.name == input.from.name && tasks.contains(task.task);
+                let why = object.gone.as_ref().filter(|_| is_meant)?;
+                Some(RequestError::Invalid(format!("Object {task}:{} is gone: {}.", object.name, words(why))))
+            };
+            if let Some(error) = self.state.objects.of_job(id).find_map(gone) {
+                return Err(error);
+            }
+            let after = After { tasks: Some(tasks), mapping, ..After::of(id) };
+            if !all.after.contains(&after) {
+                all.after.push(after);
+            }
+        }
+        Ok(all)
+    }
+
+    /// What tasks of a submit take, and where that is, for a worker.
+    pub(super) fn objects_for(
+        &self,
+        worker: WorkerId,
+        template: TemplateId,
+        ids: &IdSet,
+    ) -> Vec<TaskObjects> {
+        let Some(job) = self.state.jobs.get(&template.job) else { return Vec::new() };
+        let inputs = &job.submits[template.submit as usize].task.input_objects;
+        if inputs.is_empty() {
+            return Vec::new();
+        }
+        let of_task = |task| {
+            let reader = TaskRef::new(template.job, task);
+            let inputs = inputs.iter().filter_map(|input| self.source_of(worker, reader, input));
+            TaskObjects { task, inputs: inputs.collect() }
+        };
+        ids.iter().map(of_task).collect()
+    }
+
+    fn source_of(&self, worker: WorkerId, reader: TaskRef, input: &InputObject) -> Option<ObjectSource> {
+        let object = input.from.of(reader);
+        let copy = self.state.objects.get(&object)?.copy(object.task);
+        let mut holders: Vec<WorkerId> = self.copies.holders_of(&object).collect();
+        holders.sort_by_key(|holder| {
+            let is_away = self.live.get(holder).is_none_or(|live| live.connection.is_none());
+            (*holder != worker, self.copies.failed_for(reader, *holder), is_away, *holder)
+        });
+        let holders = holders.into_iter().take(HOLDERS_TOLD_MAX).map(|holder| self.task_node(holder));
+        Some(ObjectSource { copy, path: input.path().to_vec(), holders: holders.collect() })
+    }
+
+    /// A worker reports of objects, before anything else of the same report.
+    pub(super) fn objects_reported(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        news: &mut ObjectNews,
+        effects: &mut Vec<Effect>,
+    ) {
+        for copy in std::mem::take(&mut news.stored) {
+            self.object_stored(now, worker, copy, effects);
+        }
+        for object in std::mem::take(&mut news.lost) {
+            self.copies.lost(&object, worker);
+        }
+    }
+
+    fn object_stored(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        copy: ObjectCopy,
+        effects: &mut Vec<Effect>,
+    ) {
+        let task = copy.object.task;
+        let job = self.state.jobs.get(&task.job);
+        let single = IdSet::single(task.task);
+        let is_left = job.is_some_and(|job| {
+            let submit = job.submit_of(task.task).map(|submit| &job.submits[submit as usize]);
+            let declares = submit.is_some_and(|submit| {
+                submit.task.output_objects.iter().any(|object| object.name == copy.object.name)
+            });
+            declares && !job.attempts_on(worker, &single, copy.instance).is_empty()
+        });
+        if is_left {
+            self.copies.free(&copy.object);
+            self.copies.stored(&copy.object, worker);
+            self.record(now, Record::Objects(Box::new(ObjectChange::Stored(vec![copy]))), effects);
+            return;
+        }
+        self.has_copy(worker, copy);
+    }
+
+    // What a worker stores counts where it is what is meant.
+    fn has_copy(&mut self, worker: WorkerId, copy: ObjectCopy) {
+        let known = self.state.objects.get(&copy.object);
+        match known.is_some_and(|known| known.gone.is_none() && known.copy(copy.object.task) == copy) {
+            true => self.copies.stored(&copy.object, worker),
+            false => self.copies.free_on(worker, copy.object),
+        }
+    }
+
+    /// A worker says all that it stores.
+    pub(super) fn objects_of_worker(&mut self, worker: WorkerId, objects: Vec<ObjectCopy>) {
+        let before: Vec<ObjectId> = objects.iter().map(|copy| copy.object.clone()).collect();
+        for copy in objects {
+            self.has_copy(worker, copy);
+        }
+        self.copies.worker_said(&self.state, worker, &before);
+    }
+
+    /// Tasks have finished: what they were to leave must be there.
+    pub(super) fn check_left(&mut self, span: &FinishedSpan) {
+        if !self.copies.is_producer(span.job) {
+            return;
+        }
+        let Some(job) = self.state.jobs.get(&span.job) else { return };
+        for (submit, ids) in job.by_submit(&span.ids) {
+            for output in &job.submits[submit as usize].task.output_objects {
+                for task in ids.iter() {
+                    let object = ObjectId { task: TaskRef::new(span.job, task), name: output.name.clone() };
+                    if self.copies.holders_of(&object).next().is_none() {
+                        self.copies.orphaned(object);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tasks did not start on a worker, since something that they take could not be had.
+    pub(super) fn tasks_unfetched(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        unfetched: Vec<Unfetched>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for Unfetched { task, instance, object, holders, reason } in unfetched {
+            let single = IdSet::single(task.task);
+            let valid = self.attempt_ended(worker, task.job, &single, instance);
+            if valid.is_empty() {
+                continue;
+            }
+            if self.has_second(task.job, task.task) {
+                self.drop_attempt(now, task.job, task.task, instance, effects);
+                continue;
+            }
+            let count = self.copies.tried(task, &holders);
+            let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
+            let why = match gone {
+                Some(why) => format!("Object {object} is gone, which this task takes: {}.", words(&why)),
+                None if count >= OBJECT_TRIES_MAX => format!(
+                    "Object {object}, which this task takes, could not be had in {count} attempts; the last one \
+                     failed: {}",
+                    crate::cause::shortened(&reason)
+                ),
+                None => {
+                    let delay = Duration::from_secs(1) * 2_u32.pow(count.min(10) - 1);
+                    let not_before = now.after(delay.min(OBJECT_DELAY_MAX));
+                    self.restart(now, task.job, &valid, RestartCause::Unfetched { not_before }, effects);
+                    continue;
+                }
+            };
+            let record = Record::Aborted { job: task.job, ids: valid.clone(), reason: why };
+            self.end_by(now, record, &valid, effects);
+            self.forget_if_over(task.job);
+        }
+    }
+
+    /// What nobody stores any more is gone, and those that wait for it are given up; what nobody needs is freed.
+    pub(super) fn settle_objects(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        for (object, last) in self.copies.take_orphans() {
+            let is_left = self.state.task_state(object.task) == Some(TaskState::Finished);
+            if !is_left || self.state.objects.get(&object).is_some_and(|known| known.gone.is_some()) {
+                continue;
+            }
+            let text = match last {
+                Some(worker) => {
+                    let host = self.state.workers.get(&worker).map(|state| state.config.hostname.as_str());
+                    let became = match self.live.contains_key(&worker) {
+                        true => "which does not store it any more",
+                        false => "which is gone",
+                    };
+                    format!("it was last on worker {worker} ({}), {became}", host.unwrap_or("unknown"))
+                }
+                None => "no worker stores it".to_owned(),
+            };
+            self.object_gone(now, object, ObjectEnd::Lost(text), effects);
+        }
+        for (worker, objects) in self.copies.take_to_free() {
+            if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
+                let message = ToWorker::FreeObjects(objects);
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Synced });
+            }
+        }
+    }
+
+    fn object_gone(&mut self, now: Timestamp, object: ObjectId, why: ObjectEnd, effects: &mut Vec<Effect>) {
+        let reason = format!("Object {object} is gone, which this task takes: {}.", words(&why));
+        self.copies.free(&object);
+        let change = ObjectChange::Gone { objects: vec![object.clone()], why };
+        self.record(now, Record::Objects(Box::new(change)), effects);
+        for (job, ids) in self.waiting_readers(&object) {
+            let record = Record::Aborted { job, ids: ids.clone(), reason: reason.clone() };
+            self.end_by(now, record, &ids, effects);
+            self.forget_if_over(job);
+        }
+    }
+
+    // Tasks that take an object and were not handed to a worker.
+    fn waiting_readers(&self, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
+        self.readers(object, |job| &job.queued)
+    }
+
+    fn readers<'a>(
+        &'a self,
+        object: &ObjectId,
+        which: impl Fn(&'a super::job::Job) -> &'a IdSet,
+    ) -> BTreeMap<JobId, IdSet> {
+        let mut readers: BTreeMap<JobId, IdSet> = BTreeMap::new();
+        for TemplateId { job: id, submit } in self.copies.readers_of(object.task.job) {
+            let Some(job) = self.state.jobs.get(&id) else { continue };
+            let submit = &job.submits[submit as usize];
+            for input in &submit.task.input_objects {
+                let from = &input.from;
+                if from.name != object.name || from.job.unwrap_or(id) != object.task.job {
+                    continue;
+                }
+                let ids = match from.task {
+                    ObjectTask::One(task) if task == object.task.task => submit.ids.clone(),
+                    ObjectTask::One(_) => continue,
+                    ObjectTask::Same => submit.ids.intersection(&IdSet::single(object.task.task)),
+                };
+                let ids = ids.intersection(which(job));
+                if !ids.is_empty() {
+                    readers.entry(id).or_default().union_with(&ids);
+                }
+            }
+        }
+        readers
+    }
+
     /// Answers what a client asks about objects.
     pub(super) fn client_asks_objects(
         &mut self,
-        _now: Timestamp,
+        now: Timestamp,
         (connection, request): (ConnectionId, u64),
-        _asks: ObjectRequest,
+        asks: ObjectRequest,
         effects: &mut Vec<Effect>,
     ) {
-        let body = ClientResponse::Error(RequestError::Invalid("There are no objects.".into()));
-        effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
+        let body = self.objects_asked(now, asks, effects).unwrap_or_else(ClientResponse::Error);
+        effects.push(Effect::Answer { connection, request, body, gate: Gate::Synced });
+    }
+
+    fn objects_asked(
+        &mut self,
+        now: Timestamp,
+        asks: ObjectRequest,
+        effects: &mut Vec<Effect>,
+    ) -> Result<ClientResponse, RequestError> {
+        match asks {
+            ObjectRequest::List { jobs, after } => {
+                let mut page = ObjectPage { objects: Vec::new(), next: None };
+                for job in self.select_jobs(&jobs)? {
+                    for object in self.declared(job) {
+                        if after.as_ref().is_some_and(|after| object <= *after) {
+                            continue;
+                        }
+                        if page.objects.len() >= OBJECTS_PAGE {
+                            page.next = page.objects.last().map(|view: &ObjectView| view.copy.object.clone());
+                            return Ok(ClientResponse::Objects(Box::new(page)));
+                        }
+                        page.objects.push(self.object_view(object));
+                    }
+                }
+                Ok(ClientResponse::Objects(Box::new(page)))
+            }
+            ObjectRequest::Info(object) => {
+                self.check_declared(&object)?;
+                let objects = vec![self.object_view(object)];
+                Ok(ClientResponse::Objects(Box::new(ObjectPage { objects, next: None })))
+            }
+            ObjectRequest::Keep(objects) => {
+                self.refuse_when_read_only()?;
+                objects.iter().try_for_each(|object| self.check_stored(object))?;
+                self.record(now, Record::Objects(Box::new(ObjectChange::Kept(objects))), effects);
+                Ok(ClientResponse::Done)
+            }
+            ObjectRequest::Drop(objects) => {
+                self.refuse_when_read_only()?;
+                for object in &objects {
+                    self.check_stored(object)?;
+                    let readers = self.readers_alive(object);
+                    if let Some((job, ids)) = readers.first_key_value() {
+                        let task = ids.first().map(|task| TaskRef::new(*job, task).to_string());
+                        return Err(RequestError::Invalid(format!(
+                            "Object {object} is needed by task {}, which has not ended.",
+                            task.unwrap_or_default()
+                        )));
+                    }
+                }
+                for object in objects {
+                    self.object_gone(now, object, ObjectEnd::Dropped, effects);
+                }
+                Ok(ClientResponse::Done)
+            }
+        }
+    }
+
+    // All that tasks of a job leave or will, in order.
+    fn declared(&self, id: JobId) -> impl Iterator<Item = ObjectId> {
+        let job = self.state.jobs.get(&id).filter(|_| self.copies.is_producer(id));
+        job.into_iter().flat_map(move |job| {
+            job.ids.iter().flat_map(move |task| {
+                let submit = job.submit_of(task).map(|submit| &job.submits[submit as usize]);
+                let mut names: Vec<_> = submit
+                    .map(|submit| {
+                        submit.task.output_objects.iter().map(|object| object.name.clone()).collect()
+                    })
+                    .unwrap_or_default();
+                names.sort_unstable();
+                names.into_iter().map(move |name| ObjectId { task: TaskRef::new(id, task), name })
+            })
+        })
+    }
+
+    fn check_declared(&self, object: &ObjectId) -> Result<(), RequestError> {
+        let TaskRef { job: id, task } = object.task;
+        let job = self.state.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
+        let submit = job.submit_of(task).ok_or(RequestError::NoTask(id, task))?;
+        let left = &job.submits[submit as usize].task.output_objects;
+        match left.iter().any(|left| left.name == object.name) {
+            true => Ok(()),
+            false => Err(RequestError::Invalid(format!(
+                "Task {} leaves no object `{}`.",
+                object.task, object.name
+            ))),
+        }
+    }
+
+    fn check_stored(&self, object: &ObjectId) -> Result<(), RequestError> {
+        self.check_declared(object)?;
+        let why = match self.object_state(object) {
+            ObjectState::Stored => return Ok(()),
+            ObjectState::Awaited => "is not there yet".to_owned(),
+            ObjectState::Gone(why) => format!("is gone: {}", words(&why)),
+        };
+        Err(RequestError::Invalid(format!("Object {object} {why}.")))
+    }
+
+    fn object_state(&self, object: &ObjectId) -> ObjectState {
+        match self.state.objects.get(object) {
+            Some(known) if known.gone.is_some() => {
+                ObjectState::Gone(known.gone.as_deref().cloned().unwrap_or(ObjectEnd::Dropped))
+            }
+            Some(_) if self.state.task_state(object.task) == Some(TaskState::Finished) => ObjectState::Stored,
+            _ => ObjectState::Awaited,
+        }
+    }
+
+    fn readers_alive(&self, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
+        let mut readers = self.readers(object, |job| &job.ids);
+        readers.retain(|job, ids| {
+            *ids = self.state.jobs.get(job).map_or_else(IdSet::new, |job| job.alive().intersection(ids));
+            !ids.is_empty()
+        });
+        readers
+    }
+
+    fn object_view(&self, object: ObjectId) -> ObjectView {
+        let known = self.state.objects.get(&object);
+        let awaited =
+            ObjectCopy { object: object.clone(), instance: Default::default(), size: 0, checksum: 0 };
+        ObjectView {
+            state: self.object_state(&object),
+            is_kept: known.is_some_and(|known| known.is_kept),
+            holders: self.copies.holders_of(&object).map(|worker| self.task_node(worker)).collect(),
+            readers: self.readers_alive(&object).into_keys().collect(),
+            copy: known.map_or(awaited, |known| known.copy(object.task)),
+        }
+    }
+}
+
+// Why an object is gone.
+fn words(why: &ObjectEnd) -> String {
+    match why {
+        ObjectEnd::Dropped => "it was dropped".to_owned(),
+        ObjectEnd::Lost(text) => text.clone(),
     }
 }

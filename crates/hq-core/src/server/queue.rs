@@ -20,6 +20,16 @@ use crate::worker_messages::TemplateId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
+impl ClassId {
+    // Set in the numbers of classes whose tasks leave or take objects.
+    const STORE: u32 = 1 << 31;
+
+    /// True when only workers that store objects can run its tasks.
+    pub fn needs_store(self) -> bool {
+        self.0 & ClassId::STORE != 0
+    }
+}
+
 /// What tasks of a class have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassKey {
@@ -29,6 +39,8 @@ pub struct ClassKey {
     pub requests: Vec<Request>,
     /// The job whose share they have.
     pub share: Option<JobId>,
+    /// They leave or take objects.
+    pub stores: bool,
 }
 
 /// The ready tasks of all jobs.
@@ -88,8 +100,14 @@ impl Order {
 
 impl Queue {
     /// The class of these requests and priority, for one submit more; jobs with a share have classes of their own.
-    pub fn class(&mut self, priority: i32, requests: &[Request], share: Option<JobId>) -> ClassId {
-        let key = ClassKey { priority, requests: requests.to_vec(), share };
+    pub fn class(
+        &mut self,
+        priority: i32,
+        requests: &[Request],
+        share: Option<JobId>,
+        stores: bool,
+    ) -> ClassId {
+        let key = ClassKey { priority, requests: requests.to_vec(), share, stores };
         if let Some(id) = self.ids.get(&key) {
             if let Some(class) = self.classes.get_mut(id) {
                 class.submits += 1;
@@ -97,7 +115,7 @@ impl Queue {
             return *id;
         }
         self.last += 1;
-        let id = ClassId(self.last);
+        let id = ClassId(self.last | if stores { ClassId::STORE } else { 0 });
         self.ids.insert(key.clone(), id);
         let weight = requests.iter().map(|request| request.weight).max().unwrap_or_default();
         let class = Class {

@@ -88,7 +88,12 @@ impl Readiness {
                 Record::Restarted { job, ids, cause: RestartCause::TimeOver { waits: true, .. }, .. } => {
                     self.delays.extend(ids.iter().map(|task| (NEVER, TaskRef::new(*job, task))));
                 }
-                Record::Restarted { job, ids, cause: RestartCause::Retry { not_before }, .. } => {
+                Record::Restarted {
+                    job,
+                    ids,
+                    cause: RestartCause::Retry { not_before } | RestartCause::Unfetched { not_before },
+                    ..
+                } => {
                     let tasks = ids.iter().map(|task| (*not_before, TaskRef::new(*job, task)));
                     self.delays.extend(tasks);
                 }

@@ -45,6 +45,8 @@ impl Server {
                 self.weighs.insert(worker, number);
             }
             self.hear_of_ended(now, worker, &report.started, effects);
+            let mut news = report.objects.unwrap_or_default();
+            self.objects_reported(now, worker, &mut news, effects);
             for span in report.finished {
                 self.tasks_finished(now, worker, span, effects);
             }
@@ -86,6 +88,7 @@ impl Server {
                 self.release(worker, job, &ids);
                 self.lose_running(now, worker, job, &leased, (RestartCause::Crash, Ran::Surely), effects);
             }
+            self.tasks_unfetched(now, worker, news.unfetched, effects);
             for started in report.started {
                 self.task_started(now, worker, started);
             }
@@ -121,7 +124,13 @@ impl Server {
 
     // A worker ended these as that instance: it has none of them any more, but for those that were
     // handed to it as another one. Returns those whose attempt this was.
-    fn attempt_ended(&mut self, worker: WorkerId, id: JobId, ids: &IdSet, instance: Instance) -> IdSet {
+    pub(super) fn attempt_ended(
+        &mut self,
+        worker: WorkerId,
+        id: JobId,
+        ids: &IdSet,
+        instance: Instance,
+    ) -> IdSet {
         let ids = self.not_held_again(worker, id, ids.clone());
         let leased = self.leased_to(worker, id, &ids);
         let valid = match self.state.jobs.get(&id) {
@@ -165,6 +174,7 @@ impl Server {
         self.end_other_attempts(Some(worker), id, &valid, effects);
         self.end_running(id, &valid);
         let span = if valid.len() == span.ids.len() { span } else { part_of(&span, valid) };
+        self.check_left(&span);
         self.record(now, Record::Finished { worker, span }, effects);
         self.forget_if_over(id);
     }

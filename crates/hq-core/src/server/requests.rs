@@ -297,7 +297,10 @@ impl Server {
                  {KEYED_TASKS_MAX} tasks, or leave the keys out."
             )));
         }
-        let dependencies = if submit.dependencies.is_empty() {
+        let dependencies = if !submit.spec.input_objects.is_empty() {
+            let wanted = self.with_objects(job, &ids, &submit.spec, &submit.dependencies)?;
+            self.dependencies_of(job, &ids, &wanted)?.into()
+        } else if submit.dependencies.is_empty() {
             submit.dependencies.clone()
         } else {
             let wanted = super::readiness::with_names_found(&self.state, job, &ids, submit)?;

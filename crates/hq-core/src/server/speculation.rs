@@ -214,6 +214,7 @@ impl Server {
         self.record(now, record, effects);
         let submit = &self.state.jobs[&template.job].submits[template.submit as usize];
         let inputs = inputs_of(&self.state, template, &ids);
+        let objects = self.objects_for(worker, template, &ids);
         if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
             shared.out += 1;
         }
@@ -244,7 +245,7 @@ impl Server {
                 after,
                 variant,
                 inputs,
-                objects: Vec::new(),
+                objects,
             };
             let message = ToWorker::Run(vec![batch]);
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });

@@ -393,6 +393,9 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
                         }
                     }
                 }
+                RestartCause::Unfetched { not_before } => {
+                    job.progress.delayed.extend(ids.iter().map(|task| (task, *not_before)));
+                }
                 RestartCause::Retry { not_before } => {
                     for task in ids.iter() {
                         *job.progress.retries.entry(task).or_default() += 1;

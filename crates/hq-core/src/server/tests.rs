@@ -21,6 +21,7 @@ mod last_moments;
 mod logs;
 mod losses;
 mod nodes;
+mod objects;
 mod order;
 mod outlasting;
 mod overview;
@@ -265,6 +266,11 @@ impl World {
                 ToWorker::Stop { .. } => words.push("stop".to_owned()),
                 ToWorker::ReadOutput(order) => words.push(reads::in_words(order)),
                 ToWorker::DropRead { number } => words.push(format!("drop {number}")),
+                ToWorker::FreeObjects(objects) => {
+                    words.push(
+                        objects.iter().map(|object| format!("free {object}")).collect::<Vec<_>>().join(" "),
+                    );
+                }
                 ToWorker::Welcome(_)
                 | ToWorker::Saved { .. }
                 | ToWorker::Weighed { .. }

@@ -103,6 +103,7 @@ impl Server {
         live.reconcile_at = Some(hello.last_report);
         live.follows = hello.follows;
         live.shows = hello.shows;
+        live.stores = hello.stores;
         live.is_welcomed = returning.is_some();
         if let Some(before) = self.live.remove(&worker) {
             if let Some(old) = before.connection {
@@ -136,6 +137,7 @@ impl Server {
         // does not wait for a journal that cannot be written, and its tasks go on.
         let gate = if returning.is_some() { Gate::Open } else { Gate::Synced };
         effects.push(Effect::ToWorker { connection, message, gate });
+        self.objects_of_worker(worker, if returning.is_some() { hello.objects } else { Vec::new() });
         for held in hello.holds {
             self.take_over(now, worker, connection, returning.is_some(), held, effects);
         }
@@ -244,7 +246,7 @@ impl Server {
             (None, Some(job)) if (template.submit as usize) < job.submits.len() => {
                 let task = &job.submits[template.submit as usize].task;
                 let share = job.spec.share.is_some().then_some(template.job);
-                let class = self.queue.class(task.priority, &task.requests, share);
+                let class = self.queue.class(task.priority, &task.requests, share, task.has_objects());
                 if share.is_some() {
                     self.shared.entry(template.job).or_default();
                 }
@@ -423,6 +425,7 @@ impl Server {
         self.forget_running_on(worker);
         self.locality.worker_gone(worker);
         self.live.remove(&worker);
+        self.copies.worker_is_gone(&self.state, worker);
         self.changed_workers.remove(&worker);
     }
 
@@ -602,7 +605,9 @@ impl Server {
             self.record(now, record, effects);
             match cause {
                 // Ready once their delay is over, or a worker may come that lives longer.
-                RestartCause::Retry { .. } | RestartCause::TimeOver { waits: true, .. } => {}
+                RestartCause::Retry { .. }
+                | RestartCause::Unfetched { .. }
+                | RestartCause::TimeOver { waits: true, .. } => {}
                 RestartCause::Left | RestartCause::Crash | RestartCause::TimeOver { waits: false, .. } => {
                     self.make_ready(id, &ids);
                 }

@@ -114,6 +114,7 @@ impl World {
                     self.done.push(format!("read {}/{}{ended}", order.task, order.instance));
                 }
                 Effect::DropRead { number } => self.done.push(format!("drop {number}")),
+                Effect::FreeObjects(objects) => self.done.push(format!("free {}", objects.len())),
                 Effect::ReadEnded { task } => self.done.push(format!("no more of {task}")),
                 Effect::Send(FromWorker::Output(answer)) => self.done.push(format!("{:?}", answer.state)),
                 Effect::Expired { task } => self.done.push(format!("expired {task}")),

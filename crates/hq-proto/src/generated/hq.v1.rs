@@ -3940,7 +3940,7 @@ pub struct Restarted {
     pub ids: ::prost::alloc::vec::Vec<u32>,
     #[prost(uint32, tag = "3")]
     pub instance: u32,
-    #[prost(oneof = "restarted::Cause", tags = "4, 5, 6, 7")]
+    #[prost(oneof = "restarted::Cause", tags = "4, 5, 6, 7, 190")]
     pub cause: ::core::option::Option<restarted::Cause>,
 }
 /// Nested message and enum types in `Restarted`.
@@ -3956,6 +3956,9 @@ pub mod restarted {
         RetryNotBeforeUs(u64),
         #[prost(message, tag = "7")]
         TimeOver(super::TimeOver),
+        /// An object could not be had; not before this time.
+        #[prost(uint64, tag = "190")]
+        UnfetchedNotBeforeUs(u64),
     }
 }
 /// The time of their worker was over, of which they had had nearly all.

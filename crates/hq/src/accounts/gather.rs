@@ -95,7 +95,9 @@ impl Gathered {
             }
             Record::Restarted { job, ids, cause, .. } => {
                 let from = match cause {
-                    RestartCause::Retry { not_before } => at.max(*not_before),
+                    RestartCause::Retry { not_before } | RestartCause::Unfetched { not_before } => {
+                        at.max(*not_before)
+                    }
                     RestartCause::Crash | RestartCause::Left | RestartCause::TimeOver { .. } => at,
                 };
                 self.wait(|waiting| waiting.come_back(from, *job, ids));

@@ -186,6 +186,7 @@ impl<W: Write> Events<W> {
                     RestartCause::Left => "worker-left",
                     RestartCause::TimeOver { .. } => "worker-time-over",
                     RestartCause::Retry { .. } => "retry",
+                    RestartCause::Unfetched { .. } => "object-unfetched",
                 };
                 let event =
                     json!({ "job": job.0, "tasks": tasks(ids), "instance": instance.0, "cause": cause });

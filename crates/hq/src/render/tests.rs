@@ -93,6 +93,8 @@ fn jobs() -> Vec<JobSummary> {
 pub(crate) fn spec() -> TaskSpec {
     let resource = |name: &str, amount| ResourceRequest { name: name.into(), amount };
     TaskSpec {
+        output_objects: Vec::new(),
+        input_objects: Vec::new(),
         compression: Compression::None,
         body: Body::program(["./score.sh", "a b", "%{TASK_ID}"]),
         env: vec![(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"x y".to_vec())],

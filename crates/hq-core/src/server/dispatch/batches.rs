@@ -91,6 +91,7 @@ impl Server {
     ) {
         let job = template.job;
         let parts = self.by_services(template, ids);
+        let mut objects = self.objects_for(worker, template, ids);
         self.record(now, Record::Leased { worker, job, ids: ids.clone() }, effects);
         let state = &self.state.jobs[&job];
         let submit = &state.submits[template.submit as usize];
@@ -108,6 +109,7 @@ impl Server {
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
             let inputs = inputs_of(&self.state, template, &ids);
+            let objects = objects.extract_if(.., |objects| ids.contains(objects.task)).collect();
             run.push(RunBatch {
                 template,
                 content,
@@ -119,7 +121,7 @@ impl Server {
                 after: None,
                 variant,
                 inputs,
-                objects: Vec::new(),
+                objects,
             });
         }
     }

@@ -27,6 +27,7 @@ pub(in crate::server) fn check_spec(submit: &Submit) -> Result<(), RequestError>
         return invalid("A task needs a resource request.");
     }
     check_pulled(submit)?;
+    crate::server::objects::check(spec)?;
     if spec.locality.as_ref().is_some_and(|key| key.len() > LOCALITY_KEY_MAX) {
         return invalid(&format!("A locality key may be {LOCALITY_KEY_MAX} bytes long at most."));
     }

@@ -66,6 +66,11 @@ impl Objects {
             }
             ObjectChange::Gone { objects, why } => {
                 for object in objects {
+                    if self.get(object).is_none() {
+                        // Its task has finished, and it was never stored.
+                        let (instance, size, checksum) = (Instance(0), 0, 0);
+                        self.store(&ObjectCopy { object: object.clone(), instance, size, checksum });
+                    }
                     if let Some(known) = self.get_mut(object) {
                         known.gone = Some(Box::new(why.clone()));
                     }
