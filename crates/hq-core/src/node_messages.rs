@@ -1,7 +1,7 @@
 //! What workers say to each other: who starts the ranks of a task on several nodes and the workers of these nodes, and who
 //! needs an object and who holds it.
 
-use hq_model::{ByteString, Instance, TaskRef, WorkerId};
+use hq_model::{ByteString, Instance, ObjectId, TaskRef, WorkerId};
 
 /// To the worker of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +36,10 @@ pub enum ToNode {
 pub struct Fetch {
     /// The worker that is meant.
     pub worker: WorkerId,
-    /// The task that left it.
-    pub task: TaskRef,
-    /// The instance that did.
+    /// Which.
+    pub object: ObjectId,
+    /// The instance of its task that left it.
     pub instance: Instance,
-    /// Its name.
-    pub name: String,
     /// From this byte on.
     pub offset: u64,
 }

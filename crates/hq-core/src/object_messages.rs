@@ -14,7 +14,7 @@ pub struct ObjectCopy {
     pub instance: Instance,
     /// Bytes of it.
     pub size: u64,
-    /// XXH3 of these, 64 bits.
+    /// Their [checksum](hq_model::checksum::Checksum).
     pub checksum: u64,
 }
 

@@ -31,9 +31,8 @@ pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
         }
         ToNode::Fetch(fetch) => Body::Fetch(form::FetchObject {
             worker: fetch.worker.0,
-            task: Some(fetch.task.to_wire()),
+            object: Some(fetch.object.to_wire()),
             instance: fetch.instance.0,
-            name: fetch.name.clone(),
             offset: fetch.offset,
         }),
     };
@@ -72,9 +71,8 @@ pub fn decode_to_node(bytes: &[u8]) -> Result<ToNode, ProtoError> {
         }
         Body::Fetch(fetch) => ToNode::Fetch(Fetch {
             worker: WorkerId(fetch.worker),
-            task: required("task of an object", fetch.task)?,
+            object: required("object that is fetched", fetch.object)?,
             instance: Instance(fetch.instance),
-            name: fetch.name,
             offset: fetch.offset,
         }),
     })
@@ -157,9 +155,8 @@ mod tests {
         let rank = Rank { local: 1, rank: 5, ranks: 8 };
         let fetch = ToNode::Fetch(Fetch {
             worker: WorkerId(9),
-            task: TaskRef::new(JobId(3), TaskId(7)),
+            object: "3@7:parts".parse().expect("an object"),
             instance: Instance(2),
-            name: "parts".into(),
             offset: 1 << 40,
         });
         let signal = ToNode::Signal { process: 4, signal: 15 };

@@ -28,9 +28,10 @@ mod runners;
 mod sampling;
 mod sinks;
 mod socket;
+mod staging;
 mod streams;
 mod supervise;
 mod workdir;
 
-pub use options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
+pub use options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerOptions};
 pub use run::run;

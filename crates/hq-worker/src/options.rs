@@ -27,6 +27,17 @@ pub struct WorkerOptions {
     pub enforce: Enforce,
     /// Where a relay listens to which its tasks can speak.
     pub pull_socket: Option<PathBuf>,
+    /// Where it keeps objects of tasks. Without it no task runs there that leaves or takes some.
+    pub objects: Option<ObjectStore>,
+}
+
+/// Where a worker keeps objects of tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectStore {
+    /// Below this directory; in its private one when `None`.
+    pub dir: Option<PathBuf>,
+    /// Most bytes of them; half of what is free there when `None`.
+    pub bytes: Option<u64>,
 }
 
 /// How to find the server, at first and again after it was lost.
@@ -82,6 +93,14 @@ pub enum WorkerError {
         /// Why.
         source: io::Error,
     },
+    /// Its store of objects could not be made.
+    #[error("the object store could not be made in {}: {source}", path.display())]
+    Objects {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The process that executes tasks is gone, and the tasks with it.
     #[error("the launcher process has died, and what ran with it: {tasks}: {source}")]
     Launcher {
@@ -115,6 +134,9 @@ impl WorkerError {
             WorkerError::Access(error) => error.hint(),
             WorkerError::Connect { source, .. } => source.hint(),
             WorkerError::WorkDir { .. } => "name a directory that can be written with --work-dir",
+            WorkerError::Objects { .. } => {
+                "name a directory that can be written with --object-store, or give --no-object-store"
+            }
             WorkerError::Launcher { .. } => {
                 "it was killed by one of its tasks, or by the system for want of memory: look at what these tasks do, and at \
                  the kernel's log; they are run again elsewhere, but for those that may not be started twice"

@@ -18,6 +18,7 @@ use tracing::warn;
 
 use crate::declared::Promised;
 use crate::limits;
+use crate::objects::Leaves;
 use crate::patience::Patient;
 use crate::prepare::ignore_missing;
 use crate::results::ResultFile;
@@ -41,13 +42,16 @@ pub(crate) struct Aftermath {
     pub(crate) promised: Promised,
     /// Where the result of a program is.
     pub(crate) result: Option<ResultFile>,
+    /// What it leaves as objects.
+    pub(crate) leaves: Option<Leaves>,
 }
 
 impl Aftermath {
     /// True when the end is only to be told.
     pub(crate) fn is_nothing(&self) -> bool {
         let has_directory = !self.task_dir.is_empty() || !self.nodes_dir.is_empty();
-        !has_directory && self.sinks.is_empty() && self.promised.is_empty() && self.result.is_none()
+        let has_files = !self.sinks.is_empty() || !self.promised.is_empty() || self.leaves.is_some();
+        !has_directory && !has_files && self.result.is_none()
     }
 }
 
@@ -109,7 +113,13 @@ impl Drop for Cleanup {
 
 fn look_after(work: &mpsc::Receiver<Work>, cleaned: &UnboundedSender<Input>) {
     // When the loop has ended nobody wants to know, but the files are removed all the same.
-    let done = |aftermath| drop(cleaned.send(clean(aftermath)));
+    let done = |mut aftermath: Aftermath| match aftermath.leaves.take() {
+        Some(leaves) if matches!(aftermath.input, Input::Ended { outcome: Outcome::Finished, .. }) => {
+            let cleaned = cleaned.clone();
+            leaves.store(aftermath, clean, move |input| drop(cleaned.send(input)));
+        }
+        _ => drop(cleaned.send(clean(aftermath))),
+    };
     let mut patient = Patient::default();
     loop {
         let told = match patient.next() {
@@ -130,7 +140,7 @@ fn look_after(work: &mpsc::Receiver<Work>, cleaned: &UnboundedSender<Input>) {
 }
 
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, nodes_dir, sinks, promised, result: from } = aftermath;
+    let Aftermath { mut input, task_dir, nodes_dir, sinks, promised, result: from, .. } = aftermath;
     if let Input::Ended { outcome, result, .. } = &mut input
         && let Some(from) = from
     {
@@ -269,6 +279,7 @@ mod tests {
                     std::time::Duration::ZERO,
                 ),
                 result: None,
+                leaves: None,
             });
         }
         for expected in 0..20 {

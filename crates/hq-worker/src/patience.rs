@@ -102,6 +102,7 @@ mod tests {
             sinks: Vec::new(),
             promised: Promised::new(declared, Instance(0), Duration::from_millis(patience_ms)),
             result: None,
+            leaves: None,
         }
     }
 

@@ -14,7 +14,7 @@ use hq_model::entry::is_of_entry;
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
-use hq_model::{Body, ByteString, Compression, Entry, OutputSink, Stream, TaskSpec};
+use hq_model::{Body, ByteString, Compression, Entry, ObjectId, OutputSink, Stream, TaskSpec, WorkerId};
 
 use crate::declared::{Declared, Promised};
 use crate::enforce::Limits;
@@ -22,6 +22,7 @@ use crate::environment::{Node, VariantEnvironment};
 use crate::launcher::text::Subject;
 use crate::launcher::{Order, Slot, memory_file};
 use crate::mpirun;
+use crate::objects;
 use crate::ranks::AskStart;
 use crate::results::ResultFile;
 use crate::runners;
@@ -399,6 +400,38 @@ impl Prepared {
         })
     }
 
+    /// What it leaves as objects, and in which files.
+    pub(crate) fn objects_left(&self, start: &Start, node: &Node) -> Vec<(ObjectId, ByteString)> {
+        let outputs = &self.template.spec.output_objects;
+        let paths = self.paths_in(start, node, outputs.iter().map(|output| output.path.as_slice()));
+        let objects = outputs.iter().map(|output| ObjectId { task: start.task, name: output.name.clone() });
+        objects.zip(paths).collect()
+    }
+
+    /// The objects that it takes, and their places.
+    pub(crate) fn objects_taken(&self, start: &Start, node: &Node, own: WorkerId) -> Vec<objects::Place> {
+        let paths = self.paths_in(start, node, start.objects.iter().map(|source| source.path.as_slice()));
+        let places = start.objects.iter().zip(paths);
+        places.map(|(source, path)| objects::Place::new(source, path, own)).collect()
+    }
+
+    // Paths with placeholders, as seen from its working directory.
+    fn paths_in<'a>(
+        &self,
+        start: &Start,
+        node: &Node,
+        paths: impl Iterator<Item = &'a [u8]>,
+    ) -> Vec<ByteString> {
+        let cwd = self.paths_of(start).cwd;
+        let values = Values { start, server_uid: &node.server_uid, cwd: &cwd };
+        let expanded = paths.map(|path| {
+            let mut out = ByteString::new();
+            Text::new(path).append(&mut out, &values);
+            against(&cwd, &out)
+        });
+        expanded.collect()
+    }
+
     fn variant(&self, start: &Start) -> &VariantEnvironment {
         &self.variants[(start.variant as usize).min(self.variants.len() - 1)]
     }
@@ -528,6 +561,8 @@ fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
         || sink(&spec.stdout)
         || sink(&spec.stderr)
         || spec.outputs.iter().chain(spec.result.path()).any(|path| has_nul(path))
+        || spec.output_objects.iter().any(|object| has_nul(&object.path))
+        || spec.input_objects.iter().any(|object| has_nul(object.path()))
     {
         "a path"
     } else if spec.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {

@@ -29,12 +29,14 @@ use crate::launcher::Launcher;
 use crate::limits;
 use crate::link::{self, Connection};
 use crate::notify::{self, AccessKeys, Words};
-use crate::options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
+use crate::objects::{Objects, Staged, Store};
+use crate::options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerOptions};
 use crate::ranks::{self, Ask, Shared};
 use crate::reader::{self, Answered};
 use crate::runners::Heard;
 use crate::sampling::Sampling;
 use crate::socket::register;
+use crate::staging::Staging;
 use crate::supervise::Supervisor;
 use crate::workdir::WorkDir;
 
@@ -81,6 +83,8 @@ struct Turns {
     asks: mpsc::Receiver<Ask>,
     nodes: Arc<Shared>,
     cleaned: mpsc::UnboundedReceiver<Input>,
+    // Tasks to which what they take was brought, or not.
+    staged: mpsc::UnboundedReceiver<Staged>,
     // What tasks print into logs, for the server.
     logs: mpsc::UnboundedReceiver<Vec<u8>>,
     answers: mpsc::UnboundedReceiver<Answered>,
@@ -119,6 +123,7 @@ enum Event {
     Words(Words),
     Ask(Ask),
     Cleaned(Input),
+    Staged(Staged),
     Log(Vec<u8>),
     Read(Answered),
     Runner(Heard),
@@ -129,8 +134,16 @@ enum Event {
 
 impl Turns {
     fn new(options: WorkerOptions, launcher: Launcher) -> Result<Turns, WorkerError> {
-        let WorkerOptions { mut config, server, hq_binary, work_dir, interrupts, enforce, pull_socket } =
-            options;
+        let WorkerOptions {
+            mut config,
+            server,
+            hq_binary,
+            work_dir,
+            interrupts,
+            enforce,
+            pull_socket,
+            objects,
+        } = options;
         let system = |what| move |source| WorkerError::System { what, source };
         let work_dir = make_dir(work_dir.unwrap_or_else(std::env::temp_dir))?;
         config.work_dir = work_dir.path().to_string_lossy().into_owned();
@@ -168,21 +181,32 @@ impl Turns {
         );
         node.server_dir = server_dir(&server);
         node.pull_socket = pull_socket.map(|path| path.into_os_string().into_vec());
+        let clock = Clock::start();
         let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
         let (logs_sender, logs) = mpsc::unbounded_channel();
         let enforcer = Enforcer::new(enforce, Path::new("/"), Kernel::Real, launcher.pid());
         let (answers_sender, answers) = mpsc::unbounded_channel();
         let (heard_sender, heard) = mpsc::unbounded_channel();
         let said = (logs_sender, answers_sender);
-        let supervisor = Supervisor::new(launcher, node, enforcer, cleaned_sender, said, heard_sender)
-            .map_err(system("no thread"))?;
+        let store =
+            objects.map(|options| open_store(options, work_dir.path(), &cleaned_sender)).transpose()?;
+        let mut supervisor =
+            Supervisor::new(launcher, node, enforcer, cleaned_sender.clone(), said, heard_sender)
+                .map_err(system("no thread"))?;
+        let mut machine = Worker::new(config.clone(), clock.now()).with_arming();
+        let (staged_sender, staged) = mpsc::unbounded_channel();
+        if let Some(store) = store {
+            let objects = Objects::new(store);
+            nodes.set_objects(objects.clone());
+            supervisor.staging = Some(Staging::new(objects, nodes.clone(), staged_sender));
+            machine = machine.with_store();
+        }
         let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
         let both = Interest::READABLE | Interest::WRITABLE;
         let sampling = Sampling::start(&config).map_err(system("no thread"))?;
-        let clock = Clock::start();
         Ok(Turns {
             sampling,
-            machine: Worker::new(config, clock.now()).with_arming(),
+            machine,
             clock,
             link: Link::Down(Box::pin(link::first(server.clone()))),
             server,
@@ -194,6 +218,7 @@ impl Turns {
             asks,
             nodes,
             cleaned,
+            staged,
             logs,
             answers,
             heard,
@@ -277,6 +302,7 @@ impl Turns {
             words,
             asks,
             cleaned,
+            staged,
             logs,
             answers,
             heard,
@@ -296,6 +322,7 @@ impl Turns {
             Some(words) = words.recv() => Event::Words(words),
             Some(ask) = asks.recv() => Event::Ask(ask),
             Some(input) = cleaned.recv() => Event::Cleaned(input),
+            Some(staged) = staged.recv() => Event::Staged(staged),
             Some(frame) = logs.recv() => Event::Log(frame),
             Some(answer) = answers.recv() => Event::Read(answer),
             Some(said) = heard.recv() => Event::Runner(said),
@@ -319,6 +346,7 @@ impl Turns {
             Event::Words(words) => self.speak(words),
             Event::Ask(ask) => self.supervisor.asked(ask),
             Event::Cleaned(input) => self.inputs.push(input),
+            Event::Staged(staged) => self.supervisor.staged(staged),
             Event::Log(frame) => self.send(frame),
             // A server that was lost meanwhile does not know what it was asked for.
             Event::Read((life, _)) if life != self.life => {}
@@ -464,8 +492,7 @@ impl Turns {
                 Effect::Read { order, template, has_ended } => {
                     self.supervisor.read(order, &template, has_ended, self.life);
                 }
-                // Only a worker with a store has such.
-                Effect::FreeObjects(_) => {}
+                Effect::FreeObjects(objects) => self.supervisor.free_objects(objects),
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),
                 // Only relays have leases.
                 Effect::Expired { .. } => {}
@@ -501,6 +528,18 @@ fn server_dir(server: &ServerSource) -> Option<Vec<u8>> {
     let ServerSource::File(path) = server else { return None };
     let dir = std::path::absolute(path.parent()?.parent()?).ok()?;
     Some(dir.as_os_str().as_bytes().to_vec())
+}
+
+fn open_store(
+    options: ObjectStore,
+    work_dir: &Path,
+    told: &mpsc::UnboundedSender<Input>,
+) -> Result<Arc<Store>, WorkerError> {
+    let path = options.dir.unwrap_or_else(|| work_dir.join("objects"));
+    match Store::open(&path, options.bytes, told.clone()) {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(source) => Err(WorkerError::Objects { path, source }),
+    }
 }
 
 fn make_dir(base: PathBuf) -> Result<WorkDir, WorkerError> {

@@ -29,6 +29,7 @@ use crate::prepare::{Buffers, Prepared};
 use crate::ranks::AskStart;
 use crate::reader::{self, Answered, Reader};
 use crate::runners::{self, Heard, Runners};
+use crate::staging::Staging;
 use crate::streams::{Done, LogLink, NoStream, Place, Streams, WriteEnds};
 
 const SIGKILL: u8 = libc::SIGKILL as u8;
@@ -63,7 +64,9 @@ pub(crate) struct Supervisor {
     /// Started when something is read for the first time.
     reader: Option<Reader>,
     answers: mpsc::UnboundedSender<Answered>,
-    worker: WorkerId,
+    pub(crate) worker: WorkerId,
+    /// Where objects are, and what is being brought to tasks.
+    pub(crate) staging: Option<Staging>,
     told: mpsc::UnboundedSender<Input>,
     cleanup: Cleanup,
 }
@@ -127,6 +130,7 @@ impl Supervisor {
             reader: None,
             answers,
             worker: WorkerId(0),
+            staging: None,
             cleanup: Cleanup::start(told.clone())?,
             told,
         })
@@ -183,6 +187,9 @@ impl Supervisor {
         if let Err(error) = prepared.check_entry(&start) {
             self.refuse(start.task, error);
             return self.runner_is_not_made(&start);
+        }
+        if !start.objects.is_empty() {
+            return self.stage(start, &prepared);
         }
         let mut promised = prepared.promised(&start);
         promised.begin(prepared.template.submitted);
@@ -317,7 +324,7 @@ impl Supervisor {
     }
 
     fn try_to_arm(&mut self, start: Start, after: TaskRef) -> Option<()> {
-        let after = self.slot_of(after)?;
+        let after = self.slot_of(after).filter(|_| start.objects.is_empty())?;
         let prepared = self.prepared_for(&start.template).ok()?;
         let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
         let limits = self.enforcer.begin(&start, memory, cpus).ok()?;
@@ -347,7 +354,7 @@ impl Supervisor {
 
     /// Sends a signal to the process group of a task, if it still runs. One that is ended is to leave nothing behind.
     pub(crate) fn signal(&mut self, task: TaskRef, signal: u8, ends: Option<Ends>) {
-        if self.signal_part(task, signal) {
+        if self.signal_part(task, signal) || ends.is_some() && self.stop_staging(task, signal) {
             return;
         }
         if let Some(ends) = ends {
@@ -389,6 +396,9 @@ impl Supervisor {
         self.launcher.kill(Duration::ZERO);
         for (_, promised) in self.promised.drain() {
             promised.end(false);
+        }
+        if let Some(staging) = &mut self.staging {
+            staging.forget_all();
         }
     }
 
@@ -550,7 +560,8 @@ impl Supervisor {
         }
         let promised = self.promised.remove(&start.task).unwrap_or_default();
         let result = prepared.result_file(&start, &self.node);
-        let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, promised, result };
+        let leaves = self.leaves(&start, &prepared);
+        let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, promised, result, leaves };
         match (self.streaming.remove(&start.task), &mut self.streams) {
             (Some(ends), Some(streams)) => streams.end(ends, aftermath),
             _ => self.cleanup.clean(aftermath),
@@ -558,7 +569,7 @@ impl Supervisor {
     }
 
     // The task could start elsewhere.
-    fn put_off(&mut self, task: TaskRef, reason: String) {
+    pub(crate) fn put_off(&mut self, task: TaskRef, reason: String) {
         warn!(%task, "{reason}; it goes elsewhere");
         let outcome = Outcome::NotStarted(reason);
         self.ended.push(Input::ended(task, outcome, Usage::default()));

@@ -5,6 +5,8 @@
 mod harness;
 #[path = "worker/node_faults.rs"]
 mod node_faults;
+#[path = "worker/objects.rs"]
+mod objects;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -35,6 +37,7 @@ use node_faults::{
     a_node_that_cannot_start_tasks_gives_them_back,
     a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing,
 };
+use objects::a_file_goes_from_worker_to_worker;
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
@@ -71,6 +74,7 @@ fn main() {
                 "a_node_that_cannot_start_tasks_gives_them_back",
                 a_node_that_cannot_start_tasks_gives_them_back,
             ),
+            ("a_file_goes_from_worker_to_worker", a_file_goes_from_worker_to_worker),
             ("many_tasks_that_do_nothing", many_tasks_that_do_nothing),
             ("without_a_server_there_is_no_worker", without_a_server_there_is_no_worker),
         ],
@@ -100,6 +104,7 @@ fn worker(words: &[String]) -> ! {
         interrupts: Interrupts::Signals,
         enforce: hq_worker::enforce::Enforce::default(),
         pull_socket: None,
+        objects: Some(hq_worker::ObjectStore::default()),
     };
     let text = match hq_worker::run(options, launcher) {
         Ok(end) => format!("{end:?}"),
@@ -131,7 +136,7 @@ struct Connection {
 }
 
 /// What reports said, added up.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Seen {
     finished: IdSet,
     failed: Vec<(u32, FailureKind, String)>,

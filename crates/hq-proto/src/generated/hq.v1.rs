@@ -1951,7 +1951,7 @@ pub struct ObjectCopy {
     pub instance: u32,
     #[prost(uint64, tag = "3")]
     pub size: u64,
-    /// XXH3, 64 bits.
+    /// XXH64.
     #[prost(fixed64, tag = "4")]
     pub checksum: u64,
 }
@@ -3741,12 +3741,10 @@ pub struct FetchObject {
     #[prost(uint32, tag = "1")]
     pub worker: u32,
     #[prost(message, optional, tag = "2")]
-    pub task: ::core::option::Option<TaskRef>,
+    pub object: ::core::option::Option<ObjectId>,
     #[prost(uint32, tag = "3")]
     pub instance: u32,
-    #[prost(string, tag = "4")]
-    pub name: ::prost::alloc::string::String,
-    #[prost(uint64, tag = "5")]
+    #[prost(uint64, tag = "4")]
     pub offset: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,32 +1,32 @@
 //! A thread that does what waits for disks, one after the other, for those that must not wait themselves.
 
-use std::io;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::oneshot;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The thread. It ends with the last of these, when everything is done.
+/// The thread. It begins with the first work, and ends with the last of these, when everything is done.
 #[derive(Clone, Debug)]
-pub(crate) struct Disk(mpsc::Sender<Work>);
+pub(crate) struct Disk {
+    name: &'static str,
+    // None where the system refused a thread.
+    queue: Arc<OnceLock<Option<Sender<Work>>>>,
+}
 
 impl Disk {
-    /// Starts it.
-    ///
-    /// # Errors
-    /// When the system refuses a thread.
-    pub(crate) fn start(name: &str) -> io::Result<Disk> {
-        let (queue, works) = mpsc::channel::<Work>();
-        let body = move || works.into_iter().for_each(|work| work());
-        std::thread::Builder::new().name(name.into()).spawn(body)?;
-        Ok(Disk(queue))
+    pub(crate) fn new(name: &'static str) -> Disk {
+        Disk { name, queue: Arc::default() }
     }
 
-    /// Has something done; nobody waits for it.
+    /// Has something done; nobody waits for it. Without a thread it is done at once.
     pub(crate) fn order(&self, work: impl FnOnce() + Send + 'static) {
-        // The thread ends only when the queue does.
-        let _ = self.0.send(Box::new(work));
+        match self.queue.get_or_init(|| start(self.name)) {
+            // The thread ends only when the queue does.
+            Some(queue) => drop(queue.send(Box::new(work))),
+            None => work(),
+        }
     }
 
     /// Has something done, and waits for what comes of it.
@@ -38,4 +38,11 @@ impl Disk {
         self.order(move || drop(answer.send(work())));
         told.await.ok()
     }
+}
+
+fn start(name: &str) -> Option<Sender<Work>> {
+    let (queue, works) = mpsc::channel::<Work>();
+    let body = move || works.into_iter().for_each(|work| work());
+    std::thread::Builder::new().name(name.into()).spawn(body).ok()?;
+    Some(queue)
 }

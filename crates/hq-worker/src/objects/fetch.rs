@@ -82,6 +82,10 @@ impl Objects {
                     // Not ended with who asked first: others may wait for it.
                     tokio::spawn(async move {
                         let result = objects.bring(&*peer, &wanted).await;
+                        if result == Ok(true) {
+                            objects.store.tell_stored(&wanted.key, wanted.content);
+                        }
+                        let result = result.map(drop);
                         let mut coming = objects.coming.lock().unwrap_or_else(PoisonError::into_inner);
                         let waiting = coming.remove(&wanted.key).unwrap_or_default();
                         drop(coming);
@@ -94,12 +98,13 @@ impl Objects {
         told.await.unwrap_or_else(|_| Err(Unfetched::here("the worker is ending".to_owned())))
     }
 
-    async fn bring(&self, peer: &impl Peer, wanted: &Wanted) -> Result<(), Unfetched> {
+    // True when it was not there before.
+    async fn bring(&self, peer: &impl Peer, wanted: &Wanted) -> Result<bool, Unfetched> {
         let ending = || Unfetched::here("the worker is ending".to_owned());
         let _place = self.fetches.acquire().await.map_err(|_| ending())?;
         let (store, key) = (self.store.clone(), wanted.key.clone());
         if self.pieces.run(move || store.content(&key)).await.ok_or_else(ending)? == Some(wanted.content) {
-            return Ok(());
+            return Ok(false);
         }
         let mut coming = self.begin(wanted).await?;
         let mut reasons: Vec<(WorkerId, String)> = Vec::new();
@@ -110,7 +115,7 @@ impl Objects {
                 for _ in 0..2 {
                     let is_of_several = coming.offset > 0;
                     match self.bring_from(peer, holder, wanted, &mut coming).await {
-                        Ok(()) => return Ok(()),
+                        Ok(()) => return Ok(true),
                         Err(Cut::Here(error @ StoreError::Damaged { .. })) => {
                             coming = self.begin(wanted).await?;
                             if is_of_several {
@@ -155,8 +160,8 @@ impl Objects {
         wanted: &Wanted,
         coming: &mut Coming,
     ) -> Result<(), Cut> {
-        let Key { task, instance, name } = wanted.key.clone();
-        let fetch = Fetch { worker: holder.worker, task, instance, name, offset: coming.offset };
+        let Key { object, instance } = wanted.key.clone();
+        let fetch = Fetch { worker: holder.worker, object, instance, offset: coming.offset };
         let (_asking, mut pieces) = peer.ask(holder, fetch).await.map_err(Cut::There)?;
         loop {
             let frame = match timeout(PIECE_TIME_MAX, pieces.next()).await {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use tracing::{info, warn};
 
+use crate::prepare::ignore_missing;
+
 const PREFIX: &str = "hq-objects-";
 const LOCK: &str = "lock";
 /// Held while a directory is made or looked at.
@@ -61,7 +63,8 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.path) {
+        // The directory of the worker may have gone before.
+        if let Err(error) = ignore_missing(fs::remove_dir_all(&self.path)) {
             warn!(path = %self.path.display(), %error, "the object store could not be removed");
         }
     }

@@ -3,23 +3,29 @@
 mod disk;
 mod fetch;
 mod home;
+mod leave;
 mod serve;
+mod stage;
 mod store;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, Mutex};
 
 use hq_core::node_messages::Fetch;
+use hq_model::ObjectId;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::limits::{FETCHES_MAX, SERVES_MAX};
 
-pub(crate) use disk::Disk;
-pub(crate) use fetch::{Peer, Unfetched, Wanted};
-pub(crate) use store::{Content, Key, SharedStore, Store, StoreError};
+use disk::Disk;
+pub(crate) use fetch::Peer;
+use fetch::{Unfetched, Wanted};
+pub(crate) use leave::Leaves;
+pub(crate) use stage::{Place, Staged};
+pub(crate) use store::Store;
+use store::{Content, Key, SharedStore, StoreError};
 
 type Waiting = oneshot::Sender<Result<(), Unfetched>>;
 
@@ -40,22 +46,25 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Around a store.
-    ///
-    /// # Errors
-    /// When the system refuses a thread.
-    pub(crate) fn new(store: SharedStore) -> io::Result<Arc<Objects>> {
-        Ok(Arc::new(Objects {
+    pub(crate) fn new(store: SharedStore) -> Arc<Objects> {
+        Arc::new(Objects {
             store,
-            files: Disk::start("objects")?,
-            pieces: Disk::start("pieces")?,
+            files: Disk::new("objects"),
+            pieces: Disk::new("pieces"),
             coming: Mutex::default(),
             fetches: Semaphore::new(FETCHES_MAX),
             serves: Semaphore::new(SERVES_MAX),
-        }))
+        })
+    }
+
+    /// Nobody needs these any more.
+    pub(crate) fn free(&self, objects: Vec<ObjectId>) {
+        let store = self.store.clone();
+        self.pieces.order(move || objects.iter().for_each(|object| store.remove(object)));
     }
 }
 
 /// What is asked for.
 pub(crate) fn key_of(fetch: &Fetch) -> Key {
-    Key { task: fetch.task, instance: fetch.instance, name: fetch.name.clone() }
+    Key { object: fetch.object.clone(), instance: fetch.instance }
 }

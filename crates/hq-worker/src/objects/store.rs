@@ -11,8 +11,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hq_core::object_messages::ObjectCopy;
+use hq_core::worker::Input;
 use hq_model::checksum::Checksum;
-use hq_model::{Instance, TaskRef};
+use hq_model::{Instance, ObjectId};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
@@ -22,12 +24,10 @@ use crate::limits::PIECE_MAX;
 /// Names what one instance of a task left under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// The task.
-    pub(crate) task: TaskRef,
-    /// Its instance.
+    /// The object.
+    pub(crate) object: ObjectId,
+    /// The instance.
     pub(crate) instance: Instance,
-    /// The name.
-    pub(crate) name: String,
 }
 
 /// What an object holds.
@@ -88,7 +88,7 @@ pub(crate) struct Store {
     home: Home,
     cap: u64,
     shelf: Mutex<Shelf>,
-    lost: UnboundedSender<Key>,
+    told: UnboundedSender<Input>,
 }
 
 #[derive(Debug, Default)]
@@ -111,12 +111,12 @@ struct Entry {
 }
 
 impl Store {
-    /// Opens a store below a directory; without a size it may take half of what is free there. `lost` is told of what is not
+    /// Opens a store below a directory; without a size it may take half of what is free there. `told` hears of what is not
     /// stored any more though nobody asked for that.
     ///
     /// # Errors
     /// When the directory cannot be made or written to.
-    pub(crate) fn open(base: &Path, size: Option<u64>, lost: UnboundedSender<Key>) -> io::Result<Store> {
+    pub(crate) fn open(base: &Path, size: Option<u64>, told: UnboundedSender<Input>) -> io::Result<Store> {
         let home = Home::make(base)?;
         let cap = match size {
             Some(size) => size,
@@ -125,12 +125,7 @@ impl Store {
                 disk.f_bavail.saturating_mul(disk.f_frsize) / 2
             }
         };
-        Ok(Store { home, cap, shelf: Mutex::default(), lost })
-    }
-
-    /// Bytes that it may hold.
-    pub(crate) fn cap(&self) -> u64 {
-        self.cap
+        Ok(Store { home, cap, shelf: Mutex::default(), told })
     }
 
     /// Stores a copy of a file.
@@ -248,11 +243,11 @@ impl Store {
         }
     }
 
-    /// Nobody needs what instances of a task left under a name.
-    pub(crate) fn remove(&self, task: TaskRef, name: &str) {
+    /// Nobody needs an object, whichever instance left it.
+    pub(crate) fn remove(&self, object: &ObjectId) {
         let keys: Vec<Key> = {
             let shelf = self.shelf();
-            shelf.entries.keys().filter(|key| key.task == task && key.name == name).cloned().collect()
+            shelf.entries.keys().filter(|key| key.object == *object).cloned().collect()
         };
         for key in &keys {
             self.take(key);
@@ -262,13 +257,25 @@ impl Store {
     /// It is not what it was, or may be.
     pub(crate) fn lose(&self, key: &Key) {
         if self.take(key) {
-            warn!(task = %key.task, name = key.name, "a stored object was damaged or removed by others");
-            // Nobody listens when the worker is ending.
-            let _ = self.lost.send(key.clone());
+            warn!(object = %key.object, "a stored object was damaged or removed by others");
+            self.tell_lost(key);
         }
     }
 
+    /// It is here.
+    pub(crate) fn tell_stored(&self, key: &Key, content: Content) {
+        let Content { size, checksum } = content;
+        let copy = ObjectCopy { object: key.object.clone(), instance: key.instance, size, checksum };
+        // Nobody listens when the worker is ending.
+        let _ = self.told.send(Input::Stored(copy));
+    }
+
+    fn tell_lost(&self, key: &Key) {
+        let _ = self.told.send(Input::ObjectLost(key.object.clone()));
+    }
+
     /// All that it holds, in order.
+    #[cfg(test)]
     pub(crate) fn held(&self) -> Vec<(Key, Content)> {
         let shelf = self.shelf();
         let mut held: Vec<_> =
@@ -325,7 +332,7 @@ impl Store {
         }
         for (key, path) in gone {
             remove_file(&path);
-            let _ = self.lost.send(key);
+            self.tell_lost(&key);
         }
         Ok(())
     }
@@ -390,14 +397,16 @@ impl Incoming {
             last_read: shelf.clock,
             pins: shelf.entries.get(&key).map_or(0, |entry| entry.pins),
         };
-        let before = shelf.entries.insert(key, entry);
+        // What an earlier instance left is not meant any more.
+        let is_before = |other: &Key| other.object == key.object && other.instance <= key.instance;
+        let before: Vec<Entry> =
+            shelf.entries.extract_if(|other, _| is_before(other)).map(|(_, entry)| entry).collect();
+        shelf.entries.insert(key, entry);
         shelf.used -= self.reserved - content.size;
-        shelf.used -= before.as_ref().map_or(0, |before| before.content.size);
+        shelf.used -= before.iter().map(|before| before.content.size).sum::<u64>();
         drop(shelf);
         self.is_kept = true;
-        if let Some(before) = before {
-            remove_file(&before.path);
-        }
+        before.iter().for_each(|before| remove_file(&before.path));
         Ok(())
     }
 }

@@ -5,19 +5,28 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use hq_core::node_messages::{Fetch, FromNode};
+use hq_core::object_messages::{ObjectCopy, ObjectSource};
+use hq_core::record::FailureKind;
+use hq_core::worker::{Input, Outcome};
 use hq_core::worker_messages::TaskNode;
 use hq_model::checksum::Checksum;
-use hq_model::{Instance, JobId, TaskId, TaskRef, WorkerId};
+use hq_model::{Instance, ObjectId, Usage, WorkerId};
 use hq_net::{Endpoint, FrameReceiver, FrameSender, Keys, Role, frames_over};
 use hq_proto::encode_from_node;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::declared::Promised;
 use crate::notify::AccessKeys;
+use crate::outputs::{Aftermath, Cleanup};
 use crate::ranks::{self, Shared};
 
+fn object(task: u32) -> ObjectId {
+    format!("1@{task}:parts").parse().expect("an object")
+}
+
 fn key(task: u32) -> Key {
-    Key { task: TaskRef::new(JobId(1), TaskId(task)), instance: Instance(0), name: "parts".into() }
+    Key { object: object(task), instance: Instance(0) }
 }
 
 fn bytes(count: usize) -> Vec<u8> {
@@ -32,11 +41,11 @@ fn holder(worker: u32, address: String) -> TaskNode {
     TaskNode { worker: WorkerId(worker), hostname: format!("n{worker}"), address }
 }
 
-type Lost = mpsc::UnboundedReceiver<Key>;
+type Told = mpsc::UnboundedReceiver<Input>;
 
-fn store(dir: &Path, size: u64) -> (SharedStore, Lost) {
-    let (sender, lost) = mpsc::unbounded_channel();
-    (Arc::new(Store::open(dir, Some(size), sender).expect("a store")), lost)
+fn store(dir: &Path, size: u64) -> (SharedStore, Told) {
+    let (sender, told) = mpsc::unbounded_channel();
+    (Arc::new(Store::open(dir, Some(size), sender).expect("a store")), told)
 }
 
 fn add(store: &SharedStore, dir: &Path, task: u32, bytes: &[u8]) -> Result<Content, StoreError> {
@@ -46,7 +55,7 @@ fn add(store: &SharedStore, dir: &Path, task: u32, bytes: &[u8]) -> Result<Conte
 }
 
 fn names(store: &Store) -> Vec<u32> {
-    store.held().iter().map(|(key, _)| key.task.task.0).collect()
+    store.held().iter().map(|(key, _)| key.object.task.task.0).collect()
 }
 
 #[test]
@@ -69,7 +78,7 @@ fn what_is_stored_stays_as_it_was_and_goes_out_as_a_file() {
     fs::write(&own, "abc").expect("writable");
     store.put(&key(1), &own).expect("put");
     assert_eq!(fs::metadata(&own).expect("there").permissions().mode() & 0o222, 0o200);
-    store.remove(key(1).task, "parts");
+    store.remove(&object(1));
     assert!(matches!(store.put(&key(1), &to), Err(StoreError::Gone)));
     assert!(lost.try_recv().is_err(), "that was asked for");
 }
@@ -101,7 +110,7 @@ fn what_was_read_least_recently_goes_first_and_what_is_needed_stays() {
     assert!(store.pin(&key(1)) && !store.pin(&key(9)));
     store.read(&key(2)).expect("there");
     add(&store, dir.path(), 4, b"123").expect("stored");
-    assert_eq!((names(&store), lost.try_recv()), (vec![1, 2, 4], Ok(key(3))));
+    assert_eq!((names(&store), lost.try_recv()), (vec![1, 2, 4], Ok(Input::ObjectLost(object(3)))));
     add(&store, dir.path(), 5, b"123456").expect("stored");
     assert_eq!(names(&store), [1, 5]);
     assert!(matches!(add(&store, dir.path(), 6, b"12345678"), Err(StoreError::Full { taken: 3, .. })));
@@ -120,7 +129,7 @@ fn what_somebody_has_written_to_counts_as_lost() {
     fs::set_permissions(&to, fs::Permissions::from_mode(0o644)).expect("own");
     fs::write(&to, "abd").expect("writable");
     assert!(matches!(store.read(&key(1)), Err(StoreError::Gone)));
-    assert_eq!((names(&store), lost.try_recv()), (vec![], Ok(key(1))));
+    assert_eq!((names(&store), lost.try_recv()), (vec![], Ok(Input::ObjectLost(object(1)))));
 }
 
 /// A worker as far as objects go, listening.
@@ -128,13 +137,13 @@ struct Listening {
     objects: Arc<Objects>,
     peer: Arc<Shared>,
     place: TaskNode,
-    lost: Lost,
+    told: Told,
 }
 
 fn listening(dir: &Path, number: u32, keys: &Keys) -> Listening {
     let dir = dir.join(number.to_string());
-    let (store, lost) = store(&dir, 100 << 20);
-    let objects = Objects::new(store).expect("threads");
+    let (store, told) = store(&dir, 100 << 20);
+    let objects = Objects::new(store);
     let socket = dir.join("socket");
     let (asks, _) = mpsc::channel(1);
     let endpoint = Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys.clone()) };
@@ -143,7 +152,7 @@ fn listening(dir: &Path, number: u32, keys: &Keys) -> Listening {
     peer.set_own(WorkerId(number));
     peer.set_objects(objects.clone());
     let port = ranks::listen(&socket, &peer).expect("a socket").expect("a port");
-    Listening { objects, peer, place: holder(number, format!("127.0.0.1:{port}")), lost }
+    Listening { objects, peer, place: holder(number, format!("127.0.0.1:{port}")), told }
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -156,7 +165,7 @@ fn an_object_goes_from_worker_to_worker() {
     run(async {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let keys = Keys::generate();
-        let (mut from, to) = (listening(dir.path(), 1, &keys), listening(dir.path(), 2, &keys));
+        let (mut from, mut to) = (listening(dir.path(), 1, &keys), listening(dir.path(), 2, &keys));
         for (task, bytes) in [(1, bytes((3 << 20) + 17)), (2, Vec::new()), (3, bytes(1 << 20))] {
             let content = add(&from.objects.store, dir.path(), task, &bytes).expect("stored");
             let wanted = Wanted { key: key(task), content, holders: vec![from.place.clone()] };
@@ -164,20 +173,22 @@ fn an_object_goes_from_worker_to_worker() {
             let path = dir.path().join("got");
             to.objects.store.put(&key(task), &path).expect("put");
             assert_eq!(fs::read(path).expect("there"), bytes);
+            let told = to.told.recv().await;
+            assert!(matches!(told, Some(Input::Stored(copy)) if copy.object == object(task)));
         }
         // Not there, and not as it was.
         let wanted = Wanted { key: key(9), content: content(b"x"), holders: vec![from.place.clone()] };
         let reason = "worker 1: the object store does not hold it any more".to_owned();
         let unfetched = Unfetched { holders: vec![WorkerId(1)], reason };
         assert_eq!(to.objects.fetch(&to.peer, wanted).await, Err(unfetched));
-        to.objects.store.remove(key(3).task, "parts");
+        to.objects.store.remove(&object(3));
         let path = dir.path().join("there");
         from.objects.store.put(&key(3), &path).expect("put");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("own");
         fs::write(&path, "x").expect("writable");
         let wanted = Wanted { key: key(3), content: content(&bytes(1 << 20)), holders: vec![from.place] };
         assert!(to.objects.fetch(&to.peer, wanted).await.is_err());
-        assert_eq!(from.lost.recv().await, Some(key(3)));
+        assert_eq!(from.told.recv().await, Some(Input::ObjectLost(object(3))));
     });
 }
 
@@ -245,7 +256,7 @@ fn check(does: &[Does], asked: &[(u32, u64)], blamed: Option<&[u32]>) {
     run(async {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (store, _lost) = store(dir.path(), 100);
-        let objects = Objects::new(store).expect("threads");
+        let objects = Objects::new(store);
         let bytes = bytes(10);
         let holders: Vec<TaskNode> =
             (1..=does.len() as u32).map(|worker| holder(worker, String::new())).collect();
@@ -289,11 +300,99 @@ fn an_object_for_which_there_is_no_room_is_not_asked_for() {
     run(async {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (store, _lost) = store(dir.path(), 5);
-        let objects = Objects::new(store).expect("threads");
+        let objects = Objects::new(store);
         let wanted =
             Wanted { key: key(1), content: content(&bytes(10)), holders: vec![holder(1, String::new())] };
         let unfetched = objects.fetch(&Arc::new(MadeUp::default()), wanted).await.expect_err("no room");
         assert_eq!(unfetched.holders, [WorkerId(0); 0]);
         assert!(unfetched.reason.starts_with("10 bytes do not fit"), "{}", unfetched.reason);
+    });
+}
+
+#[test]
+fn what_an_earlier_instance_left_goes_with_the_next_one() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, mut told) = store(&dir.path().join("store"), 10);
+    add(&store, dir.path(), 1, b"123456").expect("stored");
+    fs::write(dir.path().join("next"), "abcd").expect("writable");
+    let next = Key { instance: Instance(1), ..key(1) };
+    store.add(next.clone(), &dir.path().join("next")).expect("stored");
+    assert_eq!(store.held(), [(next, content(b"abcd"))]);
+    add(&store, dir.path(), 2, b"123456").expect("there is room");
+    assert!(told.try_recv().is_err(), "nothing that is meant was lost");
+}
+
+fn source(task: u32, bytes: &[u8], holders: Vec<TaskNode>) -> ObjectSource {
+    let Content { size, checksum } = content(bytes);
+    let copy = ObjectCopy { object: object(task), instance: Instance(0), size, checksum };
+    ObjectSource { copy, path: Vec::new(), holders }
+}
+
+#[test]
+fn what_a_task_takes_is_brought_to_its_places() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (store, _told) = store(&dir.path().join("store"), 100);
+        add(&store, dir.path(), 1, b"here").expect("stored");
+        let objects = Objects::new(store);
+        let does = BTreeMap::from([(WorkerId(2), Does::SendAll), (WorkerId(3), Does::Refuse)]);
+        let made_up = Arc::new(MadeUp { does, bytes: b"elsewhere".to_vec(), ..MadeUp::default() });
+        let at = |name: &str| dir.path().join(name).into_os_string().into_encoded_bytes();
+        let own = holder(1, String::new());
+        let (good, bad) = (holder(2, String::new()), holder(3, String::new()));
+        let place = |source: &ObjectSource, name: &str| Place::new(source, at(name), WorkerId(1));
+        let here = source(1, b"here", vec![own.clone()]);
+        let elsewhere = source(2, b"elsewhere", vec![own.clone(), bad.clone(), good]);
+        let places = vec![place(&here, "in/a"), place(&elsewhere, "in/b")];
+        assert_eq!(objects.stage(&made_up, places).await, None);
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).expect("there");
+        assert_eq!((read("in/a"), read("in/b")), ("here".into(), "elsewhere".into()));
+        let nowhere = place(&source(3, b"x", vec![own, bad]), "in/c");
+        let reason = "worker 3: no".to_owned();
+        let unfetched = Outcome::Unfetched { object: object(3), holders: vec![WorkerId(3)], reason };
+        assert_eq!(objects.stage(&made_up, vec![nowhere]).await, Some(unfetched));
+        fs::create_dir(dir.path().join("in/d")).expect("writable");
+        let refused = objects.stage(&made_up, vec![place(&here, "in/d")]).await;
+        assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("in/d")));
+    });
+}
+
+#[test]
+fn a_task_without_one_of_its_objects_has_failed() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (store, mut told) = store(&dir.path().join("store"), 100);
+        let objects = Objects::new(store);
+        let (sender, mut ends) = mpsc::unbounded_channel();
+        let cleanup = Cleanup::start(sender).expect("a thread");
+        fs::write(dir.path().join("a"), "a").expect("writable");
+        let at = |name: &str| dir.path().join(name).into_os_string().into_encoded_bytes();
+        let leave = |names: &[&str]| {
+            let object = |name: &str| format!("1@7:{name}").parse().expect("an object");
+            let files = names.iter().map(|name| (object(name), at(name))).collect();
+            let leaves = Leaves { objects: objects.clone(), instance: Instance(0), files };
+            let ended = Input::ended(object(names[0]).task, Outcome::Finished, Usage::default());
+            cleanup.clean(Aftermath {
+                input: ended,
+                task_dir: Vec::new(),
+                nodes_dir: Vec::new(),
+                sinks: Vec::new(),
+                promised: Promised::default(),
+                result: None,
+                leaves: Some(leaves),
+            });
+        };
+        leave(&["a", "b"]);
+        let Some(Input::Ended { outcome, .. }) = ends.recv().await else { panic!("an end") };
+        let path = dir.path().join("b");
+        let text = format!(
+            "Its object b is missing: there is no {}, although the program exited with code 0",
+            path.display()
+        );
+        assert_eq!(outcome, Outcome::Failed(FailureKind::Output, text));
+        assert!(told.try_recv().is_err(), "all or none");
+        leave(&["a"]);
+        assert!(matches!(ends.recv().await, Some(Input::Ended { outcome: Outcome::Finished, .. })));
+        assert!(matches!(told.try_recv(), Ok(Input::Stored(copy)) if copy.size == 1), "said before");
     });
 }

@@ -32,6 +32,7 @@ fn aftermath(key: Key) -> Aftermath {
         sinks: Vec::new(),
         promised: Promised::default(),
         result: None,
+        leaves: None,
     }
 }
 

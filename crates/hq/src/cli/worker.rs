@@ -8,8 +8,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::resources::{Coupling, ResourcePool};
 use hq_model::selector::Selector;
-use hq_model::{request, resources};
-
+use hq_model::{memory, request, resources};
+use hq_worker::ObjectStore;
 use hq_worker::enforce::Enforce;
 
 use super::job::selector;
@@ -189,6 +189,15 @@ pub(crate) struct StartArgs {
     /// Directory for temporary files [default: a fresh one under TMPDIR]
     #[arg(long, value_name = "PATH")]
     pub work_dir: Option<PathBuf>,
+    /// Where it keeps objects of tasks, and most bytes of them [default: in its directory for temporary files]
+    ///
+    /// A name and a size, such as `/scratch:200GiB`; by default half of what is free there. With more than that, those that
+    /// were read least recently go. What is there goes when the worker ends.
+    #[arg(long, value_name = "DIR[:SIZE]", value_parser = object_store)]
+    pub object_store: Option<ObjectStore>,
+    /// Keep no objects: tasks that leave or take some run on other workers
+    #[arg(long, conflicts_with = "object_store")]
+    pub no_object_store: bool,
     /// The allocation of the server that starts it
     #[arg(long, value_name = "QUEUE.NUMBER", hide = true)]
     pub allocation: Option<hq_model::AllocationRef>,
@@ -201,6 +210,19 @@ pub(crate) struct StartArgs {
     /// How tasks are executed
     #[arg(long, value_name = "HOW", default_value = "process")]
     pub executor: ExecutorArg,
+}
+
+// A directory whose name ends like a size has that size behind it.
+fn object_store(text: &str) -> Result<ObjectStore, String> {
+    let (dir, size) = match text.rsplit_once(':') {
+        Some((dir, size)) if !size.contains('/') => (dir, Some(size)),
+        _ => (text, None),
+    };
+    if dir.is_empty() {
+        return Err("name a directory, and a size behind it, such as /scratch:200GiB".into());
+    }
+    let mib = size.map(memory::parse).transpose().map_err(|error| error.to_string())?;
+    Ok(ObjectStore { dir: Some(dir.into()), bytes: mib.map(|mib| mib.wholes() << 20) })
 }
 
 /// A time limit of workers.

@@ -224,6 +224,7 @@ impl WorkerThread {
             interrupts: Interrupts::Channel(interrupts),
             enforce: hq_worker::enforce::Enforce::default(),
             pull_socket: None,
+            objects: Some(hq_worker::ObjectStore::default()),
         };
         let (tell_end, ended) = oneshot::channel();
         let thread = std::thread::Builder::new().name("hq-worker".into()).spawn(move || {

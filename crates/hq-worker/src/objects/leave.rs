@@ -1,0 +1,84 @@
+//! What a task leaves as objects: stored after its success, before its end is told.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use hq_core::record::FailureKind;
+use hq_core::worker::{Input, Outcome};
+use hq_model::{ByteString, Instance, ObjectId};
+
+use super::{Content, Key, Objects, StoreError};
+use crate::outputs::Aftermath;
+
+/// The objects that one attempt is to leave.
+#[derive(Debug)]
+pub(crate) struct Leaves {
+    /// Where they go.
+    pub(crate) objects: Arc<Objects>,
+    /// The attempt.
+    pub(crate) instance: Instance,
+    /// What they are called, and where the files are.
+    pub(crate) files: Vec<(ObjectId, ByteString)>,
+}
+
+impl Leaves {
+    /// Has the objects of an attempt that ended well stored, then does all else that is to be done after it and tells its
+    /// end. On a thread of its own, for files may be large.
+    pub(crate) fn store(
+        self,
+        mut aftermath: Aftermath,
+        clean: fn(Aftermath) -> Input,
+        tell: impl FnOnce(Input) + Send + 'static,
+    ) {
+        let objects = self.objects.clone();
+        objects.files.order(move || {
+            let stored = self.store_all();
+            if let (Err(text), Input::Ended { outcome, .. }) = (&stored, &mut aftermath.input) {
+                *outcome = Outcome::Failed(FailureKind::Output, text.clone());
+            }
+            let input = clean(aftermath);
+            for (key, content) in stored.unwrap_or_default() {
+                match &input {
+                    Input::Ended { outcome: Outcome::Finished, .. } => {
+                        self.objects.store.tell_stored(&key, content);
+                    }
+                    // Something else of it was missing.
+                    _ => self.objects.store.remove(&key.object),
+                }
+            }
+            tell(input);
+        });
+    }
+
+    // All of them or none.
+    fn store_all(&self) -> Result<Vec<(Key, Content)>, String> {
+        let mut stored: Vec<(Key, Content)> = Vec::new();
+        for (object, path) in &self.files {
+            let path = Path::new(OsStr::from_bytes(path));
+            let key = Key { object: object.clone(), instance: self.instance };
+            match self.objects.store.add(key.clone(), path) {
+                Ok(content) => stored.push((key, content)),
+                Err(error) => {
+                    stored.iter().for_each(|(key, _)| self.objects.store.remove(&key.object));
+                    return Err(text(object, path, &error));
+                }
+            }
+        }
+        Ok(stored)
+    }
+}
+
+fn text(object: &ObjectId, path: &Path, error: &StoreError) -> String {
+    let (name, path) = (&object.name, path.display());
+    match error {
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            format!(
+                "Its object {name} is missing: there is no {path}, although the program exited with code 0"
+            )
+        }
+        error => format!("Its object {name} ({path}) cannot be stored: {error}"),
+    }
+}

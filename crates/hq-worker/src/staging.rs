@@ -1,0 +1,114 @@
+//! Tasks whose programs wait until the objects that they take are in their places.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hq_core::record::FailureKind;
+use hq_core::worker::{Input, Outcome, Start};
+use hq_model::{ObjectId, TaskRef, Usage};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+use tracing::warn;
+
+use crate::launcher::text;
+use crate::objects::{Leaves, Objects, Staged};
+use crate::prepare::Prepared;
+use crate::ranks::Shared;
+use crate::supervise::Supervisor;
+
+/// Those tasks, and what brings objects to them.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    objects: Arc<Objects>,
+    peers: Arc<Shared>,
+    staged: UnboundedSender<Staged>,
+    waiting: HashMap<TaskRef, Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    start: Start,
+    bringing: AbortHandle,
+}
+
+impl Staging {
+    /// `staged` is told when all is there for a task, or cannot be had.
+    pub(crate) fn new(objects: Arc<Objects>, peers: Arc<Shared>, staged: UnboundedSender<Staged>) -> Staging {
+        Staging { objects, peers, staged, waiting: HashMap::new() }
+    }
+
+    /// None of them starts any more.
+    pub(crate) fn forget_all(&mut self) {
+        for (_, waiting) in self.waiting.drain() {
+            waiting.bringing.abort();
+        }
+    }
+}
+
+impl Supervisor {
+    /// Has what a task takes brought to its places; then it starts.
+    pub(crate) fn stage(&mut self, start: Start, prepared: &Prepared) {
+        let places = prepared.objects_taken(&start, &self.node, self.worker);
+        let Some(staging) = &mut self.staging else {
+            self.put_off(start.task, "this worker stores no objects".to_owned());
+            return self.runner_is_not_made(&start);
+        };
+        let (task, instance) = (start.task, start.instance);
+        let (objects, peers) = (staging.objects.clone(), staging.peers.clone());
+        let staged = staging.staged.clone();
+        let bringing = tokio::spawn(async move {
+            let refused = objects.stage(&peers, places).await;
+            // Nobody listens when the worker is ending.
+            let _ = staged.send(Staged { task, instance, refused });
+        });
+        staging.waiting.insert(task, Waiting { start, bringing: bringing.abort_handle() });
+    }
+
+    /// What a task takes is in its places, or cannot be had.
+    pub(crate) fn staged(&mut self, Staged { task, instance, refused }: Staged) {
+        let Some(staging) = &mut self.staging else { return };
+        // It may have been ended, and handed to this worker again.
+        if staging.waiting.get(&task).is_none_or(|waiting| waiting.start.instance != instance) {
+            return;
+        }
+        let Some(Waiting { mut start, .. }) = staging.waiting.remove(&task) else { return };
+        match refused {
+            None => {
+                start.objects.clear();
+                self.start(start);
+            }
+            Some(outcome) => {
+                if let Outcome::Unfetched { object, reason, .. } = &outcome {
+                    warn!(%task, %object, reason, "an object that a task takes could not be had");
+                }
+                self.ended.push(Input::ended(task, outcome, Usage::default()));
+                self.runner_is_not_made(&start);
+            }
+        }
+    }
+
+    /// Ends a task whose program has not started yet. False when it is none of these.
+    pub(crate) fn stop_staging(&mut self, task: TaskRef, signal: u8) -> bool {
+        let staging = self.staging.as_mut();
+        let Some(waiting) = staging.and_then(|staging| staging.waiting.remove(&task)) else { return false };
+        waiting.bringing.abort();
+        let outcome = Outcome::Failed(FailureKind::Signal(signal), text::signaled(signal));
+        self.ended.push(Input::ended(task, outcome, Usage::default()));
+        self.runner_is_not_made(&waiting.start);
+        true
+    }
+
+    /// What a task leaves as objects.
+    pub(crate) fn leaves(&self, start: &Start, prepared: &Prepared) -> Option<Leaves> {
+        let objects = self.staging.as_ref()?.objects.clone();
+        let files = prepared.objects_left(start, &self.node);
+        (!files.is_empty()).then_some(Leaves { objects, instance: start.instance, files })
+    }
+
+    /// Nobody needs these any more.
+    pub(crate) fn free_objects(&self, objects: Vec<ObjectId>) {
+        if let Some(staging) = &self.staging {
+            staging.objects.free(objects);
+        }
+    }
+}
