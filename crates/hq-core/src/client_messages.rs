@@ -6,8 +6,8 @@ use hq_model::dependency::After;
 use hq_model::job::{Counters, FedEnd};
 use hq_model::selector::Selector;
 use hq_model::{
-    ByteString, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
-    TaskState, Timestamp, Usage, WorkerId,
+    ByteString, IdSet, Instance, JobId, JobSpec, JobState, Submit, TaskId, TaskRef, TaskSpec, TaskState,
+    Timestamp, Usage, WorkerId,
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
@@ -22,6 +22,7 @@ use crate::object_messages::{ObjectPage, ObjectRequest};
 use crate::output_messages::{Output, OutputRead};
 pub use crate::overview::Overview;
 use crate::record::{FailureKind, Record, RequestKey};
+pub use crate::request_error::RequestError;
 pub use crate::server_info::ServerInfo;
 pub use crate::worker_info::WorkerInfo;
 
@@ -400,192 +401,6 @@ impl ClientResponse {
             | ClientResponse::Events { .. } => true,
             ClientResponse::Partly { rest, .. } => rest.is_followed(),
             _ => false,
-        }
-    }
-}
-
-/// Why a request was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// No such job.
-    #[error("Job {0} not found.")]
-    NoJob(JobId),
-    /// There was such a job.
-    #[error(
-        "Job {0} has been forgotten, and with it what its tasks executed: they can only be submitted anew. How long ended \
-         jobs are kept is said to `hq server start --keep-jobs`."
-    )]
-    Forgotten(JobId),
-    /// There is no job at all, and `last` was asked for.
-    #[error("There are no jobs.")]
-    NoJobs,
-    /// The job takes no submits.
-    #[error("Job {0} is not open.")]
-    JobNotOpen(JobId),
-    /// More of an open job's tasks failed than it allows: it is over, but for being closed.
-    #[error(
-        "Job {job} takes no more tasks: {failed} of its tasks failed, more than the {limit} that its --max-fails allows. \
-         Submit to another job, with a larger --max-fails if so many may fail."
-    )]
-    TooManyFailed {
-        /// The job.
-        job: JobId,
-        /// How many of its tasks failed.
-        failed: u64,
-        /// How many may.
-        limit: u64,
-    },
-    /// A task id is in use.
-    #[error("Task {1} already exists in job {0}.")]
-    TaskExists(JobId, TaskId),
-    /// No such task.
-    #[error("Task {1} not found in job {0}.")]
-    NoTask(JobId, TaskId),
-    /// A task with this key is there, and is another one.
-    #[error(
-        "The key `{key}` names task {task} of job {job} already, which has another {difference}. \
-         Give this task a key of its own."
-    )]
-    KeyTaken {
-        /// The job.
-        job: JobId,
-        /// The key.
-        key: String,
-        /// Its task.
-        task: TaskId,
-        /// What differs first.
-        difference: String,
-    },
-    /// What speaks for a task is not its present attempt.
-    #[error("Task {task} does not run as instance {instance} {now}; only a running task speaks for itself.")]
-    NotRunning {
-        /// The task.
-        task: TaskRef,
-        /// The instance that asked.
-        instance: Instance,
-        /// What is true of it, as the end of "does not run as instance 0 …".
-        now: String,
-    },
-    /// Only services are ready.
-    #[error("Task {0} is no service; --service makes one of it.")]
-    NoService(TaskRef),
-    /// No task has this key.
-    #[error("No task of job {0} has the key `{1}`.")]
-    NoKey(JobId, String),
-    /// The job cannot be dropped.
-    #[error("Job {0} has not ended yet.")]
-    JobAlive(JobId),
-    /// No such worker.
-    #[error("Worker {0} not found.")]
-    NoWorker(WorkerId),
-    /// There is no worker, and `last` was asked for.
-    #[error("There are no workers.")]
-    NoWorkers,
-    /// The worker has ended before.
-    #[error("Worker {0} has already ended.")]
-    WorkerEnded(WorkerId),
-    /// Tasks to wait for ended without success.
-    #[error(
-        "Tasks that wait for {tasks} of job {job} to succeed could never run: {state} already. \
-         To run them after any end, use --after-any."
-    )]
-    Hopeless {
-        /// Their job.
-        job: JobId,
-        /// Some of them.
-        tasks: String,
-        /// How they ended.
-        state: TaskState,
-    },
-    /// Tasks wait for each other.
-    #[error("Tasks of job {0} wait for each other: {1}.")]
-    Cycle(JobId, String),
-    /// The server holds as much as it may.
-    #[error(
-        "The submit takes {} MiB beside the {} MiB that the submits of all jobs take already; the limit is {} MiB. \
-         Forget ended jobs (`hq job forget`), or wait until some have ended.",
-        .wanted.div_ceil(1 << 20), .held.div_ceil(1 << 20), crate::limits::SUBMITS_BYTES_MAX >> 20
-    )]
-    Full {
-        /// Bytes that are taken.
-        held: u64,
-        /// Bytes that the submit takes.
-        wanted: u64,
-    },
-    /// The worker has lost its connection, and cannot be told to finish what runs.
-    #[error(
-        "Worker {worker} has no connection to the server now, so it cannot be told to finish what runs. Try again when it \
-         is back, which it must be by {until}; or stop it without --drain."
-    )]
-    WorkerAway {
-        /// The worker.
-        worker: WorkerId,
-        /// Until then it may come back.
-        until: Timestamp,
-    },
-    /// A value that cannot be.
-    #[error("{0}")]
-    Invalid(String),
-    /// The server is about to end.
-    #[error("The server is stopping.")]
-    Stopping,
-    /// The journal cannot be written.
-    #[error(
-        "Nothing was changed: the server cannot keep changes now, its journal cannot be written ({0}). \
-         Running tasks go on; make room or put back what is gone, and it recovers by itself."
-    )]
-    ReadOnly(String),
-    /// The server was started without a journal.
-    #[error("The server keeps no journal.")]
-    NoJournal,
-    /// The journal could not be read or compacted.
-    #[error("The journal could not be {0}")]
-    Journal(String),
-    /// No such queue.
-    #[error("Allocation queue {0} not found.")]
-    NoQueue(QueueId),
-    /// No such allocation.
-    #[error("Allocation {0} not found.")]
-    NoAllocation(String),
-    /// The queue cannot be removed.
-    #[error(
-        "Allocation queue has running jobs, so it will not be removed. \
-         Use `--force` if you want to remove the queue anyway"
-    )]
-    QueueBusy,
-    /// The batch system does not take what a queue would ask for.
-    #[error("{0}")]
-    Batch(String),
-}
-
-impl RequestError {
-    /// A short word that never changes, for programs and for the page in the documentation.
-    pub fn code(&self) -> &'static str {
-        match self {
-            RequestError::NoJob(_) | RequestError::NoJobs | RequestError::Forgotten(_) => "no-job",
-            RequestError::JobNotOpen(_) => "job-not-open",
-            RequestError::TooManyFailed { .. } => "too-many-failed",
-            RequestError::TaskExists(..) => "task-exists",
-            RequestError::NoTask(..) | RequestError::NoKey(..) => "no-task",
-            RequestError::KeyTaken { .. } => "key-taken",
-            RequestError::NotRunning { .. } => "not-running",
-            RequestError::NoService(_) => "no-service",
-            RequestError::JobAlive(_) => "job-alive",
-            RequestError::NoWorker(_) | RequestError::NoWorkers => "no-worker",
-            RequestError::WorkerEnded(_) => "worker-ended",
-            RequestError::WorkerAway { .. } => "worker-away",
-            RequestError::Hopeless { .. } => "hopeless",
-            RequestError::Cycle(..) => "cycle",
-            RequestError::Full { .. } => "full",
-            RequestError::Invalid(_) => "invalid",
-            RequestError::Stopping => "stopping",
-            RequestError::ReadOnly(_) => "read-only",
-            RequestError::NoJournal => "no-journal",
-            RequestError::Journal(_) => "journal",
-            RequestError::NoQueue(_) => "no-queue",
-            RequestError::NoAllocation(_) => "no-allocation",
-            RequestError::QueueBusy => "queue-busy",
-            RequestError::Batch(_) => "batch",
         }
     }
 }

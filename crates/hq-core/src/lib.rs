@@ -26,6 +26,7 @@ pub mod output_messages;
 pub mod overview;
 pub mod record;
 pub mod relay;
+pub mod request_error;
 pub mod server;
 mod server_info;
 pub mod worker;

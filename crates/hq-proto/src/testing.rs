@@ -37,8 +37,10 @@ mod output;
 mod overview;
 mod sample;
 mod tasks;
+mod worker_messages;
 
-pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};
+pub use messages::{client_request, client_response, record};
+pub use worker_messages::{from_worker, report, run_batch, to_worker};
 
 /// Any set of ids, the empty one and the largest id included.
 pub fn id_set() -> impl Strategy<Value = IdSet> {

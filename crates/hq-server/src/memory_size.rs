@@ -19,7 +19,7 @@ use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGr
 use hq_core::feed::{Feed, FeedChange, FeedState};
 use hq_core::limit_value::LimitValue;
 use hq_core::log::Written;
-use hq_core::object_messages::{ObjectChange, TaskObjects};
+use hq_core::object_messages::{ObjectChange, ObjectEnd, ObjectState, ObjectView, TaskObjects};
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Outlasted, Record, SecondAttempt};
 use hq_core::worker_messages::{CallInput, RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
@@ -28,9 +28,9 @@ use hq_model::resources::Coupling;
 use hq_model::sample::GpuSample;
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
-    Amount, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, NodeSample, OutputSink,
-    PoolKind, Request, ResourcePool, ResourceRequest, Stream, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId,
-    WorkerResources,
+    Amount, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, NodeSample, ObjectId,
+    OutputSink, PoolKind, Request, ResourcePool, ResourceRequest, Stream, TaskId, TaskRef, TaskSpec,
+    Timestamp, WorkerId, WorkerResources,
 };
 
 /// What anything takes at least, in bytes: the message itself, and its place in queues.
@@ -50,7 +50,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Jobs(jobs) => jobs.heap(),
         Is::JobList(jobs) | Is::Progress(jobs) => jobs.heap(),
         Is::JobCounts(counts) => counts.heap(),
-        Is::Objects(page) => page.objects.iter().map(|object| LEAST + object.holders.heap()).sum(),
+        Is::Objects(page) => page.objects.iter().map(of_object_view).sum::<usize>() + LEAST,
         Is::Overview(overview) => size_of_val(overview.as_ref()) + overview.resources.len() * LEAST,
         Is::JobDetails { jobs, .. } => jobs.heap(),
         Is::Canceled(jobs) => jobs.heap(),
@@ -92,7 +92,7 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => ids.heap(),
         ToWorker::Logged { written: Written::NoRoom(text) | Written::Refused(text), .. } => text.heap(),
         // A name has at most as many bytes as anything is thought to take.
-        ToWorker::FreeObjects(objects) => objects.len() * LEAST,
+        ToWorker::FreeObjects(objects) => of_object_ids(objects),
         ToWorker::Saved { .. }
         | ToWorker::Weighed { .. }
         | ToWorker::Stop { .. }
@@ -117,6 +117,30 @@ pub(crate) fn of_batch(batch: &RunBatch) -> usize {
 }
 
 /// Bytes of the objects that a task takes.
+fn of_object_id(object: &ObjectId) -> usize {
+    LEAST + object.name.as_str().len()
+}
+
+fn of_object_ids(objects: &[ObjectId]) -> usize {
+    objects.iter().map(of_object_id).sum()
+}
+
+fn of_object_end(end: &ObjectEnd) -> usize {
+    match end {
+        ObjectEnd::Dropped => 0,
+        ObjectEnd::Lost(text) => text.len(),
+    }
+}
+
+fn of_object_view(view: &ObjectView) -> usize {
+    let end = match &view.state {
+        ObjectState::Gone(end) => of_object_end(end),
+        ObjectState::Awaited | ObjectState::Stored => 0,
+    };
+    let object = of_object_id(&view.copy.object);
+    object + view.holders.heap() + view.readers.len() * size_of::<JobId>() + end
+}
+
 fn of_objects(objects: &TaskObjects) -> usize {
     objects.inputs.iter().map(|input| LEAST + input.path.heap() + input.holders.heap()).sum()
 }
@@ -139,8 +163,9 @@ pub(crate) fn of_record(record: &Record) -> usize {
             FeedChange::Reduced { ids, state, .. } => ids.heap() + state.heap(),
         },
         Is::Objects(change) => match change.as_ref() {
-            ObjectChange::Stored(copies) => copies.len() * LEAST,
-            ObjectChange::Kept(objects) | ObjectChange::Gone { objects, .. } => objects.len() * LEAST,
+            ObjectChange::Stored(copies) => copies.iter().map(|copy| of_object_id(&copy.object)).sum(),
+            ObjectChange::Kept(objects) => of_object_ids(objects),
+            ObjectChange::Gone { objects, why } => of_object_ids(objects) + of_object_end(why),
         },
         Is::TimeSkipped { gaps } => gaps.heap(),
         Is::ResultsKept { ids, results, .. } => ids.heap() + results.heap(),

@@ -50,6 +50,8 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 2, is_repeated: true, content: Content::Numbers },
         Field { number: 3, is_repeated: true, content: Content::Numbers },
         Field { number: 90, is_repeated: true, content: Content::Bytes },
+        Field { number: 91, is_repeated: true, content: Content::Numbers },
+        Field { number: 92, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "After", size: size_of::<After>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Message(2) },
@@ -720,6 +722,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "JobExplanation", size: size_of::<JobExplanation>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Message(146) },
+        Field { number: 5, is_repeated: true, content: Content::Message(127) },
     ] },
     Shape { name: "TaskGroup", size: size_of::<TaskGroup>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Numbers },
@@ -812,6 +815,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 2, is_repeated: false, content: Content::Bytes },
         Field { number: 4, is_repeated: false, content: Content::Message(8) },
         Field { number: 5, is_repeated: false, content: Content::Bytes },
+        Field { number: 171, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "JobCounts", size: size_of::<JobCounts>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(166) },

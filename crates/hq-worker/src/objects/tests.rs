@@ -1,3 +1,5 @@
+//! Stores, ways to and from them, and what programs leave and take, on real files and connections.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -106,8 +106,6 @@ pub(crate) fn spec() -> TaskSpec {
         },
         stderr: OutputSink::File { path: b"err".to_vec(), on_close: OnClose::RemoveIfFinished },
         stream: None,
-        output_objects: Vec::new(),
-        input_objects: Vec::new(),
         outputs: vec![b"result".to_vec()],
         service: false,
         requests: vec![Request {

@@ -1,0 +1,224 @@
+//! Generators of what server and workers say to each other.
+
+use super::*;
+use hq_core::log::{LogBatch, LogEntry, LogPiece, Written};
+use hq_core::object_messages::TaskObjects;
+use hq_core::worker_messages::{
+    CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
+    Welcome, WorkerHello,
+};
+
+fn template_id() -> impl Strategy<Value = TemplateId> {
+    (job(), any::<u32>()).prop_map(|(job, submit)| TemplateId { job, submit })
+}
+
+// Often none.
+fn variant_of(instance: Instance) -> Option<u32> {
+    instance.0.is_multiple_of(3).then_some(instance.0 / 3)
+}
+
+/// Any tasks of one template.
+pub fn run_batch() -> impl Strategy<Value = RunBatch> {
+    let content = of((task_spec(), byte_string()));
+    let node = (worker(), text(), text()).prop_map(|(worker, hostname, address)| TaskNode {
+        worker,
+        hostname,
+        address,
+    });
+    let objects = vec(vec(object::source(), 1..3), 0..3);
+    (template_id(), content, instance(), ids_with_entries(), (vec(node, 0..4), objects), of(instance()))
+        .prop_map(|(template, content, instance, (ids, entries), (mut nodes, objects), leader)| {
+            let content = content.map(|(spec, submit_dir)| Template {
+                id: template,
+                spec: Arc::new(spec),
+                submit_dir,
+                submitted: Timestamp(u64::from(instance.0)),
+            });
+            if ids.len() != 1 {
+                nodes.clear();
+            }
+            let services = vec![(b"key".to_vec(), b"text".to_vec()); ids.len().min(2) as usize];
+            let other = ids.first().map(|task| TaskId(task.0 ^ 1)).filter(|_| ids.len() == 1);
+            let after = other.zip(leader);
+            let variant = variant_of(instance);
+            let inputs = ids.iter().take(2).map(|task| CallInput {
+                task,
+                of: TaskRef::new(template.job, TaskId(task.0 ^ 1)),
+                result: vec![1; services.len()],
+            });
+            let inputs = inputs.collect();
+            let objects =
+                ids.iter().zip(objects).map(|(task, inputs)| TaskObjects { task, inputs }).collect();
+            RunBatch {
+                template,
+                content,
+                ids,
+                instance,
+                entries,
+                nodes,
+                services,
+                after,
+                variant,
+                inputs,
+                objects,
+            }
+        })
+}
+
+/// Any message to a worker.
+pub fn to_worker() -> impl Strategy<Value = ToWorker> {
+    let welcome = (worker(), any::<u32>(), text(), of(duration())).prop_map(
+        |(worker, epoch, server_uid, idle_timeout)| Welcome {
+            worker,
+            epoch: hq_model::Epoch(epoch),
+            server_uid,
+            idle_timeout,
+        },
+    );
+    prop_oneof![
+        welcome.prop_map(ToWorker::Welcome),
+        vec(run_batch(), 0..3).prop_map(ToWorker::Run),
+        (job(), id_set(), any::<bool>()).prop_map(|(job, ids, are_elsewhere)| ToWorker::Cancel {
+            job,
+            ids,
+            are_elsewhere
+        }),
+        (job(), id_set()).prop_map(|(job, ids)| ToWorker::Retract { job, ids }),
+        any::<u64>().prop_map(|report| ToWorker::Saved { report }),
+        any::<u64>().prop_map(|report| ToWorker::Weighed { report }),
+        any::<bool>().prop_map(|drain| ToWorker::Stop { drain }),
+        (any::<u64>(), written()).prop_map(|(number, written)| ToWorker::Logged { number, written }),
+        output::read_order().prop_map(ToWorker::ReadOutput),
+        any::<u64>().prop_map(|number| ToWorker::DropRead { number }),
+        vec(object::object_id(), 0..3).prop_map(ToWorker::FreeObjects),
+    ]
+}
+
+fn written() -> impl Strategy<Value = Written> {
+    prop_oneof![
+        Just(Written::Done),
+        Just(Written::Busy),
+        text().prop_map(Written::NoRoom),
+        text().prop_map(Written::Refused),
+    ]
+}
+
+/// Any message from a worker.
+pub fn from_worker() -> impl Strategy<Value = FromWorker> {
+    let start = (timestamp(), of(duration()));
+    let objects = (any::<[bool; 3]>(), vec(object::copy(), 0..3));
+    let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), objects).prop_map(
+        |(config, (started, age), known_as, holds, last_report, ([follows, shows, stores], objects))| {
+            WorkerHello {
+                shows,
+                stores,
+                objects,
+                config,
+                started,
+                age,
+                known_as,
+                holds,
+                last_report,
+                follows,
+            }
+        },
+    );
+    prop_oneof![
+        hello.prop_map(|hello| FromWorker::Hello(Box::new(hello))),
+        report().prop_map(FromWorker::Report),
+        Just(FromWorker::Heartbeat),
+        sample::node_sample().prop_map(|sample| FromWorker::Sampled(Box::new(sample))),
+        (task_ref(), byte_string()).prop_map(|(task, text)| FromWorker::Notify { task, text }),
+        worker_end().prop_map(|end| FromWorker::Leaving { end }),
+        log_batch().prop_map(|batch| FromWorker::Log(Box::new(batch))),
+        output::read_answer().prop_map(FromWorker::Output),
+    ]
+}
+
+fn log_batch() -> impl Strategy<Value = LogBatch> {
+    let printed = (any::<bool>(), any::<u64>(), 0..20_u32)
+        .prop_map(|(is_stderr, offset, length)| LogEntry::Printed { is_stderr, offset, length });
+    let end = any::<[bool; 2]>().prop_map(|[stdout, stderr]| LogEntry::End { stdout, stderr });
+    let piece = (task_ref(), instance(), timestamp(), prop_oneof![printed, end])
+        .prop_map(|(task, instance, at, entry)| LogPiece { task, instance, at, entry });
+    (any::<u64>(), any::<bool>(), vec(piece, 0..5)).prop_map(|(number, is_again, pieces)| {
+        let length = pieces.iter().map(|piece| piece.length() as usize).sum();
+        LogBatch { number, is_again, pieces, content: (0..length).map(|at| at as u8).collect() }
+    })
+}
+
+fn held() -> impl Strategy<Value = Held> {
+    let running = vec((edgy_id(), timestamp()), 0..5).prop_map(|tasks| {
+        let tasks: std::collections::BTreeMap<u32, Timestamp> = tasks.into_iter().collect();
+        let ids: IdSet = tasks.keys().map(|&id| TaskId(id)).collect();
+        (ids, tasks.into_values().collect::<Vec<_>>())
+    });
+    (template_id(), instance(), id_set(), running).prop_map(
+        |(template, instance, queued, (running, started))| Held {
+            template,
+            instance,
+            variant: variant_of(instance),
+            queued,
+            running,
+            started,
+        },
+    )
+}
+
+/// Any report of a worker.
+pub fn report() -> impl Strategy<Value = Report> {
+    let started = (task_ref(), instance(), timestamp()).prop_map(|(task, instance, at)| Started {
+        job: task.job,
+        task: task.task,
+        instance,
+        at,
+        variant: variant_of(instance),
+    });
+    // A worker does not say which worker it is.
+    let failed = (job(), failure())
+        .prop_map(|(job, failure)| (job, Failure { worker: None, nodes: Vec::new(), ..failure }));
+    let tasks = || vec((job(), id_set()), 0..3);
+    let lends = (task_ref(), instance(), any::<bool>())
+        .prop_map(|(TaskRef { job, task }, instance, is_lent)| Lends { job, task, instance, is_lent });
+    (
+        any::<u64>(),
+        vec(started, 0..4),
+        vec(finished_span(), 0..3),
+        vec(failed, 0..3),
+        tasks(),
+        tasks(),
+        tasks(),
+        any::<bool>(),
+        (of(text()), any::<u64>(), vec(lends, 0..3), of(object::news())),
+    )
+        .prop_map(
+            |(
+                number,
+                started,
+                finished,
+                failed,
+                canceled,
+                returned,
+                interrupted,
+                is_leaving,
+                (trouble, internal_errors, lends, objects),
+            )| {
+                Report {
+                    lends,
+                    number,
+                    started,
+                    finished,
+                    failed,
+                    canceled,
+                    returned,
+                    expired: interrupted.clone(),
+                    room: Some(internal_errors).filter(|errors| errors % 2 == 1),
+                    interrupted,
+                    objects: objects.map(Box::new),
+                    is_leaving,
+                    trouble,
+                    internal_errors,
+                }
+            },
+        )
+}
