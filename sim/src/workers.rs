@@ -128,6 +128,7 @@ impl World {
                 // Nobody reads there.
                 WorkerEffect::Read { .. }
                 | WorkerEffect::FreeObjects(_)
+                | WorkerEffect::GuardObjects { .. }
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
                 WorkerEffect::Expired { task } => self.lease_is_over(node, task)?,
