@@ -9,7 +9,7 @@ use hq_model::job::Target;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, Submit, TaskState, Timestamp};
 
-use self::part::Part;
+pub(super) use self::part::Part;
 use super::Effect;
 use super::machine::{Answer, Server};
 use crate::client_messages::{ClientResponse, RequestError};
