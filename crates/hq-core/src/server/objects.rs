@@ -62,10 +62,19 @@ impl Server {
                 ObjectTask::One(task) => (IdSet::single(task), Mapping::All),
                 ObjectTask::Same => (ids.clone(), Mapping::Window(0)),
             };
-            let job = self.state.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
-            if let Some(task) = tasks.difference(&job.ids).first() {
-                return Err(RequestError::NoTask(id, task));
+            let job = self.state.jobs.get(&id);
+            let missing = job.map_or_else(|| tasks.first(), |job| tasks.difference(&job.ids).first());
+            match (job, missing) {
+                (_, Some(task)) if id == own => {
+                    return Err(RequestError::Invalid(format!(
+                        "`{input}`: no earlier submit of the same job has task {task}."
+                    )));
+                }
+                (None, _) => return Err(RequestError::NoJob(id)),
+                (_, Some(task)) => return Err(RequestError::NoTask(id, task)),
+                _ => {}
             }
+            let Some(job) = job else { continue };
             for (submit, ids) in job.by_submit(&tasks) {
                 let left = &job.submits[submit as usize].task.output_objects;
                 if !left.iter().any(|object| object.name == input.from.name)

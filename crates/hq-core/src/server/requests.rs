@@ -297,13 +297,14 @@ impl Server {
                  {KEYED_TASKS_MAX} tasks, or leave the keys out."
             )));
         }
-        let dependencies = if !submit.spec.input_objects.is_empty() {
-            let wanted = self.with_objects(job, &ids, &submit.spec, &submit.dependencies)?;
-            self.dependencies_of(job, &ids, &wanted)?.into()
-        } else if submit.dependencies.is_empty() {
+        let takes = !submit.spec.input_objects.is_empty();
+        let dependencies = if submit.dependencies.is_empty() && !takes {
             submit.dependencies.clone()
         } else {
-            let wanted = super::readiness::with_names_found(&self.state, job, &ids, submit)?;
+            let mut wanted = super::readiness::with_names_found(&self.state, job, &ids, submit)?;
+            if takes {
+                wanted = self.with_objects(job, &ids, &submit.spec, &wanted)?.into();
+            }
             self.dependencies_of(job, &ids, &wanted)?.into()
         };
         let state = SubmitState {

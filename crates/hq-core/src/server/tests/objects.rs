@@ -114,6 +114,10 @@ fn what_nobody_leaves_is_refused() {
     assert_eq!(refused(&mut world, "a=1@0:other"), text);
     assert_eq!(refused(&mut world, "a=1@7:parts"), RequestError::NoTask(JobId(1), TaskId(7)).to_string());
     assert_eq!(refused(&mut world, "a=9@0:parts"), RequestError::NoJob(JobId(9)).to_string());
+    assert_eq!(
+        refused(&mut world, "a=@3:parts"),
+        "`a=@3:parts`: no earlier submit of the same job has task 3."
+    );
 }
 
 #[test]
