@@ -21,6 +21,7 @@ mod lifeline;
 mod logging;
 mod make;
 mod metrics;
+mod objects;
 mod pages;
 mod progress;
 mod ranks;

@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 51] = [
+pub(crate) const PAGES: [Page; 52] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -43,6 +43,7 @@ pub(crate) const PAGES: [Page; 51] = [
     page!("config", "docs/guide/config.md", "configuration", "defaults"),
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),
+    page!("objects", "docs/guide/objects.md", "object"),
     page!("make", "docs/guide/make.md", "pmake", "rules"),
     page!("generate-and-reduce", "docs/guide/generate-and-reduce.md", "generate", "reduce"),
     page!("pull", "docs/guide/pull.md", "dwork", "bag"),

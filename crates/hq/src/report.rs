@@ -6,8 +6,9 @@ use std::time::Duration;
 use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
 use hq_core::client_messages::{JobSummary, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::explanation::{JobExplanation, TaskExplanation};
+use hq_core::object_messages::{ObjectCopy, ObjectView};
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::{IdSet, JobId, JobState, QueueId, TaskId, WorkerId};
+use hq_model::{IdSet, JobId, JobState, ObjectId, QueueId, TaskId, WorkerId};
 use hq_worker::discovery::Detected;
 
 use crate::accounts::{Accounts, Gathered};
@@ -16,6 +17,7 @@ use crate::config::Setting;
 use crate::error::HqError;
 use crate::failures::FailedJob;
 use crate::jobs::JobStream;
+use crate::objects::ObjectStream;
 use crate::results::{LeftReader, ResultStream};
 use crate::tasks::TaskStream;
 
@@ -377,3 +379,25 @@ pub(crate) struct StreamSummary {
 /// Jobs that have written into a stream directory.
 #[derive(Debug)]
 pub(crate) struct StreamJobs(pub Vec<JobId>);
+
+/// A list of objects, read while it is printed.
+pub(crate) struct ObjectList(pub ObjectStream);
+
+/// All about objects.
+pub(crate) struct ObjectDetails(pub Vec<ObjectView>);
+
+/// Objects that something was done to.
+pub(crate) struct ObjectsDone {
+    /// The objects.
+    pub objects: Vec<ObjectId>,
+    /// What was done: `kept`.
+    pub done: &'static str,
+}
+
+/// An object that was written into a file.
+pub(crate) struct ObjectGot {
+    /// Which one.
+    pub copy: ObjectCopy,
+    /// The file.
+    pub path: PathBuf,
+}

@@ -10,6 +10,7 @@ pub(crate) mod journal;
 pub(crate) mod lazy;
 pub(crate) mod make;
 pub(crate) mod metrics;
+pub(crate) mod object;
 pub(crate) mod output_log;
 pub(crate) mod pull;
 pub(crate) mod server;
@@ -179,6 +180,9 @@ pub(crate) enum Command {
     /// Show tasks
     #[command(subcommand, arg_required_else_help = true)]
     Task(Lazy<task::TaskCommand>),
+    /// Show, get, keep and drop files that tasks leave for others
+    #[command(subcommand, arg_required_else_help = true)]
+    Object(Lazy<object::ObjectCommand>),
     /// Let programs in any language create tasks and take them
     #[command(subcommand, arg_required_else_help = true)]
     Pull(Lazy<pull::PullCommand>),

@@ -14,6 +14,7 @@ mod make;
 mod metrics;
 mod mpirun;
 mod notify;
+mod object;
 mod output_log;
 mod pull;
 mod run;
@@ -176,6 +177,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
         Command::Alloc(Lazy(command)) => alloc::run(context, command),
         Command::Journal(Lazy(command)) => journal::run(context, command),
+        Command::Object(Lazy(command)) => object::run(context, command),
         Command::Pull(Lazy(command)) => pull::run(context, command),
         Command::Feed(command) => feed::run(context, command),
         Command::OutputLog(args) => output_log::run(context, *args),

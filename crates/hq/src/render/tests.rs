@@ -9,11 +9,12 @@ use std::time::Duration;
 use clap::CommandFactory;
 use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo};
 use hq_core::limit_value::LimitValue;
+use hq_core::object_messages::ObjectsHeld;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::Counters;
 use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::worker::{Manager, WorkerConfig};
+use hq_model::worker::{Manager, StoreConfig, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, Compression, Epoch, IdSet, Instance, JobId, JobState, OnClose, OutputSink,
     Policy, PoolKind, Request, ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState,
@@ -276,6 +277,7 @@ pub(crate) fn worker(id: u32) -> WorkerInfo {
             time_reserve: Duration::from_secs(30),
             min_utilization: 5_000,
             pid: 4711,
+            object_store: Some(StoreConfig { dir: "/scratch/hq-objects-4711-0".into(), size: 64 << 30 }),
             ..WorkerConfig::new(pools())
         },
         started: at(0),
@@ -293,6 +295,7 @@ pub(crate) fn worker(id: u32) -> WorkerInfo {
         is_reserved: false,
         taken: Vec::new(),
         sample: None,
+        objects: ObjectsHeld { count: 3, bytes: 5 << 30 },
     }
 }
 
@@ -367,6 +370,7 @@ pub(crate) mod alloc;
 mod explain;
 mod failures;
 mod narrow;
+mod object;
 
 snapshots! {
     nothing: Nothing;

@@ -160,6 +160,7 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
         ("Time reserve", duration::format(config.time_reserve).into()),
         ("On server lost", config.on_server_lost.to_string().into()),
         ("Executor", config.executor.to_string().into()),
+        ("Object store", object_store(w).into()),
     ];
     if let Some((_, sample)) = &w.sample {
         rows.push(("Node now", sample::words(sample).into()));
@@ -186,6 +187,13 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
         rows.push(("Ended", style.time(at).into()));
     }
     rows
+}
+
+// Where objects are, how much room there is, and how much of it is taken.
+fn object_store(w: &WorkerInfo) -> String {
+    let Some(store) = &w.config.object_store else { return text::NONE.to_owned() };
+    let (held, objects) = (text::size_of(w.objects.bytes), text::count(w.objects.count, "object"));
+    format!("{}\n{held} of {} in {objects}", store.dir, text::size_of(store.size))
 }
 
 fn worker(w: &WorkerInfo) -> Value {
@@ -242,6 +250,14 @@ fn worker(w: &WorkerInfo) -> Value {
         "disconnected_until": w.away_until.map(json::time),
         "trouble": w.trouble,
         "internal_errors": w.internal_errors,
+        "object_store": config.object_store.as_ref().map(|store| {
+            json!({
+                "dir": store.dir,
+                "size": store.size,
+                "used": w.objects.bytes,
+                "objects": w.objects.count,
+            })
+        }),
         "hw_state": w.sample.as_ref().map(|(at, sample)| sample::state(*at, sample)),
     })
 }

@@ -136,10 +136,9 @@ impl Server {
         }
         match self.state.task_state(object.task) {
             Some(TaskState::Finished) if known.is_some() => ObjectState::Stored,
-            Some(state @ (TaskState::Failed | TaskState::Canceled | TaskState::Aborted)) => {
-                let text = format!("task {} is {state}, and has left nothing", object.task);
-                ObjectState::Gone(ObjectEnd::Lost(text))
-            }
+            Some(TaskState::Failed) => never_left(object, "failed"),
+            Some(TaskState::Canceled) => never_left(object, "was canceled"),
+            Some(TaskState::Aborted) => never_left(object, "was given up"),
             _ => ObjectState::Awaited,
         }
     }
@@ -187,6 +186,10 @@ impl Server {
             ids.map(|ids| (template.job, ids))
         })
     }
+}
+
+fn never_left(object: &ObjectId, how: &str) -> ObjectState {
+    ObjectState::Gone(ObjectEnd::Lost(format!("task {} {how}, and left nothing", object.task)))
 }
 
 // Some of these tasks that have not ended.

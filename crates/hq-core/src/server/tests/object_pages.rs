@@ -90,7 +90,7 @@ fn what_a_failed_task_was_to_leave_is_gone() {
     world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
     assert_eq!(world.states(job), "canceled: 1 canceled");
     let ObjectState::Gone(why) = world.info("1@0:parts").state else { panic!("gone") };
-    let text = "task 1@0 is canceled, and has left nothing".to_owned();
+    let text = "task 1@0 was canceled, and left nothing".to_owned();
     assert_eq!(why, crate::object_messages::ObjectEnd::Lost(text));
 }
 

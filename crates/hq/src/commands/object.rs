@@ -1,0 +1,86 @@
+//! `hq object list`, `info`, `keep` and `drop`; `get` is beside.
+
+mod get;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use hq_client::{ClientError, Session};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::object_messages::ObjectRequest;
+use hq_model::ObjectId;
+use hq_model::selector::Selector;
+
+use super::{Context, Done, job, unexpected};
+use crate::cli::object::{DropArgs, InfoArgs, KeepArgs, ListArgs, ObjectArg, ObjectCommand};
+use crate::error::HqError;
+use crate::jobs::SharedSession;
+use crate::objects::{ObjectStream, ServerObjects, ask};
+use crate::report::{ObjectDetails, ObjectList, ObjectsDone};
+
+pub(super) fn run(context: &Context, command: ObjectCommand) -> Result<Done, HqError> {
+    match command {
+        ObjectCommand::List(args) => list(context, args),
+        ObjectCommand::Info(args) => info(context, args),
+        ObjectCommand::Get(args) => get::get(context, args),
+        ObjectCommand::Keep(KeepArgs { objects }) => change(context, objects, ObjectRequest::Keep, "kept"),
+        ObjectCommand::Drop(DropArgs { objects }) => change(context, objects, ObjectRequest::Drop, "dropped"),
+    }
+}
+
+fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
+    let pages = ServerObjects::new(context.connect()?, args.jobs, args.state);
+    Done::ok(ObjectList(ObjectStream::begin(pages)?))
+}
+
+// What is not there is named, and the others are shown.
+fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
+    let (mut session, objects) = named(context, args.objects)?;
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    for object in objects {
+        match ask(&mut session, ObjectRequest::Info(object)) {
+            Ok(page) => found.extend(page.objects),
+            Err(error) if error.exit == hq_client::error::EXIT_FAILED => refused.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    if found.is_empty()
+        && let Some(error) = refused.pop()
+    {
+        return Err(error);
+    }
+    let refusal = context.refusal();
+    refused.iter().for_each(|error| refusal(&error.text));
+    Done::ok(ObjectDetails(found))
+}
+
+fn change(
+    context: &Context,
+    objects: Vec<ObjectArg>,
+    request: impl FnOnce(Vec<ObjectId>) -> ObjectRequest,
+    done: &'static str,
+) -> Result<Done, HqError> {
+    let (mut session, objects) = named(context, objects)?;
+    match session.request(ClientRequest::Objects(request(objects.clone())))? {
+        ClientResponse::Done => Done::ok(ObjectsDone { objects, done }),
+        _ => unexpected(),
+    }
+}
+
+// Each of them once.
+fn named(context: &Context, objects: Vec<ObjectArg>) -> Result<(Session, Vec<ObjectId>), HqError> {
+    let session: SharedSession = Rc::new(RefCell::new(context.connect()?));
+    let last = match objects.iter().any(|object| object.is_of_last) {
+        true => job::selected(&session, Selector::Last)?.first().copied(),
+        false => None,
+    };
+    let mut ids: Vec<ObjectId> = Vec::new();
+    for object in objects {
+        let id = object.id(last);
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    let session = Rc::into_inner(session).ok_or(ClientError::Unexpected)?;
+    Ok((session.into_inner(), ids))
+}

@@ -1,0 +1,199 @@
+//! `hq object get`: an object comes from a worker that stores it, and goes into a file or to standard output.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use hq_client::ClientError;
+use hq_core::object_messages::{ObjectPhase, ObjectRequest, ObjectView};
+use hq_net::AccessFile;
+use hq_worker::objects::get::{GetError, Getter, Target};
+
+use super::{Context, Done, named};
+use crate::cli::OutputMode;
+use crate::cli::object::GetArgs;
+use crate::error::HqError;
+use crate::objects::ask;
+use crate::render::StandardOutput;
+use crate::report::{ObjectGot, Plain};
+use crate::signals::Signals;
+
+pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
+    let mut place = Place::of(args.output.as_deref(), context.printer.mode)?;
+    let (mut session, mut objects) = named(context, vec![args.object])?;
+    let object = objects.remove(0);
+    let mut page = ask(&mut session, ObjectRequest::Info(object))?;
+    drop(session);
+    let Some(view) = page.objects.pop() else { return super::unexpected() };
+    let getter = getter(context, &view)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let got = runtime.block_on(async {
+        let mut signals = Signals::catch()?;
+        tokio::select! {
+            got = getter.get(&view.copy, view.holders.clone(), &mut place) => {
+                got.map_err(|error| not_got(&view, error))
+            }
+            signal = signals.next() => {
+                Err(HqError::interrupted(signal, "Interrupted: the object was not written"))
+            }
+        }
+    });
+    got?;
+    match place.end()? {
+        None => Done::ok(Plain(String::new())),
+        Some(path) => Done::ok(ObjectGot { copy: view.copy, path }),
+    }
+}
+
+// Whoever can ask the workers that store it.
+fn getter(context: &Context, view: &ObjectView) -> Result<Getter, HqError> {
+    let object = &view.copy.object;
+    let job = object.task.job;
+    match view.state.phase() {
+        ObjectPhase::Stored => {}
+        ObjectPhase::Awaited => {
+            let task = object.task;
+            let text = format!("Object {object} is not there yet: task {task} has not finished.");
+            let hint = format!("`hq job wait {job}` waits until it has");
+            return Err(HqError::failed("not-stored", text).hint(hint));
+        }
+        ObjectPhase::Gone => {
+            let why = view.state.why_gone().unwrap_or_default();
+            let hint = "it is there again when its task runs again, as in a new job";
+            return Err(HqError::failed("not-stored", format!("Object {object} is gone: {why}.")).hint(hint));
+        }
+    }
+    if view.copies == 0 {
+        let text = format!("Object {object} is on no worker that is connected now.");
+        let hint = "a worker that stored it may come back: try again in a while";
+        return Err(HqError::failed("not-stored", text).hint(hint));
+    }
+    let path = hq_client::access_path(&context.server_dir);
+    let access = AccessFile::load(&path).map_err(ClientError::Access)?;
+    let why = match &access.worker {
+        None => "the access file here has no part for workers, with which these are asked",
+        Some(endpoint) => match Getter::new(endpoint) {
+            Some(getter) => return Ok(getter),
+            None => "the server does not encrypt the connections of workers, so these listen to nobody",
+        },
+    };
+    let text = format!("Object {object} cannot be fetched from {}: {why}.", holders(view));
+    Err(HqError::failed("unreachable", text).hint(other_way(view)))
+}
+
+fn not_got(view: &ObjectView, error: GetError) -> HqError {
+    match error {
+        GetError::Here(error) => error.into(),
+        GetError::There(reason) => {
+            let object = &view.copy.object;
+            let text = format!("Object {object} cannot be fetched from {}: {reason}.", holders(view));
+            HqError::failed("unreachable", text).hint(other_way(view))
+        }
+    }
+}
+
+fn holders(view: &ObjectView) -> String {
+    let names: Vec<String> =
+        view.holders.iter().map(|holder| format!("{} ({})", holder.worker, holder.hostname)).collect();
+    let workers = if names.len() == 1 { "worker" } else { "workers" };
+    format!("{workers} {}", names.join(", "))
+}
+
+fn other_way(view: &ObjectView) -> String {
+    let object = &view.copy.object;
+    let name = &object.name;
+    format!(
+        "have a task take it, and copy it where you can read it: hq submit --input-object '{name}={object}' -- cp \
+         '{name}' PATH; or run this command on a machine that reaches the workers"
+    )
+}
+
+/// Where the object goes.
+enum Place {
+    /// As it comes.
+    Stream { out: Box<dyn Write + Send>, has_begun: bool },
+    /// A file beside, which takes this name when all is there.
+    File { path: PathBuf, beside: tempfile::NamedTempFile },
+}
+
+impl Place {
+    fn of(path: Option<&Path>, mode: OutputMode) -> Result<Place, HqError> {
+        match path {
+            Some(path) if path != Path::new("-") => Place::file(path),
+            None if io::stdout().is_terminal() => Err(HqError::usage(
+                "standard output is a terminal: name a file with -o FILE, or print it all the same with -o -",
+            )),
+            _ if mode == OutputMode::Json => Err(HqError::usage(
+                "hq object get prints objects as they are and has no JSON form; name a file with -o FILE",
+            )),
+            _ => Ok(Place::Stream { out: Box::new(StandardOutput(io::stdout())), has_begun: false }),
+        }
+    }
+
+    fn file(path: &Path) -> Result<Place, HqError> {
+        let failed = |error: io::Error| HqError::failed("io", format!("{}: {error}", path.display()));
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => {
+                let text = format!("{} is a directory: name a file in it", path.display());
+                return Err(HqError::usage(text));
+            }
+            // A pipe or a device stays what it is.
+            Ok(found) if !found.is_file() => {
+                let out = OpenOptions::new().write(true).open(path).map_err(failed)?;
+                return Ok(Place::Stream { out: Box::new(out), has_begun: false });
+            }
+            _ => {}
+        }
+        // What a link leads to is replaced, and not the link.
+        let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).map_err(failed)?;
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let beside = tempfile::Builder::new().prefix(".hq-object-").permissions(mode).tempfile_in(dir);
+        Ok(Place::File { beside: beside.map_err(failed)?, path })
+    }
+
+    // The file, if it is one, is there now.
+    fn end(self) -> Result<Option<PathBuf>, HqError> {
+        match self {
+            Place::Stream { mut out, .. } => {
+                out.flush()?;
+                Ok(None)
+            }
+            Place::File { path, beside } => {
+                let failed = |error| HqError::failed("io", format!("{}: {error}", path.display()));
+                beside.persist(&path).map_err(|error| failed(error.error))?;
+                Ok(Some(path))
+            }
+        }
+    }
+}
+
+impl Target for Place {
+    fn begin(&mut self) -> io::Result<()> {
+        match self {
+            Place::Stream { has_begun: false, .. } => Ok(()),
+            Place::Stream { has_begun: true, .. } => Err(io::Error::other(
+                "the bytes that a worker sent are not those that were stored, and some of them are written already: do \
+                 not use them, and get the object once more into a file (-o FILE), which appears only when it is right",
+            )),
+            Place::File { beside, .. } => {
+                let file: &mut File = beside.as_file_mut();
+                file.set_len(0)?;
+                file.rewind()
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Place::Stream { out, has_begun } => {
+                *has_begun |= !bytes.is_empty();
+                out.write_all(bytes)
+            }
+            Place::File { path, beside } => {
+                let written = beside.as_file_mut().write_all(bytes);
+                written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+            }
+        }
+    }
+}

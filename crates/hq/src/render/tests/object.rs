@@ -1,0 +1,113 @@
+//! How objects look.
+
+use std::collections::VecDeque;
+
+use hq_core::object_messages::{ObjectCopy, ObjectEnd, ObjectState, ObjectView};
+use hq_core::worker_messages::TaskNode;
+use hq_model::ObjectId;
+
+use super::*;
+use crate::objects::{ObjectPages, ObjectStream};
+use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectsDone};
+
+fn id(text: &str) -> ObjectId {
+    text.parse().expect(text)
+}
+
+fn holder(worker: u32) -> TaskNode {
+    let (hostname, address) = (format!("node{worker}"), format!("10.0.0.{worker}:4000"));
+    TaskNode { worker: WorkerId(worker), hostname, address }
+}
+
+fn awaited(text: &str) -> ObjectView {
+    ObjectView {
+        copy: ObjectCopy { object: id(text), instance: Instance(0), size: 0, checksum: 0 },
+        state: ObjectState::Awaited,
+        copies: 0,
+        holders: Vec::new(),
+        is_kept: false,
+        reader_count: 1,
+        readers: vec![JobId(2)],
+    }
+}
+
+fn stored(text: &str, size: u64, workers: &[u32]) -> ObjectView {
+    ObjectView {
+        copy: ObjectCopy { object: id(text), instance: Instance(1), size, checksum: 0xfeed },
+        state: ObjectState::Stored,
+        copies: workers.len() as u64,
+        holders: workers.iter().map(|worker| holder(*worker)).collect(),
+        reader_count: 0,
+        readers: Vec::new(),
+        ..awaited(text)
+    }
+}
+
+fn in_each_state() -> Vec<ObjectView> {
+    let lost = "it was last on worker 1 (node1), which is gone".to_owned();
+    let never = "task 1@5 failed, and left nothing".to_owned();
+    vec![
+        awaited("1@0:parts"),
+        stored("1@1:parts", 7, &[1]),
+        ObjectView {
+            is_kept: true,
+            copies: 9,
+            reader_count: 70,
+            readers: (2..=4).map(JobId).collect(),
+            ..stored("1@2:parts", 5_000_000, &[1, 2])
+        },
+        stored("1@3:parts", 1 << 40, &[]),
+        ObjectView { state: ObjectState::Gone(ObjectEnd::Dropped), ..stored("1@4:parts", 7, &[]) },
+        ObjectView { state: ObjectState::Gone(ObjectEnd::Lost(lost)), ..stored("1@4:z", 7, &[]) },
+        ObjectView {
+            state: ObjectState::Gone(ObjectEnd::Lost(never)),
+            reader_count: 0,
+            readers: Vec::new(),
+            ..awaited("1@5:parts")
+        },
+    ]
+}
+
+struct Given(VecDeque<Vec<ObjectView>>);
+
+impl ObjectPages for Given {
+    fn next_page(&mut self) -> Result<Option<Vec<ObjectView>>, HqError> {
+        Ok(self.0.pop_front())
+    }
+}
+
+fn list(pages: Vec<Vec<ObjectView>>) -> ObjectList {
+    ObjectList(ObjectStream::begin(Given(pages.into())).expect("pages"))
+}
+
+#[test]
+fn lists_of_objects() {
+    let pages = || {
+        let mut all = in_each_state();
+        let last = all.split_off(3);
+        vec![all, Vec::new(), last]
+    };
+    insta::assert_snapshot!("object_list_empty", show(&mut list(Vec::new())));
+    insta::assert_snapshot!("object_list_one", show(&mut list(vec![vec![stored("1@1:parts", 7, &[1])]])));
+    insta::assert_snapshot!("object_list", show(&mut list(pages())));
+    insta::assert_snapshot!("object_list_json", json(&mut list(pages())));
+    insta::assert_snapshot!("object_list_empty_json", json(&mut list(Vec::new())));
+    insta::assert_snapshot!("object_list_quiet", quiet(&mut list(pages())));
+}
+
+#[test]
+fn all_about_objects() {
+    insta::assert_snapshot!("object_info", show(&mut ObjectDetails(in_each_state())));
+    insta::assert_snapshot!("object_info_json", json(&mut ObjectDetails(in_each_state().split_off(4))));
+    insta::assert_snapshot!("object_info_quiet", quiet(&mut ObjectDetails(in_each_state())));
+}
+
+#[test]
+fn what_was_done_with_objects() {
+    let mut done = ObjectsDone { objects: vec![id("1@0:a"), id("1@1:a")], done: "kept" };
+    assert_eq!(show(&mut done), "Object 1@0:a kept\nObject 1@1:a kept\n");
+    assert_eq!((json(&mut done), quiet(&mut done)), ("{}\n".into(), String::new()));
+    let mut got = ObjectGot { copy: stored("1@1:parts", 5_000, &[1]).copy, path: "/w/parts.bin".into() };
+    insta::assert_snapshot!("object_got", format!("{}{}", show(&mut got), json(&mut got)));
+    assert_eq!(quiet(&mut got), "");
+}

@@ -1,0 +1,158 @@
+//! Files that tasks leave for others: listed, got, kept and dropped.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::cluster::{Cluster, Ran};
+
+// A server with two workers; each of them gets what asks for its resource. The task of job 1 has left an object on the
+// first one.
+fn with_an_object() -> Cluster {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --detect-resources none --resource a=sum(1) --hostname nodeA");
+    cluster.worker("--cpus 1 --detect-resources none --resource b=sum(1) --hostname nodeB");
+    let leave = "seq 300000 > parts.bin; echo note > note";
+    cluster.ok(&format!(
+        "submit --wait --resource a=1 --output-object parts=parts.bin --output-object note=note -- sh -c '{leave}'"
+    ));
+    cluster
+}
+
+#[test]
+fn objects_are_listed_and_got_from_the_workers_that_store_them() {
+    let cluster = with_an_object();
+    let list = cluster.ok("object list");
+    assert!(list.contains("| 1@0:note  | STORED | 5 B     | 1 "), "{list}");
+    assert!(list.ends_with("2 objects: 2 stored (1.9 MiB)\n"), "{list}");
+    assert_eq!(cluster.ok("--output-mode quiet object list last"), "1@0:note STORED\n1@0:parts STORED\n");
+    let info = &cluster.json("object info last@0:parts")[0];
+    assert_eq!((&info["size"], &info["copies"]), (&1_988_895.into(), &1.into()), "{info}");
+    assert_eq!(info["workers"], serde_json::json!([{ "id": 1, "hostname": "nodeA" }]));
+
+    let meant = fs::read(cluster.path("parts.bin")).expect("there");
+    assert_eq!(cluster.ok("object get 1@0:note"), "note\n");
+    assert_eq!(cluster.ok("object get 1@0:note -o -"), "note\n");
+    let path = cluster.path("got.bin").display().to_string();
+    let said = cluster.says("object get 1@0:parts -o got.bin");
+    assert_eq!(said, format!("Object 1@0:parts (1.9 MiB) is in {path}\n"));
+    assert!(fs::read(cluster.path("got.bin")).expect("there") == meant);
+    fs::write(cluster.path("plain"), "").expect("writable");
+    let mode = |name: &str| fs::metadata(cluster.path(name)).expect("there").permissions().mode();
+    assert_eq!(mode("got.bin"), mode("plain"), "as other files are made");
+    // A file that is there is replaced, through a link, too.
+    std::os::unix::fs::symlink("got.bin", cluster.path("link")).expect("writable");
+    let got = cluster.json("object get 1@0:note -o link");
+    assert_eq!((got["size"].as_u64(), got["path"].as_str()), (Some(5), Some(path.as_str())));
+    assert_eq!(cluster.read("got.bin"), "note\n");
+    let left = fs::read_dir(cluster.work()).expect("there").flatten();
+    let left: Vec<_> = left.filter(|file| file.file_name().to_string_lossy().starts_with(".hq")).collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // Somebody takes it on the other worker, and both have it then.
+    cluster.ok("submit --wait --resource b=1 --input-object in=1@0:parts->in/parts.bin -- cmp in/parts.bin parts.bin");
+    let list = cluster.ok("object list 1");
+    assert!(list.contains("| 1@0:parts | STORED | 1.9 MiB | 1, 2 "), "{list}");
+    assert!(list.ends_with("2 objects: 2 stored (1.9 MiB; 3.8 MiB in all copies)\n"), "{list}");
+    let store = &cluster.json("worker info 2")[0]["object_store"];
+    assert_eq!((&store["objects"], &store["used"]), (&1.into(), &1_988_895.into()), "{store}");
+    let shown = cluster.ok("worker info 2");
+    assert!(shown.contains("1.9 MiB of ") && shown.contains(" in 1 object "), "{shown}");
+}
+
+#[test]
+fn an_object_comes_from_the_next_worker_when_one_is_gone() {
+    let mut cluster = with_an_object();
+    cluster.ok("submit --wait --resource b=1 --input-object in=1@0:note -- cat in");
+    // The server has not noticed yet that it does not answer.
+    cluster.workers[0].signal(libc::SIGSTOP);
+    assert_eq!(cluster.ok("object get 1@0:note"), "note\n");
+    cluster.workers[0].signal(libc::SIGCONT);
+    cluster.ok("worker stop 1");
+    assert_eq!(cluster.workers.remove(0).end(), 0);
+    assert_eq!(cluster.ok("object get 1@0:note"), "note\n");
+    let gone = &cluster.json("object info 1@0:parts")[0];
+    assert_eq!(gone["state"], "gone", "{gone}");
+    let error = cluster.fails(1, "object get 1@0:parts");
+    assert!(error.contains("Object 1@0:parts is gone: it was last on worker 1 (nodeA)"), "{error}");
+}
+
+#[test]
+fn what_is_kept_or_needed_outlives_a_full_store() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --detect-resources none --object-store store:10MiB");
+    let leave = |name: &str| {
+        format!("submit --wait --output-object {name}={name} -- sh -c 'head -c 4000000 /dev/zero > {name}'")
+    };
+    cluster.ok(&leave("a"));
+    assert_eq!(cluster.says("object keep 1@0:a"), "Object 1@0:a kept\n");
+    // It is not read, and it is the oldest.
+    for name in ["b", "c", "d"] {
+        cluster.ok(&leave(name));
+    }
+    let states = "1@0:a STORED\n2@0:b GONE\n3@0:c GONE\n4@0:d STORED\n";
+    assert_eq!(cluster.ok("--output-mode quiet object list"), states);
+    assert_eq!(cluster.ok("--output-mode quiet object list 2-4 --state gone"), "2@0:b GONE\n3@0:c GONE\n");
+    // Somebody waits for the last one, so that there is no room for another.
+    cluster.ok("submit --cpus 2 --input-object d=4@0:d -- true");
+    let failed = cluster.hq(&leave("e"));
+    assert_eq!(failed.exit, 1, "{failed:?}");
+    let why = cluster.ok("job failures 6");
+    assert!(why.contains("the object store may hold 10485760 bytes, of which 8000000 are in use"), "{why}");
+    let error = cluster.fails(1, "object drop 4@0:d");
+    assert!(error.contains("Object 4@0:d is needed by task 5@0, which has not ended."), "{error}");
+    cluster.ok("job cancel 5");
+    assert_eq!(cluster.says("object drop 4@0:d 1@0:a"), "Object 4@0:d dropped\nObject 1@0:a dropped\n");
+    cluster.ok(&leave("f"));
+    assert_eq!(cluster.json("worker info 1")[0]["object_store"]["used"], 4_000_000);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_a_way_out() {
+    let cluster = with_an_object();
+    cluster.ok("submit --cpus 2 --output-object later=later -- true");
+    cluster.ok("object drop 1@0:parts");
+    let codes = |line: &str| -> (String, String) {
+        let ran: Ran = cluster.hq(&format!("--output-mode json {line}"));
+        assert_eq!(ran.exit, 1, "{line}: {ran:?}");
+        let error: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        (error["code"].as_str().expect("a code").into(), error["error"].as_str().expect("a text").into())
+    };
+    for (line, code, text) in [
+        ("object info 9@0:x", "no-job", "Job 9 not found."),
+        ("object keep 1@7:x", "no-task", "Task 7 not found in job 1."),
+        ("object drop 1@0:x", "no-object", "Task 1@0 leaves no object `x`. It leaves parts, note."),
+        ("object keep 2@0:later", "not-stored", "`hq job wait 2` waits until it has."),
+        ("object get 2@0:later -o x", "not-stored", "is not there yet: task 2@0 has not finished."),
+        ("object drop 1@0:parts", "not-stored", "Object 1@0:parts is gone: it was dropped."),
+        ("object drop 1@0:note 1@0:parts", "not-stored", "Object 1@0:parts is gone: it was dropped."),
+        ("object list 9", "no-job", "Job 9 not found."),
+        ("object get 1@0:note -o nowhere/x", "io", "nowhere/x"),
+    ] {
+        let (found, error) = codes(line);
+        assert!(found == code && error.contains(text), "{line}: {found}: {error}");
+    }
+    assert_eq!(cluster.json("object info 1@0:note")[0]["state"], "stored", "all or none");
+    for (line, text) in [
+        ("object info 1@0", "write JOB@TASK:NAME, such as 1@0:parts"),
+        ("object list --state lost", "use awaited, stored, gone"),
+        ("--output-mode json object get 1@0:note", "has no JSON form; name a file with -o FILE"),
+        ("object get 1@0:note -o .", "is a directory"),
+    ] {
+        let ran = cluster.hq(line);
+        assert!(ran.exit == 2 && format!("{}{}", ran.stdout, ran.stderr).contains(text), "{line}: {ran:?}");
+    }
+    // What is there is shown all the same.
+    let ran = cluster.hq("--output-mode quiet object info 1@0:note 1@0:x");
+    assert_eq!((ran.exit, ran.stdout.as_str()), (1, "1@0:note STORED\n"));
+    assert!(ran.stderr.contains("Task 1@0 leaves no object `x`"), "{ran:?}");
+}
+
+#[test]
+fn workers_that_do_not_encrypt_give_nothing_to_clients() {
+    let mut cluster = Cluster::server_with("--disable-worker-authentication-and-encryption");
+    cluster.worker("--cpus 1 --detect-resources none");
+    cluster.ok("submit --wait --output-object note=note -- sh -c 'echo note > note'");
+    let error = cluster.fails(1, "object get 1@0:note");
+    assert!(error.contains("the server does not encrypt the connections of workers"), "{error}");
+    assert!(error.contains("hq submit --input-object 'note=1@0:note' -- cp 'note' PATH"), "{error}");
+}
