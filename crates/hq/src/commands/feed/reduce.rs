@@ -67,7 +67,10 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
         // What it was told and has not saved is in what it leaves behind, and counts when its task has ended with success.
     }
     match last {
-        Some(line) => Done::ok(Plain(format!("{}\n", String::from_utf8_lossy(&line)))),
+        Some(mut line) => {
+            line.push(b'\n');
+            Done::ok(Plain(line))
+        }
         None => Done::ok(Sentence(String::new())),
     }
 }
