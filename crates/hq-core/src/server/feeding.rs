@@ -60,11 +60,12 @@ impl Server {
         )))
     }
 
-    /// Jobs of the generators and reducers of some jobs, which end with them.
+    /// Jobs of the generators and reducers of some jobs, as far as they have not ended: they end with them.
     pub(super) fn feeders_of(&self, jobs: &[JobId]) -> Vec<JobId> {
         let feeds = jobs.iter().filter_map(|id| self.state.jobs.get(id)?.feed.as_ref());
         let all = feeds.flat_map(|feed| [Some(feed.generator), feed.reducer]).flatten();
-        all.filter(|id| self.state.jobs.contains_key(id) && !jobs.contains(id)).collect()
+        let is_alive = |id: &JobId| self.state.jobs.get(id).is_some_and(|own| !own.has_ended());
+        all.filter(|id| is_alive(id) && !jobs.contains(id)).collect()
     }
 
     /// A generator or a reducer asks something.

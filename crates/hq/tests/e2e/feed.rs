@@ -408,7 +408,7 @@ fn a_job_that_is_closed_waits_for_its_reducer_whose_result_is_any_bytes() {
     assert!(none.contains("Job 3 has no result: its reducer, job 2, has not finished"), "{none}");
     cluster.ok("job close 3");
     let waited = cluster.fails(1, "job wait 3");
-    assert!(waited.contains("its reducer, job 2, has failed: exit code 3"), "{waited}");
+    assert!(waited.contains("its reducer, job 2, has failed: the reducer exited with code 3"), "{waited}");
     cluster.write("go", "");
     cluster.ok("job resubmit 2");
     cluster.ok("job wait 3");

@@ -364,6 +364,20 @@ fn a_generator_in_whose_place_another_one_is_is_not_submitted_again() {
     assert_eq!(feed.earlier, [], "nobody can ask for it any more");
 }
 
+#[test]
+fn a_job_that_stands_still_says_what_goes_on_and_ends_with_what_has_not_ended() {
+    let mut world = fed();
+    world.reports(2, |r| r.failed = vec![(GENERATOR, failed(0, 0, 1))]);
+    let jobs = || Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    let again = ClientRequest::Resubmit { key: 77, jobs: jobs(), tasks: None, states: Vec::new() };
+    let answer = world.ask(again);
+    let ClientResponse::Error(error) = answer else { panic!("{answer:?}") };
+    assert!(error.to_string().contains("`hq job resubmit 1` goes on where it was"), "{error}");
+    let answer = world.ask(ClientRequest::Cancel { jobs: jobs(), tasks: None, reason: None });
+    let ClientResponse::Canceled(canceled) = answer else { panic!("{answer:?}") };
+    assert_eq!(canceled.iter().map(|(job, ..)| *job).collect::<Vec<_>>(), [JOB, REDUCER]);
+}
+
 // It is closed while its reducer runs: that still gets the rest, and how it ends counts.
 #[test]
 fn a_job_that_is_closed_is_over_with_its_reducer() {
