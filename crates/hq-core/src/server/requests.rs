@@ -403,7 +403,9 @@ impl Server {
         let open: Vec<JobId> = selected.iter().copied().filter(|id| self.state.jobs[id].is_open).collect();
         for job in &open {
             self.close_feeding(now, *job, effects);
-            self.close(now, *job, effects);
+            if !self.ends_with_reducer(*job) {
+                self.close(now, *job, effects);
+            }
         }
         Ok(ClientResponse::Jobs(open))
     }

@@ -90,7 +90,10 @@ impl Server {
                 1 => " One task has not ended yet.".to_owned(),
                 count => format!(" {count} tasks have not ended yet."),
             };
-            return invalid(format!("Nothing to resubmit: no task of job {id} {}.{open}", ended_as(states)));
+            let stalled =
+                self.why_stalled(id).map_or_else(String::new, |why| format!(" It stands still: {why}."));
+            let ended = ended_as(states);
+            return invalid(format!("Nothing to resubmit: no task of job {id} {ended}.{open}{stalled}"));
         }
         Ok(chosen)
     }

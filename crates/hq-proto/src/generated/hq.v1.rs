@@ -1780,6 +1780,9 @@ pub struct Feed {
     pub reduced: ::prost::alloc::vec::Vec<u32>,
     #[prost(enumeration = "FedEnd", tag = "8")]
     pub end: i32,
+    /// Jobs that made its tasks or took their results before they were submitted again.
+    #[prost(uint32, repeated, tag = "9")]
+    pub earlier: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FeedChange {

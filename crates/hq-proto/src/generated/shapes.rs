@@ -380,6 +380,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 3, is_repeated: false, content: Content::Bytes },
         Field { number: 6, is_repeated: false, content: Content::Bytes },
         Field { number: 7, is_repeated: true, content: Content::Numbers },
+        Field { number: 9, is_repeated: true, content: Content::Numbers },
     ] },
     Shape { name: "FeedChange", size: size_of::<FeedChange>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Message(78) },
