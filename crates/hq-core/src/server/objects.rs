@@ -86,15 +86,11 @@ impl Server {
                 }
             }
             let gone = |(task, object): (TaskRef, &super::state::objects::Object)| {
-                let is_meant = object.name == input.from.name && tasks.contains(task.task);
-                let why = object.gone.as_ref().filter(|_| is_meant)?;
-                Some(RequestError::Invalid(format!(
-                    "Object {task}:{} is gone: {}.",
-                    object.name,
-                    why.words()
-                )))
+                let why = object.gone.as_ref().filter(|_| object.name == input.from.name)?;
+                let object = ObjectId { task, name: object.name.clone() };
+                Some(RequestError::NotStored(object, format!("is gone: {}.", why.words())))
             };
-            if let Some(error) = self.state.objects.of_job(id).find_map(gone) {
+            if let Some(error) = self.state.objects.of_tasks(id, &tasks).find_map(gone) {
                 return Err(error);
             }
             let after = After { tasks: Some(tasks), mapping, ..After::of(id) };

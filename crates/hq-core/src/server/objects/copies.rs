@@ -121,7 +121,6 @@ impl Copies {
 
     fn forget(&mut self, job: JobId) {
         self.producers.remove(&job);
-        self.readers.extract_if((job, None)..=(job, Some(TaskId(u32::MAX))), |_, _| true).for_each(drop);
         for left in self.takers.remove(&job).into_iter().flatten() {
             if let Some(templates) = self.readers.get_mut(&left) {
                 templates.retain(|template| template.job != job);
