@@ -142,18 +142,21 @@ impl Server {
             reasons.push(Reason::new(ReasonKind::Unfit, too_long(times, life)));
             return reasons;
         }
+        if self.readiness.is_blocked(whole) {
+            reasons.extend(self.dependency_reasons(template.job, task));
+            return reasons;
+        }
         let delayed = self.state.jobs[&template.job].delayed.get(&task);
         if let Some(at) = delayed.filter(|at| **at > now && **at < NEVER) {
             let why = match self.state.jobs[&template.job].deferred.contains_key(&task) {
                 true => "it put itself back behind what has ended, and runs again",
+                false if self.copies.came_back(whole) => {
+                    "an object that it takes could not be had, and it is tried again"
+                }
                 false => "it failed and is tried again",
             };
             let text = format!("{why} in {}", about(at.since(now)));
             reasons.push(Reason::new(ReasonKind::Delay, text).until(Some(*at)));
-            return reasons;
-        }
-        if self.readiness.is_blocked(whole) {
-            reasons.extend(self.dependency_reasons(template.job, task));
             return reasons;
         }
         let Some(class) = self.classes.get(&template).copied() else {

@@ -88,15 +88,11 @@ impl Server {
                 }
             }
             let gone = |(task, object): (TaskRef, &super::state::objects::Object)| {
-                let is_meant = object.name == input.from.name && tasks.contains(task.task);
-                let why = object.gone.as_ref().filter(|_| is_meant)?;
-                Some(RequestError::Invalid(format!(
-                    "Object {task}:{} is gone: {}.",
-                    object.name,
-                    why.words()
-                )))
+                let why = object.gone.as_ref().filter(|_| object.name == input.from.name)?;
+                let object = ObjectId { task, name: object.name.clone() };
+                Some(RequestError::NotStored(object, format!("is gone: {}.", why.words())))
             };
-            if let Some(error) = self.state.objects.of_job(id).find_map(gone) {
+            if let Some(error) = self.state.objects.of_tasks(id, &tasks).find_map(gone) {
                 return Err(error);
             }
             let after = After { tasks: Some(tasks), mapping, ..After::of(id) };
@@ -247,7 +243,9 @@ impl Server {
                 continue;
             }
             let is_lost = self.copies.lost_words(&object).is_some();
-            let count = if is_lost { 1 } else { self.copies.tried(task, &holders) };
+            // Those that store nothing any more count for nothing.
+            let count = self.copies.tried(task, &holders);
+            let count = if is_lost { 1 } else { count };
             let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
             let why = match gone {
                 Some(why) => format!("Object {object} is gone, which this task takes: {}.", why.words()),

@@ -92,10 +92,6 @@ impl Copies {
                 ObjectTask::Same => None,
             };
             let left = (input.from.job.unwrap_or(template.job), task);
-            // Whose job is forgotten left nothing that could be taken.
-            if !state.jobs.contains_key(&left.0) {
-                continue;
-            }
             self.readers.entry(left).or_default().insert(template);
             self.takers.entry(template.job).or_default().insert(left);
         }
@@ -140,18 +136,6 @@ impl Copies {
 
     fn forget(&mut self, job: JobId) {
         self.producers.remove(&job);
-        let of_job = (job, None)..=(job, Some(TaskId(u32::MAX)));
-        let read: Vec<(Left, BTreeSet<TemplateId>)> = self.readers.extract_if(of_job, |_, _| true).collect();
-        for (left, templates) in read {
-            for reader in templates {
-                if let Some(taken) = self.takers.get_mut(&reader.job) {
-                    taken.remove(&left);
-                    if taken.is_empty() {
-                        self.takers.remove(&reader.job);
-                    }
-                }
-            }
-        }
         for left in self.takers.remove(&job).into_iter().flatten() {
             if let Some(templates) = self.readers.get_mut(&left) {
                 templates.retain(|template| template.job != job);
@@ -436,6 +420,11 @@ impl Copies {
         *count += 1;
         from.extend(holders);
         *count
+    }
+
+    /// True when a task came back last since something could not be had.
+    pub(in crate::server) fn came_back(&self, task: TaskRef) -> bool {
+        self.tries.contains_key(&task)
     }
 
     /// Workers from which a task could not have something.

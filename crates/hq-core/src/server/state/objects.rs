@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hq_model::{Instance, JobId, ObjectId, ObjectName, TaskId, TaskRef};
+use hq_model::{IdSet, Instance, JobId, ObjectId, ObjectName, TaskId, TaskRef};
 
 use crate::object_messages::{ObjectChange, ObjectCopy, ObjectEnd};
 
@@ -43,9 +43,12 @@ impl Objects {
         self.by_task.get(&object.task)?.iter().find(|known| known.name == object.name)
     }
 
-    /// Those of a job, in order of tasks.
-    pub fn of_job(&self, job: JobId) -> impl Iterator<Item = (TaskRef, &Object)> {
-        let tasks = self.by_task.range(all_of(job));
+    /// Those of some tasks of a job, in order of these.
+    pub fn of_tasks(&self, job: JobId, tasks: &IdSet) -> impl Iterator<Item = (TaskRef, &Object)> {
+        let tasks = tasks.ranges().flat_map(move |range| {
+            let (first, last) = range.into_inner();
+            self.by_task.range(TaskRef::new(job, TaskId(first))..=TaskRef::new(job, TaskId(last)))
+        });
         tasks.flat_map(|(task, objects)| objects.iter().map(move |object| (*task, object)))
     }
 

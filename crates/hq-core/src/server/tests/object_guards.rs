@@ -112,6 +112,21 @@ fn one_worker_guards_and_the_next_one_when_it_is_gone() {
 }
 
 #[test]
+fn readers_outlive_the_job_that_left_what_they_take() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.submit(1, takes("in=1@0:parts"));
+    assert_eq!(world.guards(1), "-1@0:parts +1@0:parts");
+    world.ask(ClientRequest::ForgetJobs { jobs: Selector::Ids(IdSet::range(1, 1)), states: Vec::new() });
+    assert_eq!(world.guards(1), "");
+    world.reports(1, |report| report.finished = vec![finished(READER, 0, 0, 0)]);
+    world.ask(ClientRequest::ForgetJobs { jobs: Selector::All, states: Vec::new() });
+    assert_eq!(world.guards(1), "");
+}
+
+#[test]
 fn a_worker_that_comes_back_hears_of_all_that_it_stores() {
     let mut world = World::new();
     world.worker(1, 2);

@@ -2,6 +2,7 @@
 
 use hq_model::{ObjectId, TaskRef, WorkerId};
 
+use super::explanations::explained;
 use super::*;
 use crate::object_messages::{ObjectCopy, ObjectEnd, ObjectNews, ObjectRequest, ObjectState, Unfetched};
 use crate::worker_messages::{Held, TemplateId};
@@ -172,6 +173,10 @@ fn a_lost_object_is_left_once_more_for_those_that_need_it() {
     assert_eq!(world.states(PRODUCER), "finished: 1 finished", "it stays finished");
     world.worker(2, 1);
     assert_eq!(world.sent(2), "3:0/0", "the readers wait");
+    assert_eq!(
+        explained(&mut world, READER, 0),
+        ["it waits for task 3@0 of `rebuild 1@0`, which is waiting"]
+    );
     let state = world.object_state("1@0:parts");
     assert!(matches!(state, ObjectState::Lost { rebuilt_by: Some(JobId(3)), .. }), "{state:?}");
     world.restart();
