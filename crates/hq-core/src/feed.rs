@@ -13,6 +13,8 @@ pub struct Feed {
     pub generator: JobId,
     /// The job whose task takes their results.
     pub reducer: Option<JobId>,
+    /// Jobs that did so before they were submitted again.
+    pub earlier: Vec<JobId>,
     /// Where the generator goes on after a restart; nothing before it said so.
     pub cursor: Option<ByteString>,
     /// How many tasks were made up to there.
@@ -150,10 +152,18 @@ impl Feed {
         if self.reducer.is_some() { ended.saturating_sub(self.reduced.len()) } else { 0 }
     }
 
+    /// All jobs whose tasks make its tasks or take their results, or did.
+    pub fn own_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        [Some(self.generator), self.reducer].into_iter().flatten().chain(self.earlier.iter().copied())
+    }
+
     /// `made` is how many tasks there are now.
     pub fn apply(&mut self, change: &FeedChange, made: u64) {
         match change {
             FeedChange::Made { generator, reducer } => {
+                let before = [Some(self.generator), self.reducer].into_iter().flatten();
+                let is_replaced = |own: &JobId| own.0 > 0 && own != generator && Some(*own) != *reducer;
+                self.earlier.extend(before.filter(is_replaced));
                 (self.generator, self.reducer) = (*generator, *reducer);
             }
             FeedChange::Fed { cursor, is_decomposed } => {

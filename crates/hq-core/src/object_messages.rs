@@ -154,6 +154,13 @@ pub enum ObjectState {
     Awaited,
     /// It is on workers, or on some that the server waits for.
     Stored,
+    /// No worker stores it any more, and its task can run again.
+    Lost {
+        /// Where it was last, and what became of that.
+        words: String,
+        /// The job that leaves it once more, where there is one.
+        rebuilt_by: Option<JobId>,
+    },
     /// It is gone.
     Gone(ObjectEnd),
 }
@@ -164,6 +171,7 @@ impl ObjectState {
         match self {
             ObjectState::Awaited => ObjectPhase::Awaited,
             ObjectState::Stored => ObjectPhase::Stored,
+            ObjectState::Lost { .. } => ObjectPhase::Lost,
             ObjectState::Gone(_) => ObjectPhase::Gone,
         }
     }
@@ -172,6 +180,7 @@ impl ObjectState {
     pub fn why_gone(&self) -> Option<&str> {
         match self {
             ObjectState::Awaited | ObjectState::Stored => None,
+            ObjectState::Lost { words, .. } => Some(words),
             ObjectState::Gone(why) => Some(why.words()),
         }
     }
@@ -194,19 +203,23 @@ pub enum ObjectPhase {
     Awaited,
     /// It is on workers, or on some that the server waits for.
     Stored,
+    /// No worker stores it any more, and its task can run again.
+    Lost,
     /// It is gone.
     Gone,
 }
 
 impl ObjectPhase {
     /// All of them.
-    pub const ALL: [ObjectPhase; 3] = [ObjectPhase::Awaited, ObjectPhase::Stored, ObjectPhase::Gone];
+    pub const ALL: [ObjectPhase; 4] =
+        [ObjectPhase::Awaited, ObjectPhase::Stored, ObjectPhase::Lost, ObjectPhase::Gone];
 
     /// The lower-case word for it.
     pub fn word(self) -> &'static str {
         match self {
             ObjectPhase::Awaited => "awaited",
             ObjectPhase::Stored => "stored",
+            ObjectPhase::Lost => "lost",
             ObjectPhase::Gone => "gone",
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::result::ResultFrom;
 use crate::{
-    Body, ByteString, Channel, Compression, InputObject, OnClose, OutputObject, OutputSink, Request, Stream,
-    Timestamp,
+    Body, ByteString, Channel, Compression, InputObject, Instance, JobId, ObjectId, ObjectName, OnClose,
+    OutputObject, OutputSink, Request, Stream, TaskRef, Timestamp,
 };
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
@@ -38,6 +38,8 @@ pub struct TaskSpec {
     pub output_objects: Vec<OutputObject>,
     /// Objects of others that each task waits for and takes as files.
     pub input_objects: Vec<InputObject>,
+    /// Whose objects it leaves once more, since these were lost. Then what it leaves is not its own.
+    pub rebuilds: Option<Rebuild>,
     /// What of a program is kept as its result.
     pub result: ResultFrom,
     /// Variants in order of preference; never empty.
@@ -108,6 +110,23 @@ impl TaskSpec {
         !self.output_objects.is_empty() || !self.input_objects.is_empty()
     }
 
+    /// The objects that its tasks leave as their own.
+    pub fn own_objects(&self) -> &[OutputObject] {
+        if self.rebuilds.is_some() { &[] } else { &self.output_objects }
+    }
+
+    /// Which object it is that an attempt of a task leaves under a name, and as which instance.
+    pub fn object_left(&self, task: TaskRef, instance: Instance, name: &ObjectName) -> (ObjectId, Instance) {
+        let name = name.clone();
+        match self.rebuilds {
+            None => (ObjectId { task, name }, instance),
+            Some(rebuilt) => {
+                let task = TaskRef::new(rebuilt.job, task.task);
+                (ObjectId { task, name }, Instance(rebuilt.instance.0.saturating_add(instance.0)))
+            }
+        }
+    }
+
     /// True when one of its output channels goes to the stream.
     pub fn is_streamed(&self) -> bool {
         self.stdout == OutputSink::Stream || self.stderr == OutputSink::Stream
@@ -156,6 +175,7 @@ impl TaskSpec {
             output_patience: self.output_patience,
             output_objects: self.output_objects.clone(),
             input_objects: self.input_objects.clone(),
+            rebuilds: self.rebuilds,
             result: self.result.clone(),
             requests: self.requests.clone(),
             pin: self.pin,
@@ -233,6 +253,16 @@ impl Default for CrashLimit {
     fn default() -> Self {
         CrashLimit::Times(5)
     }
+}
+
+/// Tasks that run again because what they left was lost. They themselves stay finished: the tasks that have this in their
+/// specification have their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebuild {
+    /// The job of the finished tasks.
+    pub job: JobId,
+    /// What is left now counts as of this instance or a later one.
+    pub instance: Instance,
 }
 
 /// What becomes of a task that began with its workers and was ended with their time, again and again.

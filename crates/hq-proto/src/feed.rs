@@ -124,6 +124,7 @@ impl Wire for Feed {
             state: self.state.clone(),
             reduced: idset::to_wire(&self.reduced),
             end: self.end.to_wire(),
+            earlier: self.earlier.iter().map(|job| job.0).collect(),
         }
     }
 
@@ -137,6 +138,7 @@ impl Wire for Feed {
             state: feed.state,
             reduced: idset::from_wire("ids of reduced tasks", &feed.reduced)?,
             end: FedEnd::from_wire(feed.end)?,
+            earlier: feed.earlier.into_iter().map(JobId).collect(),
         })
     }
 }

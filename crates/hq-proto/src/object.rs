@@ -12,7 +12,7 @@ use crate::error::{in_range, present, rule};
 use crate::generated::{self as form, object_change, object_end, object_request, object_view};
 use crate::wire::{Wire, list_from_wire, list_to_wire, required, wire_enum};
 
-wire_enum!(ObjectPhase = ObjectPhase, "phase of an object": Awaited, Stored, Gone);
+wire_enum!(ObjectPhase = ObjectPhase, "phase of an object": Awaited, Stored, Gone, Lost);
 
 fn object_name(name: &str) -> Result<ObjectName, ProtoError> {
     name.parse().map_err(|error: hq_model::object::ObjectError| ProtoError::Model {
@@ -298,6 +298,10 @@ impl Wire for ObjectView {
             state: Some(match &self.state {
                 ObjectState::Awaited => State::Awaited(form::Nothing {}),
                 ObjectState::Stored => State::Stored(form::Nothing {}),
+                ObjectState::Lost { words, rebuilt_by } => State::Lost(form::ObjectLost {
+                    words: words.clone(),
+                    rebuilt_by: rebuilt_by.map(|job| job.0),
+                }),
                 ObjectState::Gone(why) => State::Gone(why.to_wire()),
             }),
             holders: list_to_wire(&self.holders),
@@ -315,6 +319,9 @@ impl Wire for ObjectView {
             state: match present("state of an object", view.state)? {
                 State::Awaited(_) => ObjectState::Awaited,
                 State::Stored(_) => ObjectState::Stored,
+                State::Lost(lost) => {
+                    ObjectState::Lost { words: lost.words, rebuilt_by: lost.rebuilt_by.map(JobId) }
+                }
                 State::Gone(why) => ObjectState::Gone(Wire::from_wire(why)?),
             },
             holders: list_from_wire(view.holders)?,

@@ -6,10 +6,10 @@ use hq_model::body::{EntryKind, Function};
 use hq_model::object::check_objects;
 use hq_model::request::check_variants;
 use hq_model::result::ResultFrom;
-use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, Retry, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, Rebuild, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::{
-    Body, ByteString, Compression, Entries, OnClose, OutputSink, Request, Stream, TaskSpec, Timestamp,
-    ZstdLevel,
+    Body, ByteString, Compression, Entries, Instance, JobId, OnClose, OutputSink, Request, Stream, TaskSpec,
+    Timestamp, ZstdLevel,
 };
 
 use crate::ProtoError;
@@ -28,6 +28,18 @@ const UNFILLED: &[u8] = b"hq-placeholders-of-entries-need-a-newer-worker";
 const UNPULLED: &[u8] = b"hq-pulled-tasks-need-a-newer-worker";
 /// Signals are numbered 1 to 64 on Linux.
 const SIGNAL_MAX: u64 = 64;
+
+impl Wire for Rebuild {
+    type Form = form::Rebuild;
+
+    fn to_wire(&self) -> form::Rebuild {
+        form::Rebuild { job: self.job.0, instance: self.instance.0 }
+    }
+
+    fn from_wire(rebuild: form::Rebuild) -> Result<Rebuild, ProtoError> {
+        Ok(Rebuild { job: JobId(rebuild.job), instance: Instance(rebuild.instance) })
+    }
+}
 
 wire_enum!(Pin = Pin, "pin": None, Taskset, Omp);
 
@@ -77,6 +89,7 @@ impl Wire for TaskSpec {
             result: result_to_wire(&self.result),
             output_objects: list_to_wire(&self.output_objects),
             input_objects: list_to_wire(&self.input_objects),
+            rebuilds: self.rebuilds.as_ref().map(Wire::to_wire),
             end_by_us: match self.end_by {
                 Some(EndBy::At(at)) => Some(at.0),
                 _ => None,
@@ -137,6 +150,7 @@ impl Wire for TaskSpec {
             result: result_from_wire(spec.result),
             output_objects: list_from_wire(spec.output_objects)?,
             input_objects: list_from_wire(spec.input_objects)?,
+            rebuilds: spec.rebuilds.map(Wire::from_wire).transpose()?,
             end_by: match (spec.end_by_us, spec.end_within_ns) {
                 (Some(at), _) => Some(EndBy::At(Timestamp(at))),
                 (None, within) => within.map(|time| EndBy::Within(Duration::from_nanos(time))),

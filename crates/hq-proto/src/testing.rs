@@ -254,6 +254,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
                 },
                 output_objects: objects.0,
                 input_objects: objects.1,
+                rebuilds: objects.2,
                 end_by,
                 requests,
                 pin,

@@ -77,6 +77,11 @@ pub(crate) async fn open(
     max_fails: Option<u64>,
 ) -> Result<(JobId, bool), Problem> {
     check_name(name)?;
+    if name.parse::<u32>().is_ok() {
+        let text =
+            format!("`{name}` is the id of a bag for all others who name it: take a name that is no number");
+        return Err(Problem::bad(text));
+    }
     let (job, is_new) = look_up(shared, name, For::Creating, max_fails).await?;
     shared.bags.borrow_mut().insert(BagRef::Name(name.to_owned()), job);
     Ok((job, is_new))

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_net::{AccessError, AccessFile, Backoff, FrameReceiver, FrameSender, Role};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info};
 
@@ -17,6 +17,8 @@ use crate::limits;
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     calls: mpsc::UnboundedSender<Call>,
+    // The last attempt to reach the server has failed.
+    is_away: watch::Receiver<bool>,
 }
 
 #[derive(Debug)]
@@ -29,15 +31,25 @@ impl Client {
     /// Connects when there is something to ask. `gone` is told when the server has been stopped, as far as can be seen.
     pub(crate) fn start(access: PathBuf, gone: mpsc::UnboundedSender<()>) -> Client {
         let (calls, waiting) = mpsc::unbounded_channel();
-        tokio::task::spawn_local(Link { access, gone, waiting, open: BTreeMap::new(), last: 0 }.run());
-        Client { calls }
+        let (away, is_away) = watch::channel(false);
+        tokio::task::spawn_local(Link { access, gone, away, waiting, open: BTreeMap::new(), last: 0 }.run());
+        Client { calls, is_away }
     }
 
-    /// The answer to a request that may be repeated.
+    /// The answer to a request that may be repeated. One that could not be sent to the server is not sent later.
     pub(crate) async fn ask(&self, request: ClientRequest) -> Result<ClientResponse, Problem> {
         let mut answers = self.follow(request);
-        let answer = timeout(limits::SERVER_TIME_MAX, answers.recv()).await;
-        match answer.ok().flatten().ok_or_else(no_server)? {
+        let mut is_away = self.is_away.clone();
+        let stays_away = async {
+            sleep(limits::SERVER_AWAY_MAX).await;
+            // Without a link there is no answer, either.
+            let _ = is_away.wait_for(|is_away| *is_away).await;
+        };
+        let answer = tokio::select! {
+            answer = timeout(limits::SERVER_TIME_MAX, answers.recv()) => answer.ok().flatten(),
+            () = stays_away => None,
+        };
+        match answer.ok_or_else(no_server)? {
             ClientResponse::Error(error) => Err(error.into()),
             answer => Ok(answer),
         }
@@ -55,6 +67,7 @@ impl Client {
 struct Link {
     access: PathBuf,
     gone: mpsc::UnboundedSender<()>,
+    away: watch::Sender<bool>,
     waiting: mpsc::UnboundedReceiver<Call>,
     open: BTreeMap<u64, Call>,
     last: u64,
@@ -68,6 +81,7 @@ impl Link {
         self.open.insert(self.last, call);
         loop {
             let (mut sender, mut receiver) = self.connect().await;
+            self.away.send_replace(false);
             if let Err(error) = self.talk(&mut sender, &mut receiver).await {
                 info!(%error, "the server is lost to questions");
             } else {
@@ -78,6 +92,7 @@ impl Link {
 
     // Until the connection is lost; without error when nobody asks any more.
     async fn talk(&mut self, sender: &mut FrameSender, receiver: &mut FrameReceiver) -> Result<(), String> {
+        self.drop_unheard();
         for (number, call) in &self.open {
             send(sender, *number, &call.request).await?;
         }
@@ -86,6 +101,9 @@ impl Link {
             tokio::select! {
                 call = self.waiting.recv() => {
                     let Some(call) = call else { return Ok(()) };
+                    if call.answers.is_closed() {
+                        continue;
+                    }
                     self.last += 1;
                     send(sender, self.last, &call.request).await?;
                     sender.flush().await.map_err(|error| error.to_string())?;
@@ -128,10 +146,23 @@ impl Link {
                     debug!(%error, "the server is not there");
                 }
             }
-            // Who has waited for too long has gone.
-            self.open.retain(|_, call| !call.answers.is_closed());
-            sleep(backoff.next_pause()).await;
+            self.away.send_replace(true);
+            // Somebody who asks is not to wait for the rest of a long pause.
+            tokio::select! {
+                () = sleep(backoff.next_pause()) => {}
+                Some(call) = self.waiting.recv() => {
+                    self.last += 1;
+                    self.open.insert(self.last, call);
+                    backoff = Backoff::new(limits::RECONNECT_PAUSE_MIN, limits::RECONNECT_PAUSE_MAX);
+                    sleep(limits::RECONNECT_PAUSE_MIN).await;
+                }
+            }
         }
+    }
+
+    // Who has waited for too long has gone, and has been told that nothing is done.
+    fn drop_unheard(&mut self) {
+        self.open.retain(|_, call| !call.answers.is_closed());
     }
 }
 

@@ -233,14 +233,21 @@ impl From<hq_core::relay::Refusal> for Problem {
 
 impl From<hq_core::client_messages::RequestError> for Problem {
     fn from(error: hq_core::client_messages::RequestError) -> Problem {
-        use hq_core::client_messages::RequestError::{KeyTaken, NoKey};
+        use hq_core::client_messages::RequestError::{Hopeless, KeyTaken, NoKey};
         match error {
             NoKey(bag, name) => {
                 let text = format!(
                     "no task of bag {bag} has the name `{name}`: create what a task waits for before it, or earlier in the \
-                     same request; `\"missing\":\"done\"` takes unknown names for done"
+                     same request; `\"missing\":\"done\"` (`--missing-is-done`) takes unknown names for done"
                 );
                 Problem::new("unknown-name", text)
+            }
+            Hopeless { job, tasks, state } => {
+                let text = format!(
+                    "what waits for {tasks} of job {job} to succeed could never run: {state} already; `after_any` waits for \
+                     any end"
+                );
+                Problem::new("hopeless", text)
             }
             KeyTaken { job, key, difference, .. } => {
                 let text = format!(

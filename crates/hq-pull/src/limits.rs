@@ -34,6 +34,8 @@ pub const LABEL_BYTES_MAX: usize = 256;
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 /// A server that does not answer a request for so long is lost to whoever asked.
 pub const SERVER_TIME_MAX: Duration = Duration::from_secs(30);
+/// A server that cannot be reached for so long is away, for whoever asks it something.
+pub const SERVER_AWAY_MAX: Duration = Duration::from_millis(1500);
 /// Pauses between attempts to reach the server.
 pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(50);
 /// As above.

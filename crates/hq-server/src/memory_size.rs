@@ -136,6 +136,7 @@ fn of_object_end(end: &ObjectEnd) -> usize {
 fn of_object_view(view: &ObjectView) -> usize {
     let end = match &view.state {
         ObjectState::Gone(end) => of_object_end(end),
+        ObjectState::Lost { words, .. } => words.len(),
         ObjectState::Awaited | ObjectState::Stored => 0,
     };
     let object = of_object_id(&view.copy.object);

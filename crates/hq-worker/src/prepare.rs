@@ -14,7 +14,7 @@ use hq_model::entry::is_of_entry;
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
-use hq_model::{Body, ByteString, Compression, Entry, ObjectId, OutputSink, Stream, TaskSpec, WorkerId};
+use hq_model::{Body, ByteString, Compression, Entry, OutputSink, Stream, TaskSpec, WorkerId};
 
 use crate::declared::{Declared, Promised};
 use crate::enforce::Limits;
@@ -22,7 +22,7 @@ use crate::environment::{Node, VariantEnvironment};
 use crate::launcher::text::Subject;
 use crate::launcher::{Order, Slot, memory_file};
 use crate::mpirun;
-use crate::objects;
+use crate::objects::{self, Key};
 use crate::ranks::AskStart;
 use crate::results::ResultFile;
 use crate::runners;
@@ -118,7 +118,11 @@ impl Values<'_> {
         let task = self.start.task;
         match name {
             "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
-            "JOB_ID" => put_number(out, task.job.0),
+            // What runs again works in the place of what ran before.
+            "JOB_ID" => {
+                let rebuilt = self.start.template.spec.rebuilds.map(|rebuilt| rebuilt.job);
+                put_number(out, rebuilt.unwrap_or(task.job).0);
+            }
             "TASK_ID" => put_number(out, task.task.0),
             "INSTANCE_ID" => put_number(out, self.start.instance.0),
             "SUBMIT_DIR" => out.extend_from_slice(&self.start.template.submit_dir),
@@ -401,11 +405,15 @@ impl Prepared {
     }
 
     /// What it leaves as objects, and in which files.
-    pub(crate) fn objects_left(&self, start: &Start, node: &Node) -> Vec<(ObjectId, ByteString)> {
-        let outputs = &self.template.spec.output_objects;
+    pub(crate) fn objects_left(&self, start: &Start, node: &Node) -> Vec<(Key, ByteString)> {
+        let spec = &self.template.spec;
+        let outputs = &spec.output_objects;
         let paths = self.paths_in(start, node, outputs.iter().map(|output| output.path.as_slice()));
-        let objects = outputs.iter().map(|output| ObjectId { task: start.task, name: output.name.clone() });
-        objects.zip(paths).collect()
+        let keys = outputs.iter().map(|output| {
+            let (object, instance) = spec.object_left(start.task, start.instance, &output.name);
+            Key { object, instance }
+        });
+        keys.zip(paths).collect()
     }
 
     /// The objects that it takes, and their places.

@@ -102,7 +102,7 @@ impl Supervisor {
     pub(crate) fn leaves(&self, start: &Start, prepared: &Prepared) -> Option<Leaves> {
         let objects = self.staging.as_ref()?.objects.clone();
         let files = prepared.objects_left(start, &self.node);
-        (!files.is_empty()).then_some(Leaves { objects, instance: start.instance, files })
+        (!files.is_empty()).then_some(Leaves { objects, files })
     }
 
     /// Nobody needs these any more.

@@ -65,7 +65,7 @@ pub(crate) struct Utilization {
 pub(crate) struct Sentence(pub String);
 
 /// A text that is the result, whatever the mode.
-pub(crate) struct Plain(pub String);
+pub(crate) struct Plain(pub Vec<u8>);
 
 /// What tasks asked for and used, by kind.
 pub(crate) struct Efficiency {

@@ -393,6 +393,7 @@ pub(super) fn spec(
     let spec = TaskSpec {
         output_objects: objects.left,
         input_objects: objects.taken,
+        rebuilds: None,
         body,
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
         stdin,

@@ -97,7 +97,7 @@ impl Server {
         let elsewhere = Reason::new(ReasonKind::HandedOut, text).on(worker);
         let Some(live) = self.live.get(&worker) else { return vec![reason] };
         if live.is_relay && live.connection.is_some() {
-            return vec![waits_for_puller(template.job).on(worker)];
+            return vec![is_with_relay(template.job, 1).on(worker)];
         }
         let waits = live.held.get(&template).is_some_and(|held| held.waiting.contains(task));
         if live.connection.is_none() {
@@ -375,6 +375,15 @@ impl Server {
 fn waits_for_puller(job: JobId) -> Reason {
     let text = format!("it waits until somebody takes it, as `hq pull steal --bag {job}` does");
     Reason::new(ReasonKind::Puller, text)
+}
+
+// Of pulled tasks that a relay has. It says a little later that somebody has taken one.
+fn is_with_relay(job: JobId, count: u64) -> Reason {
+    let text = match count {
+        1 => "it waits until somebody takes it, or has just been taken",
+        _ => "they wait until somebody takes them, or have just been taken",
+    };
+    Reason::new(ReasonKind::Puller, format!("{text}, as by `hq pull steal --bag {job}`"))
 }
 
 // Jobs or workers in a sentence: by their ids, or how many there are.

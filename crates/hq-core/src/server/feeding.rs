@@ -39,22 +39,33 @@ impl Server {
         self.record(now, Record::Feed { job, change }, effects);
     }
 
-    /// Refuses a generator or a reducer of a job that is over.
+    /// Refuses a generator or a reducer of a job that is over, and one in whose place another one is.
     pub(super) fn check_goes_on(&self, old: JobId) -> Result<(), RequestError> {
         let Some(job) = self.state.feeders.get(&old) else { return Ok(()) };
-        if self.state.jobs.get(job).is_some_and(|fed| fed.is_open) {
+        let fed = self.state.jobs.get(job).filter(|fed| fed.is_open);
+        let Some(feed) = fed.and_then(|fed| fed.feed.as_deref()) else {
+            return Err(RequestError::Invalid(format!(
+                "Job {old} belongs to job {job}, which is over: submit both again as they were."
+            )));
+        };
+        if !feed.earlier.contains(&old) {
             return Ok(());
         }
+        let reducer =
+            feed.reducer.map_or(String::new(), |reducer| format!(", and its reducer job {reducer}"));
         Err(RequestError::Invalid(format!(
-            "Job {old} belongs to job {job}, which is over: submit both again as they were."
+            "Job {old} was submitted again before, and another one is in its place: the generator of job {job} is job {}\
+             {reducer}.",
+            feed.generator
         )))
     }
 
-    /// Jobs of the generators and reducers of some jobs, which end with them.
+    /// Jobs of the generators and reducers of some jobs, as far as they have not ended: they end with them.
     pub(super) fn feeders_of(&self, jobs: &[JobId]) -> Vec<JobId> {
         let feeds = jobs.iter().filter_map(|id| self.state.jobs.get(id)?.feed.as_ref());
         let all = feeds.flat_map(|feed| [Some(feed.generator), feed.reducer]).flatten();
-        all.filter(|id| self.state.jobs.contains_key(id) && !jobs.contains(id)).collect()
+        let is_alive = |id: &JobId| self.state.jobs.get(id).is_some_and(|own| !own.has_ended());
+        all.filter(|id| is_alive(id) && !jobs.contains(id)).collect()
     }
 
     /// A generator or a reducer asks something.
@@ -218,6 +229,12 @@ impl Server {
         let change = FeedChange::Fed { cursor: None, is_decomposed: true };
         self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
         self.end_generator(now, generator, &format!("job {job} was closed"), effects);
+    }
+
+    /// True of a job that ends with its reducer, and not before.
+    pub(super) fn ends_with_reducer(&self, job: JobId) -> bool {
+        let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
+        feed.and_then(|feed| feed.reducer).is_some_and(|reducer| self.state.jobs.contains_key(&reducer))
     }
 
     fn end_generator(&mut self, now: Timestamp, id: JobId, reason: &str, effects: &mut Vec<Effect>) {

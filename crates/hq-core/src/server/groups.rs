@@ -23,6 +23,8 @@ struct Group {
     jobs: Vec<JobId>,
     // Those that are drafts: they, or their generators and reducers.
     drafts: Vec<JobId>,
+    // The last job before them.
+    last: Option<JobId>,
     warnings: Vec<String>,
 }
 
@@ -46,7 +48,8 @@ impl Server {
             return Err(RequestError::Stopping);
         }
         check_jobs(jobs)?;
-        let mut group = Group::default();
+        let last = self.state.jobs.last_key_value().map(|(id, _)| *id);
+        let mut group = Group { last, ..Group::default() };
         for job in jobs {
             if let Err(error) = self.add_job(now, job, &mut group, effects) {
                 self.take_back_jobs(now, &group, effects);
@@ -80,13 +83,13 @@ impl Server {
     ) -> Result<(), RequestError> {
         match &job.tasks {
             NewTasks::Submits(submits) => {
-                let submits: Vec<Submit> =
-                    submits.iter().map(|submit| behind(submit, &job.after, &group.jobs)).collect();
+                let behind = submits.iter().map(|submit| behind(submit, &job.after, group));
+                let submits = behind.collect::<Result<Vec<Submit>, RequestError>>()?;
                 let id = self.add_draft(now, &job.spec, &submits, group, effects)?;
                 group.jobs.push(id);
             }
             NewTasks::Fed { generator, reducer } => {
-                let generator = behind(generator, &job.after, &group.jobs);
+                let generator = behind(generator, &job.after, group)?;
                 let mut own = Vec::new();
                 for submit in [Some(&generator), reducer.as_deref()].into_iter().flatten() {
                     let Target::New(spec) = &submit.target else {
@@ -186,14 +189,25 @@ fn check_jobs(jobs: &[NewJob]) -> Result<(), RequestError> {
     Ok(())
 }
 
-// A submit that waits for other jobs of the request, too: those are named by their places.
-fn behind(submit: &Submit, after: &[After], jobs: &[JobId]) -> Submit {
+// A submit that waits for other jobs of the request, too: those are named by their places. What it calls the last job is the
+// last one before the request, and none that is made for it.
+fn behind(submit: &Submit, after: &[After], group: &Group) -> Result<Submit, RequestError> {
     let mut submit = submit.clone();
+    if submit.dependencies.after.iter().any(|after| after.job == After::LAST) {
+        let last = group.last.ok_or(RequestError::NoJobs)?;
+        let dependencies = Arc::make_mut(&mut submit.dependencies);
+        dependencies
+            .after
+            .iter_mut()
+            .filter(|after| after.job == After::LAST)
+            .for_each(|after| after.job = last);
+    }
     if !after.is_empty() {
-        let named = after.iter().map(|after| After { job: jobs[after.job.0 as usize], ..after.clone() });
+        let named =
+            after.iter().map(|after| After { job: group.jobs[after.job.0 as usize], ..after.clone() });
         Arc::make_mut(&mut submit.dependencies).after.extend(named);
     }
-    submit
+    Ok(submit)
 }
 
 fn invalid(text: &str) -> RequestError {

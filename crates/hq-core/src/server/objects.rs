@@ -6,6 +6,7 @@
 mod copies;
 mod guards;
 mod pages;
+mod rebuild;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +14,8 @@ use std::time::Duration;
 use hq_model::dependency::{After, Mapping};
 use hq_model::object::{ObjectTask, check_objects};
 use hq_model::{
-    Dependencies, IdSet, InputObject, JobId, ObjectId, TaskRef, TaskSpec, TaskState, Timestamp, WorkerId,
+    Dependencies, IdSet, InputObject, Instance, JobId, ObjectId, TaskRef, TaskSpec, TaskState, Timestamp,
+    WorkerId,
 };
 
 pub(super) use copies::Copies;
@@ -76,7 +78,7 @@ impl Server {
             }
             let Some(job) = job else { continue };
             for (submit, ids) in job.by_submit(&tasks) {
-                let left = &job.submits[submit as usize].task.output_objects;
+                let left = job.submits[submit as usize].task.own_objects();
                 if !left.iter().any(|object| object.name == input.from.name)
                     && let Some(task) = ids.first()
                 {
@@ -156,24 +158,35 @@ impl Server {
         copy: ObjectCopy,
         effects: &mut Vec<Effect>,
     ) {
-        let task = copy.object.task;
-        let job = self.state.jobs.get(&task.job);
-        let single = IdSet::single(task.task);
-        let is_left = job.is_some_and(|job| {
-            let submit = job.submit_of(task.task).map(|submit| &job.submits[submit as usize]);
-            let declares = submit.is_some_and(|submit| {
-                submit.task.output_objects.iter().any(|object| object.name == copy.object.name)
-            });
-            declares && !job.attempts_on(worker, &single, copy.instance).is_empty()
-        });
-        if is_left {
-            self.copies.free(&copy.object);
+        if self.is_left_by(worker, &copy) {
+            self.copies.free_others(&copy.object, worker);
             self.copies.stored(&copy, worker);
             self.copies.guards.is_unheard(copy.object.clone(), worker);
             self.record(now, Record::Objects(Box::new(ObjectChange::Stored(vec![copy]))), effects);
             return;
         }
         self.has_copy(worker, copy);
+    }
+
+    // True when an attempt on a worker leaves this: of its task, or of one that leaves its objects once more.
+    fn is_left_by(&self, worker: WorkerId, copy: &ObjectCopy) -> bool {
+        let ObjectId { task, name } = &copy.object;
+        let leaves = |id: JobId| {
+            let job = self.state.jobs.get(&id)?;
+            let spec = &job.submits[job.submit_of(task.task)? as usize].task;
+            let before = match spec.rebuilds {
+                Some(rebuilt) if rebuilt.job == task.job => rebuilt.instance.0,
+                Some(_) => return None,
+                None if id == task.job => 0,
+                None => return None,
+            };
+            let instance = Instance(copy.instance.0.checked_sub(before)?);
+            let attempts = job.attempts_on(worker, &IdSet::single(task.task), instance);
+            let declares = spec.output_objects.iter().any(|object| object.name == *name);
+            Some(declares && !attempts.is_empty())
+        };
+        self.state.jobs.contains_key(&task.job)
+            && [task.job].into_iter().chain(self.copies.rebuilds_of(*task)).any(|id| leaves(id) == Some(true))
     }
 
     // What a worker stores counts where it is what is meant.
@@ -196,14 +209,13 @@ impl Server {
 
     /// Tasks have finished: what they were to leave must be there.
     pub(super) fn check_left(&mut self, span: &FinishedSpan) {
-        if !self.copies.is_producer(span.job) {
-            return;
-        }
         let Some(job) = self.state.jobs.get(&span.job) else { return };
         for (submit, ids) in job.by_submit(&span.ids) {
-            for output in &job.submits[submit as usize].task.output_objects {
+            let spec = &job.submits[submit as usize].task;
+            for output in &spec.output_objects {
                 for task in ids.iter() {
-                    let object = ObjectId { task: TaskRef::new(span.job, task), name: output.name.clone() };
+                    let task = TaskRef::new(span.job, task);
+                    let (object, _) = spec.object_left(task, Instance(0), &output.name);
                     if self.copies.holders_of(&object).next().is_none() {
                         self.copies.orphaned(object);
                     }
@@ -230,7 +242,8 @@ impl Server {
                 self.drop_attempt(now, task.job, task.task, instance, effects);
                 continue;
             }
-            let count = self.copies.tried(task, &holders);
+            let is_lost = self.copies.lost_words(&object).is_some();
+            let count = if is_lost { 1 } else { self.copies.tried(task, &holders) };
             let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
             let why = match gone {
                 Some(why) => format!("Object {object} is gone, which this task takes: {}.", why.words()),
@@ -252,7 +265,8 @@ impl Server {
         }
     }
 
-    /// What nobody stores any more is gone, and those that wait for it are given up; what nobody needs is freed.
+    /// What nobody stores any more is left once more where it is needed, or is gone, and those that wait for it are given up;
+    /// what nobody needs is freed.
     pub(super) fn settle_objects(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         for (object, last) in self.copies.take_orphans() {
             let is_left = self.state.task_state(object.task) == Some(TaskState::Finished);
@@ -270,8 +284,9 @@ impl Server {
                 }
                 None => "no worker stores it".to_owned(),
             };
-            self.object_gone(now, object, ObjectEnd::Lost(text), effects);
+            self.copies.is_lost(object, text);
         }
+        self.rebuild_lost(now, effects);
         for (worker, objects) in self.copies.take_to_free() {
             if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
                 let message = ToWorker::FreeObjects(objects);
@@ -296,6 +311,29 @@ impl Server {
             self.end_by(now, record, &ids, effects);
             self.forget_if_over(job);
         }
+    }
+
+    /// A job is about to be forgotten: tasks that wait and take objects of it are given up.
+    pub(super) fn give_up_readers_of(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
+        for (job, ids) in self.waiting_readers_of(id) {
+            let reason = format!("Job {id} has been forgotten, of which this task takes an object.");
+            let record = Record::Aborted { job, ids: ids.clone(), reason };
+            self.end_by(now, record, &ids, effects);
+            self.forget_if_over(job);
+        }
+    }
+
+    /// Tasks that were not handed to a worker and take objects of a job.
+    pub(super) fn waiting_readers_of(&self, id: JobId) -> BTreeMap<JobId, IdSet> {
+        let mut readers: BTreeMap<JobId, IdSet> = BTreeMap::new();
+        for TemplateId { job, submit } in self.copies.readers_of_job(id) {
+            let Some(known) = self.state.jobs.get(&job) else { continue };
+            let ids = known.submits[submit as usize].ids.intersection(&known.queued);
+            if !ids.is_empty() && job != id {
+                readers.entry(job).or_default().union_with(&ids);
+            }
+        }
+        readers
     }
 
     // Tasks that take an object and were not handed to a worker.

@@ -403,7 +403,9 @@ impl Server {
         let open: Vec<JobId> = selected.iter().copied().filter(|id| self.state.jobs[id].is_open).collect();
         for job in &open {
             self.close_feeding(now, *job, effects);
-            self.close(now, *job, effects);
+            if !self.ends_with_reducer(*job) {
+                self.close(now, *job, effects);
+            }
         }
         Ok(ClientResponse::Jobs(open))
     }
@@ -515,7 +517,9 @@ impl Server {
         let mut selected = self.select_jobs(jobs)?;
         selected.retain(|id| {
             let job = &self.state.jobs[id];
-            job.has_ended() && (states.is_empty() || states.contains(&job.state(0)))
+            let is_meant = states.is_empty() || states.contains(&job.state(0));
+            // What others still take stays.
+            job.has_ended() && is_meant && self.waiting_readers_of(*id).is_empty()
         });
         for job in &selected {
             self.forget_job(now, *job, effects);

@@ -9,7 +9,7 @@ use hq_model::job::Target;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, Submit, TaskState, Timestamp};
 
-use self::part::Part;
+pub(super) use self::part::Part;
 use super::Effect;
 use super::machine::{Answer, Server};
 use crate::client_messages::{ClientResponse, RequestError};
@@ -90,7 +90,10 @@ impl Server {
                 1 => " One task has not ended yet.".to_owned(),
                 count => format!(" {count} tasks have not ended yet."),
             };
-            return invalid(format!("Nothing to resubmit: no task of job {id} {}.{open}", ended_as(states)));
+            let stalled =
+                self.why_stalled(id).map_or_else(String::new, |why| format!(" It stands still: {why}."));
+            let ended = ended_as(states);
+            return invalid(format!("Nothing to resubmit: no task of job {id} {ended}.{open}{stalled}"));
         }
         Ok(chosen)
     }

@@ -20,7 +20,7 @@ use hq_model::{Entries, Epoch, IdSet, JobId, TaskRef, TaskState, Timestamp, Work
 
 use crate::alloc::AllocState;
 use crate::cause;
-use crate::feed::FeedChange;
+use crate::feed::{Feed, FeedChange};
 use crate::limits::{
     FAILURE_DETAILS_BYTES_MAX, REQUEST_KEYS_BYTES_MAX, REQUEST_KEYS_MAX, TIME_AWAY_MAX, TIME_GAPS_MAX,
 };
@@ -136,6 +136,7 @@ impl State {
                 self.details.forget(*job);
                 self.results.forget(*job);
                 self.objects.forget(*job);
+                self.forget_earlier(*job);
                 if let Some(forgotten) = forgotten {
                     self.feeders.retain(|_, fed| fed != job);
                     self.submits_bytes -= forgotten.submits_bytes();
@@ -188,7 +189,7 @@ impl State {
                     job.resume(progress);
                 }
                 if let Some(feed) = &progress.feed {
-                    self.link(*id, feed.generator, feed.reducer, progress.is_open);
+                    self.link(*id, feed, progress.is_open);
                 }
             }
             Record::WorkerEnded { worker, end, is_away } => {
@@ -266,20 +267,30 @@ impl State {
         let feed = job.progress.feed.get_or_insert_default();
         feed.apply(change, made);
         match change {
-            FeedChange::Made { generator, reducer } => {
-                let is_open = job.is_open;
-                self.link(id, *generator, *reducer, is_open);
+            FeedChange::Made { .. } => {
+                let (feed, is_open) = (feed.clone(), job.is_open);
+                self.link(id, &feed, is_open);
             }
             FeedChange::Reduced { ids, .. } => self.results.drop_of(id, ids, &feed.reduced),
             FeedChange::Fed { .. } | FeedChange::GivenUp(_) => {}
         }
     }
 
-    fn link(&mut self, id: JobId, generator: JobId, reducer: Option<JobId>, is_open: bool) {
+    fn link(&mut self, id: JobId, feed: &Feed, is_open: bool) {
         self.feeders.retain(|_, fed| *fed != id);
-        self.feeders.extend([Some(generator), reducer].into_iter().flatten().map(|own| (own, id)));
-        if reducer.is_some() && is_open {
+        self.feeders.extend(feed.own_jobs().map(|own| (own, id)));
+        if feed.reducer.is_some() && is_open {
             self.results.hold(id);
+        }
+    }
+
+    // Nobody can ask for a job again that is gone.
+    fn forget_earlier(&mut self, id: JobId) {
+        let fed = self.feeders.get(&id).and_then(|fed| self.jobs.get_mut(fed));
+        let Some(feed) = fed.and_then(|fed| fed.progress.feed.as_mut()) else { return };
+        if feed.earlier.contains(&id) {
+            feed.earlier.retain(|earlier| *earlier != id);
+            self.feeders.remove(&id);
         }
     }
 

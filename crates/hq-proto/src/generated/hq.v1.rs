@@ -314,6 +314,17 @@ pub struct TaskSpec {
     pub output_objects: ::prost::alloc::vec::Vec<OutputObject>,
     #[prost(message, repeated, tag = "191")]
     pub input_objects: ::prost::alloc::vec::Vec<InputObject>,
+    #[prost(message, optional, tag = "192")]
+    pub rebuilds: ::core::option::Option<Rebuild>,
+}
+/// Finished tasks whose objects are left once more, by tasks with the same ids.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Rebuild {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    /// What is left counts as of this instance or a later one.
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
 }
 /// A file that each task leaves as an object.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1769,6 +1780,9 @@ pub struct Feed {
     pub reduced: ::prost::alloc::vec::Vec<u32>,
     #[prost(enumeration = "FedEnd", tag = "8")]
     pub end: i32,
+    /// Jobs that made its tasks or took their results before they were submitted again.
+    #[prost(uint32, repeated, tag = "9")]
+    pub earlier: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FeedChange {
@@ -2118,7 +2132,7 @@ pub struct ObjectView {
     pub copies: u64,
     #[prost(uint64, tag = "9")]
     pub reader_count: u64,
-    #[prost(oneof = "object_view::State", tags = "2, 3, 4")]
+    #[prost(oneof = "object_view::State", tags = "2, 3, 4, 10")]
     pub state: ::core::option::Option<object_view::State>,
 }
 /// Nested message and enum types in `ObjectView`.
@@ -2131,7 +2145,18 @@ pub mod object_view {
         Stored(super::Nothing),
         #[prost(message, tag = "4")]
         Gone(super::ObjectEnd),
+        #[prost(message, tag = "10")]
+        Lost(super::ObjectLost),
     }
+}
+/// No worker stores it, and its task can run again.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectLost {
+    #[prost(string, tag = "1")]
+    pub words: ::prost::alloc::string::String,
+    /// The job that leaves it once more.
+    #[prost(uint32, optional, tag = "2")]
+    pub rebuilt_by: ::core::option::Option<u32>,
 }
 /// Why something cannot be done with an object.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2162,6 +2187,7 @@ pub enum ObjectPhase {
     Awaited = 1,
     Stored = 2,
     Gone = 3,
+    Lost = 4,
 }
 impl ObjectPhase {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2174,6 +2200,7 @@ impl ObjectPhase {
             Self::Awaited => "OBJECT_PHASE_AWAITED",
             Self::Stored => "OBJECT_PHASE_STORED",
             Self::Gone => "OBJECT_PHASE_GONE",
+            Self::Lost => "OBJECT_PHASE_LOST",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2183,6 +2210,7 @@ impl ObjectPhase {
             "OBJECT_PHASE_AWAITED" => Some(Self::Awaited),
             "OBJECT_PHASE_STORED" => Some(Self::Stored),
             "OBJECT_PHASE_GONE" => Some(Self::Gone),
+            "OBJECT_PHASE_LOST" => Some(Self::Lost),
             _ => None,
         }
     }

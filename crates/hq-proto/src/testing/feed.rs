@@ -17,10 +17,12 @@ pub(super) fn fed_end() -> impl Strategy<Value = FedEnd> {
 /// What is kept of one.
 pub(super) fn feed() -> BoxedStrategy<Feed> {
     let texts = (of(byte_string()), of(byte_string()));
-    (job(), of(job()), texts, any::<u64>(), any::<bool>(), fed_end(), id_set())
-        .prop_map(|(generator, reducer, (cursor, state), cursor_at, is_decomposed, end, reduced)| Feed {
-            generator,
-            reducer,
+    let jobs = (job(), of(job()), vec(job(), 0..3));
+    (jobs, texts, any::<u64>(), any::<bool>(), fed_end(), id_set())
+        .prop_map(|(jobs, (cursor, state), cursor_at, is_decomposed, end, reduced)| Feed {
+            generator: jobs.0,
+            reducer: jobs.1,
+            earlier: jobs.2,
             cursor,
             cursor_at,
             is_decomposed,

@@ -6,6 +6,7 @@ use hq_core::object_messages::{
 };
 use hq_core::worker_messages::TaskNode;
 use hq_model::object::{ObjectRef, ObjectTask};
+use hq_model::task::Rebuild;
 use hq_model::{InputObject, ObjectId, ObjectName, OutputObject, TaskId};
 use proptest::collection::vec;
 use proptest::option::of;
@@ -27,7 +28,7 @@ pub(super) fn object_id() -> BoxedStrategy<ObjectId> {
 }
 
 /// What tasks of a submit leave and take.
-pub(super) fn of_spec() -> BoxedStrategy<(Vec<OutputObject>, Vec<InputObject>)> {
+pub(super) fn of_spec() -> BoxedStrategy<(Vec<OutputObject>, Vec<InputObject>, Option<Rebuild>)> {
     let output = (name(), path()).prop_map(|(name, path)| OutputObject { name, path });
     let input = (of(job()), of(any::<u32>()), name(), name(), of(path())).prop_map(
         |(job, task, name, object, path)| {
@@ -35,10 +36,11 @@ pub(super) fn of_spec() -> BoxedStrategy<(Vec<OutputObject>, Vec<InputObject>)> 
             InputObject { name, from: ObjectRef { job, task, name: object }, path }
         },
     );
-    (vec(output, 0..2), vec(input, 0..2))
-        .prop_map(|(outputs, inputs)| match hq_model::object::check_objects(&outputs, &inputs) {
-            Ok(()) => (outputs, inputs),
-            Err(_) => (outputs, Vec::new()),
+    let rebuild = (job(), instance()).prop_map(|(job, instance)| Rebuild { job, instance });
+    (vec(output, 0..2), vec(input, 0..2), of(rebuild))
+        .prop_map(|(outputs, inputs, rebuilds)| match hq_model::object::check_objects(&outputs, &inputs) {
+            Ok(()) => (outputs, inputs, rebuilds),
+            Err(_) => (outputs, Vec::new(), rebuilds),
         })
         .boxed()
 }
@@ -93,8 +95,13 @@ pub(super) fn request() -> BoxedStrategy<ObjectRequest> {
 }
 
 pub(super) fn page() -> BoxedStrategy<ObjectPage> {
-    let state =
-        prop_oneof![Just(ObjectState::Awaited), Just(ObjectState::Stored), end().prop_map(ObjectState::Gone)];
+    let lost = (text(), of(job())).prop_map(|(words, rebuilt_by)| ObjectState::Lost { words, rebuilt_by });
+    let state = prop_oneof![
+        Just(ObjectState::Awaited),
+        Just(ObjectState::Stored),
+        lost,
+        end().prop_map(ObjectState::Gone)
+    ];
     let held = (any::<u64>(), vec(node(), 0..3), any::<bool>(), any::<u64>(), vec(job(), 0..3));
     let view =
         (copy(), state, held).prop_map(|(copy, state, (copies, holders, is_kept, reader_count, readers))| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
-use hq_model::{ByteString, Instance, ObjectId};
+use hq_model::{ByteString, ObjectId};
 
 use super::{Content, Key, Objects, StoreError};
 use crate::outputs::Aftermath;
@@ -18,10 +18,8 @@ use crate::outputs::Aftermath;
 pub(crate) struct Leaves {
     /// Where they go.
     pub(crate) objects: Arc<Objects>,
-    /// The attempt.
-    pub(crate) instance: Instance,
     /// What they are called, and where the files are.
-    pub(crate) files: Vec<(ObjectId, ByteString)>,
+    pub(crate) files: Vec<(Key, ByteString)>,
 }
 
 impl Leaves {
@@ -56,14 +54,13 @@ impl Leaves {
     // All of them or none.
     fn store_all(&self) -> Result<Vec<(Key, Content)>, String> {
         let mut stored: Vec<(Key, Content)> = Vec::new();
-        for (object, path) in &self.files {
+        for (key, path) in &self.files {
             let path = Path::new(OsStr::from_bytes(path));
-            let key = Key { object: object.clone(), instance: self.instance };
             match self.objects.store.add(key.clone(), path) {
-                Ok(content) => stored.push((key, content)),
+                Ok(content) => stored.push((key.clone(), content)),
                 Err(error) => {
                     stored.iter().for_each(|(key, _)| self.objects.store.remove(&key.object));
-                    return Err(text(object, path, &error));
+                    return Err(text(&key.object, path, &error));
                 }
             }
         }

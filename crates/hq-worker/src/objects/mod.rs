@@ -26,8 +26,9 @@ use bring::{Unfetched, Wanted};
 use disk::Disk;
 pub(crate) use leave::Leaves;
 pub(crate) use stage::{Place, Staged};
+pub(crate) use store::Key;
 pub(crate) use store::Store;
-use store::{Content, Hold, Key, SharedStore, StoreError};
+use store::{Content, Hold, SharedStore, StoreError};
 
 type Waiting = oneshot::Sender<Result<(), Unfetched>>;
 

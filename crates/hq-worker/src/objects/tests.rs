@@ -392,9 +392,10 @@ fn a_task_without_one_of_its_objects_has_failed() {
         fs::write(dir.path().join("a"), "a").expect("writable");
         let at = |name: &str| dir.path().join(name).into_os_string().into_encoded_bytes();
         let leave = |names: &[&str]| {
-            let object = |name: &str| format!("1@7:{name}").parse().expect("an object");
-            let files = names.iter().map(|name| (object(name), at(name))).collect();
-            let leaves = Leaves { objects: objects.clone(), instance: Instance(0), files };
+            let object = |name: &str| -> ObjectId { format!("1@7:{name}").parse().expect("an object") };
+            let key = |name: &str| Key { object: object(name), instance: Instance(0) };
+            let files = names.iter().map(|name| (key(name), at(name))).collect();
+            let leaves = Leaves { objects: objects.clone(), files };
             let ended = Input::ended(object(names[0]).task, Outcome::Finished, Usage::default());
             cleanup.clean(Aftermath {
                 input: ended,

@@ -282,7 +282,8 @@ pub(crate) struct WaitArgs {
 ///
 /// The program has the payload on its standard input, and HQ_PULL_NAME, HQ_PULL_ID and HQ_PULL_ATTEMPT in its
 /// environment. A task whose program exits with 0 has finished, any other has failed. After SIGINT or SIGTERM nothing
-/// more is begun, what runs may end, and what has not ended well is given back; a second one waits for nothing.
+/// more is begun, what runs may end, and what has not ended well is given back; a second one kills it. Behind the name of
+/// who has the tasks comes the number of this process.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull run -j 4 -- ./dock.sh\n  hq pull run --last-line -- wc -c")]
 pub(crate) struct RunArgs {

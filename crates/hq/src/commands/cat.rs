@@ -43,7 +43,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         let printer = context.printer;
         let what = JobFollow { job, tasks: args.tasks, channels: &[channel], until_closed: true, printer };
         follow_job(&session, what)?;
-        return Done::ok(Plain(String::new()));
+        return Done::ok(Plain(Vec::new()));
     }
     // Where nothing was ever written, there is no reason to go through the tasks, unless some of them must be there.
     let jobs = if args.tasks.is_none() && !args.print_task_header {

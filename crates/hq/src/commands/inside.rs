@@ -52,7 +52,7 @@ pub(super) fn is_unchanged(args: &IsUnchangedArgs) -> Result<Done, HqError> {
             return Ok(Done::ok(Nothing)?.exit(EXIT_FAILED));
         }
     }
-    Done::ok(Plain("unchanged: nothing that it takes is different from the last time\n".to_owned()))
+    Done::ok(Plain("unchanged: nothing that it takes is different from the last time\n".into()))
 }
 
 // The task that this process belongs to.

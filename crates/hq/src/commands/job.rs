@@ -137,6 +137,15 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         for (job, of) in results.missing().iter().filter(|(_, of)| !of.failed.is_empty()) {
             tell_failed(*job, &of.failed)?;
         }
+        if let (Some((job, reducer)), [(_, of)]) = (fed, results.missing()) {
+            let how = match (of.failed.is_empty(), of.dropped.is_empty()) {
+                (false, _) => "has failed",
+                (true, false) => "has printed nothing, or what it printed is not kept any more",
+                (true, true) => "has not finished",
+            };
+            let text = format!("Job {job} has no result: its reducer, job {reducer}, {how}");
+            return Err(HqError::failed("no-result", text));
+        }
         let text = match results.missing() {
             [(job, of)] => match (!of.dropped.is_empty()).then(|| has_reducer(*job)) {
                 Some(true) => {

@@ -96,7 +96,7 @@ fn serve(context: &Context, address: SocketAddr, allow_remote: bool, source: Sou
         let cannot = |error: io::Error| HqError::failed("io", http::cannot_listen(address, &error));
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let bound = listener.local_addr().map_err(cannot)?;
-        context.printer.print(&mut crate::report::Plain(format!("http://{bound}/metrics\n")))?;
+        context.printer.print(&mut crate::report::Plain(format!("http://{bound}/metrics\n").into_bytes()))?;
         let make = Arc::new(move || asked.text());
         tokio::select! {
             served = listen::serve(listener, allow_remote, make) => match served? {},

@@ -81,11 +81,19 @@ pub(crate) struct Done {
     report: Box<dyn Report>,
     exit: u8,
     notes: Vec<String>,
+    // What is done where the report cannot be printed, and said then.
+    otherwise: Option<Box<dyn FnOnce() -> String>>,
 }
 
 impl Done {
     fn ok(report: impl Report + 'static) -> Result<Done, HqError> {
-        Ok(Done { report: Box::new(report), exit: 0, notes: Vec::new() })
+        Ok(Done { report: Box::new(report), exit: 0, notes: Vec::new(), otherwise: None })
+    }
+
+    // Takes back what nobody was told of.
+    fn or_else(mut self, otherwise: impl FnOnce() -> String + 'static) -> Done {
+        self.otherwise = Some(Box::new(otherwise));
+        self
     }
 
     // Said to people after the report.
@@ -117,14 +125,17 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
         Command::Metrics(args) => return metrics::metrics(&context, &args),
         _ => {}
     }
-    // A generator or a reducer may end before its pipes are read.
-    if !matches!(cli.command, Command::Feed(_)) {
+    // A generator or a reducer may end before its pipes are read, and what was taken for nobody is given back.
+    if !matches!(cli.command, Command::Feed(_) | Command::Pull(Lazy(PullCommand::Steal(_)))) {
         end_quietly_when_nobody_reads();
     }
     let level = (printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN);
     logging::init(debug, level);
     let mut done = short(&context, cli.command)?;
-    printer.print(done.report.as_mut())?;
+    printer.print(done.report.as_mut()).map_err(|error| match done.otherwise.take() {
+        Some(otherwise) => HqError { text: format!("{}; {}", error.text, otherwise()), ..error },
+        None => error,
+    })?;
     done.notes.iter().for_each(|note| printer.note(note));
     Ok(if context.is_partial.load(Ordering::Relaxed) { done.exit.max(EXIT_FAILED) } else { done.exit })
 }
@@ -184,10 +195,10 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hq", &mut script);
-            Done::ok(Plain(String::from_utf8_lossy(&script).into_owned()))
+            Done::ok(Plain(script))
         }
         Command::Doc { topic } => doc::doc(topic),
-        Command::GenerateReference => Done::ok(Plain(crate::reference::markdown())),
+        Command::GenerateReference => Done::ok(Plain(crate::reference::markdown().into_bytes())),
         // Handled before, since they run for long.
         Command::Run(_)
         | Command::Make(_)

@@ -65,7 +65,7 @@ pub(super) fn tail(context: &Context, args: TailArgs) -> Result<Done, HqError> {
     let task = TaskRef::new(job, task);
     let (out, how) = (&mut StandardOutput(io::stdout()), (args.lines, args.follow));
     following::tail(&session, (task, channel.into()), how, out, context.printer)?;
-    Done::ok(Plain(String::new()))
+    Done::ok(Plain(Vec::new()))
 }
 
 pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqError> {

@@ -45,15 +45,15 @@ impl Report for Answer {
 
 impl Report for Plain {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        Ok(out.write_all(self.0.as_bytes())?)
+        Ok(out.write_all(&self.0)?)
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        Ok(out.write_all(self.0.as_bytes())?)
+        Ok(out.write_all(&self.0)?)
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        Ok(out.write_all(self.0.as_bytes())?)
+        Ok(out.write_all(&self.0)?)
     }
 }
 

@@ -28,6 +28,9 @@ impl Report for Pulled {
                 writeln!(out, "{text}")?;
             }
         }
+        if let (Some(finished), Some(failed)) = (answer["finished"].as_u64(), answer["failed"].as_u64()) {
+            writeln!(out, "{finished} tasks finished, {failed} failed")?;
+        }
         let created = &answer["created"];
         if !created.is_null() {
             let (new, bag) = (&created["new"], &created["bag"]);
@@ -59,7 +62,7 @@ impl Report for Pulled {
             writeln!(out)?;
         }
         for bag in answer["status"]["bags"].as_array().into_iter().flatten() {
-            writeln!(
+            write!(
                 out,
                 "Bag {} ({}): {}, {} waiting, {} taken, {} finished, {} failed",
                 bag["bag"],
@@ -70,6 +73,12 @@ impl Report for Pulled {
                 bag["finished"],
                 bag["failed"]
             )?;
+            for state in ["canceled", "aborted"] {
+                if bag[state].as_u64().is_some_and(|count| count > 0) {
+                    write!(out, ", {} {state}", bag[state])?;
+                }
+            }
+            writeln!(out)?;
         }
         for session in answer["status"]["sessions"].as_array().into_iter().flatten() {
             let label = session["label"].as_str().unwrap_or("(a connection)");

@@ -96,6 +96,7 @@ pub(crate) fn spec() -> TaskSpec {
     TaskSpec {
         output_objects: Vec::new(),
         input_objects: Vec::new(),
+        rebuilds: None,
         compression: Compression::None,
         body: Body::program(["./score.sh", "a b", "%{TASK_ID}"]),
         env: vec![(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"x y".to_vec())],

@@ -393,3 +393,45 @@ fn a_reducer_whose_result_is_too_long_reads_all_of_it_again() {
         "{forgotten:?}"
     );
 }
+
+#[test]
+fn a_job_that_is_closed_waits_for_its_reducer_whose_result_is_any_bytes() {
+    let cluster = cluster();
+    script(&cluster, "endless", "#!/bin/sh\necho 1; echo '#hq cursor 1'; exec sleep 1000\n");
+    script(&cluster, "bytes", "#!/bin/sh\ncat >/dev/null; test -e go || exit 3; printf '\\377\\n'\n");
+    submit(&cluster, "--generate ./endless --reduce ./bytes -- true");
+    patience::until("its task has ended", || match count(&cluster, "3", "finished") {
+        1 => Ok(()),
+        found => Err(format!("{found}")),
+    });
+    let none = cluster.fails(1, "job result 3");
+    assert!(none.contains("Job 3 has no result: its reducer, job 2, has not finished"), "{none}");
+    cluster.ok("job close 3");
+    let waited = cluster.fails(1, "job wait 3");
+    assert!(waited.contains("its reducer, job 2, has failed: the reducer exited with code 3"), "{waited}");
+    cluster.write("go", "");
+    cluster.ok("job resubmit 2");
+    cluster.ok("job wait 3");
+    assert_eq!(cluster.json("job result 3")[0]["result_base64"], "/w==");
+    script(&cluster, "silent", "#!/bin/sh\ncat >/dev/null\n");
+    cluster.ok("submit --wait --stdout none --generate 'echo 1' --reduce ./silent -- true");
+    let none = cluster.fails(1, "job result last");
+    assert!(none.contains("its reducer, job 6, has printed nothing"), "{none}");
+}
+
+#[test]
+fn a_state_that_goes_backwards_is_refused() {
+    let cluster = cluster();
+    script(
+        &cluster,
+        "back",
+        "#!/bin/sh\nfor n in 1 2 3 4; do read -r line; done; echo '#hq saved 3 c'; echo '#hq saved 3 d'; echo '#hq saved 2 b'; \
+         cat >/dev/null\n",
+    );
+    submit(&cluster, "--generate 'seq 4' --reduce ./back -- true");
+    let waited = cluster.fails(1, "job wait 3");
+    assert!(
+        waited.contains("line 3 of the reducer: it acknowledges less than before: 2 lines, and 3"),
+        "{waited}"
+    );
+}

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use crate::cluster::{Cluster, Process};
 use crate::patience;
 
 const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
 
 fn socket(cluster: &Cluster) -> PathBuf {
     PathBuf::from(cluster.json("pull env")["socket"].as_str().expect("a path"))
@@ -80,4 +82,73 @@ fn bytes_that_are_no_text_are_in_json() {
     assert_eq!(cluster.json("task info 1 0")[0]["result_base64"], "Yf8=");
     cluster.ok("submit --wait --result last-line -- echo text");
     assert!(cluster.json("job result 2")[0].get("result_base64").is_none());
+}
+
+#[test]
+fn what_cannot_be_a_bag_a_payload_or_a_task_is_refused_with_its_place() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    assert!(cluster.fails(2, "pull open 1").contains("take a name that is no number"));
+    let refused = cluster.fails(1, "pull create b --payload @/dev/zero");
+    assert!(refused.contains("more than the 65536 bytes"), "{refused}");
+    let refused = cluster.fails(1, "pull addfile /dev/zero");
+    assert!(refused.contains("Line 1 of /dev/zero"), "{refused}");
+    cluster.write("tasks", "c\nd,nosuch\n");
+    let refused = cluster.fails(1, "pull addfile tasks");
+    assert!(refused.contains("Lines 1 to 2 of tasks: "), "{refused}");
+    let refused = cluster.fails(1, "pull complete -");
+    assert!(refused.contains("standard input names no task"), "{refused}");
+    let refused = cluster.fails(2, "pull steal --wait 1");
+    assert!(refused.contains("write `--wait=1`"), "{refused}");
+    stop(&cluster);
+}
+
+#[test]
+fn what_nobody_was_told_of_is_given_back() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    let mut command = cluster.command(["pull", "steal"]);
+    let full = fs::File::options().write(true).open("/dev/full").expect("a full device");
+    let ran = command.stdout(full).stderr(Stdio::piped()).output().expect("run");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.code() == Some(1) && said.contains("is given back: 1@0"), "{said}");
+    assert_eq!(cluster.ok("pull steal -q"), "a\n");
+    stop(&cluster);
+}
+
+#[test]
+fn who_asks_while_the_server_is_away_is_told_so_and_nothing_is_done_later() {
+    let mut cluster = Cluster::server();
+    cluster.ok("pull create a");
+    let server = cluster.server.take().expect("running");
+    server.signal(SIGKILL);
+    server.end();
+    for asked in ["pull create b", "pull status"] {
+        let refused = cluster.fails(3, asked);
+        assert!(refused.contains("the server does not answer at the moment"), "{refused}");
+    }
+    cluster.start_server("");
+    cluster.ok("pull create c");
+    let looked = cluster.hq("pull look a b c");
+    assert_eq!(looked.stdout, "a waiting\nb unknown\nc waiting\n");
+    stop(&cluster);
+}
+
+#[test]
+fn a_program_of_a_puller_leaves_any_bytes_and_is_counted_in_one_document() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    cluster.ok("pull create b");
+    cluster.ok("pull close");
+    cluster.write("print", "echo more; printf '\\377\\n'; test $HQ_PULL_NAME = a");
+    let ran = cluster.hq("pull run --output-mode json --last-line -- sh print");
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one document");
+    assert_eq!((&document["finished"], &document["failed"]), (&1.into(), &1.into()));
+    assert_eq!(cluster.json("job result 1")[0]["result_base64"], "/w==");
+    cluster.ok("pull create c --bag more");
+    cluster.ok("pull close more");
+    let ran = cluster.hq("pull run --bag more --output-mode json -- echo aside");
+    assert_eq!((ran.exit, ran.stderr.as_str()), (0, "aside\n"));
+    serde_json::from_str::<serde_json::Value>(&ran.stdout).expect("one document");
+    stop(&cluster);
 }

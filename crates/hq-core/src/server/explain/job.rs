@@ -14,7 +14,7 @@ use super::super::machine::{Answer, Server};
 use super::super::queue::ClassId;
 use super::super::workers::too_long;
 use super::verdict::{about, leaving};
-use super::{NOT_WHOLE, named, waits_for_puller};
+use super::{NOT_WHOLE, is_with_relay, named, waits_for_puller};
 use crate::client_messages::ClientResponse;
 use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
 use crate::limits::{EXPLAINED_BUSY_MAX, EXPLAINED_GROUPS_MAX, EXPLAINED_WORKERS_MAX};
@@ -107,7 +107,12 @@ impl Server {
         let mut handed: BTreeMap<Option<String>, (IdSet, BTreeSet<WorkerId>)> = BTreeMap::new();
         for (worker, ids) in &job.leased {
             let waiting = ids.difference(&running);
-            if !waiting.is_empty() {
+            let is_relay =
+                self.live.get(worker).is_some_and(|live| live.is_relay && live.connection.is_some());
+            if !waiting.is_empty() && is_relay {
+                let reasons = vec![is_with_relay(id, waiting.len()).on(*worker)];
+                groups.push(TaskGroup { ids: waiting, reasons });
+            } else if !waiting.is_empty() {
                 let why = self.live.get(worker).and_then(|live| leaving(now, live));
                 let (ids, workers) = handed.entry(why).or_default();
                 ids.union_with(&waiting);

@@ -24,6 +24,7 @@ impl Server {
 
     /// Forgets an ended job.
     pub(in crate::server) fn forget_job(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
+        self.give_up_readers_of(now, id, effects);
         self.record(now, Record::JobForgotten { job: id }, effects);
         self.forget_if_over(id);
     }

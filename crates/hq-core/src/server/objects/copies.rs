@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use hq_model::object::ObjectTask;
+use hq_model::task::Rebuild;
 use hq_model::{IdSet, JobId, ObjectId, TaskId, TaskRef, WorkerId};
 
 use super::guards::Guards;
 use crate::object_messages::{ObjectChange, ObjectCopy, ObjectsHeld};
 use crate::record::Record;
+use crate::server::job::Job;
 use crate::server::state::State;
 use crate::worker_messages::TemplateId;
 
@@ -34,6 +36,12 @@ pub(in crate::server) struct Copies {
     unheard: BTreeSet<WorkerId>,
     // Objects that no worker stores any more, and which one did last.
     orphans: BTreeMap<ObjectId, Option<WorkerId>>,
+    // Objects of finished tasks that no worker stores any more, with where they were last.
+    lost: BTreeMap<ObjectId, String>,
+    // Those of them of which something has changed.
+    doubted: BTreeSet<ObjectId>,
+    // Jobs that leave the objects of a task once more, in order.
+    rebuilds: BTreeMap<TaskRef, BTreeSet<JobId>>,
     // Which worker is to free what.
     to_free: BTreeMap<WorkerId, Vec<ObjectId>>,
     // How often a task came back since something could not be had, and from whom.
@@ -72,8 +80,11 @@ impl Copies {
     fn add(&mut self, state: &State, template: TemplateId) {
         let Some(job) = state.jobs.get(&template.job) else { return };
         let spec = &job.submits[template.submit as usize].task;
-        if !spec.output_objects.is_empty() {
+        if !spec.own_objects().is_empty() {
             self.producers.insert(template.job);
+        }
+        for rebuilt in rebuilt_by(job, template.submit) {
+            self.rebuilds.entry(rebuilt).or_default().insert(template.job);
         }
         for input in &spec.input_objects {
             let task = match input.from.task {
@@ -81,6 +92,10 @@ impl Copies {
                 ObjectTask::Same => None,
             };
             let left = (input.from.job.unwrap_or(template.job), task);
+            // Whose job is forgotten left nothing that could be taken.
+            if !state.jobs.contains_key(&left.0) {
+                continue;
+            }
             self.readers.entry(left).or_default().insert(template);
             self.takers.entry(template.job).or_default().insert(left);
         }
@@ -94,8 +109,10 @@ impl Copies {
                     if let Some(submit) = ids.first().and_then(|task| state.jobs.get(job)?.submit_of(task)) {
                         self.add(state, TemplateId { job: *job, submit });
                         self.doubt_taken(state, *job, ids);
+                        self.doubt_lost_of(*job);
                     }
                 }
+                Record::Restarted { job, .. } => self.doubt_lost_of(*job),
                 Record::JobForgotten { job } => self.forget(*job),
                 Record::Finished { span, .. } => {
                     if !self.tries.is_empty() {
@@ -105,9 +122,11 @@ impl Copies {
                 }
                 Record::Failed { job, failure } => {
                     self.doubt_taken(state, *job, &IdSet::single(failure.task));
+                    self.doubt_rebuilt(state, *job, &IdSet::single(failure.task));
                 }
                 Record::Canceled { job, ids, .. } | Record::Aborted { job, ids, .. } => {
                     self.doubt_taken(state, *job, ids);
+                    self.doubt_rebuilt(state, *job, ids);
                 }
                 Record::Objects(change) => {
                     if let ObjectChange::Kept(objects) = change.as_ref() {
@@ -121,6 +140,18 @@ impl Copies {
 
     fn forget(&mut self, job: JobId) {
         self.producers.remove(&job);
+        let of_job = (job, None)..=(job, Some(TaskId(u32::MAX)));
+        let read: Vec<(Left, BTreeSet<TemplateId>)> = self.readers.extract_if(of_job, |_, _| true).collect();
+        for (left, templates) in read {
+            for reader in templates {
+                if let Some(taken) = self.takers.get_mut(&reader.job) {
+                    taken.remove(&left);
+                    if taken.is_empty() {
+                        self.takers.remove(&reader.job);
+                    }
+                }
+            }
+        }
         for left in self.takers.remove(&job).into_iter().flatten() {
             if let Some(templates) = self.readers.get_mut(&left) {
                 templates.retain(|template| template.job != job);
@@ -130,6 +161,12 @@ impl Copies {
             }
         }
         self.orphans.extract_if(all_of(job), |_, _| true).for_each(drop);
+        self.lost.extract_if(all_of(job), |_, _| true).for_each(drop);
+        self.doubted.extract_if(all_of(job), |_| true).for_each(drop);
+        self.rebuilds.retain(|task, jobs| {
+            jobs.remove(&job);
+            task.job != job && !jobs.is_empty()
+        });
         self.tries.retain(|task, _| task.job != job);
         let gone: Vec<ObjectId> = self.holders.range(all_of(job)).map(|(object, _)| object.clone()).collect();
         gone.iter().for_each(|object| self.free(object));
@@ -163,9 +200,61 @@ impl Copies {
         }
     }
 
-    /// True when submits of a job leave objects.
-    pub(in crate::server) fn is_producer(&self, job: JobId) -> bool {
-        self.producers.contains(&job)
+    // Tasks of a job may need objects that are lost.
+    fn doubt_lost_of(&mut self, job: JobId) {
+        if self.lost.is_empty() {
+            return;
+        }
+        for (left, task) in self.takers.get(&job).into_iter().flatten() {
+            let range = match task {
+                Some(task) => {
+                    let begin = ObjectId::before_all(TaskRef::new(*left, *task));
+                    let end = ObjectId::before_all(TaskRef::new(*left, TaskId(task.0.saturating_add(1))));
+                    begin..end
+                }
+                None => all_of(*left),
+            };
+            self.doubted.extend(self.lost.range(range).map(|(object, _)| object.clone()));
+        }
+    }
+
+    // Tasks of a job have ended that were to leave something once more.
+    fn doubt_rebuilt(&mut self, state: &State, job: JobId, ids: &IdSet) {
+        let Some(known) = state.jobs.get(&job).filter(|_| !self.lost.is_empty()) else { return };
+        for (submit, ids) in known.by_submit(ids) {
+            let Some(rebuilt) = known.submits[submit as usize].task.rebuilds else { continue };
+            for task in ids.iter() {
+                let begin = ObjectId::before_all(TaskRef::new(rebuilt.job, task));
+                let of_task = self
+                    .lost
+                    .range(begin..)
+                    .take_while(|(object, _)| object.task == TaskRef::new(rebuilt.job, task));
+                self.doubted.extend(of_task.map(|(object, _)| object.clone()));
+            }
+        }
+    }
+
+    /// No worker stores an object any more; in words, where it was last.
+    pub(super) fn is_lost(&mut self, object: ObjectId, words: String) {
+        self.doubted.insert(object.clone());
+        self.lost.insert(object, words);
+    }
+
+    /// Where a lost object was last.
+    pub(super) fn lost_words(&self, object: &ObjectId) -> Option<&str> {
+        self.lost.get(object).map(String::as_str)
+    }
+
+    /// Lost objects of which something has changed, with where they were last.
+    pub(super) fn take_doubted(&mut self) -> Vec<(ObjectId, String)> {
+        let doubted = std::mem::take(&mut self.doubted);
+        let lost = |object: ObjectId| self.lost.get(&object).cloned().map(|words| (object, words));
+        doubted.into_iter().filter_map(lost).collect()
+    }
+
+    /// Jobs that were to leave the objects of a task once more, in order.
+    pub(super) fn rebuilds_of(&self, task: TaskRef) -> impl Iterator<Item = JobId> {
+        self.rebuilds.get(&task).into_iter().flatten().copied()
     }
 
     /// The same of all jobs from this one on.
@@ -177,6 +266,13 @@ impl Copies {
     pub(in crate::server) fn readers_of(&self, task: TaskRef) -> impl Iterator<Item = TemplateId> {
         let of = |left| self.readers.get(&left).into_iter().flatten().copied();
         of((task.job, Some(task.task))).chain(of((task.job, None)))
+    }
+
+    /// Submits with tasks that take objects of a job.
+    pub(in crate::server) fn readers_of_job(&self, job: JobId) -> impl Iterator<Item = TemplateId> {
+        self.readers
+            .range((job, None)..=(job, Some(TaskId(u32::MAX))))
+            .flat_map(|(_, templates)| templates.iter().copied())
     }
 
     /// Workers that store an object.
@@ -201,6 +297,7 @@ impl Copies {
     pub(in crate::server) fn stored(&mut self, copy: &ObjectCopy, worker: WorkerId) {
         let object = &copy.object;
         self.orphans.remove(object);
+        self.lost.remove(object);
         let holders = self.holders.entry(object.clone()).or_default();
         holders.size = copy.size;
         if holders.workers.insert(worker) {
@@ -211,12 +308,24 @@ impl Copies {
         self.guards.doubt(object.clone());
     }
 
-    /// Copies of an earlier instance are not meant any more.
+    /// An object is not to be stored any more.
     pub(in crate::server) fn free(&mut self, object: &ObjectId) {
+        self.lost.remove(object);
+        self.free_but(object, None);
+    }
+
+    /// Copies of an earlier instance are not meant any more. That of the worker which has a new one is gone already.
+    pub(in crate::server) fn free_others(&mut self, object: &ObjectId, worker: WorkerId) {
+        self.free_but(object, Some(worker));
+    }
+
+    fn free_but(&mut self, object: &ObjectId, but: Option<WorkerId>) {
         let Some(Holders { size, workers }) = self.holders.remove(object) else { return };
         for worker in workers {
             self.is_not_held(worker, object, size);
-            self.free_on(worker, object.clone());
+            if but != Some(worker) {
+                self.free_on(worker, object.clone());
+            }
         }
         self.guards.forget(object);
     }
@@ -340,8 +449,8 @@ impl Copies {
     /// Says what differs.
     pub(in crate::server) fn check(&self, state: &State) -> Result<(), String> {
         let recount = Copies::recount(state);
-        if (&self.readers, &self.takers, &self.producers)
-            != (&recount.readers, &recount.takers, &recount.producers)
+        if (&self.readers, &self.takers, &self.producers, &self.rebuilds)
+            != (&recount.readers, &recount.takers, &recount.producers, &recount.rebuilds)
         {
             return Err(format!(
                 "objects are read as in {:?}, the state says {:?}",
@@ -365,6 +474,13 @@ impl Copies {
             }
         }
     }
+}
+
+// Tasks of other jobs whose objects the tasks of a submit leave once more.
+fn rebuilt_by(job: &Job, submit: u32) -> impl Iterator<Item = TaskRef> {
+    let submit = &job.submits[submit as usize];
+    let of = |rebuilt: Rebuild| submit.ids.iter().map(move |task| TaskRef::new(rebuilt.job, task));
+    submit.task.rebuilds.into_iter().flat_map(of)
 }
 
 // All objects of a job.

@@ -29,7 +29,7 @@ impl Server {
             let first = after.map_or(0, |after| after.task.task.0);
             for (range, submit) in job.owners_in(first..=u32::MAX) {
                 let mut names: Vec<&ObjectName> =
-                    job.submits[submit as usize].task.output_objects.iter().map(|left| &left.name).collect();
+                    job.submits[submit as usize].task.own_objects().iter().map(|left| &left.name).collect();
                 if names.is_empty() {
                     continue;
                 }
@@ -93,7 +93,7 @@ impl Server {
         let TaskRef { job: id, task } = object.task;
         let job = self.state.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
         let submit = job.submit_of(task).ok_or(RequestError::NoTask(id, task))?;
-        let left = &job.submits[submit as usize].task.output_objects;
+        let left = job.submits[submit as usize].task.own_objects();
         if left.iter().any(|left| left.name == object.name) {
             return Ok(());
         }
@@ -113,6 +113,9 @@ impl Server {
                     "is not there yet: task {task} has not finished. `hq job wait {job}` waits until it has."
                 )
             }
+            ObjectState::Lost { words, .. } => {
+                format!("is lost: {words}. Its task runs again when another one needs it.")
+            }
             ObjectState::Gone(why) => {
                 format!(
                     "is gone: {}. It is there again when its task runs again, as in a new job.",
@@ -127,6 +130,9 @@ impl Server {
         let known = self.state.objects.get(object);
         if let Some(why) = known.and_then(|known| known.gone.as_deref()) {
             return ObjectState::Gone(why.clone());
+        }
+        if let Some(words) = self.copies.lost_words(object) {
+            return ObjectState::Lost { words: words.to_owned(), rebuilt_by: self.rebuilding(object.task) };
         }
         match self.state.task_state(object.task) {
             Some(TaskState::Finished) if known.is_some() => ObjectState::Stored,

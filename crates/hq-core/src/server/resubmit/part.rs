@@ -3,14 +3,15 @@
 
 use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping};
 use hq_model::job::{Target, TaskIds};
-use hq_model::{Entries, IdSet, JobId, Submit, TaskId, TaskState};
+use hq_model::object::ObjectTask;
+use hq_model::{Entries, IdSet, JobId, Submit, TaskId, TaskSpec, TaskState};
 
 use crate::client_messages::RequestError;
 use crate::server::job::{Job, SubmitState};
 use crate::server::state::State;
 
 /// Some tasks of a submit that are to be submitted again.
-pub(super) struct Part<'a> {
+pub(in crate::server) struct Part<'a> {
     /// Where everything is.
     pub state: &'a State,
     /// The job they belong to.
@@ -64,6 +65,9 @@ impl Part<'_> {
                 request.resources.clone_from(&asked);
             }
         }
+        if spec.input_objects.iter().any(|input| input.from.job.is_none()) {
+            self.take_from_old(std::sync::Arc::make_mut(&mut spec));
+        }
         Ok(Submit {
             target: Target::Open(self.new),
             entries: self.picked(&self.submit.entries),
@@ -73,6 +77,21 @@ impl Part<'_> {
             spec,
             submit_dir: self.submit.submit_dir.clone(),
         })
+    }
+
+    /// The entries of its tasks.
+    pub(in crate::server) fn entries(&self) -> Entries {
+        self.picked(&self.submit.entries)
+    }
+
+    // Objects of tasks that are not submitted again are those of the old job.
+    fn take_from_old(&self, spec: &mut TaskSpec) {
+        for input in spec.input_objects.iter_mut().filter(|input| input.from.job.is_none()) {
+            let is_again = matches!(input.from.task, ObjectTask::One(task) if self.chosen.contains(task));
+            if !is_again {
+                input.from.job = Some(self.old);
+            }
+        }
     }
 
     fn is_whole(&self) -> bool {

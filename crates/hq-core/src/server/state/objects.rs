@@ -52,6 +52,11 @@ impl Objects {
         tasks.flat_map(|(task, objects)| objects.iter().map(move |object| (*task, object)))
     }
 
+    /// Those of a task.
+    pub fn of_task(&self, task: TaskRef) -> &[Object] {
+        self.by_task.get(&task).map_or(&[], Vec::as_slice)
+    }
+
     /// All of them, in order of tasks.
     pub fn iter(&self) -> impl Iterator<Item = (TaskRef, &Object)> {
         self.by_task.iter().flat_map(|(task, objects)| objects.iter().map(move |object| (*task, object)))

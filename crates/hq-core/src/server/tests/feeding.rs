@@ -329,7 +329,78 @@ fn a_generator_that_is_submitted_again_goes_on() {
     let again = JobId(4);
     let state = world.fed_state(again, add(1, &["b"], None));
     assert_eq!((state.made, state.feed.generator), (2, again));
-    assert!(world.feed_refuses(GENERATOR, 0, FeedOrder::Look).contains("neither makes nor reduces"));
+    assert!(world.feed_refuses(GENERATOR, 0, FeedOrder::Look).contains("does not run as instance 0"));
+}
+
+#[test]
+fn a_generator_in_whose_place_another_one_is_is_not_submitted_again() {
+    let mut world = fed();
+    let again = |world: &mut World, key| {
+        let jobs = Selector::Ids(IdSet::single(TaskId(GENERATOR.0)));
+        world.ask(ClientRequest::Resubmit { key, jobs, tasks: None, states: Vec::new() })
+    };
+    world.reports(2, |r| r.failed = vec![(GENERATOR, failed(0, 0, 1))]);
+    assert!(matches!(again(&mut world, 77), ClientResponse::Submitted { .. }));
+    let taken = "Job 1 was submitted again before, and another one is in its place: the generator of job 3 is job 4, and its \
+                 reducer job 2.";
+    let over = "Job 1 belongs to job 3, which is over: submit both again as they were.";
+    for expected in [taken, over] {
+        if expected == over {
+            let jobs = Selector::Ids(IdSet::single(TaskId(JOB.0)));
+            world.ask(ClientRequest::Cancel { jobs, tasks: None, reason: None });
+        }
+        for _ in 0..2 {
+            let answer = again(&mut world, 78);
+            let ClientResponse::Error(error) = answer else { panic!("{answer:?}") };
+            assert_eq!(error.to_string(), expected);
+            world.restart();
+        }
+    }
+    world.ask(ClientRequest::ForgetJobs {
+        jobs: Selector::Ids(IdSet::single(TaskId(GENERATOR.0))),
+        states: Vec::new(),
+    });
+    let feed = world.server.state().jobs[&JOB].feed.clone().expect("kept");
+    assert_eq!(feed.earlier, [], "nobody can ask for it any more");
+}
+
+#[test]
+fn a_job_that_stands_still_says_what_goes_on_and_ends_with_what_has_not_ended() {
+    let mut world = fed();
+    world.reports(2, |r| r.failed = vec![(GENERATOR, failed(0, 0, 1))]);
+    let jobs = || Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    let again = ClientRequest::Resubmit { key: 77, jobs: jobs(), tasks: None, states: Vec::new() };
+    let answer = world.ask(again);
+    let ClientResponse::Error(error) = answer else { panic!("{answer:?}") };
+    assert!(error.to_string().contains("`hq job resubmit 1` goes on where it was"), "{error}");
+    let answer = world.ask(ClientRequest::Cancel { jobs: jobs(), tasks: None, reason: None });
+    let ClientResponse::Canceled(canceled) = answer else { panic!("{answer:?}") };
+    assert_eq!(canceled.iter().map(|(job, ..)| *job).collect::<Vec<_>>(), [JOB, REDUCER]);
+}
+
+// It is closed while its reducer runs: that still gets the rest, and how it ends counts.
+#[test]
+fn a_job_that_is_closed_is_over_with_its_reducer() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a"], None));
+    let jobs = || Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    world.ask(ClientRequest::CloseJobs { jobs: jobs() });
+    assert_eq!(world.states(GENERATOR), "canceled: 1 canceled");
+    assert_eq!(world.states(JOB), "waiting: 1 waiting");
+    world.fed_tasks_end(0, 0, "one");
+    assert_eq!(world.awaits_ends("0"), Some((String::new(), 0, true)), "there are no more");
+    world.ask(ClientRequest::CloseJobs { jobs: jobs() });
+    assert_eq!(world.states(JOB), "opened: 1 finished", "closed once more");
+    world.reports(2, |r| r.failed = vec![(REDUCER, failed(0, 0, 3))]);
+    assert!(
+        stalled(&mut world).0.is_some_and(|why| why.contains("its reducer, job 2, has failed: exit code 3"))
+    );
+    let again = Selector::Ids(IdSet::single(TaskId(REDUCER.0)));
+    world.ask(ClientRequest::Resubmit { key: 77, jobs: again, tasks: None, states: Vec::new() });
+    let last = JobId(4);
+    world.reports(2, |r| r.started = vec![started(last, 0, 0)]);
+    world.reports(2, |r| r.finished = vec![finished(last, 0, 0, 0)]);
+    assert_eq!(world.states(JOB), "finished: 1 finished");
 }
 
 // Attempts that die at any moment, and requests that are repeated because their answers were lost.

@@ -61,7 +61,9 @@ fn jobs_that_are_submitted_together_wait_for_each_other() {
     world.reports(2, |r| r.finished = vec![finished(JobId(1), 0, 1, 0)]);
     assert_eq!(world.sent(2), "2:0/0");
     world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(4))) });
-    assert_eq!(world.sent(2), "-2:0 5:0/0", "the generator of a closed job is of no use; any end");
+    assert_eq!(world.sent(2), "-2:0", "the generator of a closed job is of no use");
+    world.reports(2, |r| r.finished = vec![finished(JobId(3), 0, 0, 0)]);
+    assert_eq!(world.sent(2), "5:0/0", "any end");
     world.restart();
     assert_eq!(world.ask(request(group())), made, "asked again after a restart");
 }
@@ -192,6 +194,7 @@ fn a_fed_job_whose_generator_fails_after_it_was_closed_stays_a_success() {
     let mut world = whose_generator_runs();
     world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(4))) });
     world.reports(2, |r| r.failed = vec![(JobId(2), failed(0, 0, 1))]);
+    world.reports(2, |r| r.finished = vec![finished(JobId(3), 0, 0, 0)]);
     assert_eq!(world.states(JobId(4)), "finished: ");
     assert!(world.sent(2).contains("5:0/0"), "it waited for a success");
 }
@@ -263,6 +266,27 @@ fn a_generator_of_a_job_that_is_over_is_not_submitted_again() {
         let expected = format!("Job {own} belongs to job 4, which is over: submit both again as they were.");
         assert_eq!(error.to_string(), expected);
     }
+}
+
+#[test]
+fn the_last_job_is_the_one_before_the_request() {
+    let after_last = || {
+        let mut jobs = vec![fed("b", &[])];
+        let NewTasks::Fed { generator, .. } = &mut jobs[0].tasks else { panic!("fed") };
+        let after = vec![After::of(After::LAST)];
+        generator.dependencies = hq_model::Dependencies { after, ..hq_model::Dependencies::default() }.into();
+        request(jobs)
+    };
+    let mut world = World::new();
+    let ClientResponse::Error(error) = world.ask(after_last()) else { panic!("refused") };
+    assert!(matches!(error, RequestError::NoJobs), "{error}");
+    world.worker(2, 4);
+    let first = world.submit(1, |_| {});
+    world.sent(2);
+    world.ask(after_last());
+    assert_eq!(world.sent(2), "3:0/0", "the reducer waits for nothing");
+    world.reports(2, |r| r.finished = vec![finished(first, 0, 0, 0)]);
+    assert_eq!(world.sent(2), "2:0/0");
 }
 
 #[test]

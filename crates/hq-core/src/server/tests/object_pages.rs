@@ -69,13 +69,13 @@ fn objects_are_listed_in_order_by_phase_and_job() {
         let lost = vec![object("1@1:parts")];
         report.objects = Some(Box::new(ObjectNews { lost, ..ObjectNews::default() }));
     });
-    let all = "1@0:parts stored, 1@1:parts gone, 1@2:parts awaited, 3@0:a awaited, 3@0:b awaited";
+    let all = "1@0:parts stored, 1@1:parts lost, 1@2:parts awaited, 3@0:a awaited, 3@0:b awaited";
     assert_eq!(world.listed(&Selector::All, &[]), all);
     assert_eq!(world.listed(&Selector::Last, &[]), "3@0:a awaited, 3@0:b awaited");
     let ids = Selector::Ids(IdSet::range(1, 2));
     assert_eq!(
-        world.listed(&ids, &[ObjectPhase::Stored, ObjectPhase::Gone]),
-        "1@0:parts stored, 1@1:parts gone"
+        world.listed(&ids, &[ObjectPhase::Stored, ObjectPhase::Lost]),
+        "1@0:parts stored, 1@1:parts lost"
     );
     let unknown =
         ObjectRequest::List { jobs: Selector::Ids(IdSet::range(7, 7)), phases: Vec::new(), after: None };

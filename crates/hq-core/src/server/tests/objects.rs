@@ -4,6 +4,7 @@ use hq_model::{ObjectId, TaskRef, WorkerId};
 
 use super::*;
 use crate::object_messages::{ObjectCopy, ObjectEnd, ObjectNews, ObjectRequest, ObjectState, Unfetched};
+use crate::worker_messages::{Held, TemplateId};
 
 pub(super) const PRODUCER: JobId = JobId(1);
 pub(super) const READER: JobId = JobId(2);
@@ -18,6 +19,11 @@ pub(super) fn copy(text: &str, instance: u32) -> ObjectCopy {
 
 pub(super) fn leaves(spec: &mut TaskSpec) {
     spec.output_objects = vec!["parts=out/parts.bin".parse().expect("an object")];
+}
+
+fn leaves_once(spec: &mut TaskSpec) {
+    leaves(spec);
+    spec.crash_limit = CrashLimit::NeverRestart;
 }
 
 pub(super) fn takes(text: &str) -> impl FnOnce(&mut TaskSpec) {
@@ -137,14 +143,150 @@ fn an_object_is_lost_with_its_last_worker() {
     world.submit(1, leaves);
     world.leaves_object(1, 0, 0);
     world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
-    assert!(matches!(world.object_state("1@0:parts"), ObjectState::Gone(ObjectEnd::Lost(_))));
+    let state = world.object_state("1@0:parts");
+    assert!(matches!(state, ObjectState::Lost { rebuilt_by: None, .. }), "nobody needs it: {state:?}");
+    world.submit(1, leaves_once);
+    world.worker(2, 1);
+    world.sent(2);
+    world.reports(2, |report| {
+        let stored = vec![copy("2@0:parts", 0)];
+        report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+        report.finished = vec![finished(JobId(2), 0, 0, 0)];
+    });
+    world.says(2, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    assert!(matches!(world.object_state("2@0:parts"), ObjectState::Gone(ObjectEnd::Lost(_))));
+}
+
+#[test]
+fn a_lost_object_is_left_once_more_for_those_that_need_it() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    assert_eq!(world.server.state().jobs.len(), 1, "nobody needs it");
+    world.submit(1, takes("in=1@0:parts"));
+    world.submit(1, takes("in=1@0:parts"));
+    let again = JobId(3);
+    assert_eq!(world.server.state().jobs[&again].spec.name, "rebuild 1@0");
+    assert_eq!(world.states(PRODUCER), "finished: 1 finished", "it stays finished");
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "3:0/0", "the readers wait");
+    let state = world.object_state("1@0:parts");
+    assert!(matches!(state, ObjectState::Lost { rebuilt_by: Some(JobId(3)), .. }), "{state:?}");
+    world.restart();
+    world.worker_saying(2, 1, |hello| {
+        hello.known_as = Some(WorkerId(2));
+        hello.holds = vec![Held {
+            template: TemplateId { job: again, submit: 0 },
+            variant: None,
+            instance: Instance(0),
+            queued: IdSet::new(),
+            running: IdSet::single(TaskId(0)),
+            started: vec![Timestamp(9)],
+        }];
+    });
+    world.reports(2, |report| {
+        let stored = vec![copy("1@0:parts", 1)];
+        report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+        report.finished = vec![finished(again, 0, 0, 0)];
+    });
+    assert_eq!(world.told_objects(2), "1@0:parts/1 in from 2");
+    assert_eq!(world.object_state("1@0:parts"), ObjectState::Stored);
+    let ClientResponse::Objects(page) = world.ask(ClientRequest::Objects(ObjectRequest::List {
+        jobs: Selector::All,
+        phases: Vec::new(),
+        after: None,
+    })) else {
+        panic!("a page")
+    };
+    assert_eq!(page.objects.len(), 1, "job 3 has none of its own");
+}
+
+#[test]
+fn what_is_lost_before_it_is_left_once_more_too() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    // It leaves something of what it takes.
+    world.submit(1, |spec| {
+        leaves(spec);
+        takes("in=1@0:parts")(spec);
+    });
+    world.reports(1, |report| {
+        let stored = vec![copy("2@0:parts", 0)];
+        report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+        report.finished = vec![finished(JobId(2), 0, 0, 0)];
+    });
+    world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    world.submit(1, takes("in=2@0:parts"));
+    let names = |world: &World| -> Vec<String> {
+        world.server.state().jobs.values().map(|job| job.spec.name.clone()).skip(3).collect()
+    };
+    assert_eq!(names(&world), ["rebuild 2@0", "rebuild 1@0"]);
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "5:0/0");
+    world.reports(2, |report| report.failed = vec![(JobId(5), failed(0, 0, 1))]);
+    assert_eq!(world.states(JobId(4)), "aborted: 1 aborted");
+    assert_eq!(world.states(JobId(3)), "aborted: 1 aborted");
+    let reason = world.abort_reason(JobId(4));
+    assert!(
+        reason.contains("1@0:parts") && reason.contains("job 5, which was to leave it once more, is failed"),
+        "{reason}"
+    );
+    assert!(world.abort_reason(JobId(3)).contains("2@0:parts"));
+}
+
+#[test]
+fn what_is_lost_again_and_again_is_given_up() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    world.submit(1, |spec| {
+        takes("in=1@0:parts")(spec);
+        spec.requests = vec![cpus(2)];
+    });
+    for time in 0..3_u32 {
+        let (worker, again) = (2 + u64::from(time), JobId(3 + time));
+        world.worker(worker, 1);
+        assert_eq!(world.sent(worker), format!("{again}:0/0"));
+        world.reports(worker, |report| {
+            let stored = vec![copy("1@0:parts", 1 + time)];
+            report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+            report.finished = vec![finished(again, 0, 0, 0)];
+        });
+        world.says(worker, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    }
+    assert_eq!(world.states(READER), "aborted: 1 aborted");
+    let reason = world.abort_reason(READER);
+    assert!(reason.ends_with("and it was lost again after it had been left 3 times more."), "{reason}");
+}
+
+#[test]
+fn a_job_whose_objects_are_needed_is_not_forgotten() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.submit(1, |spec| {
+        takes("in=1@0:parts")(spec);
+        spec.requests = vec![cpus(2)];
+    });
+    let forget = || ClientRequest::ForgetJobs { jobs: Selector::Ids(IdSet::range(1, 1)), states: Vec::new() };
+    assert_eq!(world.ask(forget()), ClientResponse::Jobs(Vec::new()));
+    let jobs = Selector::Ids(IdSet::range(2, 2));
+    world.ask(ClientRequest::Cancel { jobs, tasks: None, reason: None });
+    assert_eq!(world.ask(forget()), ClientResponse::Jobs(vec![PRODUCER]));
 }
 
 #[test]
 fn readers_that_wait_are_given_up_with_the_cause() {
     let mut world = World::new();
     world.worker(1, 1);
-    world.submit(1, leaves);
+    world.submit(1, leaves_once);
     world.leaves_object(1, 0, 0);
     // There is no room for it.
     world.submit(1, |spec| {
@@ -161,7 +303,7 @@ fn readers_that_wait_are_given_up_with_the_cause() {
         reason.starts_with("Object 1@0:parts is gone, which this task takes: it was last on worker 1 ("),
         "{reason}"
     );
-    assert!(reason.ends_with("which does not store it any more."), "{reason}");
+    assert!(reason.contains("which does not store it any more, and task 1@0 does not run again"), "{reason}");
 }
 
 #[test]
@@ -199,7 +341,7 @@ fn nothing_is_lost_while_workers_may_come_back() {
     assert_eq!(world.told_objects(2), "1@0:parts/0 in from 1");
     world.restart();
     world.wait(Duration::from_secs(600));
-    assert!(matches!(world.object_state("1@0:parts"), ObjectState::Gone(ObjectEnd::Lost(_))));
+    assert!(matches!(world.object_state("1@0:parts"), ObjectState::Lost { .. }));
 }
 
 #[test]

@@ -581,6 +581,12 @@ fn a_relay_where_nobody_asks_keeps_nothing_from_others() {
     table.wait(2 * crate::limits::REPORT_INTERVAL);
     let ahead = table.relays[&1].bags()[0].2;
     assert!(ahead > 0, "some come ahead of those who ask next");
+    let jobs = Selector::Ids(IdSet::single(TaskId(bag.0)));
+    let ClientResponse::ExplainedJobs(jobs) = table.world.ask(ClientRequest::ExplainJobs { jobs }) else {
+        panic!("explained")
+    };
+    let texts: Vec<&str> = jobs[0].groups.iter().map(|group| group.reasons[0].text.as_str()).collect();
+    assert!(texts.iter().any(|text| text.contains("or have just been taken")), "{texts:?}");
     table.wait(Duration::from_secs(2));
     assert_eq!(table.take(2, "y", bag, 10).split(' ').count(), 6, "all others");
     assert_eq!(table.relays[&1].bags(), [(bag, 4, 0)]);

@@ -67,7 +67,10 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
         // What it was told and has not saved is in what it leaves behind, and counts when its task has ended with success.
     }
     match last {
-        Some(line) => Done::ok(Plain(format!("{}\n", String::from_utf8_lossy(&line)))),
+        Some(mut line) => {
+            line.push(b'\n');
+            Done::ok(Plain(line))
+        }
         None => Done::ok(Sentence(String::new())),
     }
 }
@@ -94,12 +97,9 @@ fn hear(
                          it"
                     ))
                 })?;
-                let (ids, given) = told.up_to(count);
-                let Some(ids) = ids else {
-                    return Err(failed(format!(
-                        "line {number} of the reducer: it acknowledges too much: {count} lines, and it was given {given}"
-                    )));
-                };
+                let ids = told
+                    .up_to(count)
+                    .map_err(|why| failed(format!("line {number} of the reducer: it acknowledges {why}")))?;
                 own.ask(session, FeedOrder::Save { ids, state: Some(state), is_enough: false })?;
             }
             Line::Order(word, _) if word == "end" => {
@@ -152,19 +152,24 @@ impl Told {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // The tasks of the first so many lines, but for those that were acknowledged before, and how many lines there are. None
-    // where there are not so many.
-    fn up_to(&self, count: u64) -> (Option<IdSet>, u64) {
+    // The tasks of the first so many lines, but for those that were acknowledged before; or what is wrong with that number. A
+    // state of fewer lines than were acknowledged would have lost the rest: nobody is told of these again.
+    fn up_to(&self, count: u64) -> Result<IdSet, String> {
         let mut given = self.given();
-        let all = given.acknowledged + given.lines.len() as u64;
+        let before = given.acknowledged;
+        let all = before + given.lines.len() as u64;
         if count > all {
-            return (None, all);
+            return Err(format!("too much: {count} lines, and it was given {all}"));
         }
-        let new = count.saturating_sub(given.acknowledged);
+        let Some(new) = count.checked_sub(before) else {
+            return Err(format!(
+                "less than before: {count} lines, and {before} are in the state that it saved last"
+            ));
+        };
         let mut ids: IdSet = given.lines.drain(..new as usize).collect();
         ids.union_with(&std::mem::take(&mut given.passed_over));
-        given.acknowledged += new;
-        (Some(ids), all)
+        given.acknowledged = count;
+        Ok(ids)
     }
 }
 
@@ -310,9 +315,11 @@ mod tests {
             given.lines.extend([5, 2, 9].map(TaskId));
             given.passed_over.insert(TaskId(7));
         }
-        assert_eq!(told.up_to(4), (None, 3));
-        assert_eq!(told.up_to(2), (Some("2,5,7".parse().expect("ids")), 3));
-        assert_eq!(told.up_to(1), (Some(IdSet::new()), 3), "an old state of fewer lines");
-        assert_eq!(told.up_to(3), (Some(IdSet::single(TaskId(9))), 3));
+        assert_eq!(told.up_to(4), Err("too much: 4 lines, and it was given 3".into()));
+        assert_eq!(told.up_to(2), Ok("2,5,7".parse().expect("ids")));
+        assert_eq!(told.up_to(2), Ok(IdSet::new()), "another state of the same lines");
+        let less = "less than before: 1 lines, and 2 are in the state that it saved last";
+        assert_eq!(told.up_to(1), Err(less.into()));
+        assert_eq!(told.up_to(3), Ok(IdSet::single(TaskId(9))));
     }
 }

@@ -1,14 +1,17 @@
 //! `hq pull …`: each command says one or two lines to the relay of this node.
 
+mod lines;
 mod running;
 mod talk;
 
 use std::fs;
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use hq_client::error::EXIT_FAILED;
+use hq_client::options::values;
+use hq_model::pulled::PAYLOAD_BYTES_MAX;
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, TaskId, WorkerResources};
@@ -18,6 +21,7 @@ use hq_pull::{Listening, Options};
 use serde_json::{Value, json};
 use tracing_subscriber::filter::LevelFilter;
 
+use lines::TaskLines;
 pub(super) use talk::{Line, beside};
 
 use super::worker_config::hostname;
@@ -35,6 +39,8 @@ use crate::report::{Answer, Plain, Pulled};
 const EXIT_OVER: u8 = 4;
 /// The relay's group as a worker: no task on several nodes is for it.
 const GROUP: &str = "relay";
+/// `--wait` without a time.
+const ANY_TIME: Duration = Duration::from_secs(86_400);
 /// Tasks that are created with one request.
 const CREATED_AT_ONCE: usize = 500;
 /// The variable with the path of the socket.
@@ -99,7 +105,7 @@ pub(super) fn run(context: &Context, command: PullCommand) -> Result<Done, HqErr
                 return Done::ok(Answer { name: "socket", text: path });
             }
             let quoted = shlex::try_quote(&path).map_or(path.clone(), |quoted| quoted.into_owned());
-            Done::ok(Plain(format!("export {SOCKET}={quoted}\n")))
+            Done::ok(Plain(format!("export {SOCKET}={quoted}\n").into_bytes()))
         }
         PullCommand::Relay(_) => Err(HqError::usage("this command cannot be run here")),
     }
@@ -114,14 +120,9 @@ fn simple(context: &Context, request: Value) -> Result<Done, HqError> {
 fn create(context: &Context, args: CreateArgs) -> Result<Done, HqError> {
     let payload = match args.payload.as_deref() {
         None => Vec::new(),
-        Some("-") => {
-            let mut bytes = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut bytes)?;
-            bytes
-        }
+        Some("-") => read_payload("standard input", std::io::stdin().lock())?,
         Some(text) => match text.strip_prefix('@') {
-            Some(path) => fs::read(path)
-                .map_err(|error| HqError::failed("bad-input", format!("{path} cannot be read: {error}")))?,
+            Some(path) => read_payload(path, open(path)?)?,
             None => text.as_bytes().to_vec(),
         },
     };
@@ -139,40 +140,58 @@ fn create(context: &Context, args: CreateArgs) -> Result<Done, HqError> {
     simple(context, json!({"create": {"bag": bag(&args.bag), "tasks": [task], "missing": missing}}))
 }
 
+fn open(path: &str) -> Result<fs::File, HqError> {
+    fs::File::open(path).map_err(|error| cannot_read(path, &error))
+}
+
+fn cannot_read(path: &str, error: &std::io::Error) -> HqError {
+    HqError::failed("bad-input", format!("{path} cannot be read: {error}"))
+}
+
+// No more than a payload may have is taken into memory.
+fn read_payload(path: &str, from: impl Read) -> Result<Vec<u8>, HqError> {
+    let mut bytes = Vec::new();
+    let most = PAYLOAD_BYTES_MAX as u64;
+    from.take(most + 1).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
+    if bytes.len() as u64 > most {
+        let text = format!("{path} has more than the {most} bytes that a payload may have");
+        return Err(HqError::failed("bad-input", text));
+    }
+    Ok(bytes)
+}
+
 fn addfile(context: &Context, args: &AddfileArgs) -> Result<Done, HqError> {
-    let text = match args.file.as_str() {
-        "-" => {
-            let mut text = String::new();
-            std::io::stdin().lock().read_to_string(&mut text)?;
-            text
-        }
-        path => fs::read_to_string(path)
-            .map_err(|error| HqError::failed("bad-input", format!("{path} cannot be read: {error}")))?,
+    let mut lines = match args.file.as_str() {
+        "-" => TaskLines::new("standard input", Box::new(std::io::stdin().lock())),
+        path => TaskLines::new(path, Box::new(BufReader::new(open(path)?))),
     };
-    let task = |line: &str| {
-        let mut parts = line.split(',');
-        let name = parts.next().unwrap_or_default();
-        json!({"name": name, "after": parts.collect::<Vec<_>>()})
-    };
-    let tasks: Vec<Value> = text.lines().filter(|line| !line.is_empty()).map(task).collect();
-    if tasks.is_empty() {
+    let mut some = lines.some(CREATED_AT_ONCE)?;
+    if some.is_empty() {
         return Err(HqError::failed("bad-input", format!("{} names no task", args.file)));
     }
     let mut line = Line::open(context)?;
     let (mut bag_id, mut new, mut known) = (Value::Null, 0, 0);
     let missing = if args.missing_is_done { "done" } else { "error" };
-    for some in tasks.chunks(CREATED_AT_ONCE) {
+    while !some.is_empty() {
         let request = json!({"create": {"bag": bag(&args.bag), "tasks": some, "missing": missing}});
-        let created = line.ask(&request)?["created"].take();
+        let created = line.ask(&request).map_err(|error| lines.at_fault(error))?["created"].take();
         bag_id = created["bag"].clone();
         new += created["new"].as_u64().unwrap_or(0);
         known += created["known"].as_u64().unwrap_or(0);
+        some = lines.some(CREATED_AT_ONCE)?;
     }
     let answer = json!({"created": {"bag": bag_id, "new": new, "known": known}});
     Done::ok(Pulled { answer, names_only: false })
 }
 
 fn steal(context: &Context, args: StealArgs) -> Result<Done, HqError> {
+    if let (Some(by), Some(ANY_TIME)) = (&args.by, args.wait)
+        && values::duration(by).is_ok()
+    {
+        let text =
+            format!("`{by}` is the name of a worker here, and the wait has no end: write `--wait={by}`");
+        return Err(HqError::usage(text));
+    }
     let label = args.by.unwrap_or_else(|| worker(&args.worker));
     let mut line = Line::open(context)?;
     line.ask(&json!({"hello": {"label": label, "lease": args.lease.map(|lease| lease.as_secs_f64())}}))?;
@@ -183,7 +202,21 @@ fn steal(context: &Context, args: StealArgs) -> Result<Done, HqError> {
         Some("over") => EXIT_OVER,
         _ => EXIT_FAILED,
     };
-    Ok(Done::ok(Pulled { answer, names_only: args.quiet })?.exit(exit))
+    let taken: Vec<String> = (answer["tasks"].as_array().into_iter().flatten())
+        .filter_map(|task| task["id"].as_str().map(str::to_owned))
+        .collect();
+    let done = Done::ok(Pulled { answer, names_only: args.quiet })?.exit(exit);
+    Ok(if taken.is_empty() { done } else { done.or_else(move || give_back(line, &taken)) })
+}
+
+// Nobody was told of these. Says what has become of them.
+fn give_back(mut line: Line, taken: &[String]) -> String {
+    let items: Vec<Value> = taken.iter().map(|id| json!({"id": id})).collect();
+    let named = taken.join(", ");
+    match line.ask(&json!({"release": {"tasks": items}})) {
+        Ok(_) => format!("what was taken is given back: {named}"),
+        Err(_) => format!("and these are taken: {named}"),
+    }
 }
 
 // Something is said of tasks that a worker has.
@@ -229,7 +262,11 @@ fn wait(context: &Context, bag: &str) -> Result<Done, HqError> {
 // Names on the command line, or one a line.
 fn names(tasks: Vec<String>) -> Result<Vec<String>, HqError> {
     if tasks == ["-"] {
-        return Ok(std::io::stdin().lock().lines().collect::<Result<_, _>>()?);
+        let names: Vec<String> = std::io::stdin().lock().lines().collect::<Result<_, _>>()?;
+        if names.is_empty() {
+            return Err(HqError::failed("bad-input", "standard input names no task"));
+        }
+        return Ok(names);
     }
     Ok(tasks)
 }

@@ -13,9 +13,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::{Value, json};
 
 use super::{Context, Done, Line, bag, worker};
+use crate::cli::OutputMode;
 use crate::cli::pull::RunArgs;
 use crate::error::HqError;
-use crate::report::Sentence;
+use crate::report::Pulled;
 use crate::signals::Signals;
 
 /// What is taken is given back by itself so long after this process has died.
@@ -50,6 +51,7 @@ enum News {
 // What all threads share.
 struct Crew {
     args: RunArgs,
+    is_json: bool,
     state: Mutex<State>,
 }
 
@@ -72,7 +74,13 @@ impl Crew {
     // A terminal has given its SIGINT to the programs, too; other signals are passed on.
     fn stop(&self, signal: u8) {
         let mut state = self.state();
-        state.stopped_by = Some(signal);
+        let is_second = state.stopped_by.replace(signal).is_some();
+        // Its tasks are given back: nothing may run on beside those who take them next.
+        if is_second {
+            for child in &state.children {
+                let _ = kill_process(*child, Signal::KILL);
+            }
+        }
         let passed = Signal::from_named_raw(i32::from(signal)).filter(|signal| *signal != Signal::INT);
         let Some(signal) = passed else { return };
         for child in &state.children {
@@ -90,7 +98,8 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
         line.ask(&hello).map(|_| line)
     };
     let jobs = args.jobs;
-    let crew = Arc::new(Crew { args, state: Mutex::default() });
+    let crew =
+        Arc::new(Crew { args, is_json: context.printer.mode == OutputMode::Json, state: Mutex::default() });
     let (all_done, is_done) = channel::<()>();
     let extender = {
         let (line, crew) = (open()?, Arc::clone(&crew));
@@ -130,8 +139,8 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
         }
         (Err(error), None) => return Err(error),
     };
-    let text = format!("{} tasks finished, {} failed", sum.finished, sum.failed);
-    Ok(Done::ok(Sentence(text))?.exit(if sum.failed == 0 { 0 } else { EXIT_FAILED }))
+    let answer = json!({"finished": sum.finished, "failed": sum.failed});
+    Ok(Done::ok(Pulled { answer, names_only: false })?.exit(if sum.failed == 0 { 0 } else { EXIT_FAILED }))
 }
 
 // Until all have ended, or, after a signal, nothing is being worked on; the second one waits for nothing.
@@ -259,8 +268,10 @@ fn work_on(crew: &Crew, tasks: &[Value], done: &mut Vec<Value>, counts: &mut Cou
         match execute(crew, task) {
             Ok(result) => {
                 counts.finished += 1;
-                if let Some(result) = result {
-                    end["result"] = json!(result);
+                match result.map(String::from_utf8) {
+                    Some(Ok(text)) => end["result"] = json!(text),
+                    Some(Err(bytes)) => end["result_base64"] = json!(hq_pull::base64(bytes.as_bytes())),
+                    None => {}
                 }
             }
             Err(Fault::Failed(message)) => {
@@ -278,7 +289,7 @@ fn work_on(crew: &Crew, tasks: &[Value], done: &mut Vec<Value>, counts: &mut Cou
 }
 
 // Runs the program of one task. What it leaves behind, or why it failed.
-fn execute(crew: &Crew, task: &Value) -> Result<Option<String>, Fault> {
+fn execute(crew: &Crew, task: &Value) -> Result<Option<Vec<u8>>, Fault> {
     let args = &crew.args;
     let word = |name: &str| task[name].as_str().unwrap_or_default();
     let mut command = Command::new(&args.command[0]);
@@ -288,7 +299,12 @@ fn execute(crew: &Crew, task: &Value) -> Result<Option<String>, Fault> {
         .env("HQ_PULL_ID", word("id"))
         .env("HQ_PULL_ATTEMPT", word("attempt"))
         .stdin(Stdio::piped())
-        .stdout(if args.last_line { Stdio::piped() } else { Stdio::inherit() });
+        .stdout(match (args.last_line, crew.is_json) {
+            (true, _) => Stdio::piped(),
+            // Standard output is for one document.
+            (false, true) => std::io::stderr().into(),
+            (false, false) => Stdio::inherit(),
+        });
     let mut child = {
         // Whoever stops all has either seen this one, or it is not begun.
         let mut state = crew.state();
@@ -329,8 +345,9 @@ fn execute(crew: &Crew, task: &Value) -> Result<Option<String>, Fault> {
             None => status.to_string(),
         }));
     }
-    let text = String::from_utf8_lossy(&printed);
-    let last = text.lines().next_back().unwrap_or_default();
+    let text = printed.strip_suffix(b"\n").unwrap_or(&printed);
+    let last = text.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let last = last.strip_suffix(b"\r").unwrap_or(last);
     if last.len() > RESULT_MAX {
         let text = format!("the last line has {} bytes, and a result may have {RESULT_MAX}", last.len());
         return Err(Fault::Failed(text));

@@ -1,7 +1,7 @@
 //! Speaking to the relay of this node, which is started where there is none.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER, EXIT_USAGE};
 use hq_pull::limits::SOCKET_WAIT;
 use serde_json::Value;
+use tracing::warn;
 
 use super::{Context, SOCKET, default_path, socket_path};
 use crate::error::HqError;
 
+/// An answer that takes longer is waited for with a word.
+const PATIENCE: Duration = Duration::from_millis(1800);
 /// Between looks for the socket of a relay that is there.
 const SOCKET_PAUSE: Duration = Duration::from_millis(50);
 /// A relay that a command has started ends when nobody has needed it for so long.
@@ -53,9 +56,8 @@ impl Line {
         let mut text = serde_json::to_vec(request).map_err(|error| HqError::usage(error.to_string()))?;
         text.push(b'\n');
         self.writer.write_all(&text).map_err(|error| unreachable(&self.path, &error))?;
-        let mut line = String::new();
-        self.reader.read_line(&mut line).map_err(|error| unreachable(&self.path, &error))?;
-        let answer: Value = serde_json::from_str(&line).map_err(|_| HqError {
+        let line = self.read(request).map_err(|error| unreachable(&self.path, &error))?;
+        let answer: Value = serde_json::from_slice(&line).map_err(|_| HqError {
             exit: EXIT_NO_SERVER,
             ..HqError::failed("no-relay", "The relay has gone.")
         })?;
@@ -69,6 +71,27 @@ impl Line {
             Some((code, exit)) => HqError { exit, ..HqError::failed(code, text) },
             None => HqError::failed("pull", text),
         })
+    }
+}
+
+impl Line {
+    // The line of an answer. When it takes long, it is said why, unless the request itself says that it may.
+    fn read(&mut self, request: &Value) -> std::io::Result<Vec<u8>> {
+        let waits = |name: &str| request[name]["wait"].as_f64().is_some_and(|wait| wait > 0.0);
+        let is_patient = waits("take") || waits("next");
+        self.writer.set_read_timeout((!is_patient).then_some(PATIENCE))?;
+        let mut line = Vec::new();
+        loop {
+            match self.reader.read_until(b'\n', &mut line) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    warn!(
+                        "the server has not answered yet; the relay keeps what it was told, and this command waits"
+                    );
+                    self.writer.set_read_timeout(None)?;
+                }
+                read => return read.map(|_| line),
+            }
+        }
     }
 }
 

@@ -1,0 +1,111 @@
+//! Files with a task on each line, as `hq pull addfile` reads them: its name, and the names of those that it waits for.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read};
+
+use serde_json::{Value, json};
+
+use crate::error::HqError;
+
+/// Longest line, in bytes.
+const LINE_BYTES_MAX: u64 = 4 << 20;
+
+/// The lines of a file. No more of it is in memory than one request takes.
+pub(super) struct TaskLines<'a> {
+    file: String,
+    from: Box<dyn BufRead + 'a>,
+    // The line read last, and the first one of those given last.
+    last: u64,
+    first: u64,
+}
+
+impl<'a> TaskLines<'a> {
+    pub(super) fn new(file: &str, from: Box<dyn BufRead + 'a>) -> TaskLines<'a> {
+        TaskLines { file: file.to_owned(), from, last: 0, first: 0 }
+    }
+
+    /// At most so many of the next tasks; none at the end.
+    pub(super) fn some(&mut self, most: usize) -> Result<Vec<Value>, HqError> {
+        self.first = self.last + 1;
+        let mut lines_of: BTreeMap<String, u64> = BTreeMap::new();
+        let mut tasks = Vec::new();
+        while tasks.len() < most
+            && let Some(line) = self.next()?
+        {
+            if line.is_empty() {
+                continue;
+            }
+            let names: Vec<&str> = line.split(',').collect();
+            if names.iter().any(|name| name.is_empty()) {
+                return Err(self.wrong("a name is empty"));
+            }
+            if names.iter().any(|name| name.contains(char::is_control)) {
+                return Err(self.wrong("a name has control characters"));
+            }
+            if let Some(other) = lines_of.insert(names[0].to_owned(), self.last) {
+                return Err(self.wrong(&format!("`{}` is the name of line {other}, too", names[0])));
+            }
+            tasks.push(json!({"name": names[0], "after": names[1..]}));
+        }
+        Ok(tasks)
+    }
+
+    /// An error with the tasks that were given last.
+    pub(super) fn at_fault(&self, error: HqError) -> HqError {
+        let (file, first, last) = (&self.file, self.first, self.last);
+        HqError { text: format!("Lines {first} to {last} of {file}: {}", error.text), ..error }
+    }
+
+    fn next(&mut self) -> Result<Option<String>, HqError> {
+        let mut line = Vec::new();
+        let read = self.from.by_ref().take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line);
+        read.map_err(|error| super::cannot_read(&self.file, &error))?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        self.last += 1;
+        if line.len() as u64 > LINE_BYTES_MAX {
+            return Err(self.wrong(&format!("it has more than {LINE_BYTES_MAX} bytes")));
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+            line.pop_if(|byte| *byte == b'\r');
+        }
+        String::from_utf8(line).map(Some).map_err(|_| self.wrong("it is no UTF-8"))
+    }
+
+    fn wrong(&self, what: &str) -> HqError {
+        HqError::failed("bad-input", format!("Line {} of {}: {what}", self.last, self.file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8], most: usize) -> Result<Vec<usize>, String> {
+        let mut lines = TaskLines::new("f", Box::new(text));
+        let mut counts = Vec::new();
+        loop {
+            match lines.some(most).map_err(|error| error.text)?.len() {
+                0 => return Ok(counts),
+                count => counts.push(count),
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_read_in_blocks_and_faults_named_by_them() {
+        assert_eq!(read(b"a\nb,a\r\n\nc", 2), Ok(vec![2, 1]));
+        let long = vec![0_u8; LINE_BYTES_MAX as usize + 5];
+        for (text, expected) in [
+            (&b"a\n,\n"[..], "Line 2 of f: a name is empty"),
+            (b"a\nb,c\0d\n", "Line 2 of f: a name has control characters"),
+            (b"a\n\na,b\n", "Line 3 of f: `a` is the name of line 1, too"),
+            (b"\xff\n", "Line 1 of f: it is no UTF-8"),
+            (&long, "Line 1 of f: it has more than 4194304 bytes"),
+        ] {
+            assert_eq!(read(text, 10), Err(expected.to_owned()));
+        }
+    }
+}
