@@ -176,7 +176,15 @@ impl ObjectState {
         }
     }
 
-    /// Why it is gone, if it is, as the end of a sentence.
+    /// The job that leaves it once more.
+    pub fn rebuilt_by(&self) -> Option<JobId> {
+        match self {
+            ObjectState::Lost { rebuilt_by, .. } => *rebuilt_by,
+            _ => None,
+        }
+    }
+
+    /// Why it is gone or lost, if it is, as the end of a sentence.
     pub fn why_gone(&self) -> Option<&str> {
         match self {
             ObjectState::Awaited | ObjectState::Stored => None,

@@ -65,11 +65,12 @@ impl Sums {
     }
 
     fn document(&self) -> Value {
-        let [awaited, stored, gone] = self.phases;
+        let [awaited, stored, lost, gone] = self.phases;
         json!({
             "count": self.count(),
             "awaited": awaited,
             "stored": stored,
+            "lost": lost,
             "gone": gone,
             "bytes": self.bytes,
             "bytes_with_copies": self.bytes_of_copies,
@@ -210,6 +211,7 @@ fn state(view: &ObjectView) -> Cell {
     let color = match view.state.phase() {
         ObjectPhase::Awaited => Color::Cyan,
         ObjectPhase::Stored => Color::Green,
+        ObjectPhase::Lost => Color::Yellow,
         ObjectPhase::Gone => Color::Magenta,
     };
     Cell::colored(state_word(view), color)
@@ -256,13 +258,16 @@ fn details(view: &ObjectView) -> Vec<(&'static str, Cell)> {
     if let Some(why) = view.state.why_gone() {
         rows.push(("Reason", text::one_line(why).into()));
     }
+    if let Some(job) = view.state.rebuilt_by() {
+        rows.push(("Left once more by", format!("job {job}").into()));
+    }
     if is_measured(view) {
         let size = match copy.size < 1024 {
             true => text::size_of(copy.size),
             false => format!("{} ({} B)", text::size_of(copy.size), copy.size),
         };
         rows.push(("Size", size.into()));
-        rows.push(("Checksum (XXH3)", checksum(copy.checksum).into()));
+        rows.push(("Checksum (XXH64)", checksum(copy.checksum).into()));
         rows.push(("Instance of its task", copy.instance.to_string().into()));
     }
     let workers = view.holders.iter().map(|holder| format!("{} ({})", holder.worker, holder.hostname));
@@ -288,6 +293,7 @@ fn document(view: &ObjectView) -> Value {
         "name": copy.object.name.as_str(),
         "state": view.state.phase().word(),
         "reason": view.state.why_gone(),
+        "rebuilt_by": view.state.rebuilt_by().map(|job| job.0),
         "size": measured(copy.size.into()),
         "checksum": measured(checksum(copy.checksum).into()),
         "instance": measured(copy.instance.0.into()),

@@ -21,7 +21,7 @@ pub struct Object {
     pub instance: Instance,
     /// Bytes of it.
     pub size: u64,
-    /// XXH3 of these, 64 bits.
+    /// XXH64 of these.
     pub checksum: u64,
     /// It stays where stores have no room for more.
     pub is_kept: bool,

@@ -40,7 +40,7 @@ pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
     });
     got?;
     match place.end()? {
-        None => Done::ok(Plain(String::new())),
+        None => Done::ok(Plain(Vec::new())),
         Some(path) => Done::ok(ObjectGot { copy: view.copy, path }),
     }
 }
@@ -56,6 +56,11 @@ fn getter(context: &Context, view: &ObjectView) -> Result<Getter, HqError> {
             let text = format!("Object {object} is not there yet: task {task} has not finished.");
             let hint = format!("`hq job wait {job}` waits until it has");
             return Err(HqError::failed("not-stored", text).hint(hint));
+        }
+        ObjectPhase::Lost => {
+            let why = view.state.why_gone().unwrap_or_default();
+            let hint = "it is left once more when a task takes it: `hq submit --input-object`";
+            return Err(HqError::failed("not-stored", format!("Object {object} is lost: {why}.")).hint(hint));
         }
         ObjectPhase::Gone => {
             let why = view.state.why_gone().unwrap_or_default();
