@@ -125,9 +125,9 @@ impl World {
                 }
                 WorkerEffect::Recall { task } => self.recalls(node, task),
                 WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),
+                WorkerEffect::FreeObjects(objects) => self.frees(node, &objects)?,
                 // Nobody reads there.
                 WorkerEffect::Read { .. }
-                | WorkerEffect::FreeObjects(_)
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
                 WorkerEffect::Expired { task } => self.lease_is_over(node, task)?,
