@@ -190,6 +190,8 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "variables": variables,
     "key": text,
     "outputs": texts,
+    "output_objects": texts,
+    "input_objects": texts,
     "output_patience": duration,
     "end_by": duration,
     "after": jobs,

@@ -263,6 +263,7 @@ impl Node {
             | ToWorker::ReadOutput(_)
             | ToWorker::DropRead { .. }
             | ToWorker::FreeObjects(_)
+            | ToWorker::GuardObjects { .. }
             | ToWorker::Stop { .. }
             | ToWorker::Logged { .. } => {}
         }

@@ -3,7 +3,7 @@
 //!
 //! The bytes of an object are its checksum, which no two processes share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, NewJob, NewTasks};
 use hq_core::object_messages::{ObjectCopy, ObjectRequest};
@@ -44,6 +44,8 @@ pub struct Store {
     files: BTreeMap<(ObjectId, Instance), File>,
     room: usize,
     clock: u64,
+    // What stays, as the server has said; what is new stays until it has.
+    guarded: BTreeSet<ObjectId>,
 }
 
 #[derive(Debug)]
@@ -55,7 +57,7 @@ struct File {
 impl Store {
     /// An empty one for so many objects.
     pub fn new(room: usize) -> Store {
-        Store { files: BTreeMap::new(), room, clock: 0 }
+        Store { files: BTreeMap::new(), room, clock: 0, guarded: BTreeSet::new() }
     }
 
     /// All that is there.
@@ -69,9 +71,16 @@ impl Store {
         file.is_some_and(|file| file.checksum == copy.checksum)
     }
 
+    /// The server says what stays, and what may make room.
+    pub fn guards(&mut self, guard: Vec<ObjectId>, release: &[ObjectId]) {
+        self.guarded.retain(|object| !release.contains(object));
+        self.guarded.extend(guard);
+    }
+
     /// Everything of an object goes.
     pub fn remove(&mut self, object: &ObjectId) {
         self.files.retain(|(stored, _), _| stored != object);
+        self.guarded.remove(object);
     }
 
     fn reads(&mut self, copy: &ObjectCopy) -> bool {
@@ -86,7 +95,10 @@ impl Store {
         self.files.retain(|(object, instance), _| *object != new.object || *instance > new.instance);
         let mut said = Vec::new();
         while self.files.len() >= self.room {
-            let free = self.files.iter().filter(|((object, _), _)| !is_pinned(object));
+            let free = self
+                .files
+                .iter()
+                .filter(|((object, _), _)| !is_pinned(object) && !self.guarded.contains(object));
             let Some(oldest) = free.min_by_key(|(_, file)| file.last_read).map(|(key, _)| key.clone()) else {
                 break;
             };
@@ -96,6 +108,7 @@ impl Store {
         self.clock += 1;
         let file = File { checksum: new.checksum, last_read: self.clock };
         self.files.insert((new.object.clone(), new.instance), file);
+        self.guarded.insert(new.object.clone());
         said.push(WorkerInput::Stored(new));
         said
     }
@@ -120,7 +133,11 @@ pub fn wish(rng: &mut Rng, known: &[(JobId, IdSet)]) -> ClientRequest {
         7..=12 => reader(rng, *job, TaskIds::Given(ids.clone()), ObjectTask::Same),
         13 => ClientRequest::Objects(ObjectRequest::Keep(vec![object])),
         14 | 15 => ClientRequest::Objects(ObjectRequest::Drop(vec![object])),
-        16 => ClientRequest::Objects(ObjectRequest::List { jobs: Selector::All, after: None }),
+        16 => ClientRequest::Objects(ObjectRequest::List {
+            jobs: Selector::All,
+            phases: Vec::new(),
+            after: None,
+        }),
         17 => ClientRequest::Cancel { jobs: jobs(), tasks: None, reason: None },
         18 => ClientRequest::Cancel { jobs: jobs(), tasks: Some(IdSet::single(task)), reason: None },
         _ => ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() },

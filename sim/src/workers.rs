@@ -126,6 +126,11 @@ impl World {
                 WorkerEffect::Recall { task } => self.recalls(node, task),
                 WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),
                 WorkerEffect::FreeObjects(objects) => self.frees(node, &objects)?,
+                WorkerEffect::GuardObjects { guard, release } => {
+                    if let Some(store) = &mut self.nodes[node].store {
+                        store.guards(guard, &release);
+                    }
+                }
                 // Nobody reads there.
                 WorkerEffect::Read { .. }
                 | WorkerEffect::DropRead { .. }

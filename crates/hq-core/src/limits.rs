@@ -357,6 +357,16 @@ pub const OBJECT_TRIES_MAX: u32 = 8;
 pub const OBJECT_DELAY_MAX: Duration = Duration::from_secs(60);
 /// Objects in one answer to a client.
 pub const OBJECTS_PAGE: usize = 1000;
+/// Objects that are looked at for one answer to a client, to find those that it asks for.
+pub const OBJECTS_LOOKED_MAX: usize = 20_000;
+/// Workers that store an object, of which a client is told that asks for this one.
+pub const HOLDERS_SHOWN_MAX: usize = 64;
+/// The same in a list.
+pub const HOLDERS_LISTED_MAX: usize = 8;
+/// Jobs that take an object, of which a client is told; the others are counted.
+pub const READERS_SHOWN_MAX: usize = 64;
+/// Objects of which it is decided at once whether a worker must not remove them; further ones a moment later.
+pub const GUARDS_JUDGED_MAX: usize = 10_000;
 /// Tasks named in an error or an explanation; the others are counted.
 pub const NAMED_TASKS_MAX: usize = 10;
 /// Finished siblings from which on a task may be told to take long, and be started a second time.

@@ -105,6 +105,8 @@ pub enum ObjectRequest {
     List {
         /// Which jobs.
         jobs: Selector,
+        /// Only those in one of these phases; all of them when empty.
+        phases: Vec<ObjectPhase>,
         /// Begin after this one: the `next` of the page before.
         after: Option<ObjectId>,
     },
@@ -121,7 +123,7 @@ pub enum ObjectRequest {
 pub struct ObjectPage {
     /// In order.
     pub objects: Vec<ObjectView>,
-    /// The last one told, where there are more.
+    /// The last one that was looked at, where there are more. It need not be one that is told.
     pub next: Option<ObjectId>,
 }
 
@@ -132,11 +134,16 @@ pub struct ObjectView {
     pub copy: ObjectCopy,
     /// How it stands.
     pub state: ObjectState,
-    /// Workers that store it.
+    /// How many workers store it.
+    pub copies: u64,
+    /// Some of these: up to [`HOLDERS_SHOWN_MAX`](crate::limits::HOLDERS_SHOWN_MAX) where one object was asked for, and up to
+    /// [`HOLDERS_LISTED_MAX`](crate::limits::HOLDERS_LISTED_MAX) in a list.
     pub holders: Vec<TaskNode>,
     /// It stays where stores have no room for more.
     pub is_kept: bool,
-    /// Jobs with tasks that have not ended and take it.
+    /// How many jobs have tasks that have not ended and take it.
+    pub reader_count: u64,
+    /// The first of these, up to [`READERS_SHOWN_MAX`](crate::limits::READERS_SHOWN_MAX).
     pub readers: Vec<JobId>,
 }
 
@@ -149,4 +156,67 @@ pub enum ObjectState {
     Stored,
     /// It is gone.
     Gone(ObjectEnd),
+}
+
+impl ObjectState {
+    /// Without the reason.
+    pub fn phase(&self) -> ObjectPhase {
+        match self {
+            ObjectState::Awaited => ObjectPhase::Awaited,
+            ObjectState::Stored => ObjectPhase::Stored,
+            ObjectState::Gone(_) => ObjectPhase::Gone,
+        }
+    }
+
+    /// Why it is gone, if it is, as the end of a sentence.
+    pub fn why_gone(&self) -> Option<&str> {
+        match self {
+            ObjectState::Awaited | ObjectState::Stored => None,
+            ObjectState::Gone(why) => Some(why.words()),
+        }
+    }
+}
+
+impl ObjectEnd {
+    /// As the end of a sentence.
+    pub fn words(&self) -> &str {
+        match self {
+            ObjectEnd::Dropped => "it was dropped",
+            ObjectEnd::Lost(text) => text,
+        }
+    }
+}
+
+/// How an object stands, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectPhase {
+    /// Its task has not finished.
+    Awaited,
+    /// It is on workers, or on some that the server waits for.
+    Stored,
+    /// It is gone.
+    Gone,
+}
+
+impl ObjectPhase {
+    /// All of them.
+    pub const ALL: [ObjectPhase; 3] = [ObjectPhase::Awaited, ObjectPhase::Stored, ObjectPhase::Gone];
+
+    /// The lower-case word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ObjectPhase::Awaited => "awaited",
+            ObjectPhase::Stored => "stored",
+            ObjectPhase::Gone => "gone",
+        }
+    }
+}
+
+/// How much a worker stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectsHeld {
+    /// How many objects.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }

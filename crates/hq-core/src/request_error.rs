@@ -1,6 +1,6 @@
 //! Why requests of clients are refused, in words and as codes.
 
-use hq_model::{Instance, JobId, QueueId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{Instance, JobId, ObjectId, QueueId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +70,17 @@ pub enum RequestError {
     /// No task has this key.
     #[error("No task of job {0} has the key `{1}`.")]
     NoKey(JobId, String),
+    /// The task leaves no such object.
+    #[error("Task {} leaves no object `{}`{}", .0.task, .0.name, left_instead(.1))]
+    NoObject(ObjectId, String),
+    /// There is such an object, and no worker stores it; why, as the end of a sentence.
+    #[error("Object {0} {1}")]
+    NotStored(ObjectId, String),
+    /// The object cannot be dropped.
+    #[error(
+        "Object {0} is needed by task {1}, which has not ended. Drop it when that has, or cancel the task first."
+    )]
+    ObjectNeeded(ObjectId, TaskRef),
     /// The job cannot be dropped.
     #[error("Job {0} has not ended yet.")]
     JobAlive(JobId),
@@ -165,6 +176,9 @@ impl RequestError {
             RequestError::TooManyFailed { .. } => "too-many-failed",
             RequestError::TaskExists(..) => "task-exists",
             RequestError::NoTask(..) | RequestError::NoKey(..) => "no-task",
+            RequestError::NoObject(..) => "no-object",
+            RequestError::NotStored(..) => "not-stored",
+            RequestError::ObjectNeeded(..) => "object-needed",
             RequestError::KeyTaken { .. } => "key-taken",
             RequestError::NotRunning { .. } => "not-running",
             RequestError::NoService(_) => "no-service",
@@ -185,5 +199,13 @@ impl RequestError {
             RequestError::QueueBusy => "queue-busy",
             RequestError::Batch(_) => "batch",
         }
+    }
+}
+
+// What the task leaves beside that, as the end of a sentence.
+fn left_instead(names: &str) -> String {
+    match names {
+        "" => ", nor any other: --output-object of `hq submit` makes tasks leave some.".to_owned(),
+        names => format!(". It leaves {names}."),
     }
 }

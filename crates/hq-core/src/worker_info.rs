@@ -5,6 +5,7 @@ use std::time::Duration;
 use hq_model::worker::WorkerConfig;
 use hq_model::{Amount, NodeSample, TaskRef, Timestamp, WorkerId};
 
+use crate::object_messages::ObjectsHeld;
 use crate::worker_messages::WorkerEnd;
 
 /// All about a worker.
@@ -45,4 +46,6 @@ pub struct WorkerInfo {
     pub taken: Vec<Amount>,
     /// What its node did when it looked last, and when that was heard of; nothing unless it was told to look.
     pub sample: Option<(Timestamp, Box<NodeSample>)>,
+    /// What it stores for other tasks.
+    pub objects: ObjectsHeld,
 }

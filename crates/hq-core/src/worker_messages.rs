@@ -97,6 +97,13 @@ pub enum ToWorker {
     },
     /// Nobody needs these objects any more: they are not stored for longer. Not answered.
     FreeObjects(Vec<ObjectId>),
+    /// Which objects may make room for others, and which may not. Not answered.
+    GuardObjects {
+        /// These stay: a user keeps them, or tasks need them, and this worker is the one that sees to it.
+        guard: Vec<ObjectId>,
+        /// These may go.
+        release: Vec<ObjectId>,
+    },
 }
 
 /// The server's answer to a worker's hello.

@@ -167,6 +167,8 @@ impl TaskSpec {
             .chain(sinks.into_iter().flatten())
             .chain(&self.outputs)
             .chain(self.result.path())
+            .chain(self.output_objects.iter().map(|object| &object.path))
+            .chain(self.input_objects.iter().filter_map(|object| object.path.as_ref()))
     }
 }
 

@@ -52,6 +52,13 @@ pub struct ObjectId {
     pub name: ObjectName,
 }
 
+impl ObjectId {
+    /// Comes before all objects of a task in the order, and is none: where a range of them begins.
+    pub fn before_all(task: TaskRef) -> ObjectId {
+        ObjectId { task, name: ObjectName("".into()) }
+    }
+}
+
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.task, self.name)
@@ -293,6 +300,14 @@ mod tests {
         assert!("@17:parts".parse::<ObjectId>().is_err());
         assert!("x".repeat(256).parse::<ObjectName>().is_err());
         assert!("x".repeat(255).parse::<ObjectName>().is_ok());
+    }
+
+    #[test]
+    fn ranges_begin_before_all_objects_of_a_task() {
+        let task = TaskRef::new(JobId(3), TaskId(17));
+        let begin = ObjectId::before_all(task);
+        assert!(begin < "3@17: ".parse().expect("an object"));
+        assert!(begin > "3@16:\u{10ffff}".parse().expect("an object"));
     }
 
     #[test]

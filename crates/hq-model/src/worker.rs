@@ -85,6 +85,17 @@ pub struct WorkerConfig {
     pub executor: Executor,
     /// Process id on its node.
     pub pid: u32,
+    /// Where it stores objects of tasks; a worker without takes no task that leaves or takes some.
+    pub object_store: Option<StoreConfig>,
+}
+
+/// Where a worker stores objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// The directory.
+    pub dir: String,
+    /// Bytes it may take.
+    pub size: u64,
 }
 
 /// How long a worker with a time limit lives.
@@ -187,6 +198,7 @@ impl WorkerConfig {
             allocation: None,
             origin: None,
             executor: Executor::Process,
+            object_store: None,
             pid: 1,
         }
     }

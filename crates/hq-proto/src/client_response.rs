@@ -247,6 +247,16 @@ impl Wire for RequestError {
             RequestError::NoService(task) => Error::NoService(task.to_wire()),
             RequestError::Full { held, wanted } => Error::Full(form::Full { held: *held, wanted: *wanted }),
             RequestError::NoKey(job, key) => Error::NoKey(form::NoKey { job: job.0, key: key.clone() }),
+            RequestError::NoObject(object, names) => {
+                Error::NoObject(form::ObjectWords { object: Some(object.to_wire()), words: names.clone() })
+            }
+            RequestError::NotStored(object, why) => {
+                Error::NotStored(form::ObjectWords { object: Some(object.to_wire()), words: why.clone() })
+            }
+            RequestError::ObjectNeeded(object, task) => Error::ObjectNeeded(form::ObjectNeeded {
+                object: Some(object.to_wire()),
+                task: Some(task.to_wire()),
+            }),
             RequestError::JobAlive(job) => Error::JobAlive(job.0),
             RequestError::Hopeless { job, tasks, state } => {
                 let (job, tasks, state) = (job.0, tasks.clone(), state.to_wire());
@@ -300,6 +310,16 @@ impl Wire for RequestError {
                 now,
             },
             Error::NoKey(form::NoKey { job, key }) => RequestError::NoKey(JobId(job), key),
+            Error::NoObject(form::ObjectWords { object, words }) => {
+                RequestError::NoObject(required("object that is not there", object)?, words)
+            }
+            Error::NotStored(form::ObjectWords { object, words }) => {
+                RequestError::NotStored(required("object that is not stored", object)?, words)
+            }
+            Error::ObjectNeeded(form::ObjectNeeded { object, task }) => RequestError::ObjectNeeded(
+                required("object that is needed", object)?,
+                required("task that needs an object", task)?,
+            ),
             Error::JobAlive(job) => RequestError::JobAlive(JobId(job)),
             Error::Hopeless(form::Hopeless { job, tasks, state }) => {
                 RequestError::Hopeless { job: JobId(job), tasks, state: TaskState::from_wire(state)? }

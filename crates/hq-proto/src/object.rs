@@ -1,8 +1,8 @@
 //! What is said of objects.
 
 use hq_core::object_messages::{
-    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectRequest, ObjectSource, ObjectState,
-    ObjectView, TaskObjects, Unfetched,
+    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectPhase, ObjectRequest, ObjectSource,
+    ObjectState, ObjectView, TaskObjects, Unfetched,
 };
 use hq_model::object::{ObjectRef, ObjectTask};
 use hq_model::{InputObject, Instance, JobId, ObjectId, ObjectName, OutputObject, TaskId, WorkerId};
@@ -10,7 +10,9 @@ use hq_model::{InputObject, Instance, JobId, ObjectId, ObjectName, OutputObject,
 use crate::ProtoError;
 use crate::error::{in_range, present, rule};
 use crate::generated::{self as form, object_change, object_end, object_request, object_view};
-use crate::wire::{Wire, list_from_wire, list_to_wire, required};
+use crate::wire::{Wire, list_from_wire, list_to_wire, required, wire_enum};
+
+wire_enum!(ObjectPhase = ObjectPhase, "phase of an object": Awaited, Stored, Gone);
 
 fn object_name(name: &str) -> Result<ObjectName, ProtoError> {
     name.parse().map_err(|error: hq_model::object::ObjectError| ProtoError::Model {
@@ -235,9 +237,10 @@ impl Wire for ObjectRequest {
         use object_request::Request;
         form::ObjectRequest {
             request: Some(match self {
-                ObjectRequest::List { jobs, after } => Request::List(form::ListObjects {
+                ObjectRequest::List { jobs, phases, after } => Request::List(form::ListObjects {
                     jobs: Some(jobs.to_wire()),
                     after: after.as_ref().map(Wire::to_wire),
+                    phases: phases.iter().map(|phase| phase.to_wire()).collect(),
                 }),
                 ObjectRequest::Info(object) => Request::Info(object.to_wire()),
                 ObjectRequest::Keep(objects) => Request::Keep(ids_to_wire(objects)),
@@ -252,6 +255,7 @@ impl Wire for ObjectRequest {
             Request::List(list) => ObjectRequest::List {
                 jobs: required("jobs whose objects are listed", list.jobs)?,
                 after: list.after.map(ObjectId::from_wire).transpose()?,
+                phases: list.phases.into_iter().map(ObjectPhase::from_wire).collect::<Result<_, _>>()?,
             },
             Request::Info(object) => ObjectRequest::Info(Wire::from_wire(object)?),
             Request::Keep(objects) => ObjectRequest::Keep(some_ids(objects)?),
@@ -299,6 +303,8 @@ impl Wire for ObjectView {
             holders: list_to_wire(&self.holders),
             is_kept: self.is_kept,
             readers: self.readers.iter().map(|job| job.0).collect(),
+            copies: self.copies,
+            reader_count: self.reader_count,
         }
     }
 
@@ -314,6 +320,8 @@ impl Wire for ObjectView {
             holders: list_from_wire(view.holders)?,
             is_kept: view.is_kept,
             readers: view.readers.into_iter().map(JobId).collect(),
+            copies: view.copies,
+            reader_count: view.reader_count,
         })
     }
 }

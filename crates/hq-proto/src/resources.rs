@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hq_model::request::CPUS;
 use hq_model::resources::Coupling;
-use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, Manager, OnServerLost, StoreConfig, WorkerConfig};
 use hq_model::{Amount, PoolKind, ResourcePool, WorkerResources};
 
 use crate::ProtoError;
@@ -43,6 +43,10 @@ impl Wire for WorkerConfig {
             executor: self.executor.to_wire(),
             pid: self.pid,
             origin: self.origin.as_ref().map(Wire::to_wire),
+            object_store: self
+                .object_store
+                .as_ref()
+                .map(|store| form::ObjectStore { dir: store.dir.clone(), size: store.size }),
         }
     }
 
@@ -70,8 +74,13 @@ impl Wire for WorkerConfig {
             executor: Executor::from_wire(config.executor)?,
             pid: config.pid,
             origin: config.origin.map(Wire::from_wire).transpose()?,
+            object_store: config.object_store.map(store).transpose()?,
         })
     }
+}
+
+fn store(store: form::ObjectStore) -> Result<StoreConfig, ProtoError> {
+    Ok(StoreConfig { dir: name("directory of objects", store.dir)?, size: store.size })
 }
 
 /// Checks what a worker offers.

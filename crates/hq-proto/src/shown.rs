@@ -9,6 +9,7 @@ use hq_core::client_messages::{
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
 use hq_core::measures::Measures;
+use hq_core::object_messages::ObjectsHeld;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::FedEnd;
 use hq_model::{
@@ -337,6 +338,8 @@ impl Wire for WorkerInfo {
             taken: self.taken.iter().map(|amount| amount.0).collect(),
             sample: self.sample.as_ref().map(|(_, sample)| sample.to_wire()),
             sampled_us: self.sample.as_ref().map_or(0, |(at, _)| at.0),
+            objects_count: self.objects.count,
+            objects_bytes: self.objects.bytes,
         }
     }
 
@@ -363,6 +366,7 @@ impl Wire for WorkerInfo {
             away_until: worker.away_until_us.map(Timestamp),
             taken: worker.taken.into_iter().map(Amount).collect(),
             sample: sample.map(|sample| (Timestamp(worker.sampled_us), Box::new(sample))),
+            objects: ObjectsHeld { count: worker.objects_count, bytes: worker.objects_bytes },
         })
     }
 }

@@ -44,6 +44,10 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
         ToWorker::ReadOutput(order) => Body::ReadOutput(order.to_wire()),
         ToWorker::DropRead { number } => Body::DropRead(*number),
         ToWorker::FreeObjects(objects) => Body::FreeObjects(ids_to_wire(objects)),
+        ToWorker::GuardObjects { guard, release } => Body::GuardObjects(form::GuardObjects {
+            guard: list_to_wire(guard),
+            release: list_to_wire(release),
+        }),
     };
     form::ToWorker { body: Some(body) }.encode_to_vec()
 }
@@ -76,6 +80,9 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
         Body::ReadOutput(order) => ToWorker::ReadOutput(Wire::from_wire(order)?),
         Body::DropRead(number) => ToWorker::DropRead { number },
         Body::FreeObjects(objects) => ToWorker::FreeObjects(list_from_wire(objects.objects)?),
+        Body::GuardObjects(form::GuardObjects { guard, release }) => {
+            ToWorker::GuardObjects { guard: list_from_wire(guard)?, release: list_from_wire(release)? }
+        }
     })
 }
 

@@ -26,7 +26,7 @@ use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
 use hq_model::dependency::After;
 use hq_model::resources::Coupling;
 use hq_model::sample::GpuSample;
-use hq_model::worker::{Manager, WorkerConfig};
+use hq_model::worker::{Manager, StoreConfig, WorkerConfig};
 use hq_model::{
     Amount, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, NodeSample, ObjectId,
     OutputSink, PoolKind, Request, ResourcePool, ResourceRequest, Stream, TaskId, TaskRef, TaskSpec,
@@ -93,6 +93,7 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         ToWorker::Logged { written: Written::NoRoom(text) | Written::Refused(text), .. } => text.heap(),
         // A name has at most as many bytes as anything is thought to take.
         ToWorker::FreeObjects(objects) => of_object_ids(objects),
+        ToWorker::GuardObjects { guard, release } => of_object_ids(guard) + of_object_ids(release),
         ToWorker::Saved { .. }
         | ToWorker::Weighed { .. }
         | ToWorker::Stop { .. }
@@ -280,7 +281,8 @@ sum_of! {
     WorkerInfo: config taken sample;
     NodeSample: cpus gpus;
     GpuSample: id;
-    WorkerConfig: resources hostname group work_dir listen_address allocation;
+    WorkerConfig: resources hostname group work_dir listen_address allocation object_store;
+    StoreConfig: dir;
     WorkerResources: pools coupling;
     ResourcePool: name kind;
     Coupling: left right;

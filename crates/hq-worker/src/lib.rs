@@ -14,7 +14,7 @@ mod link;
 mod mpirun;
 mod nodes;
 pub mod notify;
-mod objects;
+pub mod objects;
 pub mod options;
 mod outputs;
 mod parts;

@@ -190,6 +190,7 @@ impl Turns {
         let said = (logs_sender, answers_sender);
         let store =
             objects.map(|options| open_store(options, work_dir.path(), &cleaned_sender)).transpose()?;
+        config.object_store = store.as_ref().map(|store| store.config());
         let mut supervisor =
             Supervisor::new(launcher, node, enforcer, cleaned_sender.clone(), said, heard_sender)
                 .map_err(system("no thread"))?;
@@ -493,6 +494,7 @@ impl Turns {
                     self.supervisor.read(order, &template, has_ended, self.life);
                 }
                 Effect::FreeObjects(objects) => self.supervisor.free_objects(objects),
+                Effect::GuardObjects { guard, release } => self.supervisor.guard_objects(guard, release),
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),
                 // Only relays have leases.
                 Effect::Expired { .. } => {}

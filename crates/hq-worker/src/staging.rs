@@ -111,4 +111,11 @@ impl Supervisor {
             staging.objects.free(objects);
         }
     }
+
+    /// Which objects may make room for others, and which may not.
+    pub(crate) fn guard_objects(&self, guard: Vec<ObjectId>, release: Vec<ObjectId>) {
+        if let Some(staging) = &self.staging {
+            staging.objects.guard(guard, release);
+        }
+    }
 }

@@ -37,6 +37,8 @@ class TaskOptions(TypedDict, total=False):
     after: Sequence[int | str]
     after_any: Sequence[int | str]
     outputs: Sequence[str]
+    output_objects: Sequence[str]
+    input_objects: Sequence[str]
     output_patience: Duration
     end_by: Duration
     key: str

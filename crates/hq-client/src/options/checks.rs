@@ -39,8 +39,15 @@ pub(super) fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Resul
 
 /// Options that need or exclude each other.
 pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
-    let TaskOptions { outputs, failures, .. } = &common.task;
+    let TaskOptions { outputs, objects, failures, .. } = &common.task;
     check_nodes(&common.task)?;
+    objects.check()?;
+    if !objects.left.is_empty() && failures.speculate.is_some() {
+        return Err(OptionsError::Conflict("--output-object", "--speculate"));
+    }
+    if !objects.left.is_empty() && common.task.execution.service {
+        return Err(OptionsError::Conflict("--output-object", "--service"));
+    }
     if outputs.log.is_some() && outputs.stream.is_some() {
         return Err(OptionsError::Conflict("--log", "--stream"));
     }

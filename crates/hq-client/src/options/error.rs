@@ -55,6 +55,9 @@ pub enum OptionsError {
         /// What is wrong.
         message: String,
     },
+    /// Objects that do not go together.
+    #[error("--output-object, --input-object: {0}")]
+    Objects(String),
     /// A resource was asked for twice.
     #[error("Resource '{0}' defined more than once; give one amount for it")]
     ResourceTwice(String),

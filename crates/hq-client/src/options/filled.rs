@@ -31,7 +31,7 @@ impl Filled {
         names.retain(|name| is_of_entry(name));
         let mut texts = Vec::new();
         if !names.is_empty() {
-            let mut add = |what: String, text: &ByteString, bytes_max: usize, is_path: bool| {
+            let mut add = |what: String, text: &[u8], bytes_max: usize, is_path: bool| {
                 let pattern = Pattern::new(text);
                 if pattern.names().any(is_of_entry) {
                     texts.push(Text { what, pattern, bytes_max, is_path });
@@ -53,6 +53,10 @@ impl Filled {
                 }
             }
             spec.outputs.iter().for_each(|text| add("--output".into(), text, path, true));
+            let left = spec.output_objects.iter();
+            left.for_each(|object| add("--output-object".into(), &object.path, path, true));
+            let taken = spec.input_objects.iter();
+            taken.for_each(|object| add("--input-object".into(), object.path(), path, true));
             spec.result.path().into_iter().for_each(|text| add("--result".into(), text, path, true));
         }
         Filled { names, texts }

@@ -101,6 +101,8 @@ pub(super) fn check(task: &super::task::TaskOptions) -> Result<(), OptionsError>
         (task.execution.stdin.is_some(), "--stdin"),
         (task.execution.service, "--service"),
         (task.execution.launcher.is_some(), "--launcher"),
+        (!task.objects.left.is_empty(), "--output-object"),
+        (!task.objects.taken.is_empty(), "--input-object"),
     ];
     match excluded.iter().find(|excluded| excluded.0) {
         Some((_, option)) => Err(OptionsError::Conflict("--function", option)),

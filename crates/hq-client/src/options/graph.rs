@@ -10,7 +10,7 @@ use hq_model::{Dependencies, Entries, IdSet, JobId, Submit, TaskId};
 use serde::Deserialize;
 
 /// A task that another one of the file waits for.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Dep {
     Id(u32),
@@ -54,6 +54,11 @@ impl Graph {
         }
     }
 
+    /// The task of the file that has a name or a key.
+    pub(super) fn named_task(&self, name: &str) -> Option<TaskId> {
+        self.names.get(name).or_else(|| self.keys.get(name)).copied()
+    }
+
     // Where a task stands in the file, counted as for whatever is wrong with a table.
     fn place_of(&self, id: TaskId) -> String {
         let place = self.tasks.iter().position(|task| task.0 == id);
@@ -82,8 +87,8 @@ impl Graph {
             for dep in deps {
                 let target = match dep {
                     Dep::Id(id) => TaskId(*id),
-                    Dep::Name(name) => match (self.names.get(name).or_else(|| self.keys.get(name)), into) {
-                        (Some(target), _) => *target,
+                    Dep::Name(name) => match (self.named_task(name), into) {
+                        (Some(target), _) => target,
                         (None, Some(job)) => {
                             let after = After { key: Some(name.clone()), ..After::of(job) };
                             Arc::make_mut(&mut submits[place].dependencies).after.push(after);

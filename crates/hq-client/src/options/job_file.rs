@@ -23,6 +23,7 @@ use super::job_feed::FeedCommand;
 use super::job_group::{JobFile, prepare_job_file};
 use super::job_tables::Tables;
 use super::job_values::{Output, RequestTable, named, option, output, path, requests};
+use super::objects::TableObjects;
 use super::placeholders::of_text;
 use super::prepare::{job_name, spec};
 use super::same_paths;
@@ -155,6 +156,10 @@ pub(super) struct Task {
     #[serde(default)]
     outputs: Vec<String>,
     output_patience: Option<Word>,
+    #[serde(default)]
+    output_objects: Vec<String>,
+    #[serde(default)]
+    input_objects: Vec<String>,
     result: Option<String>,
     cwd: Option<String>,
     stdin: Option<Stdin>,
@@ -300,6 +305,9 @@ fn array_submit(
     if array.name.is_some() || !array.deps.is_empty() {
         return Err(wrong("name and deps belong to [[task]]; an array has after".into()));
     }
+    if array.objects().map_err(wrong)?.names_tasks() {
+        return Err(wrong("input_objects: only a [[task]] names another one of its file".into()));
+    }
     let spec = array.spec(together).map_err(wrong)?;
     let mut warnings = checked(&spec, &entries, (ids.len(), of.is_fed)).map_err(wrong)?;
     warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "after_files", &[])));
@@ -391,6 +399,11 @@ impl Task {
         self.function.clone().unwrap_or_else(|| job_name(&words()))
     }
 
+    /// The objects that it leaves and takes.
+    pub(super) fn objects(&self) -> Result<TableObjects, String> {
+        TableObjects::read(&self.output_objects, &self.input_objects)
+    }
+
     // What it executes.
     fn body(&mut self) -> Result<Body, String> {
         let command = std::mem::take(&mut self.command);
@@ -434,6 +447,7 @@ impl Task {
             Some(Stream::Log(path)) => (None, Some(OsString::from_vec(path))),
             None => (None, None),
         };
+        let objects = self.objects()?;
         let requests = requests(self.request)?;
         self.outputs.iter().try_for_each(|output| path("outputs", output).map(|_| ()))?;
         let output_patience = option("output_patience", self.output_patience, values::duration)?;
@@ -481,6 +495,7 @@ impl Task {
                 log,
                 compress: together.compress,
             },
+            objects: objects.options,
             failures: FailureOptions {
                 time_limit: option("time_limit", self.time_limit, values::time_limit)?,
                 end_by: option("end_by", self.end_by, values::end_by)?,
@@ -500,6 +515,7 @@ impl Task {
         if self.retry.is_none() && (task.failures.retry_delay.is_some() || task.failures.retry_on.is_some()) {
             return Err("retry_delay and retry_on need retry: without it nothing is retried".into());
         }
+        task.objects.check().map_err(|error| error.to_string())?;
         if body.function().is_some() {
             function::check(&task).map_err(|error| error.to_string())?;
         }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::error::OptionsError;
 use super::graph::{Dep, Graph, maps_all};
 use super::job_file::{File, SERVICE_WITHOUT_KEY, SubmitsOf, Task, Together, checked};
+use super::objects::put_task;
 use super::placeholders::of_text;
 use super::same_paths::OfTables;
 use crate::limits;
@@ -36,6 +37,8 @@ struct Table {
     name: Option<String>,
     key: Option<String>,
     deps: Vec<Dep>,
+    // Which of its inputs is an object of another task of the file.
+    own: Vec<(usize, Dep)>,
 }
 
 #[derive(Deserialize)]
@@ -133,6 +136,7 @@ impl Tables {
             if let Some(key) = &key {
                 check_key(key.as_bytes()).map_err(|error| wrong(format!("key: {error}")))?;
             }
+            let own = task.objects().map_err(wrong)?.own;
             let spec = task.spec(self.together.clone()).map_err(wrong)?;
             let last = self.tables.last();
             if !self.has_same_paths {
@@ -155,7 +159,7 @@ impl Tables {
                 Some(last) => Arc::clone(&last.dependencies),
                 None => Arc::new(dependencies),
             };
-            self.tables.push(Table { spec, dependencies, id, name, key, deps });
+            self.tables.push(Table { spec, dependencies, id, name, key, deps, own });
         }
         Ok(())
     }
@@ -176,29 +180,45 @@ impl Tables {
     /// # Errors
     /// When an id, a name or a key is given twice, or they wait for each other.
     pub(super) fn submits(
-        self,
+        mut self,
         of: &SubmitsOf<'_>,
         job: Option<JobId>,
     ) -> Result<(Vec<Submit>, Vec<String>), OptionsError> {
         let in_file = |message: String| OptionsError::JobFile { path: of.path.into(), message };
         let mut ids = Ids::new(&self.tables).map_err(in_file)?;
-        let has_edges = self.tables.iter().any(|table| !table.deps.is_empty());
+        let has_edges = self.tables.iter().any(|table| !table.deps.is_empty() || !table.own.is_empty());
         let mut graph = Graph::default();
         let mut arrays = Arrays { of, is_one_by_one: has_edges, submits: Vec::new(), array: None };
-        for (place, table) in self.tables.into_iter().enumerate() {
-            let wrong = |message: String| {
-                let name = match table.id {
-                    Some(id) => format!("task with id {id}"),
-                    None => format!("task {}", place + 1),
-                };
-                of.wrong(&name, message)
+        let wrong_in = |place: usize, given: Option<u32>, message: String| {
+            let name = match given {
+                Some(id) => format!("task with id {id}"),
+                None => format!("task {}", place + 1),
             };
+            of.wrong(&name, message)
+        };
+        let mut numbered: Vec<TaskId> = Vec::with_capacity(self.tables.len());
+        for (place, table) in self.tables.iter_mut().enumerate() {
+            let wrong = |message: String| wrong_in(place, table.id, message);
             let id = TaskId(ids.of(table.id));
             if let Some(key) = &table.key {
                 graph.note_key(key, id).map_err(wrong)?;
             }
-            graph.add(id, table.name, table.deps).map_err(wrong)?;
-            arrays.add(id, table.key, table.spec, table.dependencies);
+            let mut deps = std::mem::take(&mut table.deps);
+            deps.extend(table.own.iter().map(|(_, task)| task.clone()));
+            graph.add(id, table.name.take(), deps).map_err(wrong)?;
+            numbered.push(id);
+        }
+        for ((place, table), id) in self.tables.into_iter().enumerate().zip(numbered) {
+            let wrong = |message: String| wrong_in(place, table.id, message);
+            let mut spec = table.spec;
+            for (input, task) in &table.own {
+                let Dep::Name(name) = task else { continue };
+                let task = graph
+                    .named_task(name)
+                    .ok_or_else(|| wrong(format!("input_objects: no task of the file is named `{name}`")))?;
+                put_task(&mut Arc::make_mut(&mut spec).input_objects[*input], task);
+            }
+            arrays.add(id, table.key, spec, table.dependencies);
         }
         let mut submits = arrays.end();
         if has_edges {
@@ -354,6 +374,31 @@ mod tests {
         );
         let each = format!("{same}after = [\"1\"]\neach = true\n");
         assert_eq!(submits(&each.repeat(2)), ["0[] a", "1[] a"], "places in a submit count");
+    }
+
+    #[test]
+    fn objects_of_other_tasks_of_the_file_come_first() {
+        let file = "[[task]]\nname = \"work\"\ncommand = [\"a\"]\ninput_objects = [\"in=@split:parts\", \"x=1@2:y\"]\n\
+                    [[task]]\nkey = \"split\"\ncommand = [\"b\"]\noutput_objects = [\"parts=p.bin\"]\n";
+        assert_eq!(submits(file), ["1[split] b", "0[] a"]);
+        let read_file = read(file).expect("a job");
+        let spec = &read_file.submits[1].spec;
+        assert_eq!(spec.input_objects[0].to_string(), "in=@1:parts");
+        assert_eq!(spec.input_objects[1].to_string(), "x=1@2:y");
+        let of = |line: &str| {
+            read(&format!("[[task]]\ncommand = [\"a\"]\nname = \"me\"\n{line}\n")).expect_err(line)
+        };
+        let wrong = |line: &str, expected: &str| {
+            let error = of(line);
+            assert!(error.contains(expected), "{error}");
+        };
+        wrong("input_objects = [\"in=@who:x\"]", "no task of the file is named `who`");
+        wrong("input_objects = [\"in=@9:x\"]", "there is no task 9 in the file");
+        wrong("input_objects = [\"in=@me:x\"]", "wait for each other in a cycle");
+        wrong("input_objects = [\"in\"]", "task 1: input_objects: `in` is not NAME=JOB@TASK:NAME");
+        wrong("output_objects = [\"a=x\", \"a=y\"]", "two objects that are left have the name `a`");
+        let array = "[array]\ncommand = [\"a\"]\ninput_objects = [\"in=@x:y\"]";
+        assert!(read(array).expect_err("an array").contains("only a [[task]] names another one"));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub(super) fn warnings(
     check(&spec.cwd, &Place { known: &not_itself, ..path("--cwd") });
     spec.outputs.iter().for_each(|text| check(text, &path("--output")));
     spec.result.path().iter().for_each(|text| check(text, &path("--result")));
+    spec.output_objects.iter().for_each(|left| check(&left.path, &path("--output-object")));
+    spec.input_objects.iter().for_each(|taken| check(taken.path(), &path("--input-object")));
     for text in spec.body.texts() {
         check(text, &Place { name: "the command", known: &of_args, is_of_programs: true });
     }

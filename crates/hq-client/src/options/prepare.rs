@@ -358,7 +358,7 @@ pub(super) fn spec(
     task: TaskOptions,
     requests: Vec<Request>,
 ) -> Result<TaskSpec, OptionsError> {
-    let TaskOptions { resources, execution, outputs, failures } = task;
+    let TaskOptions { resources, execution, outputs, objects, failures } = task;
     let cwd = execution.cwd.map_or(CWD_DEFAULT.to_vec(), OsString::into_vec);
     if pattern::names(&cwd).iter().any(|name| name == "CWD") {
         return Err(OptionsError::CwdInCwd);
@@ -391,8 +391,8 @@ pub(super) fn spec(
         speculate,
     } = failures;
     let spec = TaskSpec {
-        output_objects: Vec::new(),
-        input_objects: Vec::new(),
+        output_objects: objects.left,
+        input_objects: objects.taken,
         body,
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
         stdin,

@@ -11,6 +11,7 @@ use hq_model::result::ResultFrom;
 use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, Compression, ResourceRequest, Stream};
 
+use super::objects::ObjectOptions;
 use super::values::{self, EnvArg, OutputArg, StdinArg};
 
 const RESOURCES: &str = "Resources";
@@ -392,6 +393,9 @@ pub struct TaskOptions {
     /// Outputs.
     #[command(flatten)]
     pub outputs: OutputOptions,
+    /// Objects.
+    #[command(flatten)]
+    pub objects: ObjectOptions,
     /// Failures.
     #[command(flatten)]
     pub failures: FailureOptions,
@@ -405,6 +409,7 @@ impl TaskOptions {
             resources: self.resources.over(script.resources),
             execution: self.execution.over(script.execution),
             outputs: self.outputs.over(script.outputs),
+            objects: self.objects.over(script.objects),
             failures: self.failures.over(script.failures),
         }
     }

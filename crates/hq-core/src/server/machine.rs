@@ -378,9 +378,10 @@ impl Server {
         let keep = if begins { self.keeping_ends() } else { None };
         let waits = (begins && self.keeps_until < Timestamp(u64::MAX)).then_some(self.keeps_until);
         let draft = self.next_draft_end();
+        let objects = self.next_look_at_objects();
         let wakeups = [
             lost, delay, stop, watches, reads, retirement, look, allocate, plan, gather, keep, waits, draft,
-            late, too_late,
+            late, too_late, objects,
         ];
         wakeups.into_iter().flatten().min()
     }

@@ -4,8 +4,10 @@
 //! told to the worker that gets it. When the last copy is gone, those that have not got it are given up.
 
 mod copies;
+mod guards;
+mod pages;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hq_model::dependency::{After, Mapping};
@@ -19,10 +21,9 @@ pub(super) use copies::Copies;
 use super::machine::Server;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, RequestError};
-use crate::limits::{HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX, OBJECTS_PAGE};
+use crate::limits::{HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX};
 use crate::object_messages::{
-    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectRequest, ObjectSource, ObjectState,
-    ObjectView, TaskObjects, Unfetched,
+    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectRequest, ObjectSource, TaskObjects, Unfetched,
 };
 use crate::record::{FinishedSpan, Record, RestartCause};
 use crate::worker_messages::{TemplateId, ToWorker};
@@ -61,22 +62,37 @@ impl Server {
                 ObjectTask::One(task) => (IdSet::single(task), Mapping::All),
                 ObjectTask::Same => (ids.clone(), Mapping::Window(0)),
             };
-            let job = self.state.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
-            if let Some(task) = tasks.difference(&job.ids).first() {
-                return Err(RequestError::NoTask(id, task));
+            let job = self.state.jobs.get(&id);
+            let missing = job.map_or_else(|| tasks.first(), |job| tasks.difference(&job.ids).first());
+            match (job, missing) {
+                (_, Some(task)) if id == own => {
+                    return Err(RequestError::Invalid(format!(
+                        "`{input}`: no earlier submit of the same job has task {task}."
+                    )));
+                }
+                (None, _) => return Err(RequestError::NoJob(id)),
+                (_, Some(task)) => return Err(RequestError::NoTask(id, task)),
+                _ => {}
             }
+            let Some(job) = job else { continue };
             for (submit, ids) in job.by_submit(&tasks) {
                 let left = &job.submits[submit as usize].task.output_objects;
-                if !left.iter().any(|object| object.name == input.from.name) {
-                    let task = ids.first().map(|task| TaskRef::new(id, task).to_string()).unwrap_or_default();
-                    let text = format!("Task {task} leaves no object `{}`.", input.from.name);
-                    return Err(RequestError::Invalid(text));
+                if !left.iter().any(|object| object.name == input.from.name)
+                    && let Some(task) = ids.first()
+                {
+                    let names: Vec<&str> = left.iter().map(|object| object.name.as_str()).collect();
+                    let object = ObjectId { task: TaskRef::new(id, task), name: input.from.name.clone() };
+                    return Err(RequestError::NoObject(object, names.join(", ")));
                 }
             }
             let gone = |(task, object): (TaskRef, &super::state::objects::Object)| {
                 let is_meant = object.name == input.from.name && tasks.contains(task.task);
                 let why = object.gone.as_ref().filter(|_| is_meant)?;
-                Some(RequestError::Invalid(format!("Object {task}:{} is gone: {}.", object.name, words(why))))
+                Some(RequestError::Invalid(format!(
+                    "Object {task}:{} is gone: {}.",
+                    object.name,
+                    why.words()
+                )))
             };
             if let Some(error) = self.state.objects.of_job(id).find_map(gone) {
                 return Err(error);
@@ -144,19 +160,11 @@ impl Server {
         copy: ObjectCopy,
         effects: &mut Vec<Effect>,
     ) {
-        let task = copy.object.task;
-        let job = self.state.jobs.get(&task.job);
-        let single = IdSet::single(task.task);
-        let is_left = job.is_some_and(|job| {
-            let submit = job.submit_of(task.task).map(|submit| &job.submits[submit as usize]);
-            let declares = submit.is_some_and(|submit| {
-                submit.task.output_objects.iter().any(|object| object.name == copy.object.name)
-            });
-            declares && !job.attempts_on(worker, &single, copy.instance).is_empty()
-        });
-        if is_left {
-            self.copies.free(&copy.object);
-            self.copies.stored(&copy.object, worker);
+        // A report that was not saved is told again, perhaps to another server.
+        let is_new = !self.is_meant(&copy);
+        if is_new && self.is_of_attempt(worker, &copy) {
+            self.copies.left(&copy, worker);
+            self.copies.guards.is_unheard(copy.object.clone(), worker);
             self.record(now, Record::Objects(Box::new(ObjectChange::Stored(vec![copy]))), effects);
             return;
         }
@@ -165,18 +173,37 @@ impl Server {
 
     // What a worker stores counts where it is what is meant.
     fn has_copy(&mut self, worker: WorkerId, copy: ObjectCopy) {
-        let known = self.state.objects.get(&copy.object);
-        match known.is_some_and(|known| known.gone.is_none() && known.copy(copy.object.task) == copy) {
-            true => self.copies.stored(&copy.object, worker),
+        match self.is_meant(&copy) {
+            true => self.copies.stored(&copy, worker),
             false => self.copies.free_on(worker, copy.object),
         }
     }
 
+    fn is_meant(&self, copy: &ObjectCopy) -> bool {
+        let known = self.state.objects.get(&copy.object);
+        known.is_some_and(|known| known.gone.is_none() && known.copy(copy.object.task) == *copy)
+    }
+
+    // True when an attempt that a worker has now is one that leaves this.
+    fn is_of_attempt(&self, worker: WorkerId, copy: &ObjectCopy) -> bool {
+        let task = copy.object.task;
+        self.state.jobs.get(&task.job).is_some_and(|job| {
+            let submit = job.submit_of(task.task).map(|submit| &job.submits[submit as usize]);
+            let declares = submit.is_some_and(|submit| {
+                submit.task.output_objects.iter().any(|object| object.name == copy.object.name)
+            });
+            declares && !job.attempts_on(worker, &IdSet::single(task.task), copy.instance).is_empty()
+        })
+    }
+
     /// A worker says all that it stores.
     pub(super) fn objects_of_worker(&mut self, worker: WorkerId, objects: Vec<ObjectCopy>) {
-        let before: Vec<ObjectId> = objects.iter().map(|copy| copy.object.clone()).collect();
+        let before: BTreeSet<ObjectId> = objects.iter().map(|copy| copy.object.clone()).collect();
         for copy in objects {
-            self.has_copy(worker, copy);
+            // A report that follows calls its task finished: then it is meant.
+            if self.is_meant(&copy) || !self.is_of_attempt(worker, &copy) {
+                self.has_copy(worker, copy);
+            }
         }
         self.copies.worker_said(&self.state, worker, &before);
     }
@@ -220,7 +247,7 @@ impl Server {
             let count = self.copies.tried(task, &holders);
             let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
             let why = match gone {
-                Some(why) => format!("Object {object} is gone, which this task takes: {}.", words(&why)),
+                Some(why) => format!("Object {object} is gone, which this task takes: {}.", why.words()),
                 None if count >= OBJECT_TRIES_MAX => format!(
                     "Object {object}, which this task takes, could not be had in {count} attempts; the last one \
                      failed: {}",
@@ -265,10 +292,16 @@ impl Server {
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Synced });
             }
         }
+        self.settle_guards(effects);
+    }
+
+    /// When objects are to be looked at again: at once, where too many have changed for one look.
+    pub(super) fn next_look_at_objects(&self) -> Option<Timestamp> {
+        self.copies.is_unsettled().then_some(Timestamp(0))
     }
 
     fn object_gone(&mut self, now: Timestamp, object: ObjectId, why: ObjectEnd, effects: &mut Vec<Effect>) {
-        let reason = format!("Object {object} is gone, which this task takes: {}.", words(&why));
+        let reason = format!("Object {object} is gone, which this task takes: {}.", why.words());
         self.copies.free(&object);
         let change = ObjectChange::Gone { objects: vec![object.clone()], why };
         self.record(now, Record::Objects(Box::new(change)), effects);
@@ -281,16 +314,8 @@ impl Server {
 
     // Tasks that take an object and were not handed to a worker.
     fn waiting_readers(&self, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
-        self.readers(object, |job| &job.queued)
-    }
-
-    fn readers<'a>(
-        &'a self,
-        object: &ObjectId,
-        which: impl Fn(&'a super::job::Job) -> &'a IdSet,
-    ) -> BTreeMap<JobId, IdSet> {
         let mut readers: BTreeMap<JobId, IdSet> = BTreeMap::new();
-        for TemplateId { job: id, submit } in self.copies.readers_of(object.task.job) {
+        for TemplateId { job: id, submit } in self.copies.readers_of(object.task) {
             let Some(job) = self.state.jobs.get(&id) else { continue };
             let submit = &job.submits[submit as usize];
             for input in &submit.task.input_objects {
@@ -303,7 +328,7 @@ impl Server {
                     ObjectTask::One(_) => continue,
                     ObjectTask::Same => submit.ids.intersection(&IdSet::single(object.task.task)),
                 };
-                let ids = ids.intersection(which(job));
+                let ids = ids.intersection(&job.queued);
                 if !ids.is_empty() {
                     readers.entry(id).or_default().union_with(&ids);
                 }
@@ -331,27 +356,11 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Result<ClientResponse, RequestError> {
         match asks {
-            ObjectRequest::List { jobs, after } => {
-                let mut page = ObjectPage { objects: Vec::new(), next: None };
-                for job in self.select_jobs(&jobs)? {
-                    for object in self.declared(job) {
-                        if after.as_ref().is_some_and(|after| object <= *after) {
-                            continue;
-                        }
-                        if page.objects.len() >= OBJECTS_PAGE {
-                            page.next = page.objects.last().map(|view: &ObjectView| view.copy.object.clone());
-                            return Ok(ClientResponse::Objects(Box::new(page)));
-                        }
-                        page.objects.push(self.object_view(object));
-                    }
-                }
+            ObjectRequest::List { jobs, phases, after } => {
+                let page = self.object_page(&jobs, &phases, after.as_ref())?;
                 Ok(ClientResponse::Objects(Box::new(page)))
             }
-            ObjectRequest::Info(object) => {
-                self.check_declared(&object)?;
-                let objects = vec![self.object_view(object)];
-                Ok(ClientResponse::Objects(Box::new(ObjectPage { objects, next: None })))
-            }
+            ObjectRequest::Info(object) => Ok(ClientResponse::Objects(Box::new(self.object_info(object)?))),
             ObjectRequest::Keep(objects) => {
                 self.refuse_when_read_only()?;
                 objects.iter().try_for_each(|object| self.check_stored(object))?;
@@ -360,15 +369,12 @@ impl Server {
             }
             ObjectRequest::Drop(objects) => {
                 self.refuse_when_read_only()?;
+                let objects: BTreeSet<ObjectId> = objects.into_iter().collect();
                 for object in &objects {
                     self.check_stored(object)?;
-                    let readers = self.readers_alive(object);
-                    if let Some((job, ids)) = readers.first_key_value() {
-                        let task = ids.first().map(|task| TaskRef::new(*job, task).to_string());
-                        return Err(RequestError::Invalid(format!(
-                            "Object {object} is needed by task {}, which has not ended.",
-                            task.unwrap_or_default()
-                        )));
+                    if let Some((job, ids)) = self.readers_alive(object).min_by_key(|(job, _)| *job) {
+                        let task = TaskRef::new(job, ids.first().unwrap_or(object.task.task));
+                        return Err(RequestError::ObjectNeeded(object.clone(), task));
                     }
                 }
                 for object in objects {
@@ -377,86 +383,5 @@ impl Server {
                 Ok(ClientResponse::Done)
             }
         }
-    }
-
-    // All that tasks of a job leave or will, in order.
-    fn declared(&self, id: JobId) -> impl Iterator<Item = ObjectId> {
-        let job = self.state.jobs.get(&id).filter(|_| self.copies.is_producer(id));
-        job.into_iter().flat_map(move |job| {
-            job.ids.iter().flat_map(move |task| {
-                let submit = job.submit_of(task).map(|submit| &job.submits[submit as usize]);
-                let mut names: Vec<_> = submit
-                    .map(|submit| {
-                        submit.task.output_objects.iter().map(|object| object.name.clone()).collect()
-                    })
-                    .unwrap_or_default();
-                names.sort_unstable();
-                names.into_iter().map(move |name| ObjectId { task: TaskRef::new(id, task), name })
-            })
-        })
-    }
-
-    fn check_declared(&self, object: &ObjectId) -> Result<(), RequestError> {
-        let TaskRef { job: id, task } = object.task;
-        let job = self.state.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
-        let submit = job.submit_of(task).ok_or(RequestError::NoTask(id, task))?;
-        let left = &job.submits[submit as usize].task.output_objects;
-        match left.iter().any(|left| left.name == object.name) {
-            true => Ok(()),
-            false => Err(RequestError::Invalid(format!(
-                "Task {} leaves no object `{}`.",
-                object.task, object.name
-            ))),
-        }
-    }
-
-    fn check_stored(&self, object: &ObjectId) -> Result<(), RequestError> {
-        self.check_declared(object)?;
-        let why = match self.object_state(object) {
-            ObjectState::Stored => return Ok(()),
-            ObjectState::Awaited => "is not there yet".to_owned(),
-            ObjectState::Gone(why) => format!("is gone: {}", words(&why)),
-        };
-        Err(RequestError::Invalid(format!("Object {object} {why}.")))
-    }
-
-    fn object_state(&self, object: &ObjectId) -> ObjectState {
-        match self.state.objects.get(object) {
-            Some(known) if known.gone.is_some() => {
-                ObjectState::Gone(known.gone.as_deref().cloned().unwrap_or(ObjectEnd::Dropped))
-            }
-            Some(_) if self.state.task_state(object.task) == Some(TaskState::Finished) => ObjectState::Stored,
-            _ => ObjectState::Awaited,
-        }
-    }
-
-    fn readers_alive(&self, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
-        let mut readers = self.readers(object, |job| &job.ids);
-        readers.retain(|job, ids| {
-            *ids = self.state.jobs.get(job).map_or_else(IdSet::new, |job| job.alive().intersection(ids));
-            !ids.is_empty()
-        });
-        readers
-    }
-
-    fn object_view(&self, object: ObjectId) -> ObjectView {
-        let known = self.state.objects.get(&object);
-        let awaited =
-            ObjectCopy { object: object.clone(), instance: Default::default(), size: 0, checksum: 0 };
-        ObjectView {
-            state: self.object_state(&object),
-            is_kept: known.is_some_and(|known| known.is_kept),
-            holders: self.copies.holders_of(&object).map(|worker| self.task_node(worker)).collect(),
-            readers: self.readers_alive(&object).into_keys().collect(),
-            copy: known.map_or(awaited, |known| known.copy(object.task)),
-        }
-    }
-}
-
-// Why an object is gone.
-fn words(why: &ObjectEnd) -> String {
-    match why {
-        ObjectEnd::Dropped => "it was dropped".to_owned(),
-        ObjectEnd::Lost(text) => text.clone(),
     }
 }

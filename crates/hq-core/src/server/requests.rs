@@ -297,13 +297,14 @@ impl Server {
                  {KEYED_TASKS_MAX} tasks, or leave the keys out."
             )));
         }
-        let dependencies = if !submit.spec.input_objects.is_empty() {
-            let wanted = self.with_objects(job, &ids, &submit.spec, &submit.dependencies)?;
-            self.dependencies_of(job, &ids, &wanted)?.into()
-        } else if submit.dependencies.is_empty() {
+        let takes = !submit.spec.input_objects.is_empty();
+        let dependencies = if submit.dependencies.is_empty() && !takes {
             submit.dependencies.clone()
         } else {
-            let wanted = super::readiness::with_names_found(&self.state, job, &ids, submit)?;
+            let mut wanted = super::readiness::with_names_found(&self.state, job, &ids, submit)?;
+            if takes {
+                wanted = self.with_objects(job, &ids, &submit.spec, &wanted)?.into();
+            }
             self.dependencies_of(job, &ids, &wanted)?.into()
         };
         let state = SubmitState {
@@ -514,7 +515,7 @@ impl Server {
         let mut selected = self.select_jobs(jobs)?;
         selected.retain(|id| {
             let job = &self.state.jobs[id];
-            job.has_ended() && (states.is_empty() || states.contains(&job.state(0)))
+            job.has_ended() && !self.is_held(*id) && (states.is_empty() || states.contains(&job.state(0)))
         });
         for job in &selected {
             self.forget_job(now, *job, effects);

@@ -21,6 +21,8 @@ mod last_moments;
 mod logs;
 mod losses;
 mod nodes;
+mod object_guards;
+mod object_pages;
 mod objects;
 mod order;
 mod outlasting;
@@ -274,6 +276,7 @@ impl World {
                 ToWorker::Welcome(_)
                 | ToWorker::Saved { .. }
                 | ToWorker::Weighed { .. }
+                | ToWorker::GuardObjects { .. }
                 | ToWorker::Logged { .. } => {}
             }
             false

@@ -219,6 +219,7 @@ impl Server {
             is_reserved: live.is_some_and(|live| live.reserved.is_some()),
             taken: live.map_or_else(Vec::new, |live| live.taken().collect()),
             sample: live.and_then(|live| live.sample.clone()),
+            objects: self.copies.held_by(id),
         }
     }
 }

@@ -416,6 +416,11 @@ impl Worker {
                     storing.free(objects, effects);
                 }
             }
+            ToWorker::GuardObjects { guard, release } => {
+                if self.storing.is_some() {
+                    effects.push(Effect::GuardObjects { guard, release });
+                }
+            }
             ToWorker::DropRead { number } => effects.push(Effect::DropRead { number }),
         }
     }

@@ -217,6 +217,13 @@ pub enum Effect {
     },
     /// Nobody needs these objects any more: remove what is stored of them.
     FreeObjects(Vec<ObjectId>),
+    /// Which objects may make room for others, and which may not.
+    GuardObjects {
+        /// These stay.
+        guard: Vec<ObjectId>,
+        /// These may go.
+        release: Vec<ObjectId>,
+    },
     /// Send to the server.
     Send(FromWorker),
     /// End the process: everything was said and every task has ended.

@@ -115,6 +115,9 @@ impl World {
                 }
                 Effect::DropRead { number } => self.done.push(format!("drop {number}")),
                 Effect::FreeObjects(objects) => self.done.push(format!("free {}", objects.len())),
+                Effect::GuardObjects { guard, release } => {
+                    self.done.push(format!("guard {} release {}", guard.len(), release.len()));
+                }
                 Effect::ReadEnded { task } => self.done.push(format!("no more of {task}")),
                 Effect::Send(FromWorker::Output(answer)) => self.done.push(format!("{:?}", answer.state)),
                 Effect::Expired { task } => self.done.push(format!("expired {task}")),

@@ -501,6 +501,17 @@ pub struct WorkerConfig {
     /// The allocation of this server that started it.
     #[prost(message, optional, tag = "60")]
     pub origin: ::core::option::Option<AllocationRef>,
+    /// Where it stores objects, if it does.
+    #[prost(message, optional, tag = "190")]
+    pub object_store: ::core::option::Option<ObjectStore>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectStore {
+    #[prost(string, tag = "1")]
+    pub dir: ::prost::alloc::string::String,
+    /// Bytes it may take.
+    #[prost(uint64, tag = "2")]
+    pub size: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AllocationRef {
@@ -2079,6 +2090,9 @@ pub struct ListObjects {
     pub jobs: ::core::option::Option<Selector>,
     #[prost(message, optional, tag = "2")]
     pub after: ::core::option::Option<ObjectId>,
+    /// All of them when empty.
+    #[prost(enumeration = "ObjectPhase", repeated, tag = "3")]
+    pub phases: ::prost::alloc::vec::Vec<i32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ObjectPage {
@@ -2091,13 +2105,19 @@ pub struct ObjectPage {
 pub struct ObjectView {
     #[prost(message, optional, tag = "1")]
     pub copy: ::core::option::Option<ObjectCopy>,
+    /// Some of those that store it.
     #[prost(message, repeated, tag = "5")]
     pub holders: ::prost::alloc::vec::Vec<TaskNode>,
     #[prost(bool, tag = "6")]
     pub is_kept: bool,
-    /// Jobs with tasks that take it.
+    /// Some of the jobs with tasks that take it.
     #[prost(uint32, repeated, tag = "7")]
     pub readers: ::prost::alloc::vec::Vec<u32>,
+    /// How many there are.
+    #[prost(uint64, tag = "8")]
+    pub copies: u64,
+    #[prost(uint64, tag = "9")]
+    pub reader_count: u64,
     #[prost(oneof = "object_view::State", tags = "2, 3, 4")]
     pub state: ::core::option::Option<object_view::State>,
 }
@@ -2111,6 +2131,60 @@ pub mod object_view {
         Stored(super::Nothing),
         #[prost(message, tag = "4")]
         Gone(super::ObjectEnd),
+    }
+}
+/// Why something cannot be done with an object.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectWords {
+    #[prost(message, optional, tag = "1")]
+    pub object: ::core::option::Option<ObjectId>,
+    #[prost(string, tag = "2")]
+    pub words: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectNeeded {
+    #[prost(message, optional, tag = "1")]
+    pub object: ::core::option::Option<ObjectId>,
+    #[prost(message, optional, tag = "2")]
+    pub task: ::core::option::Option<TaskRef>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GuardObjects {
+    #[prost(message, repeated, tag = "1")]
+    pub guard: ::prost::alloc::vec::Vec<ObjectId>,
+    #[prost(message, repeated, tag = "2")]
+    pub release: ::prost::alloc::vec::Vec<ObjectId>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ObjectPhase {
+    Unspecified = 0,
+    Awaited = 1,
+    Stored = 2,
+    Gone = 3,
+}
+impl ObjectPhase {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OBJECT_PHASE_UNSPECIFIED",
+            Self::Awaited => "OBJECT_PHASE_AWAITED",
+            Self::Stored => "OBJECT_PHASE_STORED",
+            Self::Gone => "OBJECT_PHASE_GONE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OBJECT_PHASE_UNSPECIFIED" => Some(Self::Unspecified),
+            "OBJECT_PHASE_AWAITED" => Some(Self::Awaited),
+            "OBJECT_PHASE_STORED" => Some(Self::Stored),
+            "OBJECT_PHASE_GONE" => Some(Self::Gone),
+            _ => None,
+        }
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2751,7 +2825,7 @@ pub struct Events {
 pub struct RequestError {
     #[prost(
         oneof = "request_error::Error",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93, 94, 95, 96, 120"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93, 94, 95, 96, 120, 190, 191, 192"
     )]
     pub error: ::core::option::Option<request_error::Error>,
 }
@@ -2815,6 +2889,12 @@ pub mod request_error {
         WorkerAway(super::WorkerAway),
         #[prost(uint32, tag = "120")]
         Forgotten(u32),
+        #[prost(message, tag = "190")]
+        NoObject(super::ObjectWords),
+        #[prost(message, tag = "191")]
+        NotStored(super::ObjectWords),
+        #[prost(message, tag = "192")]
+        ObjectNeeded(super::ObjectNeeded),
     }
 }
 /// The worker has no connection now; until then it may come back.
@@ -3244,6 +3324,11 @@ pub struct WorkerInfo {
     pub sample: ::core::option::Option<NodeSample>,
     #[prost(uint64, tag = "181")]
     pub sampled_us: u64,
+    /// What it stores for other tasks.
+    #[prost(uint64, tag = "190")]
+    pub objects_count: u64,
+    #[prost(uint64, tag = "191")]
+    pub objects_bytes: u64,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -3317,7 +3402,10 @@ impl WorkerFilter {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190")]
+    #[prost(
+        oneof = "to_worker::Body",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191"
+    )]
     pub body: ::core::option::Option<to_worker::Body>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -3350,6 +3438,8 @@ pub mod to_worker {
         /// Not to be stored any more.
         #[prost(message, tag = "190")]
         FreeObjects(super::ObjectIds),
+        #[prost(message, tag = "191")]
+        GuardObjects(super::GuardObjects),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

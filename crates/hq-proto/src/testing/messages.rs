@@ -9,6 +9,7 @@ use hq_core::client_messages::{
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
+use hq_core::object_messages::ObjectsHeld;
 use hq_core::record::{JobProgress, Record, SecondAttempt};
 
 /// Any request of a client.
@@ -150,6 +151,9 @@ fn request_error() -> impl Strategy<Value = RequestError> {
             difference
         }),
         (job(), text()).prop_map(|(job, key)| NoKey(job, key)),
+        (object::object_id(), text()).prop_map(|(object, names)| NoObject(object, names)),
+        (object::object_id(), text()).prop_map(|(object, why)| NotStored(object, why)),
+        (object::object_id(), task_ref()).prop_map(|(object, task)| ObjectNeeded(object, task)),
         task_ref().prop_map(NoService),
         any::<(u64, u64)>().prop_map(|(held, wanted)| Full { held, wanted }),
         (task_ref(), instance(), text()).prop_map(|(task, instance, now)| NotRunning { task, instance, now }),
@@ -335,7 +339,9 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()), any::<u64>());
     let taken = vec(any::<u64>().prop_map(Amount), 0..4);
     let sample = of((timestamp(), sample::node_sample()));
-    (worker(), worker_config(), timestamp(), ended, tasks, closed, (of(duration()), taken, sample)).prop_map(
+    let objects = (any::<u64>(), any::<u64>()).prop_map(|(count, bytes)| ObjectsHeld { count, bytes });
+    let seen = (of(duration()), taken, sample, objects);
+    (worker(), worker_config(), timestamp(), ended, tasks, closed, seen).prop_map(
         |(
             worker,
             config,
@@ -343,7 +349,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
             ended,
             tasks,
             (is_draining, is_stopping, away_until, trouble, internal_errors),
-            (idle_timeout, taken, sample),
+            (idle_timeout, taken, sample, objects),
         )| {
             let (tasks_assigned, tasks_running, last_task, (multi_node, is_reserved)) = tasks;
             WorkerInfo {
@@ -364,6 +370,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
                 is_reserved,
                 taken,
                 sample: sample.map(|(at, sample)| (at, Box::new(sample))),
+                objects,
             }
         },
     )

@@ -1,8 +1,8 @@
 //! Any objects. They are boxed: what holds them would take much of a stack.
 
 use hq_core::object_messages::{
-    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectRequest, ObjectSource, ObjectState,
-    ObjectView, Unfetched,
+    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectPhase, ObjectRequest, ObjectSource,
+    ObjectState, ObjectView, Unfetched,
 };
 use hq_core::worker_messages::TaskNode;
 use hq_model::object::{ObjectRef, ObjectTask};
@@ -83,7 +83,8 @@ pub(super) fn change() -> BoxedStrategy<ObjectChange> {
 
 pub(super) fn request() -> BoxedStrategy<ObjectRequest> {
     prop_oneof![
-        (selector(), of(object_id())).prop_map(|(jobs, after)| ObjectRequest::List { jobs, after }),
+        (selector(), vec(select(&ObjectPhase::ALL[..]), 0..3), of(object_id()))
+            .prop_map(|(jobs, phases, after)| ObjectRequest::List { jobs, phases, after }),
         object_id().prop_map(ObjectRequest::Info),
         vec(object_id(), 1..3).prop_map(ObjectRequest::Keep),
         vec(object_id(), 1..3).prop_map(ObjectRequest::Drop),
@@ -94,8 +95,10 @@ pub(super) fn request() -> BoxedStrategy<ObjectRequest> {
 pub(super) fn page() -> BoxedStrategy<ObjectPage> {
     let state =
         prop_oneof![Just(ObjectState::Awaited), Just(ObjectState::Stored), end().prop_map(ObjectState::Gone)];
-    let view = (copy(), state, vec(node(), 0..3), any::<bool>(), vec(job(), 0..3)).prop_map(
-        |(copy, state, holders, is_kept, readers)| ObjectView { copy, state, holders, is_kept, readers },
-    );
+    let held = (any::<u64>(), vec(node(), 0..3), any::<bool>(), any::<u64>(), vec(job(), 0..3));
+    let view =
+        (copy(), state, held).prop_map(|(copy, state, (copies, holders, is_kept, reader_count, readers))| {
+            ObjectView { copy, state, copies, holders, is_kept, reader_count, readers }
+        });
     (vec(view, 0..3), of(object_id())).prop_map(|(objects, next)| ObjectPage { objects, next }).boxed()
 }

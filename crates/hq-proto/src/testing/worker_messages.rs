@@ -91,6 +91,8 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
         output::read_order().prop_map(ToWorker::ReadOutput),
         any::<u64>().prop_map(|number| ToWorker::DropRead { number }),
         vec(object::object_id(), 0..3).prop_map(ToWorker::FreeObjects),
+        (vec(object::object_id(), 0..3), vec(object::object_id(), 0..3))
+            .prop_map(|(guard, release)| ToWorker::GuardObjects { guard, release }),
     ]
 }
 

@@ -1,7 +1,9 @@
 //! Objects: files that tasks leave for others, kept by workers and carried from worker to worker.
 
+mod bring;
 mod disk;
 mod fetch;
+pub mod get;
 mod home;
 mod leave;
 mod serve;
@@ -19,13 +21,13 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::limits::{FETCHES_MAX, SERVES_MAX};
 
+pub(crate) use bring::Peer;
+use bring::{Unfetched, Wanted};
 use disk::Disk;
-pub(crate) use fetch::Peer;
-use fetch::{Unfetched, Wanted};
 pub(crate) use leave::Leaves;
 pub(crate) use stage::{Place, Staged};
 pub(crate) use store::Store;
-use store::{Content, Key, SharedStore, StoreError};
+use store::{Content, Hold, Key, SharedStore, StoreError};
 
 type Waiting = oneshot::Sender<Result<(), Unfetched>>;
 
@@ -61,6 +63,12 @@ impl Objects {
     pub(crate) fn free(&self, objects: Vec<ObjectId>) {
         let store = self.store.clone();
         self.pieces.order(move || objects.iter().for_each(|object| store.remove(object)));
+    }
+
+    /// Which of them may make room for others, and which may not. At once: it changes no file.
+    pub(crate) fn guard(&self, guard: Vec<ObjectId>, release: Vec<ObjectId>) {
+        self.store.hold(&guard, Hold::Guarded);
+        self.store.hold(&release, Hold::Free);
     }
 }
 

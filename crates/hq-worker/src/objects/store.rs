@@ -4,7 +4,7 @@
 //! hard link where it can, which nobody may write to. What was written to all the same is found by its size and time, and
 //! counts as lost. All functions block.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker::Input;
 use hq_model::checksum::Checksum;
+use hq_model::worker::StoreConfig;
 use hq_model::{Instance, ObjectId};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
@@ -82,6 +83,17 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |source| StoreError::Io { path, source }
 }
 
+/// Whether an object may make room for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hold {
+    /// It may: nobody needs it, or others see to it that it is there.
+    Free,
+    /// A task has left it here, and the server has not said yet whether somebody needs it: when nothing else may go.
+    Unheard,
+    /// The server counts on this worker.
+    Guarded,
+}
+
 /// The store of one worker. Removed with all it holds when dropped.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -93,7 +105,9 @@ pub(crate) struct Store {
 
 #[derive(Debug, Default)]
 struct Shelf {
-    entries: HashMap<Key, Entry>,
+    entries: BTreeMap<Key, Entry>,
+    /// Those that may go, by when they were read: first the free ones, then those that were not heard of.
+    by_age: [BTreeMap<u64, Key>; 2],
     /// Bytes of entries and of what is coming in.
     used: u64,
     /// Counts reads and files.
@@ -106,8 +120,70 @@ struct Entry {
     path: PathBuf,
     written: (i64, i64),
     last_read: u64,
+    hold: Hold,
     /// Readers here that need it.
     pins: u32,
+}
+
+impl Shelf {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn insert(&mut self, key: Key, entry: Entry) {
+        if let Some(ages) = self.by_age.get_mut(entry.hold as usize) {
+            ages.insert(entry.last_read, key.clone());
+        }
+        self.entries.insert(key, entry);
+    }
+
+    // Its bytes are not in use any more.
+    fn remove(&mut self, key: &Key) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        if let Some(ages) = self.by_age.get_mut(entry.hold as usize) {
+            ages.remove(&entry.last_read);
+        }
+        self.used -= entry.content.size;
+        Some(entry)
+    }
+
+    // Changes what its place depends on.
+    fn change(&mut self, key: &Key, change: impl FnOnce(&mut Entry)) -> Option<&Entry> {
+        let entry = self.entries.get_mut(key)?;
+        let (hold, last_read) = (entry.hold, entry.last_read);
+        change(entry);
+        if (entry.hold, entry.last_read) != (hold, last_read) {
+            if let Some(ages) = self.by_age.get_mut(hold as usize) {
+                ages.remove(&last_read);
+            }
+            if let Some(ages) = self.by_age.get_mut(entry.hold as usize) {
+                ages.insert(entry.last_read, key.clone());
+            }
+        }
+        Some(entry)
+    }
+
+    fn keys_of(&self, object: &ObjectId) -> Vec<Key> {
+        let of = |instance| Key { object: object.clone(), instance };
+        let keys = self.entries.range(of(Instance(0))..=of(Instance(u32::MAX)));
+        keys.map(|(key, _)| key.clone()).collect()
+    }
+
+    // What goes to make room for so many bytes, in this order; what has to stay where that is not enough.
+    fn making_room(&self, size: u64, cap: u64) -> Result<Vec<Key>, u64> {
+        let mut left = self.used;
+        let mut going = Vec::new();
+        let mut may_go = self.by_age.iter().flat_map(BTreeMap::values);
+        while left.saturating_add(size) > cap {
+            let Some(key) = may_go.next() else { return Err(left) };
+            if let Some(entry) = self.entries.get(key).filter(|entry| entry.pins == 0) {
+                left -= entry.content.size;
+                going.push(key.clone());
+            }
+        }
+        Ok(going)
+    }
 }
 
 impl Store {
@@ -128,7 +204,12 @@ impl Store {
         Ok(Store { home, cap, shelf: Mutex::default(), told })
     }
 
-    /// Stores a copy of a file.
+    /// What clients are told of it.
+    pub(crate) fn config(&self) -> StoreConfig {
+        StoreConfig { dir: self.home.path().to_string_lossy().into_owned(), size: self.cap }
+    }
+
+    /// Stores a copy of a file that a task leaves.
     ///
     /// # Errors
     /// When there is no such file, or no room for it.
@@ -149,7 +230,7 @@ impl Store {
             incoming.write(&buffer[..read])?;
         }
         let content = Content { size: incoming.offset, checksum: incoming.checksum.value() };
-        incoming.finish(key, content)?;
+        incoming.finish(key, content, Hold::Unheard)?;
         Ok(content)
     }
 
@@ -159,11 +240,7 @@ impl Store {
     /// When there is none.
     pub(crate) fn receive(self: &Arc<Store>, size: u64) -> Result<Incoming, StoreError> {
         self.reserve(size)?;
-        let number = {
-            let mut shelf = self.shelf();
-            shelf.clock += 1;
-            shelf.clock
-        };
+        let number = self.shelf().tick();
         let path = self.home.path().join(number.to_string());
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         match file {
@@ -216,11 +293,7 @@ impl Store {
         let dir = to.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(dir).map_err(at(dir))?;
         // Beside it, under a name that nobody else uses; then it appears as a whole.
-        let number = {
-            let mut shelf = self.shelf();
-            shelf.clock += 1;
-            shelf.clock
-        };
+        let number = self.shelf().tick();
         let beside = dir.join(format!(".hq-object-{}-{number}", std::process::id()));
         let put = fs::hard_link(&path, &beside).or_else(|_| fs::copy(&path, &beside).map(drop));
         let put = put.and_then(|()| fs::rename(&beside, to));
@@ -243,12 +316,19 @@ impl Store {
         }
     }
 
+    /// Whether these may make room for others, whichever instances left them.
+    pub(crate) fn hold(&self, objects: &[ObjectId], hold: Hold) {
+        let mut shelf = self.shelf();
+        for object in objects {
+            for key in shelf.keys_of(object) {
+                shelf.change(&key, |entry| entry.hold = hold);
+            }
+        }
+    }
+
     /// Nobody needs an object, whichever instance left it.
     pub(crate) fn remove(&self, object: &ObjectId) {
-        let keys: Vec<Key> = {
-            let shelf = self.shelf();
-            shelf.entries.keys().filter(|key| key.object == *object).cloned().collect()
-        };
+        let keys = self.shelf().keys_of(object);
         for key in &keys {
             self.take(key);
         }
@@ -278,10 +358,7 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn held(&self) -> Vec<(Key, Content)> {
         let shelf = self.shelf();
-        let mut held: Vec<_> =
-            shelf.entries.iter().map(|(key, entry)| (key.clone(), entry.content)).collect();
-        held.sort_by(|a, b| a.0.cmp(&b.0));
-        held
+        shelf.entries.iter().map(|(key, entry)| (key.clone(), entry.content)).collect()
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
@@ -292,10 +369,8 @@ impl Store {
     fn look(&self, key: &Key) -> Result<(PathBuf, Content), StoreError> {
         let (path, content, written) = {
             let mut shelf = self.shelf();
-            shelf.clock += 1;
-            let now = shelf.clock;
-            let entry = shelf.entries.get_mut(key).ok_or(StoreError::Gone)?;
-            entry.last_read = now;
+            let now = shelf.tick();
+            let entry = shelf.change(key, |entry| entry.last_read = now).ok_or(StoreError::Gone)?;
             (entry.path.clone(), entry.content, entry.written)
         };
         let is_whole =
@@ -307,25 +382,15 @@ impl Store {
         Err(StoreError::Gone)
     }
 
-    // Those that were read least recently go first; those that readers here need stay.
+    // Those that were read least recently go first; those that readers here need stay, and those that the server counts on.
     fn reserve(&self, size: u64) -> Result<(), StoreError> {
         let mut gone = Vec::new();
         {
             let mut shelf = self.shelf();
-            let free = shelf.entries.values().filter(|entry| entry.pins == 0).map(|entry| entry.content.size);
-            let taken = shelf.used - free.sum::<u64>();
-            if taken.saturating_add(size) > self.cap {
-                return Err(StoreError::Full { wanted: size, cap: self.cap, taken });
-            }
-            while shelf.used + size > self.cap {
-                let free = shelf.entries.iter().filter(|(_, entry)| entry.pins == 0);
-                let Some(oldest) = free.min_by_key(|(_, entry)| entry.last_read).map(|(key, _)| key.clone())
-                else {
-                    break;
-                };
-                if let Some(entry) = shelf.entries.remove(&oldest) {
-                    shelf.used -= entry.content.size;
-                    gone.push((oldest, entry.path));
+            let full = |taken| StoreError::Full { wanted: size, cap: self.cap, taken };
+            for key in shelf.making_room(size, self.cap).map_err(full)? {
+                if let Some(entry) = shelf.remove(&key) {
+                    gone.push((key, entry.path));
                 }
             }
             shelf.used += size;
@@ -338,12 +403,7 @@ impl Store {
     }
 
     fn take(&self, key: &Key) -> bool {
-        let entry = {
-            let mut shelf = self.shelf();
-            let entry = shelf.entries.remove(key);
-            shelf.used -= entry.as_ref().map_or(0, |entry| entry.content.size);
-            entry
-        };
+        let entry = self.shelf().remove(key);
         entry.map(|entry| remove_file(&entry.path)).is_some()
     }
 }
@@ -381,7 +441,7 @@ impl Incoming {
     ///
     /// # Errors
     /// When it is not.
-    pub(crate) fn finish(mut self, key: Key, content: Content) -> Result<(), StoreError> {
+    pub(crate) fn finish(mut self, key: Key, content: Content, hold: Hold) -> Result<(), StoreError> {
         let found = self.checksum.value();
         if self.offset != content.size || found != content.checksum {
             return Err(StoreError::Damaged { found, meant: content.checksum });
@@ -389,21 +449,20 @@ impl Incoming {
         self.file.set_permissions(fs::Permissions::from_mode(0o444)).map_err(at(&self.path))?;
         let written = self.file.metadata().map_err(at(&self.path))?;
         let mut shelf = self.store.shelf();
-        shelf.clock += 1;
+        let last_read = shelf.tick();
         let entry = Entry {
             content,
             path: self.path.clone(),
             written: (written.mtime(), written.mtime_nsec()),
-            last_read: shelf.clock,
+            last_read,
+            hold,
             pins: shelf.entries.get(&key).map_or(0, |entry| entry.pins),
         };
         // What an earlier instance left is not meant any more.
-        let is_before = |other: &Key| other.object == key.object && other.instance <= key.instance;
-        let before: Vec<Entry> =
-            shelf.entries.extract_if(|other, _| is_before(other)).map(|(_, entry)| entry).collect();
-        shelf.entries.insert(key, entry);
+        let earlier = shelf.keys_of(&key.object).into_iter().filter(|other| other.instance <= key.instance);
+        let before: Vec<Entry> = earlier.filter_map(|other| shelf.remove(&other)).collect();
+        shelf.insert(key, entry);
         shelf.used -= self.reserved - content.size;
-        shelf.used -= before.iter().map(|before| before.content.size).sum::<u64>();
         drop(shelf);
         self.is_kept = true;
         before.iter().for_each(|before| remove_file(&before.path));

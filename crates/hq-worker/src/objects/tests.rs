@@ -122,6 +122,28 @@ fn what_was_read_least_recently_goes_first_and_what_is_needed_stays() {
 }
 
 #[test]
+fn what_the_server_counts_on_stays_and_what_it_has_not_judged_goes_last() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, mut lost) = store(&dir.path().join("store"), 10);
+    for task in [1, 2, 3] {
+        add(&store, dir.path(), task, b"123").expect("stored");
+    }
+    store.hold(&[object(1)], Hold::Guarded);
+    store.hold(&[object(3)], Hold::Free);
+    // The second one was read before, and nobody has said that it may go.
+    add(&store, dir.path(), 4, b"123").expect("stored");
+    assert_eq!((names(&store), lost.try_recv()), (vec![1, 2, 4], Ok(Input::ObjectLost(object(3)))));
+    add(&store, dir.path(), 5, b"123").expect("stored");
+    assert_eq!(names(&store), [1, 4, 5]);
+    store.hold(&[object(4), object(5)], Hold::Guarded);
+    let full = "2 bytes do not fit: the object store may hold 10 bytes, of which 9 are in use";
+    assert_eq!(add(&store, dir.path(), 6, b"12").expect_err("full").to_string(), full);
+    store.hold(&[object(1)], Hold::Free);
+    add(&store, dir.path(), 6, b"12").expect("there is room");
+    assert_eq!(names(&store), [4, 5, 6]);
+}
+
+#[test]
 fn what_somebody_has_written_to_counts_as_lost() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (store, mut lost) = store(&dir.path().join("store"), 100);
@@ -396,5 +418,64 @@ fn a_task_without_one_of_its_objects_has_failed() {
         leave(&["a"]);
         assert!(matches!(ends.recv().await, Some(Input::Ended { outcome: Outcome::Finished, .. })));
         assert!(matches!(told.try_recv(), Ok(Input::Stored(copy)) if copy.size == 1), "said before");
+    });
+}
+
+/// What a program gets.
+#[derive(Default)]
+struct Got {
+    bytes: Vec<u8>,
+    begun: u32,
+    fails: bool,
+}
+
+impl get::Target for Got {
+    fn begin(&mut self) -> std::io::Result<()> {
+        self.begun += 1;
+        self.bytes.clear();
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.fails {
+            return Err(std::io::Error::other("no space left"));
+        }
+        self.bytes.extend(bytes);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_program_with_the_keys_of_workers_gets_an_object() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let keys = Keys::generate();
+        let from = listening(dir.path(), 1, &keys);
+        let endpoint = |keys| Endpoint { host: "127.0.0.1".into(), port: 0, keys };
+        assert!(get::Getter::new(&endpoint(None)).is_none());
+        let getter = get::Getter::new(&endpoint(Some(keys))).expect("keys");
+        let nowhere = holder(7, String::new());
+        for bytes in [bytes((2 << 20) + 5), Vec::new()] {
+            let Content { size, checksum } = add(&from.objects.store, dir.path(), 1, &bytes).expect("stored");
+            let copy = ObjectCopy { object: object(1), instance: Instance(0), size, checksum };
+            let mut got = Got::default();
+            let holders = vec![nowhere.clone(), from.place.clone()];
+            getter.get(&copy, holders, &mut got).await.expect("had");
+            assert_eq!((got.bytes == bytes, got.begun), (true, 1));
+            // What came is not what was meant: once more, and nobody else has it.
+            let wrong = ObjectCopy { checksum: checksum ^ 1, ..copy.clone() };
+            let refused = getter.get(&wrong, vec![from.place.clone()], &mut got).await;
+            let text = refused.expect_err("wrong").to_string();
+            assert!(text.contains("worker 1: its bytes are not those that were stored"), "{text}");
+        }
+        let copy = ObjectCopy { object: object(2), instance: Instance(0), size: 4, checksum: 0 };
+        let refused = getter.get(&copy, vec![nowhere], &mut Got::default()).await;
+        let text = "no worker gave it: worker 7: worker 7 on n7 cannot be reached: it listens nowhere";
+        assert_eq!(refused.expect_err("nobody").to_string(), text);
+        let Content { size, checksum } = add(&from.objects.store, dir.path(), 3, b"abc").expect("stored");
+        let copy = ObjectCopy { object: object(3), instance: Instance(0), size, checksum };
+        let mut full = Got { fails: true, ..Got::default() };
+        let refused = getter.get(&copy, vec![from.place], &mut full).await;
+        assert!(matches!(refused, Err(get::GetError::Here(error)) if error.to_string() == "no space left"));
     });
 }

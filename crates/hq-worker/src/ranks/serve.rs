@@ -43,12 +43,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(keys: AccessKeys, asks: mpsc::Sender<Ask>, endpoint: Option<&Endpoint>) -> Arc<Shared> {
-        // All workers have one key: whoever shows it is a worker of this server.
-        let peers = endpoint.and_then(|endpoint| endpoint.keys.as_ref()).map(|keys| Keys {
-            secret: keys.secret.clone(),
-            server: keys.secret.public(),
-            server_secret: Some(keys.secret.clone()),
-        });
+        let peers = endpoint.and_then(|endpoint| endpoint.keys.as_ref()).map(keys_among_workers);
         Arc::new(Shared {
             keys,
             asks,
@@ -83,6 +78,13 @@ impl Peer for Shared {
         };
         reach(place, keys, &ToNode::Fetch(fetch)).await
     }
+}
+
+/// What workers know each other by. All of them have one key: whoever shows it is a worker of this server, or somebody who
+/// may start one.
+pub(crate) fn keys_among_workers(keys: &Keys) -> Keys {
+    let secret = &keys.secret;
+    Keys { secret: secret.clone(), server: secret.public(), server_secret: Some(secret.clone()) }
 }
 
 /// Listens for tasks on this node, and for other workers when they can be known; the port for these.
@@ -294,8 +296,11 @@ async fn relay(mut from: FrameReceiver, mut to: FrameSender) {
     }
 }
 
-// The worker of a node, by whichever of its addresses leads to it.
-async fn reach(
+/// The worker of a node, by whichever of its addresses leads to it.
+///
+/// # Errors
+/// Says of each address why it does not.
+pub(crate) async fn reach(
     place: &TaskNode,
     keys: &Keys,
     first: &ToNode,

@@ -49,6 +49,8 @@ pub(super) fn config(args: &StartArgs) -> Result<WorkerConfig, HqError> {
             ExecutorArg::Null => Executor::Null,
         },
         pid: std::process::id(),
+        // Known once it is open.
+        object_store: None,
     })
 }
 

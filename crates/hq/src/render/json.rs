@@ -9,8 +9,8 @@ use hq_model::left_behind::{LeftBehind, Packed, Raised};
 use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, EndBy, Pin};
 use hq_model::{
-    AmountRequest, Body, Compression, OutputSink, PoolKind, Request, ResourcePool, Stream, TaskSpec,
-    TaskState, Timestamp, Usage,
+    AmountRequest, Body, Compression, InputObject, OutputObject, OutputSink, PoolKind, Request, ResourcePool,
+    Stream, TaskSpec, TaskState, Timestamp, Usage,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -139,6 +139,8 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             other => other.to_string().into(),
         },
         "outputs": spec.outputs.iter().map(|path| bytes(path)).collect::<Vec<_>>(),
+        "output_objects": spec.output_objects.iter().map(output_object).collect::<Vec<_>>(),
+        "input_objects": spec.input_objects.iter().map(input_object).collect::<Vec<_>>(),
         "result": spec.result.is_some().then(|| spec.result.to_string()),
         "output_patience": seconds(spec.output_patience),
         "crash_limit": match spec.crash_limit {
@@ -162,6 +164,14 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
         "locality": spec.locality.as_ref().map(|key| String::from_utf8_lossy(key)),
         "stdin_bytes": spec.stdin.len(),
     })
+}
+
+fn output_object(object: &OutputObject) -> Value {
+    json!({ "name": object.name.as_str(), "path": bytes(&object.path) })
+}
+
+fn input_object(object: &InputObject) -> Value {
+    json!({ "name": object.name.as_str(), "from": object.from.to_string(), "path": bytes(object.path()) })
 }
 
 fn output(output: &OutputSink) -> Value {

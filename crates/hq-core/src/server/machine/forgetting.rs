@@ -22,6 +22,11 @@ impl Server {
         }
     }
 
+    /// True when a job is not forgotten though it has ended, since others may take its objects.
+    pub(in crate::server) fn is_held(&self, id: JobId) -> bool {
+        self.retention.is_held(id)
+    }
+
     /// Forgets an ended job.
     pub(in crate::server) fn forget_job(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
         self.record(now, Record::JobForgotten { job: id }, effects);

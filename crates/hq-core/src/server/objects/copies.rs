@@ -1,22 +1,35 @@
 //! Which workers store which objects, and who reads what: derived from the state, but for what workers say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use hq_model::{JobId, ObjectId, TaskRef, WorkerId};
+use hq_model::object::ObjectTask;
+use hq_model::{IdSet, JobId, ObjectId, TaskId, TaskRef, WorkerId};
 
+use super::guards::Guards;
+use crate::object_messages::{ObjectChange, ObjectCopy, ObjectsHeld};
 use crate::record::Record;
 use crate::server::state::State;
 use crate::worker_messages::TemplateId;
 
+/// Whose objects a submit takes: those of this task, or each task those of the task with its own id.
+type Left = (JobId, Option<TaskId>);
+
 /// What a server knows of objects beyond their records.
 #[derive(Clone, Debug, Default)]
 pub(in crate::server) struct Copies {
-    // Submits that take objects, by the jobs that leave these.
-    readers: BTreeMap<JobId, BTreeSet<TemplateId>>,
+    // Submits that take objects, by who leaves these.
+    readers: BTreeMap<Left, BTreeSet<TemplateId>>,
+    // The same by the jobs that take some.
+    takers: BTreeMap<JobId, BTreeSet<Left>>,
     // Jobs with submits that leave objects.
     producers: BTreeSet<JobId>,
     // Workers that store an object; none without a worker.
-    holders: BTreeMap<ObjectId, BTreeSet<WorkerId>>,
+    holders: BTreeMap<ObjectId, Holders>,
+    // The same by workers.
+    held: BTreeMap<WorkerId, Held>,
+    /// Which of them see to it that an object stays.
+    pub(super) guards: Guards,
     // Workers of the time before a restart that have not said what they store.
     unheard: BTreeSet<WorkerId>,
     // Objects that no worker stores any more, and which one did last.
@@ -25,6 +38,20 @@ pub(in crate::server) struct Copies {
     to_free: BTreeMap<WorkerId, Vec<ObjectId>>,
     // How often a task came back since something could not be had, and from whom.
     tries: BTreeMap<TaskRef, (u32, BTreeSet<WorkerId>)>,
+}
+
+/// Who stores an object.
+#[derive(Clone, Debug, Default)]
+struct Holders {
+    size: u64,
+    workers: BTreeSet<WorkerId>,
+}
+
+/// What a worker stores.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    objects: BTreeSet<ObjectId>,
+    bytes: u64,
 }
 
 impl Copies {
@@ -49,7 +76,17 @@ impl Copies {
             self.producers.insert(template.job);
         }
         for input in &spec.input_objects {
-            self.readers.entry(input.from.job.unwrap_or(template.job)).or_default().insert(template);
+            // What has ended may have taken objects of a job that is forgotten.
+            if input.from.job.is_some_and(|job| !state.jobs.contains_key(&job)) {
+                continue;
+            }
+            let task = match input.from.task {
+                ObjectTask::One(task) => Some(task),
+                ObjectTask::Same => None,
+            };
+            let left = (input.from.job.unwrap_or(template.job), task);
+            self.readers.entry(left).or_default().insert(template);
+            self.takers.entry(template.job).or_default().insert(left);
         }
     }
 
@@ -60,30 +97,85 @@ impl Copies {
                 Record::Submitted { job, ids, task, .. } if task.has_objects() => {
                     if let Some(submit) = ids.first().and_then(|task| state.jobs.get(job)?.submit_of(task)) {
                         self.add(state, TemplateId { job: *job, submit });
+                        self.doubt_taken(state, *job, ids);
                     }
                 }
-                Record::JobForgotten { job } => {
-                    self.producers.remove(job);
-                    self.readers.remove(job);
-                    self.readers.retain(|_, templates| {
-                        templates.retain(|template| template.job != *job);
-                        !templates.is_empty()
-                    });
-                    self.orphans.retain(|object, _| object.task.job != *job);
-                    self.tries.retain(|task, _| task.job != *job);
-                    let gone: Vec<ObjectId> = self.of_job(*job).cloned().collect();
-                    gone.iter().for_each(|object| self.free(object));
+                Record::JobForgotten { job } => self.forget(*job),
+                Record::Finished { span, .. } => {
+                    if !self.tries.is_empty() {
+                        self.tries.retain(|task, _| task.job != span.job || !span.ids.contains(task.task));
+                    }
+                    self.doubt_taken(state, span.job, &span.ids);
                 }
-                Record::Finished { span, .. } if !self.tries.is_empty() => {
-                    self.tries.retain(|task, _| task.job != span.job || !span.ids.contains(task.task));
+                Record::Failed { job, failure } => {
+                    self.doubt_taken(state, *job, &IdSet::single(failure.task));
+                }
+                Record::Canceled { job, ids, .. } | Record::Aborted { job, ids, .. } => {
+                    self.doubt_taken(state, *job, ids);
+                }
+                Record::Objects(change) => {
+                    if let ObjectChange::Kept(objects) = change.as_ref() {
+                        objects.iter().for_each(|object| self.doubt(object));
+                    }
                 }
                 _ => {}
             }
         }
     }
 
-    fn of_job(&self, job: JobId) -> impl Iterator<Item = &ObjectId> {
-        self.holders.keys().filter(move |object| object.task.job == job)
+    fn forget(&mut self, job: JobId) {
+        self.producers.remove(&job);
+        let of_job = (job, None)..=(job, Some(TaskId(u32::MAX)));
+        for (left, templates) in self.readers.extract_if(of_job, |_, _| true) {
+            for TemplateId { job: taker, .. } in templates {
+                if let Some(taken) = self.takers.get_mut(&taker) {
+                    taken.remove(&left);
+                    if taken.is_empty() {
+                        self.takers.remove(&taker);
+                    }
+                }
+            }
+        }
+        for left in self.takers.remove(&job).into_iter().flatten() {
+            if let Some(templates) = self.readers.get_mut(&left) {
+                templates.retain(|template| template.job != job);
+                if templates.is_empty() {
+                    self.readers.remove(&left);
+                }
+            }
+        }
+        self.orphans.extract_if(all_of(job), |_, _| true).for_each(drop);
+        self.tries.retain(|task, _| task.job != job);
+        let gone: Vec<ObjectId> = self.holders.range(all_of(job)).map(|(object, _)| object.clone()).collect();
+        gone.iter().for_each(|object| self.free(object));
+    }
+
+    // Some tasks of a job have come or have ended: what they take may be needed now, or not any more.
+    fn doubt_taken(&mut self, state: &State, job: JobId, ids: &IdSet) {
+        let (Some(_), Some(known)) = (self.takers.get(&job), state.jobs.get(&job)) else { return };
+        for (submit, ids) in known.by_submit(ids) {
+            for input in &known.submits[submit as usize].task.input_objects {
+                let id = input.from.job.unwrap_or(job);
+                let tasks = match input.from.task {
+                    ObjectTask::One(task) => IdSet::single(task),
+                    ObjectTask::Same => ids.clone(),
+                };
+                for range in tasks.ranges() {
+                    let first = ObjectId::before_all(TaskRef::new(id, TaskId(*range.start())));
+                    let stored = self.holders.range(first..).take_while(|(object, _)| {
+                        object.task.job == id && range.contains(&object.task.task.0)
+                    });
+                    let meant = stored.filter(|(object, _)| object.name == input.from.name);
+                    meant.for_each(|(object, _)| self.guards.doubt(object.clone()));
+                }
+            }
+        }
+    }
+
+    fn doubt(&mut self, object: &ObjectId) {
+        if self.holders.contains_key(object) {
+            self.guards.doubt(object.clone());
+        }
     }
 
     /// True when submits of a job leave objects.
@@ -91,26 +183,76 @@ impl Copies {
         self.producers.contains(&job)
     }
 
-    /// Submits with tasks that take objects of a job.
-    pub(in crate::server) fn readers_of(&self, job: JobId) -> impl Iterator<Item = TemplateId> {
-        self.readers.get(&job).into_iter().flatten().copied()
+    /// The same of all jobs from this one on.
+    pub(in crate::server) fn producers_from(&self, job: JobId) -> impl Iterator<Item = JobId> {
+        self.producers.range(job..).copied()
+    }
+
+    /// Submits with tasks that may take objects of a task.
+    pub(in crate::server) fn readers_of(&self, task: TaskRef) -> impl Iterator<Item = TemplateId> {
+        let of = |left| self.readers.get(&left).into_iter().flatten().copied();
+        of((task.job, Some(task.task))).chain(of((task.job, None)))
     }
 
     /// Workers that store an object.
     pub(in crate::server) fn holders_of(&self, object: &ObjectId) -> impl Iterator<Item = WorkerId> {
-        self.holders.get(object).into_iter().flatten().copied()
+        self.holders.get(object).into_iter().flat_map(|holders| holders.workers.iter().copied())
+    }
+
+    /// How many these are.
+    pub(in crate::server) fn holder_count(&self, object: &ObjectId) -> usize {
+        self.holders.get(object).map_or(0, |holders| holders.workers.len())
+    }
+
+    /// How much a worker stores.
+    pub(in crate::server) fn held_by(&self, worker: WorkerId) -> ObjectsHeld {
+        self.held.get(&worker).map_or_else(ObjectsHeld::default, |held| ObjectsHeld {
+            count: held.objects.len() as u64,
+            bytes: held.bytes,
+        })
     }
 
     /// A worker stores an object.
-    pub(in crate::server) fn stored(&mut self, object: &ObjectId, worker: WorkerId) {
+    pub(in crate::server) fn stored(&mut self, copy: &ObjectCopy, worker: WorkerId) {
+        let object = &copy.object;
         self.orphans.remove(object);
-        self.holders.entry(object.clone()).or_default().insert(worker);
+        if let Some(objects) = self.to_free.get_mut(&worker) {
+            objects.retain(|other| other != object);
+        }
+        let holders = self.holders.entry(object.clone()).or_default();
+        holders.size = copy.size;
+        if holders.workers.insert(worker) {
+            let held = self.held.entry(worker).or_default();
+            held.objects.insert(object.clone());
+            held.bytes += copy.size;
+        }
+        self.guards.doubt(object.clone());
     }
 
-    /// Copies of an earlier instance are not meant any more.
+    /// A worker stores what its task has just left: copies of an earlier instance elsewhere are not meant any more.
+    pub(in crate::server) fn left(&mut self, copy: &ObjectCopy, worker: WorkerId) {
+        self.free(&copy.object);
+        self.stored(copy, worker);
+    }
+
+    /// Nobody is to store an object any more.
     pub(in crate::server) fn free(&mut self, object: &ObjectId) {
-        for worker in self.holders.remove(object).into_iter().flatten() {
+        let Some(Holders { size, workers }) = self.holders.remove(object) else { return };
+        for worker in workers {
+            self.is_not_held(worker, object, size);
             self.free_on(worker, object.clone());
+        }
+        self.guards.forget(object);
+    }
+
+    fn is_not_held(&mut self, worker: WorkerId, object: &ObjectId, size: u64) {
+        if let Some(held) = self.held.get_mut(&worker)
+            && held.objects.remove(object)
+        {
+            held.bytes -= size;
+            if held.objects.is_empty() {
+                self.held.remove(&worker);
+            }
         }
     }
 
@@ -122,19 +264,40 @@ impl Copies {
     /// A worker does not store an object any more.
     pub(in crate::server) fn lost(&mut self, object: &ObjectId, worker: WorkerId) {
         let Some(holders) = self.holders.get_mut(object) else { return };
-        holders.remove(&worker);
-        if holders.is_empty() {
-            self.holders.remove(object);
-            self.orphans.insert(object.clone(), Some(worker));
+        let size = holders.size;
+        if !holders.workers.remove(&worker) {
+            return;
+        }
+        let is_last = holders.workers.is_empty();
+        self.is_not_held(worker, object, size);
+        match is_last {
+            true => {
+                self.holders.remove(object);
+                self.guards.forget(object);
+                self.orphans.insert(object.clone(), Some(worker));
+            }
+            false => self.guards.doubt(object.clone()),
         }
     }
 
     /// A worker has said all that it stores: nothing else that it was thought to store is there.
-    pub(in crate::server) fn worker_said(&mut self, state: &State, worker: WorkerId, all: &[ObjectId]) {
-        let here = self.holders.iter().filter(|(_, holders)| holders.contains(&worker));
-        let here: Vec<ObjectId> = here.map(|(object, _)| object.clone()).collect();
-        here.iter().filter(|object| !all.contains(object)).for_each(|object| self.lost(object, worker));
+    pub(in crate::server) fn worker_said(
+        &mut self,
+        state: &State,
+        worker: WorkerId,
+        all: &BTreeSet<ObjectId>,
+    ) {
+        for object in self.all_on(worker) {
+            match all.contains(&object) {
+                true => self.guards.is_unheard(object, worker),
+                false => self.lost(&object, worker),
+            }
+        }
         self.is_heard(state, worker);
+    }
+
+    fn all_on(&self, worker: WorkerId) -> Vec<ObjectId> {
+        self.held.get(&worker).into_iter().flat_map(|held| held.objects.iter().cloned()).collect()
     }
 
     /// What a task was to leave is stored nowhere.
@@ -145,9 +308,8 @@ impl Copies {
     /// A worker is gone, and what it stored with it.
     pub(in crate::server) fn worker_is_gone(&mut self, state: &State, worker: WorkerId) {
         self.to_free.remove(&worker);
-        let here = self.holders.iter().filter(|(_, holders)| holders.contains(&worker));
-        let here: Vec<ObjectId> = here.map(|(object, _)| object.clone()).collect();
-        here.iter().for_each(|object| self.lost(object, worker));
+        self.guards.worker_is_gone(worker);
+        self.all_on(worker).iter().for_each(|object| self.lost(object, worker));
         self.is_heard(state, worker);
     }
 
@@ -178,6 +340,12 @@ impl Copies {
         }
     }
 
+    /// True when something has changed that was not looked at.
+    pub(in crate::server) fn is_unsettled(&self) -> bool {
+        let has_orphans = self.unheard.is_empty() && !self.orphans.is_empty();
+        has_orphans || !self.to_free.is_empty() || self.guards.is_unsettled()
+    }
+
     /// Who is to free what.
     pub(in crate::server) fn take_to_free(&mut self) -> BTreeMap<WorkerId, Vec<ObjectId>> {
         std::mem::take(&mut self.to_free)
@@ -202,12 +370,35 @@ impl Copies {
     /// Says what differs.
     pub(in crate::server) fn check(&self, state: &State) -> Result<(), String> {
         let recount = Copies::recount(state);
-        match (&self.readers, &self.producers) == (&recount.readers, &recount.producers) {
-            true => Ok(()),
-            false => Err(format!(
+        if (&self.readers, &self.takers, &self.producers)
+            != (&recount.readers, &recount.takers, &recount.producers)
+        {
+            return Err(format!(
                 "objects are read as in {:?}, the state says {:?}",
                 self.readers, recount.readers
-            )),
+            ));
+        }
+        let mut held: BTreeMap<WorkerId, (usize, u64)> = BTreeMap::new();
+        for Holders { size, workers } in self.holders.values() {
+            for worker in workers {
+                let (count, bytes) = held.entry(*worker).or_default();
+                *count += 1;
+                *bytes += size;
+            }
+        }
+        let said = self.held.iter().map(|(worker, held)| (*worker, (held.objects.len(), held.bytes)));
+        match said.clone().eq(held.iter().map(|(worker, held)| (*worker, *held))) {
+            true => Ok(()),
+            false => {
+                let said: Vec<_> = said.collect();
+                Err(format!("workers are said to store {said:?}, and store {held:?}"))
+            }
         }
     }
+}
+
+// All objects of a job.
+fn all_of(job: JobId) -> Range<ObjectId> {
+    let begin = |job| ObjectId::before_all(TaskRef::new(job, TaskId(0)));
+    begin(job)..begin(JobId(job.0.saturating_add(1)))
 }

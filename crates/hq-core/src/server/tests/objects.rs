@@ -5,28 +5,28 @@ use hq_model::{ObjectId, TaskRef, WorkerId};
 use super::*;
 use crate::object_messages::{ObjectCopy, ObjectEnd, ObjectNews, ObjectRequest, ObjectState, Unfetched};
 
-const PRODUCER: JobId = JobId(1);
-const READER: JobId = JobId(2);
+pub(super) const PRODUCER: JobId = JobId(1);
+pub(super) const READER: JobId = JobId(2);
 
-fn object(text: &str) -> ObjectId {
+pub(super) fn object(text: &str) -> ObjectId {
     text.parse().expect(text)
 }
 
-fn copy(text: &str, instance: u32) -> ObjectCopy {
+pub(super) fn copy(text: &str, instance: u32) -> ObjectCopy {
     ObjectCopy { object: object(text), instance: Instance(instance), size: 7, checksum: 9 }
 }
 
-fn leaves(spec: &mut TaskSpec) {
+pub(super) fn leaves(spec: &mut TaskSpec) {
     spec.output_objects = vec!["parts=out/parts.bin".parse().expect("an object")];
 }
 
-fn takes(text: &str) -> impl FnOnce(&mut TaskSpec) {
+pub(super) fn takes(text: &str) -> impl FnOnce(&mut TaskSpec) {
     let input = text.parse().expect(text);
     |spec| spec.input_objects = vec![input]
 }
 
 impl World {
-    fn leaves_object(&mut self, connection: u64, task: u32, instance: u32) {
+    pub(super) fn leaves_object(&mut self, connection: u64, task: u32, instance: u32) {
         self.reports(connection, |report| {
             let stored = vec![copy(&format!("1@{task}:parts"), instance)];
             report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
@@ -110,9 +110,14 @@ fn what_nobody_leaves_is_refused() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(refused(&mut world, "a=1@0:other"), "Task 1@0 leaves no object `other`.");
+    let text = "Task 1@0 leaves no object `other`. It leaves parts.";
+    assert_eq!(refused(&mut world, "a=1@0:other"), text);
     assert_eq!(refused(&mut world, "a=1@7:parts"), RequestError::NoTask(JobId(1), TaskId(7)).to_string());
     assert_eq!(refused(&mut world, "a=9@0:parts"), RequestError::NoJob(JobId(9)).to_string());
+    assert_eq!(
+        refused(&mut world, "a=@3:parts"),
+        "`a=@3:parts`: no earlier submit of the same job has task 3."
+    );
 }
 
 #[test]
@@ -208,8 +213,7 @@ fn what_is_dropped_or_forgotten_is_freed() {
         spec.requests = vec![cpus(2)];
     });
     let drop = || ClientRequest::Objects(ObjectRequest::Drop(vec![object("1@0:parts")]));
-    let refused =
-        RequestError::Invalid("Object 1@0:parts is needed by task 2@0, which has not ended.".into());
+    let refused = RequestError::ObjectNeeded(object("1@0:parts"), TaskRef::new(READER, TaskId(0)));
     assert_eq!(world.ask(drop()), ClientResponse::Error(refused));
     let jobs = Selector::Ids(IdSet::range(2, 2));
     world.ask(ClientRequest::Cancel { jobs, tasks: None, reason: None });

@@ -1,0 +1,133 @@
+//! Objects that tasks leave for others and take from others, from options and job files.
+
+use clap::Args;
+use hq_model::object::{ObjectError, ObjectTask, check_objects};
+use hq_model::{InputObject, OutputObject, TaskId};
+
+use super::error::OptionsError;
+use super::graph::Dep;
+use super::job_values::named;
+
+const OBJECTS: &str = "Objects";
+
+/// The files that workers keep for other tasks.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = OBJECTS)]
+pub struct ObjectOptions {
+    /// A file that the worker keeps for other tasks, wherever they run; may be repeated
+    ///
+    /// It is copied into the store of the worker when the task has succeeded; a task that has not made it has failed. No
+    /// shared file system is needed. Relative paths start at the task's working directory; placeholders as for --stdout.
+    /// See `hq object list`.
+    ///
+    /// Example: `--output-object parts=out/parts.bin`.
+    #[arg(long = "output-object", value_name = "NAME=PATH")]
+    pub left: Vec<OutputObject>,
+
+    /// An object of another task that this one needs as a file; may be repeated
+    ///
+    /// The task waits for the other one to succeed. Then the file is brought to PATH, by default NAME in the working
+    /// directory, from whichever worker has it, once for each worker; the task cannot write to it. `@TASK:NAME` is of the same
+    /// job, and `%{TASK_ID}` as TASK means the task with the same id. Placeholders in PATH as for --stdout.
+    ///
+    /// Examples: `--input-object parts=1@0:parts`, `--input-object 'p=1@%{TASK_ID}:parts->in/parts.bin'`.
+    #[arg(long = "input-object", value_name = "NAME=JOB@TASK:NAME[->PATH]")]
+    pub taken: Vec<InputObject>,
+}
+
+impl ObjectOptions {
+    pub(super) fn over(self, script: ObjectOptions) -> ObjectOptions {
+        ObjectOptions { left: [script.left, self.left].concat(), taken: [script.taken, self.taken].concat() }
+    }
+
+    /// Checks them against each other.
+    ///
+    /// # Errors
+    /// What does not go together.
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
+        check_objects(&self.left, &self.taken).map_err(|error| OptionsError::Objects(error.to_string()))
+    }
+}
+
+/// What a table of a job file says of objects.
+#[derive(Default)]
+pub(super) struct TableObjects {
+    pub(super) options: ObjectOptions,
+    /// Those that tasks of the same file leave: which one of the inputs, and whose it is.
+    pub(super) own: Vec<(usize, Dep)>,
+}
+
+impl TableObjects {
+    /// True when a name stands for a task.
+    pub(super) fn names_tasks(&self) -> bool {
+        self.own.iter().any(|(_, task)| matches!(task, Dep::Name(_)))
+    }
+
+    /// Reads `output_objects` and `input_objects`. There `@NAME:…` is of the task with that name or key.
+    ///
+    /// # Errors
+    /// When one of them is none.
+    pub(super) fn read(left: &[String], taken: &[String]) -> Result<TableObjects, String> {
+        let mut objects = TableObjects::default();
+        for text in left {
+            objects.options.left.push(named("output_objects", text.parse().map_err(of_error))?);
+        }
+        for (place, text) in taken.iter().enumerate() {
+            let (text, name) = match name_of_task(text) {
+                Some((text, name)) => (text, Some(name)),
+                None => (text.clone(), None),
+            };
+            let input: InputObject = named("input_objects", text.parse().map_err(of_error))?;
+            match (name, input.from.job, input.from.task) {
+                (Some(name), ..) => objects.own.push((place, Dep::Name(name))),
+                (None, None, ObjectTask::One(task)) => objects.own.push((place, Dep::Id(task.0))),
+                _ => {}
+            }
+            objects.options.taken.push(input);
+        }
+        Ok(objects)
+    }
+}
+
+/// Puts the id of the task that a file calls by its name.
+pub(super) fn put_task(input: &mut InputObject, task: TaskId) {
+    input.from.task = ObjectTask::One(task);
+}
+
+fn of_error(error: ObjectError) -> String {
+    error.to_string()
+}
+
+// `in=@prepare:parts` names a task of the file: the text with an id in its place, and the name.
+fn name_of_task(text: &str) -> Option<(String, String)> {
+    let (head, rest) = text.split_once("=@")?;
+    let (task, tail) = rest.split_once(':')?;
+    let is_id = task.is_empty() || task.starts_with("%{") || task.bytes().all(|byte| byte.is_ascii_digit());
+    (!is_id && !head.contains('=')).then(|| (format!("{head}=@0:{tail}"), task.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_of_a_file_are_called_by_their_names() {
+        let taken =
+            ["a=@split:parts->in/a", "b=@3:parts", "c=1@3:parts", "d=2@%{TASK_ID}:x"].map(String::from);
+        let objects = TableObjects::read(&["o=out".to_owned()], &taken).expect("objects");
+        let own: Vec<String> = objects
+            .own
+            .iter()
+            .map(|(place, dep)| match dep {
+                Dep::Id(id) => format!("{place} {id}"),
+                Dep::Name(name) => format!("{place} {name}"),
+            })
+            .collect();
+        assert_eq!(own, ["0 split", "1 3"]);
+        assert_eq!(objects.options.taken[0].to_string(), "a=@0:parts->in/a");
+        let error = TableObjects::read(&[], &["a=@split".to_owned()]).err();
+        assert!(error.is_some_and(|error| error.starts_with("input_objects: `@split` is not JOB@TASK:NAME")));
+        let error = TableObjects::read(&["a".to_owned()], &[]).err();
+        assert!(error.is_some_and(|error| error.starts_with("output_objects: `a` is not NAME=PATH")));
+    }
+}

@@ -1,0 +1,193 @@
+//! What clients are told of objects, a page at a time.
+
+use hq_model::object::ObjectTask;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, ObjectId, ObjectName, TaskRef, TaskState};
+
+use crate::client_messages::RequestError;
+use crate::limits::{
+    HOLDERS_LISTED_MAX, HOLDERS_SHOWN_MAX, OBJECTS_LOOKED_MAX, OBJECTS_PAGE, READERS_SHOWN_MAX,
+};
+use crate::object_messages::{ObjectCopy, ObjectEnd, ObjectPage, ObjectPhase, ObjectState, ObjectView};
+use crate::server::job::Job;
+use crate::server::machine::Server;
+
+impl Server {
+    /// Objects of jobs behind one, of which only those in some phases are told. A page ends when it is full, or when so many
+    /// were looked at.
+    pub(super) fn object_page(
+        &self,
+        jobs: &Selector,
+        phases: &[ObjectPhase],
+        after: Option<&ObjectId>,
+    ) -> Result<ObjectPage, RequestError> {
+        let (mut page, mut looked) = (ObjectPage { objects: Vec::new(), next: None }, 0);
+        let mut last: Option<ObjectId> = None;
+        for id in self.jobs_with_objects(jobs, after)? {
+            let Some(job) = self.state.jobs.get(&id) else { continue };
+            let after = after.filter(|after| after.task.job == id);
+            let first = after.map_or(0, |after| after.task.task.0);
+            for (range, submit) in job.owners_in(first..=u32::MAX) {
+                let mut names: Vec<&ObjectName> =
+                    job.submits[submit as usize].task.output_objects.iter().map(|left| &left.name).collect();
+                if names.is_empty() {
+                    continue;
+                }
+                names.sort_unstable();
+                for task in range.map(|task| TaskRef::new(id, hq_model::TaskId(task))) {
+                    for name in &names {
+                        let object = ObjectId { task, name: (*name).clone() };
+                        if after.is_some_and(|after| object <= *after) {
+                            continue;
+                        }
+                        if page.objects.len() == OBJECTS_PAGE || looked == OBJECTS_LOOKED_MAX {
+                            page.next = last;
+                            return Ok(page);
+                        }
+                        looked += 1;
+                        if phases.is_empty() || phases.contains(&self.object_state(&object).phase()) {
+                            page.objects.push(self.object_view(object.clone(), HOLDERS_LISTED_MAX));
+                        }
+                        last = Some(object);
+                    }
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    // Those of a selector from the one on where the page before ended, which leave objects. Whether there are such jobs is
+    // asked for the first page: later some may have been forgotten.
+    fn jobs_with_objects<'a>(
+        &'a self,
+        jobs: &'a Selector,
+        after: Option<&ObjectId>,
+    ) -> Result<Box<dyn Iterator<Item = JobId> + 'a>, RequestError> {
+        let from = self.copies.producers_from(after.map_or(JobId(0), |after| after.task.job));
+        Ok(match (jobs, after) {
+            (Selector::All, _) => Box::new(from),
+            // Soon another one may be the last.
+            (Selector::Last, Some(after)) => {
+                let last = after.task.job;
+                Box::new(from.take_while(move |job| *job == last))
+            }
+            (Selector::Last, None) => Box::new(self.select_jobs(jobs)?.into_iter()),
+            (Selector::Ids(ids), after) => {
+                if after.is_none() {
+                    self.select_jobs(jobs)?;
+                }
+                Box::new(from.filter(|job| ids.contains(hq_model::TaskId(job.0))))
+            }
+        })
+    }
+
+    /// All about one.
+    pub(super) fn object_info(&self, object: ObjectId) -> Result<ObjectPage, RequestError> {
+        self.check_declared(&object)?;
+        let objects = vec![self.object_view(object, HOLDERS_SHOWN_MAX)];
+        Ok(ObjectPage { objects, next: None })
+    }
+
+    /// Refuses what no task leaves.
+    pub(super) fn check_declared(&self, object: &ObjectId) -> Result<(), RequestError> {
+        let TaskRef { job: id, task } = object.task;
+        let job = self.state.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
+        let submit = job.submit_of(task).ok_or(RequestError::NoTask(id, task))?;
+        let left = &job.submits[submit as usize].task.output_objects;
+        if left.iter().any(|left| left.name == object.name) {
+            return Ok(());
+        }
+        let names: Vec<&str> = left.iter().map(|left| left.name.as_str()).collect();
+        Err(RequestError::NoObject(object.clone(), names.join(", ")))
+    }
+
+    /// Refuses what is not there.
+    pub(super) fn check_stored(&self, object: &ObjectId) -> Result<(), RequestError> {
+        self.check_declared(object)?;
+        let job = object.task.job;
+        let why = match self.object_state(object) {
+            ObjectState::Stored => return Ok(()),
+            ObjectState::Awaited => {
+                let task = object.task;
+                format!(
+                    "is not there yet: task {task} has not finished. `hq job wait {job}` waits until it has."
+                )
+            }
+            ObjectState::Gone(why) => {
+                format!(
+                    "is gone: {}. It is there again when its task runs again, as in a new job.",
+                    why.words()
+                )
+            }
+        };
+        Err(RequestError::NotStored(object.clone(), why))
+    }
+
+    fn object_state(&self, object: &ObjectId) -> ObjectState {
+        let known = self.state.objects.get(object);
+        if let Some(why) = known.and_then(|known| known.gone.as_deref()) {
+            return ObjectState::Gone(why.clone());
+        }
+        match self.state.task_state(object.task) {
+            Some(TaskState::Finished) if known.is_some() => ObjectState::Stored,
+            Some(state @ (TaskState::Failed | TaskState::Canceled | TaskState::Aborted)) => {
+                let text = format!("task {} is {state}, and has left nothing", object.task);
+                ObjectState::Gone(ObjectEnd::Lost(text))
+            }
+            _ => ObjectState::Awaited,
+        }
+    }
+
+    fn object_view(&self, object: ObjectId, holders_max: usize) -> ObjectView {
+        let known = self.state.objects.get(&object);
+        let awaited =
+            ObjectCopy { object: object.clone(), instance: Default::default(), size: 0, checksum: 0 };
+        let mut readers: Vec<JobId> = self.readers_alive(&object).map(|(job, _)| job).collect();
+        readers.sort_unstable();
+        readers.dedup();
+        let reader_count = readers.len() as u64;
+        readers.truncate(READERS_SHOWN_MAX);
+        let holders = self.copies.holders_of(&object).take(holders_max);
+        ObjectView {
+            state: self.object_state(&object),
+            copies: self.copies.holder_count(&object) as u64,
+            holders: holders.map(|worker| self.task_node(worker)).collect(),
+            is_kept: known.is_some_and(|known| known.is_kept),
+            reader_count,
+            readers,
+            copy: known.map_or(awaited, |known| known.copy(object.task)),
+        }
+    }
+
+    /// Jobs with tasks that take an object and have not ended, and some of these tasks. A job comes once for each of its
+    /// submits.
+    pub(super) fn readers_alive<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> impl Iterator<Item = (JobId, IdSet)> + 'a {
+        self.copies.readers_of(object.task).filter_map(move |template| {
+            let job = self.state.jobs.get(&template.job)?;
+            let submit = &job.submits[template.submit as usize];
+            let mut inputs = submit.task.input_objects.iter().filter(|input| {
+                input.from.name == object.name && input.from.job.unwrap_or(template.job) == object.task.job
+            });
+            let ids = inputs.find_map(|input| match input.from.task {
+                ObjectTask::One(task) if task == object.task.task => alive_of(job, &submit.ids),
+                ObjectTask::Same if submit.ids.contains(object.task.task) => {
+                    alive_of(job, &IdSet::single(object.task.task))
+                }
+                ObjectTask::One(_) | ObjectTask::Same => None,
+            });
+            ids.map(|ids| (template.job, ids))
+        })
+    }
+}
+
+// Some of these tasks that have not ended.
+fn alive_of(job: &Job, ids: &IdSet) -> Option<IdSet> {
+    let queued = job.queued.intersection(ids);
+    if !queued.is_empty() {
+        return Some(queued);
+    }
+    job.leased.values().map(|leased| leased.intersection(ids)).find(|leased| !leased.is_empty())
+}
