@@ -25,7 +25,7 @@ use crate::rng::Rng;
 use crate::world::{Event, World};
 
 /// When all has ended, what nobody needs is freed within this time, µs.
-const SETTLES_US: u64 = 1_000_000_000;
+const SETTLES_US: u64 = 200_000_000;
 
 /// True when tasks of a seed leave objects and take them.
 pub fn has_objects(seed: u64) -> bool {

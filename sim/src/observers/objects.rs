@@ -28,7 +28,8 @@ impl Objects {
 
     /// A server starts with this state: what was not kept has never been.
     pub fn restarted(&mut self, state: &State) {
-        let meant = state.objects.iter().map(|(task, object)| object.copy(task));
+        let there = state.objects.iter().filter(|(_, object)| object.gone.is_none());
+        let meant = there.map(|(task, object)| object.copy(task));
         self.meant = meant.map(|copy| (copy.object.clone(), copy)).collect();
         self.finished = state.jobs.iter().map(|(id, job)| (*id, job.finished.clone())).collect();
     }
@@ -44,11 +45,15 @@ impl Objects {
         });
         for record in records.flat_map(Record::parts) {
             match record {
-                Record::Objects(change) => {
-                    if let ObjectChange::Stored(copies) = &**change {
+                Record::Objects(change) => match &**change {
+                    ObjectChange::Stored(copies) => {
                         copies.iter().try_for_each(|copy| self.stored(copy))?;
                     }
-                }
+                    ObjectChange::Gone { objects, .. } => {
+                        self.meant.retain(|object, _| !objects.contains(object));
+                    }
+                    ObjectChange::Kept(_) => {}
+                },
                 Record::Finished { span, .. } => {
                     let mut here = self.meant.values().filter(|copy| {
                         copy.object.task.job == span.job && span.ids.contains(copy.object.task.task)

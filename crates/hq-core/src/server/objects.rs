@@ -209,20 +209,37 @@ impl Server {
     }
 
     /// Tasks have finished: what they were to leave must be there.
-    pub(super) fn check_left(&mut self, span: &FinishedSpan) {
+    pub(super) fn check_left(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        span: &FinishedSpan,
+        effects: &mut Vec<Effect>,
+    ) {
         if !self.copies.is_producer(span.job) {
             return;
         }
         let Some(job) = self.state.jobs.get(&span.job) else { return };
+        let mut missing = Vec::new();
         for (submit, ids) in job.by_submit(&span.ids) {
             for output in &job.submits[submit as usize].task.output_objects {
                 for task in ids.iter() {
                     let object = ObjectId { task: TaskRef::new(span.job, task), name: output.name.clone() };
-                    if self.copies.holders_of(&object).next().is_none() {
-                        self.copies.orphaned(object);
+                    let known = self.state.objects.get(&object).filter(|known| known.gone.is_none());
+                    match known.is_some_and(|known| known.instance == span.instance) {
+                        false => missing.push(object),
+                        true if self.copies.holders_of(&object).next().is_none() => {
+                            self.copies.orphaned(object);
+                        }
+                        true => {}
                     }
                 }
             }
+        }
+        // Lost before it was told of: no worker that comes back has it.
+        for object in missing {
+            let text = format!("worker {worker}, where its task finished, does not store it any more");
+            self.object_gone(now, object, ObjectEnd::Lost(text), effects);
         }
     }
 
