@@ -32,6 +32,8 @@ pub struct Client {
     pub request: u64,
     /// Jobs it was told of.
     pub jobs: Vec<JobId>,
+    /// Jobs with tasks that leave objects, and these tasks.
+    pub leaving: Vec<(JobId, IdSet)>,
     /// Things it still wants to do.
     pub wishes: u64,
     /// It is the process of a task that feeds or drains a job.

@@ -128,6 +128,10 @@ impl World {
                 };
                 self.kill_worker(node);
             }
+            Fault::LoseObject => {
+                let node = self.any_node();
+                self.loses_any(node)?;
+            }
             Fault::StopWorker => {
                 let node = self.any_node();
                 if self.nodes[node].worker.is_some() {
@@ -236,7 +240,8 @@ impl World {
             let life = self.nodes.len();
             let mut node =
                 Node { has_groups: self.faults.has_groups, has_all: self.faults.has_variety, ..Node::new() };
-            node.runs_all = self.faults.has_feeds;
+            node.runs_all = self.faults.has_feeds || self.faults.has_objects;
+            node.room = self.faults.has_objects.then_some(usize::MAX);
             node.start_to_last(self.now, &mut self.rng);
             let number = node.life;
             self.nodes.push(node);

@@ -55,6 +55,10 @@ pub struct Faults {
     pub has_pulled: bool,
     /// Some jobs are fed by generators and drained by reducers: in one of eight seeds.
     pub has_feeds: bool,
+    /// Some tasks leave objects, and others take these: in a quarter of the seeds.
+    pub has_objects: bool,
+    /// Stored objects that are lost, in a run that has objects.
+    pub losses: u64,
     /// Starts that the node refuses.
     pub not_started_per_mille: u64,
 }
@@ -100,6 +104,8 @@ impl Faults {
             has_pulled: false,
             has_feeds: false,
             has_groups: false,
+            has_objects: false,
+            losses: 0,
             not_started_per_mille: 0,
         }
     }

@@ -19,6 +19,7 @@ pub mod journal;
 mod journal_thread;
 pub mod network;
 pub mod nodes;
+pub mod objects;
 pub mod observers;
 mod processes;
 mod pullers;

@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hq_core::limits::PULLED_ROOM_MAX;
+use hq_core::object_messages::ObjectCopy;
 use hq_core::worker::{Effect, Input, Start, Worker};
 use hq_core::worker_messages::ToWorker;
 use hq_model::request::CPUS;
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
-    AllocationRef, Epoch, Instance, JobId, ResourcePool, TaskRef, Timestamp, Usage, WorkerResources,
+    AllocationRef, Epoch, Instance, JobId, ObjectId, ObjectName, ResourcePool, TaskRef, Timestamp, Usage,
+    WorkerResources,
 };
 
 use crate::campaign;
-use crate::observers::Runners;
+use crate::objects::Store;
+use crate::observers::{Nodes, Runners};
 use crate::rng::Rng;
 use crate::variety;
 
@@ -67,6 +70,14 @@ pub struct Node {
     pub runs_all: bool,
     /// Its workers are relays of this bag.
     pub relay_of: Option<JobId>,
+    /// Its workers store so many objects.
+    pub room: Option<usize>,
+    /// What the worker there stores.
+    pub store: Option<Store>,
+    /// Tasks that what they take is being brought to.
+    pub staging: BTreeMap<TaskRef, Start>,
+    /// What processes leave when they end well.
+    pub leaves: BTreeMap<TaskRef, Vec<ObjectName>>,
 }
 
 /// A task's process.
@@ -89,6 +100,13 @@ pub struct Process {
 }
 
 impl Process {
+    /// That of a task which starts, and reacts to SIGTERM.
+    pub fn new(number: u64, start: &Start, since: Timestamp) -> Process {
+        let is_alone = Nodes::wants_alone(start);
+        let (instance, is_beside, is_part) = (start.instance, Nodes::is_beside(start), start.is_part);
+        Process { number, instance, stubborn: false, is_alone, is_beside, is_part, since }
+    }
+
     /// What it used when it ends now: time alone.
     pub fn usage(&self, now: Timestamp) -> Usage {
         Usage { wall_us: now.since(self.since).as_micros() as u64, ..Usage::default() }
@@ -122,6 +140,10 @@ impl Node {
             has_all: false,
             runs_all: false,
             relay_of: None,
+            room: None,
+            store: None,
+            staging: BTreeMap::new(),
+            leaves: BTreeMap::new(),
         }
     }
 
@@ -181,8 +203,15 @@ impl Node {
             (config.idle_timeout, config.time_limit) = (None, None);
             config.on_server_lost = OnServerLost::Reconnect;
         }
-        let worker = Worker::new(config, now);
-        self.worker = Some(if self.arms { worker.with_arming() } else { worker });
+        let mut worker = Worker::new(config, now);
+        if self.arms {
+            worker = worker.with_arming();
+        }
+        self.store = self.room.map(Store::new);
+        if self.store.is_some() {
+            worker = worker.with_store();
+        }
+        self.worker = Some(worker);
     }
 
     /// Starts a worker that is big enough for every task, and stays, unless it is said what the workers here have.
@@ -202,6 +231,7 @@ impl Node {
         self.life += 1;
         self.worker = None;
         self.connection = None;
+        self.store = None;
         self.launcher_dies();
     }
 
@@ -211,6 +241,8 @@ impl Node {
         self.processes.clear();
         self.runners.clear();
         self.armed.clear();
+        self.staging.clear();
+        self.leaves.clear();
     }
 
     /// Remembers who hands it what.
@@ -234,6 +266,15 @@ impl Node {
             | ToWorker::GuardObjects { .. }
             | ToWorker::Stop { .. }
             | ToWorker::Logged { .. } => {}
+        }
+    }
+
+    /// Stores an object, and says what its worker hears of that.
+    pub fn takes_in(&mut self, copy: ObjectCopy, said: &mut Vec<Input>) {
+        let taken = self.staging.values().flat_map(|start| &start.objects);
+        let pinned: Vec<ObjectId> = taken.map(|source| source.copy.object.clone()).collect();
+        if let Some(store) = &mut self.store {
+            said.extend(store.takes_in(copy, |object| pinned.contains(object)));
         }
     }
 

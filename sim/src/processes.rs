@@ -6,7 +6,7 @@ use hq_model::{Instance, TaskRef, Timestamp};
 
 use crate::canary::Canary;
 use crate::nodes::Process;
-use crate::observers::{Nodes, lives_long_enough, result_of};
+use crate::observers::{lives_long_enough, result_of};
 use crate::world::{Event, World};
 
 impl World {
@@ -18,6 +18,18 @@ impl World {
             lives_long_enough(self.now.since(self.nodes[node].started), worker.config(), start)?;
         }
         if !start.is_part {
+            self.observers.objects.started(start, self.observers.attempts.machine_lost)?;
+        }
+        if !start.objects.is_empty() {
+            self.stages(node, start);
+            return Ok(());
+        }
+        self.begins(node, start, None)
+    }
+
+    /// A process is made, with the number that it has already.
+    pub(crate) fn begins(&mut self, node: usize, start: &Start, number: Option<u64>) -> Result<(), String> {
+        if !start.is_part {
             let handed = self.nodes[node].handed.get(&(start.task, start.instance));
             let epoch = handed.copied().unwrap_or_default();
             self.observers.started(start.task, start.instance, epoch)?;
@@ -26,7 +38,7 @@ impl World {
             }
         }
         self.reused_runners += u64::from(self.nodes[node].runners.starts(start)?);
-        self.start_process(node, start);
+        self.start_process(node, start, number);
         Ok(())
     }
 
@@ -35,7 +47,8 @@ impl World {
         let known = &mut self.nodes[node];
         let task = start.task;
         // Sometimes nobody there is free to start it later.
-        if known.processes.contains_key(&after) && !self.rng.chance(50) {
+        let is_there = known.processes.contains_key(&after) && !known.staging.contains_key(&after);
+        if is_there && start.objects.is_empty() && !self.rng.chance(50) {
             known.armed.insert(after, start);
         } else {
             self.launcher_says(node, vec![WorkerInput::Recalled { task }], None);
@@ -98,17 +111,19 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn start_process(&mut self, node: usize, start: &Start) {
+    fn start_process(&mut self, node: usize, start: &Start, number: Option<u64>) {
         let task = start.task;
-        self.processes += 1;
-        let number = self.processes;
+        self.processes += u64::from(number.is_none());
+        let number = number.unwrap_or(self.processes);
         let stubborn = self.rng.chance(self.faults.stubborn_per_mille);
-        let (instance, is_alone, is_part) = (start.instance, Nodes::wants_alone(start), start.is_part);
-        let is_beside = Nodes::is_beside(start);
-        let process = Process { number, instance, stubborn, is_alone, is_beside, is_part, since: self.now };
+        let process = Process { stubborn, ..Process::new(number, start, self.now) };
         self.nodes[node].processes.insert(task, process);
-        if is_part {
+        if start.is_part {
             return;
+        }
+        let left: Vec<_> = start.template.spec.output_objects.iter().map(|left| left.name.clone()).collect();
+        if !left.is_empty() {
+            self.nodes[node].leaves.insert(task, left);
         }
         if self.faults.has_feeds && self.feeds(node, start, number) {
             return;
@@ -203,7 +218,7 @@ impl World {
         life: u64,
         task: TaskRef,
         number: u64,
-        outcome: TaskOutcome,
+        mut outcome: TaskOutcome,
     ) -> Result<(), String> {
         let known = &mut self.nodes[node];
         let process = known.processes.get(&task).filter(|process| process.number == number).copied();
@@ -221,17 +236,27 @@ impl World {
             return Ok(());
         }
         known.processes.remove(&task);
+        known.staging.remove(&task);
+        let left = known.leaves.remove(&task).unwrap_or_default();
         if let TaskOutcome::NotStarted(_) = &outcome {
             self.observers.not_started(task, process.instance);
         }
         if self.options.canary == Some(Canary::LosesEnds) && self.rng.chance(20) {
             return Ok(());
         }
+        let has_exited_well = outcome == TaskOutcome::Finished;
+        let mut stored = Vec::new();
+        if has_exited_well {
+            let missing;
+            (stored, missing) = self.stores(node, task, &process, left);
+            outcome = missing.unwrap_or(outcome);
+        }
         let is_success = outcome == TaskOutcome::Finished;
         let runner = self.nodes[node].runners.call_ended(task);
         let follower = self.nodes[node].armed.remove(&task);
-        let mut said = vec![WorkerInput::ended(task, outcome, process.usage(self.now))];
-        if let (Some(runner), WorkerInput::Ended { result, .. }) = (runner, &mut said[0]) {
+        let mut said = stored;
+        said.push(WorkerInput::ended(task, outcome, process.usage(self.now)));
+        if let (Some(runner), Some(WorkerInput::Ended { result, .. })) = (runner, said.last_mut()) {
             if is_success {
                 *result = result_of(task);
             }

@@ -125,10 +125,14 @@ impl World {
                 }
                 WorkerEffect::Recall { task } => self.recalls(node, task),
                 WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),
+                WorkerEffect::FreeObjects(objects) => self.frees(node, &objects)?,
+                WorkerEffect::GuardObjects { guard, release } => {
+                    if let Some(store) = &mut self.nodes[node].store {
+                        store.guards(guard, &release);
+                    }
+                }
                 // Nobody reads there.
                 WorkerEffect::Read { .. }
-                | WorkerEffect::FreeObjects(_)
-                | WorkerEffect::GuardObjects { .. }
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
                 WorkerEffect::Expired { task } => self.lease_is_over(node, task)?,

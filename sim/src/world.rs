@@ -19,6 +19,7 @@ use crate::faults::Faults;
 use crate::journal::Journal;
 use crate::network::Network;
 use crate::nodes::Node;
+use crate::objects;
 use crate::observers::{self, Observers};
 use crate::pullers;
 use crate::rng::Rng;
@@ -59,6 +60,10 @@ pub struct Outcome {
     pub reused_runners: u64,
     /// Calls of functions that waited for others.
     pub waits: u64,
+    /// Tasks that got all objects that they take.
+    pub taken: u64,
+    /// Those that did not.
+    pub unfetched: u64,
     /// Scrambles everything that happened: equal seeds give equal numbers.
     pub fingerprint: u64,
 }
@@ -101,6 +106,7 @@ pub(crate) enum Event {
     ClientLostServer { client: usize, connection: u64 },
     WorkerTick { node: usize, life: u64, at: Timestamp },
     ServerTick { life: u64, at: Timestamp },
+    Staged { node: usize, life: u64, task: TaskRef, number: u64 },
     ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
     RunnerDies { node: usize, life: u64, runner: RunnerId },
     CallWaits { node: usize, life: u64, task: TaskRef, number: u64, wants: bool },
@@ -133,6 +139,7 @@ pub(crate) enum Fault {
     DiskFull,
     KillTask,
     KillBusyWorker,
+    LoseObject,
 }
 
 pub(crate) struct World {
@@ -163,6 +170,11 @@ pub(crate) struct World {
     pub(crate) reused_runners: u64,
     /// Calls of functions that waited for others.
     pub(crate) waits: u64,
+    /// Tasks that got all objects that they take, and those that did not.
+    pub(crate) taken: u64,
+    pub(crate) unfetched: u64,
+    /// When all tasks had ended.
+    pub(crate) over_since: Option<Timestamp>,
     pub(crate) healed: bool,
     pub(crate) steps: u64,
     /// What takes long is looked at in one of so many steps.
@@ -188,6 +200,8 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             begun_late: world.begun.1,
             reused_runners: world.reused_runners,
             waits: world.waits,
+            taken: world.taken,
+            unfetched: world.unfetched,
             fingerprint: world.fingerprint,
         }),
         Err(what) => Err(world.failure(what)),
@@ -205,6 +219,8 @@ impl World {
         faults.has_last_moments = options.seed % 5 == 2;
         faults.has_pulled = options.seed % 8 == 6;
         faults.has_feeds = options.seed % 8 == 5;
+        faults.has_objects = objects::has_objects(options.seed);
+        faults.losses = if faults.has_objects { options.seed / 37 % 4 } else { 0 };
         faults.has_variety = variety::has_variety(options.seed);
         // So short that launchers begin most of them.
         faults.runs_us = if options.seed % 8 == 1 { Some((100, 20_000)) } else { faults.runs_us };
@@ -216,8 +232,12 @@ impl World {
         let clients = rng.between(1, 4);
         let variety = |at: u64| faults.has_variety.then(|| variety::of_node(options.seed, at));
         let arms = !options.seed.is_multiple_of(4);
-        let (has_groups, runs_all) = (faults.has_groups, faults.has_feeds);
-        let node = |at| Node { has_groups, runs_all, variety: variety(at), arms, ..Node::new() };
+        let (has_groups, runs_all) = (faults.has_groups, faults.has_feeds || faults.has_objects);
+        let room = |at: u64| objects::room_of(options.seed, at).filter(|_| faults.has_objects);
+        let node = |at| {
+            let (variety, room) = (variety(at), room(at));
+            Node { has_groups, runs_all, variety, arms, room, ..Node::new() }
+        };
         let relays = pullers::BAGS.filter(|_| faults.has_pulled).map(Node::relay);
         let nodes = (0..nodes).map(node).chain(relays).collect();
         let clients =
@@ -242,6 +262,7 @@ impl World {
             (f.mutes, Fault::Mute),
             (f.stops, Fault::StopWorker),
             (f.full_disks, Fault::DiskFull),
+            (f.losses, Fault::LoseObject),
         ] {
             for _ in 0..count {
                 let after = world.rng.between(0, FAULTS_US);
@@ -285,6 +306,9 @@ impl World {
             begun: (0, 0),
             reused_runners: 0,
             waits: 0,
+            taken: 0,
+            unfetched: 0,
+            over_since: None,
             healed: false,
             steps: 0,
             checked_one_in: if options.is_hasty { HASTY_CHECKS } else { 1 },
@@ -314,7 +338,7 @@ impl World {
             self.steps += 1;
             self.note(&event);
             self.happen(*event)?;
-            if self.healed && self.is_over() && self.campaign_is_over() {
+            if self.healed && self.is_over() && self.campaign_is_over() && self.has_settled()? {
                 return self.last_look();
             }
             if self.now.0 - START.0 > self.end_us || self.steps > STEPS_MAX {
@@ -379,6 +403,7 @@ impl World {
                     self.server_step(ServerInput::Tick)?;
                 }
             }
+            Event::Staged { node, life, task, number } => self.staged(node, life, task, number)?,
             Event::ProcessEnds { node, life, task, number, outcome } => {
                 self.process_ends(node, life, task, number, outcome)?;
             }
@@ -437,6 +462,7 @@ impl World {
         self.observers.feeds.check(server.state())?;
         self.observers.once.restarted(server.state());
         self.observers.order.restarted(server.state());
+        self.observers.objects.restarted(server.state());
         self.observers.at_most_once.restarted(server.state());
         let mut effects = Vec::new();
         server.start(self.now, "sim123".into(), &mut effects);
@@ -469,6 +495,7 @@ impl World {
             }
         }
         self.observers.persisted(&effects)?;
+        observers::nobody_waits_for_what_is_gone(server.state(), &effects)?;
         self.journal.take(effects);
         if self.options.canary == Some(Canary::LosesRecords) && self.rng.chance(20) {
             self.journal.lose_last();
@@ -550,7 +577,12 @@ impl World {
                 return;
             }
             self.clients[client].wishes -= 1;
-            let wish = clients::wish(&mut self.rng, &self.clients[client].jobs, &self.faults);
+            let state = &self.clients[client];
+            let wish = if self.faults.has_objects && self.rng.chance(700) {
+                objects::wish(&mut self.rng, &state.leaving)
+            } else {
+                clients::wish(&mut self.rng, &state.jobs, &self.faults)
+            };
             if let ClientRequest::ForgetJobs { jobs: Selector::Ids(ids), .. } = &wish {
                 // Asked for is enough: the answer may be lost.
                 ids.iter().for_each(|id| self.observers.acknowledged.forgotten(JobId(id.0)));
@@ -577,7 +609,11 @@ impl World {
         if state.feeder.is_some() {
             return self.feeder_hears(client, body);
         }
+        state.leaving.extend(asked.iter().flat_map(|asked| objects::leaves(asked, &body)));
         match (asked, body) {
+            // What is gone or needed may be known to others alone.
+            (Some(ClientRequest::Objects(_)), ClientResponse::Error(RequestError::Invalid(_))) => {}
+            (_, ClientResponse::Error(RequestError::Invalid(text))) if text.starts_with("Object ") => {}
             (
                 Some(ClientRequest::Submit { key, .. } | ClientRequest::SubmitAll { key, .. }),
                 ClientResponse::Submitted { job, ids, .. },

@@ -12,6 +12,7 @@ mod fold;
 mod last_moments;
 mod lives;
 mod nodes;
+mod objects;
 mod once;
 mod order;
 mod policies;
@@ -29,6 +30,7 @@ pub use fold::{Folds, fold_equals_state};
 pub use last_moments::{never_too_late, starts_in_time};
 pub use lives::lives_long_enough;
 pub use nodes::Nodes;
+pub use objects::{Objects, may_be_freed, nobody_waits_for_what_is_gone, what_stays};
 pub use once::Once;
 pub use order::Order;
 pub use policies::Policies;
@@ -56,6 +58,8 @@ pub struct Observers {
     pub feeds: Feeds,
     /// Tasks on several nodes.
     pub nodes: Nodes,
+    /// Objects that tasks leave and take.
+    pub objects: Objects,
     /// Ends, once for each task.
     pub once: Once,
     /// The journal against the state.
@@ -76,6 +80,7 @@ impl Observers {
         self.order.persisted(effects);
         self.at_most_once.persisted(effects);
         self.nodes.persisted(effects)?;
+        self.objects.persisted(effects)?;
         check_results(effects)?;
         self.once.check(effects)
     }

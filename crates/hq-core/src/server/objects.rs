@@ -158,9 +158,10 @@ impl Server {
         copy: ObjectCopy,
         effects: &mut Vec<Effect>,
     ) {
-        if self.is_left_by(worker, &copy) {
-            self.copies.free_others(&copy.object, worker);
-            self.copies.stored(&copy, worker);
+        // A report that was not saved is told again, perhaps to another server.
+        let is_new = !self.is_meant(&copy);
+        if is_new && self.is_of_attempt(worker, &copy) {
+            self.copies.left(&copy, worker);
             self.copies.guards.is_unheard(copy.object.clone(), worker);
             self.record(now, Record::Objects(Box::new(ObjectChange::Stored(vec![copy]))), effects);
             return;
@@ -168,8 +169,21 @@ impl Server {
         self.has_copy(worker, copy);
     }
 
+    // What a worker stores counts where it is what is meant.
+    fn has_copy(&mut self, worker: WorkerId, copy: ObjectCopy) {
+        match self.is_meant(&copy) {
+            true => self.copies.stored(&copy, worker),
+            false => self.copies.free_on(worker, copy.object),
+        }
+    }
+
+    fn is_meant(&self, copy: &ObjectCopy) -> bool {
+        let known = self.state.objects.get(&copy.object);
+        known.is_some_and(|known| known.gone.is_none() && known.copy(copy.object.task) == *copy)
+    }
+
     // True when an attempt on a worker leaves this: of its task, or of one that leaves its objects once more.
-    fn is_left_by(&self, worker: WorkerId, copy: &ObjectCopy) -> bool {
+    fn is_of_attempt(&self, worker: WorkerId, copy: &ObjectCopy) -> bool {
         let ObjectId { task, name } = &copy.object;
         let leaves = |id: JobId| {
             let job = self.state.jobs.get(&id)?;
@@ -189,38 +203,52 @@ impl Server {
             && [task.job].into_iter().chain(self.copies.rebuilds_of(*task)).any(|id| leaves(id) == Some(true))
     }
 
-    // What a worker stores counts where it is what is meant.
-    fn has_copy(&mut self, worker: WorkerId, copy: ObjectCopy) {
-        let known = self.state.objects.get(&copy.object);
-        match known.is_some_and(|known| known.gone.is_none() && known.copy(copy.object.task) == copy) {
-            true => self.copies.stored(&copy, worker),
-            false => self.copies.free_on(worker, copy.object),
-        }
-    }
-
     /// A worker says all that it stores.
     pub(super) fn objects_of_worker(&mut self, worker: WorkerId, objects: Vec<ObjectCopy>) {
         let before: BTreeSet<ObjectId> = objects.iter().map(|copy| copy.object.clone()).collect();
         for copy in objects {
-            self.has_copy(worker, copy);
+            // A report that follows calls its task finished: then it is meant.
+            if self.is_meant(&copy) || !self.is_of_attempt(worker, &copy) {
+                self.has_copy(worker, copy);
+            }
         }
         self.copies.worker_said(&self.state, worker, &before);
     }
 
     /// Tasks have finished: what they were to leave must be there.
-    pub(super) fn check_left(&mut self, span: &FinishedSpan) {
+    pub(super) fn check_left(&mut self, now: Timestamp, span: &FinishedSpan, effects: &mut Vec<Effect>) {
+        if !self.copies.is_producer(span.job) {
+            return;
+        }
         let Some(job) = self.state.jobs.get(&span.job) else { return };
+        let mut missing = Vec::new();
         for (submit, ids) in job.by_submit(&span.ids) {
             let spec = &job.submits[submit as usize].task;
             for output in &spec.output_objects {
                 for task in ids.iter() {
                     let task = TaskRef::new(span.job, task);
-                    let (object, _) = spec.object_left(task, Instance(0), &output.name);
-                    if self.copies.holders_of(&object).next().is_none() {
+                    let (object, instance) = spec.object_left(task, span.instance, &output.name);
+                    let known = self.state.objects.get(&object).filter(|known| known.gone.is_none());
+                    let is_told = known.is_some_and(|known| known.instance == instance);
+                    if is_told && self.copies.holders_of(&object).next().is_none() {
                         self.copies.orphaned(object);
+                    } else if !is_told {
+                        missing.push(ObjectCopy { object, instance, size: 0, checksum: 0 });
                     }
                 }
             }
+        }
+        if missing.is_empty() {
+            return;
+        }
+        // Lost before it was told of: no worker that comes back has it.
+        let objects: Vec<ObjectId> = missing.iter().map(|copy| copy.object.clone()).collect();
+        self.record(now, Record::Objects(Box::new(ObjectChange::Stored(missing))), effects);
+        for object in objects {
+            self.copies.is_lost(
+                object,
+                "its worker did not store it any more when its task had finished".to_owned(),
+            );
         }
     }
 
@@ -300,7 +328,7 @@ impl Server {
 
     /// When objects are to be looked at again: at once, where too many have changed for one look.
     pub(super) fn next_look_at_objects(&self) -> Option<Timestamp> {
-        self.copies.guards.is_unsettled().then_some(Timestamp(0))
+        self.copies.is_unsettled().then_some(Timestamp(0))
     }
 
     fn object_gone(&mut self, now: Timestamp, object: ObjectId, why: ObjectEnd, effects: &mut Vec<Effect>) {
@@ -313,29 +341,6 @@ impl Server {
             self.end_by(now, record, &ids, effects);
             self.forget_if_over(job);
         }
-    }
-
-    /// A job is about to be forgotten: tasks that wait and take objects of it are given up.
-    pub(super) fn give_up_readers_of(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
-        for (job, ids) in self.waiting_readers_of(id) {
-            let reason = format!("Job {id} has been forgotten, of which this task takes an object.");
-            let record = Record::Aborted { job, ids: ids.clone(), reason };
-            self.end_by(now, record, &ids, effects);
-            self.forget_if_over(job);
-        }
-    }
-
-    /// Tasks that were not handed to a worker and take objects of a job.
-    pub(super) fn waiting_readers_of(&self, id: JobId) -> BTreeMap<JobId, IdSet> {
-        let mut readers: BTreeMap<JobId, IdSet> = BTreeMap::new();
-        for TemplateId { job, submit } in self.copies.readers_of_job(id) {
-            let Some(known) = self.state.jobs.get(&job) else { continue };
-            let ids = known.submits[submit as usize].ids.intersection(&known.queued);
-            if !ids.is_empty() && job != id {
-                readers.entry(job).or_default().union_with(&ids);
-            }
-        }
-        readers
     }
 
     // Tasks that take an object and were not handed to a worker.

@@ -174,7 +174,7 @@ impl Server {
         self.end_other_attempts(Some(worker), id, &valid, effects);
         self.end_running(id, &valid);
         let span = if valid.len() == span.ids.len() { span } else { part_of(&span, valid) };
-        self.check_left(&span);
+        self.check_left(now, &span, effects);
         self.record(now, Record::Finished { worker, span }, effects);
         self.forget_if_over(id);
     }

@@ -517,9 +517,7 @@ impl Server {
         let mut selected = self.select_jobs(jobs)?;
         selected.retain(|id| {
             let job = &self.state.jobs[id];
-            let is_meant = states.is_empty() || states.contains(&job.state(0));
-            // What others still take stays.
-            job.has_ended() && is_meant && self.waiting_readers_of(*id).is_empty()
+            job.has_ended() && !self.is_held(*id) && (states.is_empty() || states.contains(&job.state(0)))
         });
         for job in &selected {
             self.forget_job(now, *job, effects);

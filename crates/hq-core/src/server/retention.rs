@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::{JobId, Timestamp, WorkerId};
+use hq_model::{JobId, TaskSpec, Timestamp, WorkerId};
 
 use super::job::Job;
 use super::state::State;
@@ -36,6 +36,8 @@ pub(super) struct Retention {
     // By the time of the end, as workers below.
     jobs_by_end: BTreeSet<(Timestamp, JobId)>,
     bytes: usize,
+    // Jobs whose objects others take, and those of these that have not ended: till then they are not forgotten.
+    held: BTreeMap<JobId, BTreeSet<JobId>>,
     workers: BTreeSet<(Timestamp, WorkerId)>,
 }
 
@@ -50,6 +52,10 @@ impl Retention {
     /// What was kept before this server started, and how much of it is to be.
     pub(super) fn recount(keep: Keep, state: &State) -> Retention {
         let mut retention = Retention { keep, ..Retention::default() };
+        for (id, job) in state.jobs.iter().filter(|(_, job)| !job.has_ended()) {
+            job.submits.iter().for_each(|submit| retention.job_takes(*id, &submit.task));
+        }
+        retention.held.retain(|id, _| state.jobs.contains_key(id));
         for (id, job) in state.jobs.iter().filter(|(_, job)| job.has_ended()) {
             retention.job_ended(*id, job);
         }
@@ -60,8 +66,16 @@ impl Retention {
 
     /// Hears a record that is in the state already.
     pub(super) fn hear(&mut self, state: &State, record: &Record) {
+        for part in record.parts() {
+            if let Record::Submitted { job, task, .. } = part {
+                self.job_takes(*job, task);
+            }
+        }
         match record {
-            Record::JobForgotten { job } => self.job_is_gone(*job),
+            Record::JobForgotten { job } => {
+                self.job_is_gone(*job);
+                self.held.remove(job);
+            }
             Record::WorkerEnded { worker, .. } => {
                 match state.workers.get(worker).and_then(|worker| worker.ended) {
                     Some((at, _)) => {
@@ -76,9 +90,15 @@ impl Retention {
                 if let Some((id, job)) = job.filter(|(_, job)| job.has_ended()) {
                     self.job_is_gone(id);
                     self.job_ended(id, job);
+                    self.job_takes_no_more(id, job);
                 }
             }
         }
+    }
+
+    /// True when tasks that have not ended may take objects of a job.
+    pub(super) fn is_held(&self, job: JobId) -> bool {
+        self.held.contains_key(&job)
     }
 
     /// The first that is beyond the bounds.
@@ -123,8 +143,33 @@ impl Retention {
     fn job_ended(&mut self, id: JobId, job: &Job) {
         let bytes = job.submits_bytes();
         self.jobs.insert(id, (job.last_end, bytes));
-        self.jobs_by_end.insert((job.last_end, id));
+        if !self.is_held(id) {
+            self.jobs_by_end.insert((job.last_end, id));
+        }
         self.bytes += bytes;
+    }
+
+    fn job_takes(&mut self, id: JobId, task: &TaskSpec) {
+        for from in task.input_objects.iter().filter_map(|input| input.from.job) {
+            self.held.entry(from).or_default().insert(id);
+            if let Some((ended, _)) = self.jobs.get(&from) {
+                self.jobs_by_end.remove(&(*ended, from));
+            }
+        }
+    }
+
+    fn job_takes_no_more(&mut self, id: JobId, job: &Job) {
+        let inputs = job.submits.iter().flat_map(|submit| &submit.task.input_objects);
+        for from in inputs.filter_map(|input| input.from.job) {
+            let Some(takers) = self.held.get_mut(&from) else { continue };
+            takers.remove(&id);
+            if takers.is_empty() {
+                self.held.remove(&from);
+                if let Some((ended, _)) = self.jobs.get(&from) {
+                    self.jobs_by_end.insert((*ended, from));
+                }
+            }
+        }
     }
 
     fn job_is_gone(&mut self, id: JobId) {

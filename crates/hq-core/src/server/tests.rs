@@ -21,6 +21,7 @@ mod last_moments;
 mod logs;
 mod losses;
 mod nodes;
+mod object_faults;
 mod object_guards;
 mod object_pages;
 mod objects;

@@ -137,7 +137,8 @@ impl Server {
         // does not wait for a journal that cannot be written, and its tasks go on.
         let gate = if returning.is_some() { Gate::Open } else { Gate::Synced };
         effects.push(Effect::ToWorker { connection, message, gate });
-        self.objects_of_worker(worker, if returning.is_some() { hello.objects } else { Vec::new() });
+        // Of one that was given up and comes back as another one, too: it may have what is meant.
+        self.objects_of_worker(worker, hello.objects);
         for held in hello.holds {
             self.take_over(now, worker, connection, returning.is_some(), held, effects);
         }

@@ -22,9 +22,13 @@ impl Server {
         }
     }
 
+    /// True when a job is not forgotten though it has ended, since others may take its objects.
+    pub(in crate::server) fn is_held(&self, id: JobId) -> bool {
+        self.retention.is_held(id)
+    }
+
     /// Forgets an ended job.
     pub(in crate::server) fn forget_job(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
-        self.give_up_readers_of(now, id, effects);
         self.record(now, Record::JobForgotten { job: id }, effects);
         self.forget_if_over(id);
     }

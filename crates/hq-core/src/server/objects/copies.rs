@@ -80,7 +80,7 @@ impl Copies {
     fn add(&mut self, state: &State, template: TemplateId) {
         let Some(job) = state.jobs.get(&template.job) else { return };
         let spec = &job.submits[template.submit as usize].task;
-        if !spec.own_objects().is_empty() {
+        if !spec.output_objects.is_empty() {
             self.producers.insert(template.job);
         }
         for rebuilt in rebuilt_by(job, template.submit) {
@@ -241,6 +241,11 @@ impl Copies {
         self.rebuilds.get(&task).into_iter().flatten().copied()
     }
 
+    /// True when submits of a job leave objects.
+    pub(in crate::server) fn is_producer(&self, job: JobId) -> bool {
+        self.producers.contains(&job)
+    }
+
     /// The same of all jobs from this one on.
     pub(in crate::server) fn producers_from(&self, job: JobId) -> impl Iterator<Item = JobId> {
         self.producers.range(job..).copied()
@@ -250,13 +255,6 @@ impl Copies {
     pub(in crate::server) fn readers_of(&self, task: TaskRef) -> impl Iterator<Item = TemplateId> {
         let of = |left| self.readers.get(&left).into_iter().flatten().copied();
         of((task.job, Some(task.task))).chain(of((task.job, None)))
-    }
-
-    /// Submits with tasks that take objects of a job.
-    pub(in crate::server) fn readers_of_job(&self, job: JobId) -> impl Iterator<Item = TemplateId> {
-        self.readers
-            .range((job, None)..=(job, Some(TaskId(u32::MAX))))
-            .flat_map(|(_, templates)| templates.iter().copied())
     }
 
     /// Workers that store an object.
@@ -282,6 +280,9 @@ impl Copies {
         let object = &copy.object;
         self.orphans.remove(object);
         self.lost.remove(object);
+        if let Some(objects) = self.to_free.get_mut(&worker) {
+            objects.retain(|other| other != object);
+        }
         let holders = self.holders.entry(object.clone()).or_default();
         holders.size = copy.size;
         if holders.workers.insert(worker) {
@@ -292,24 +293,19 @@ impl Copies {
         self.guards.doubt(object.clone());
     }
 
-    /// An object is not to be stored any more.
+    /// A worker stores what its task has just left: copies of an earlier instance elsewhere are not meant any more.
+    pub(in crate::server) fn left(&mut self, copy: &ObjectCopy, worker: WorkerId) {
+        self.free(&copy.object);
+        self.stored(copy, worker);
+    }
+
+    /// Nobody is to store an object any more.
     pub(in crate::server) fn free(&mut self, object: &ObjectId) {
         self.lost.remove(object);
-        self.free_but(object, None);
-    }
-
-    /// Copies of an earlier instance are not meant any more. That of the worker which has a new one is gone already.
-    pub(in crate::server) fn free_others(&mut self, object: &ObjectId, worker: WorkerId) {
-        self.free_but(object, Some(worker));
-    }
-
-    fn free_but(&mut self, object: &ObjectId, but: Option<WorkerId>) {
         let Some(Holders { size, workers }) = self.holders.remove(object) else { return };
         for worker in workers {
             self.is_not_held(worker, object, size);
-            if but != Some(worker) {
-                self.free_on(worker, object.clone());
-            }
+            self.free_on(worker, object.clone());
         }
         self.guards.forget(object);
     }
@@ -407,6 +403,12 @@ impl Copies {
             true => std::mem::take(&mut self.orphans),
             false => BTreeMap::new(),
         }
+    }
+
+    /// True when something has changed that was not looked at.
+    pub(in crate::server) fn is_unsettled(&self) -> bool {
+        let has_orphans = self.unheard.is_empty() && !self.orphans.is_empty();
+        has_orphans || !self.to_free.is_empty() || self.guards.is_unsettled()
     }
 
     /// Who is to free what.

@@ -15,15 +15,21 @@ use hq_model::{
     TaskState, Timestamp,
 };
 
-use crate::limits::REBUILDS_MAX;
+use crate::limits::{ENDED_IDS_CHARS_MAX, REBUILDS_MAX};
 use crate::object_messages::ObjectEnd;
 use crate::record::Record;
 use crate::server::Effect;
 use crate::server::machine::Server;
 use crate::server::resubmit::Part;
+use crate::worker_messages::TemplateId;
 
-/// Which tasks are to wait, and for what.
-type Behind = BTreeMap<TaskRef, Vec<After>>;
+/// An object that tasks need now.
+struct Needed {
+    object: ObjectId,
+    // Where it was last.
+    words: String,
+    readers: BTreeMap<JobId, IdSet>,
+}
 
 impl Server {
     /// Has lost objects left once more that tasks need now; those that cannot be are gone.
@@ -36,10 +42,34 @@ impl Server {
             if lost.is_empty() {
                 return;
             }
-            let mut behind = Behind::new();
+            let mut needed = Vec::new();
             for (object, words) in lost {
-                if let Err(why) = self.rebuild(now, &object, &mut behind, effects) {
-                    self.object_gone(now, object, ObjectEnd::Lost(format!("{words}, and {why}")), effects);
+                match self.check_runs_again(object.task) {
+                    Ok(()) => {
+                        let readers = self.ready_readers(&object);
+                        if !readers.is_empty() {
+                            needed.push(Needed { object, words, readers });
+                        }
+                    }
+                    Err(why) => self.lost_for_good(now, object, &words, &why, effects),
+                }
+            }
+            let refused = self.run_again(now, &needed, effects);
+            let mut behind: BTreeMap<TaskRef, Vec<After>> = BTreeMap::new();
+            for Needed { object, words, readers } in needed {
+                let Some(job) = self.rebuilding(object.task) else {
+                    let why = refused.get(&object.task).map_or("its task cannot run again", String::as_str);
+                    self.lost_for_good(now, object, &words, why, effects);
+                    continue;
+                };
+                let after = After { tasks: Some(IdSet::single(object.task.task)), ..After::of(job) };
+                for reader in
+                    readers.iter().flat_map(|(job, ids)| ids.iter().map(|id| TaskRef::new(*job, id)))
+                {
+                    let all = behind.entry(reader).or_default();
+                    if !all.contains(&after) {
+                        all.push(after.clone());
+                    }
                 }
             }
             for (task, after) in behind {
@@ -48,43 +78,27 @@ impl Server {
         }
     }
 
-    fn rebuild(
+    fn lost_for_good(
         &mut self,
         now: Timestamp,
-        object: &ObjectId,
-        behind: &mut Behind,
+        object: ObjectId,
+        words: &str,
+        why: &str,
         effects: &mut Vec<Effect>,
-    ) -> Result<(), String> {
-        let task = object.task;
-        let running = self.rebuilding(task);
-        if running.is_none() {
-            self.check_runs_again(task)?;
-        }
-        let mut waiting = self.waiting_readers(object);
-        // Those that wait for something else find out when they do not any more.
-        waiting.retain(|job, ids| {
+    ) {
+        self.object_gone(now, object, ObjectEnd::Lost(format!("{words}, and {why}")), effects);
+    }
+
+    // Tasks that take an object and wait for nothing else: the others find out when they do not any more.
+    fn ready_readers(&self, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
+        let mut readers = self.waiting_readers(object);
+        readers.retain(|job, ids| {
             if let Some(blocked) = self.readiness.blocked(*job) {
                 ids.subtract(blocked);
             }
             !ids.is_empty()
         });
-        if waiting.is_empty() {
-            return Ok(());
-        }
-        let job = match running {
-            Some(job) => job,
-            None => self.run_again(now, task, effects)?,
-        };
-        let after = After { tasks: Some(IdSet::single(task.task)), ..After::of(job) };
-        for (job, ids) in waiting {
-            for reader in ids.iter() {
-                let all = behind.entry(TaskRef::new(job, reader)).or_default();
-                if !all.contains(&after) {
-                    all.push(after.clone());
-                }
-            }
-        }
-        Ok(())
+        readers
     }
 
     /// The job that leaves the objects of a task once more.
@@ -97,6 +111,9 @@ impl Server {
 
     // Says why a task cannot run again, as the end of a sentence.
     fn check_runs_again(&self, task: TaskRef) -> Result<(), String> {
+        if self.rebuilding(task).is_some() {
+            return Ok(());
+        }
         let job = self.state.jobs.get(&task.job);
         let submit = job.and_then(|job| Some(&job.submits[job.submit_of(task.task)? as usize]));
         let Some(submit) = submit else { return Err(format!("job {} has been forgotten", task.job)) };
@@ -117,35 +134,68 @@ impl Server {
         }
     }
 
-    // Submits what a finished task was, as a job of its own.
+    // Has all that left what is needed run again: what came with one submit as one job. Tells of which tasks that could not
+    // be, and why.
     fn run_again(
         &mut self,
         now: Timestamp,
-        task: TaskRef,
+        needed: &[Needed],
         effects: &mut Vec<Effect>,
-    ) -> Result<JobId, String> {
+    ) -> BTreeMap<TaskRef, String> {
+        let mut tasks: BTreeMap<TemplateId, IdSet> = BTreeMap::new();
+        for TaskRef { job: id, task } in needed.iter().map(|needed| needed.object.task) {
+            let submit = self.state.jobs.get(&id).and_then(|job| job.submit_of(task));
+            let is_idle = self.rebuilding(TaskRef::new(id, task)).is_none();
+            if let Some(submit) = submit.filter(|_| is_idle) {
+                tasks.entry(TemplateId { job: id, submit }).or_default().insert(task);
+            }
+        }
+        let mut refused = BTreeMap::new();
+        for (template, ids) in tasks {
+            if self.submit_again(now, template, &ids, effects).is_ok() {
+                continue;
+            }
+            // What one of them takes may be gone.
+            for task in ids.iter() {
+                if let Err(why) = self.submit_again(now, template, &IdSet::single(task), effects) {
+                    refused.insert(TaskRef::new(template.job, task), why);
+                }
+            }
+        }
+        refused
+    }
+
+    // Submits what finished tasks were, as a job of its own.
+    fn submit_again(
+        &mut self,
+        now: Timestamp,
+        template: TemplateId,
+        ids: &IdSet,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), String> {
         let new = JobId(self.state.last_job.0 + 1);
-        let job = &self.state.jobs[&task.job];
-        let Some(submit) = job.submit_of(task.task).map(|submit| &job.submits[submit as usize]) else {
-            return Err(format!("there is no task {task}"));
-        };
-        let ids = IdSet::single(task.task);
-        let part = Part { state: &self.state, old: task.job, new, chosen: &ids, submit, ids: ids.clone() };
-        let last = self.state.objects.of_task(task).iter().map(|object| object.instance).max();
+        let old = template.job;
+        let job = &self.state.jobs[&old];
+        let submit = &job.submits[template.submit as usize];
+        let part = Part { state: &self.state, old, new, chosen: ids, submit, ids: ids.clone() };
+        let left =
+            |task| self.state.objects.of_task(TaskRef::new(old, task)).iter().map(|object| object.instance);
+        let last = ids.iter().flat_map(|task| left(task).chain([job.instance_of(task)])).max();
         let instance = Instance(last.map_or(0, |last| last.0 + 1));
-        let spec = JobSpec { name: format!("rebuild {task}"), ..JobSpec::default() };
+        let spec = JobSpec { name: format!("rebuild {old}@{}", shown(ids)), ..JobSpec::default() };
         let again = Submit {
             target: Target::New(spec.clone()),
             ids: TaskIds::Given(ids.clone()),
             entries: part.entries(),
             keys: Entries::default(),
             dependencies: Arc::default(),
-            spec: Arc::new(spec_of(&submit.task, task.job, new, instance)),
+            spec: Arc::new(spec_of(&submit.task, old, new, instance)),
             submit_dir: submit.submit_dir.clone(),
         };
-        self.add_tasks(now, 0, new, Some(spec), &again, effects)
-            .map_err(|error| format!("task {task} cannot run again: {error}"))?;
-        Ok(new)
+        match self.add_tasks(now, 0, new, Some(spec), &again, effects) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("its task cannot run again: {error}")),
+        }
     }
 
     // A task that was ready waits for these.
@@ -158,6 +208,15 @@ impl Server {
         self.make_unready(task.job, &IdSet::single(task.task));
         let record = Record::Deferred { job: task.job, task: task.task, instance, after, not_before: None };
         self.record(now, record, effects);
+    }
+}
+
+// Names tasks, briefly.
+fn shown(ids: &IdSet) -> String {
+    let text = ids.to_string();
+    match (text.len() > ENDED_IDS_CHARS_MAX, ids.first()) {
+        (true, Some(first)) => format!("{first} and {} more", ids.len() - 1),
+        _ => text,
     }
 }
 

@@ -112,7 +112,7 @@ fn one_worker_guards_and_the_next_one_when_it_is_gone() {
 }
 
 #[test]
-fn readers_outlive_the_job_that_left_what_they_take() {
+fn a_job_that_is_needed_and_its_guards_stay_until_its_last_reader_has_ended() {
     let mut world = World::new();
     world.worker(1, 1);
     world.submit(1, leaves);
@@ -122,6 +122,7 @@ fn readers_outlive_the_job_that_left_what_they_take() {
     world.ask(ClientRequest::ForgetJobs { jobs: Selector::Ids(IdSet::range(1, 1)), states: Vec::new() });
     assert_eq!(world.guards(1), "");
     world.reports(1, |report| report.finished = vec![finished(READER, 0, 0, 0)]);
+    assert_eq!(world.guards(1), "-1@0:parts");
     world.ask(ClientRequest::ForgetJobs { jobs: Selector::All, states: Vec::new() });
     assert_eq!(world.guards(1), "");
 }

@@ -22,7 +22,7 @@ pub(super) fn leaves(spec: &mut TaskSpec) {
     spec.output_objects = vec!["parts=out/parts.bin".parse().expect("an object")];
 }
 
-fn leaves_once(spec: &mut TaskSpec) {
+pub(super) fn leaves_once(spec: &mut TaskSpec) {
     leaves(spec);
     spec.crash_limit = CrashLimit::NeverRestart;
 }

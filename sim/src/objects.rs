@@ -1,0 +1,417 @@
+//! Objects in the world: what tasks leave in the stores of their workers, what others take from there, and what users ask
+//! about them.
+//!
+//! The bytes of an object are its checksum, which no two processes share.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hq_core::client_messages::{ClientRequest, ClientResponse, NewJob, NewTasks};
+use hq_core::object_messages::{ObjectCopy, ObjectRequest};
+use hq_core::record::FailureKind;
+use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, Start};
+use hq_model::job::{Target, TaskIds};
+use hq_model::object::{ObjectRef, ObjectTask};
+use hq_model::request::parse_amount;
+use hq_model::selector::Selector;
+use hq_model::task::{CrashLimit, Retry};
+use hq_model::{
+    Body, IdSet, InputObject, Instance, JobId, JobSpec, ObjectId, ObjectName, OutputObject, Request,
+    ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
+};
+
+use crate::nodes::Process;
+use crate::observers;
+use crate::rng::Rng;
+use crate::world::{Event, World};
+
+/// When all has ended, what nobody needs is freed within this time, µs.
+const SETTLES_US: u64 = 200_000_000;
+
+/// True when tasks of a seed leave objects and take them.
+pub fn has_objects(seed: u64) -> bool {
+    matches!(seed % 37, 1 | 2 | 8 | 9 | 10 | 19 | 27 | 29 | 34)
+}
+
+/// How many objects the workers of a node store; none of them does when there is no number.
+pub fn room_of(seed: u64, node: u64) -> Option<usize> {
+    let mut rng = Rng::new(seed.rotate_left(16) ^ node ^ 0x0b1e_c700);
+    rng.chance(750).then(|| [3, 20, usize::MAX][rng.between(0, 2) as usize])
+}
+
+/// What a worker stores.
+#[derive(Debug)]
+pub struct Store {
+    files: BTreeMap<(ObjectId, Instance), File>,
+    room: usize,
+    clock: u64,
+    // What stays, as the server has said; what is new stays until it has.
+    guarded: BTreeSet<ObjectId>,
+}
+
+#[derive(Debug)]
+struct File {
+    checksum: u64,
+    last_read: u64,
+}
+
+impl Store {
+    /// An empty one for so many objects.
+    pub fn new(room: usize) -> Store {
+        Store { files: BTreeMap::new(), room, clock: 0, guarded: BTreeSet::new() }
+    }
+
+    /// All that is there.
+    pub fn copies(&self) -> impl Iterator<Item = ObjectCopy> {
+        self.files.iter().map(|((object, instance), file)| copy(object, *instance, file.checksum))
+    }
+
+    /// True when exactly these bytes are there.
+    pub fn has(&self, copy: &ObjectCopy) -> bool {
+        let file = self.files.get(&(copy.object.clone(), copy.instance));
+        file.is_some_and(|file| file.checksum == copy.checksum)
+    }
+
+    /// The server says what stays, and what may make room.
+    pub fn guards(&mut self, guard: Vec<ObjectId>, release: &[ObjectId]) {
+        self.guarded.retain(|object| !release.contains(object));
+        self.guarded.extend(guard);
+    }
+
+    /// Everything of an object goes.
+    pub fn remove(&mut self, object: &ObjectId) {
+        self.files.retain(|(stored, _), _| stored != object);
+        self.guarded.remove(object);
+    }
+
+    fn reads(&mut self, copy: &ObjectCopy) -> bool {
+        self.clock += 1;
+        let now = self.clock;
+        let file = self.files.get_mut(&(copy.object.clone(), copy.instance));
+        file.filter(|file| file.checksum == copy.checksum).map(|file| file.last_read = now).is_some()
+    }
+
+    /// Stores an object, and returns what the worker hears of that: of what had to make room, too. What is pinned stays.
+    pub fn takes_in(&mut self, new: ObjectCopy, is_pinned: impl Fn(&ObjectId) -> bool) -> Vec<WorkerInput> {
+        self.files.retain(|(object, instance), _| *object != new.object || *instance > new.instance);
+        let mut said = Vec::new();
+        while self.files.len() >= self.room {
+            let free = self
+                .files
+                .iter()
+                .filter(|((object, _), _)| !is_pinned(object) && !self.guarded.contains(object));
+            let Some(oldest) = free.min_by_key(|(_, file)| file.last_read).map(|(key, _)| key.clone()) else {
+                break;
+            };
+            self.files.remove(&oldest);
+            said.push(WorkerInput::ObjectLost(oldest.0));
+        }
+        self.clock += 1;
+        let file = File { checksum: new.checksum, last_read: self.clock };
+        self.files.insert((new.object.clone(), new.instance), file);
+        self.guarded.insert(new.object.clone());
+        said.push(WorkerInput::Stored(new));
+        said
+    }
+}
+
+fn copy(object: &ObjectId, instance: Instance, checksum: u64) -> ObjectCopy {
+    ObjectCopy { object: object.clone(), instance, size: 1, checksum }
+}
+
+/// What a user wants who knows of tasks that leave objects.
+pub fn wish(rng: &mut Rng, known: &[(JobId, IdSet)]) -> ClientRequest {
+    let of = known.get(rng.between(0, known.len().max(1) as u64 - 1) as usize);
+    let Some((job, ids)) = of.filter(|_| rng.chance(750)) else { return first(rng) };
+    let task = ids.slice(rng.between(0, ids.len() - 1), 1).first().unwrap_or(TaskId(0));
+    let object = ObjectId { task: TaskRef::new(*job, task), name: name() };
+    let jobs = || Selector::Ids(IdSet::single(TaskId(job.0)));
+    match rng.between(0, 19) {
+        0..=6 => {
+            let count = [1, 3, 20][rng.between(0, 2) as usize];
+            reader(rng, *job, TaskIds::Next(count), ObjectTask::One(task))
+        }
+        7..=12 => reader(rng, *job, TaskIds::Given(ids.clone()), ObjectTask::Same),
+        13 => ClientRequest::Objects(ObjectRequest::Keep(vec![object])),
+        14 | 15 => ClientRequest::Objects(ObjectRequest::Drop(vec![object])),
+        16 => ClientRequest::Objects(ObjectRequest::List {
+            jobs: Selector::All,
+            phases: Vec::new(),
+            after: None,
+        }),
+        17 => ClientRequest::Cancel { jobs: jobs(), tasks: None, reason: None },
+        18 => ClientRequest::Cancel { jobs: jobs(), tasks: Some(IdSet::single(task)), reason: None },
+        _ => ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() },
+    }
+}
+
+/// Which tasks leave objects, when that is how a request is answered.
+pub fn leaves(asked: &ClientRequest, answer: &ClientResponse) -> Vec<(JobId, IdSet)> {
+    match (asked, answer) {
+        (ClientRequest::Submit { submit, .. }, ClientResponse::Submitted { job, ids, .. })
+            if !submit.spec.output_objects.is_empty() =>
+        {
+            vec![(*job, ids.clone())]
+        }
+        (ClientRequest::SubmitJobs { jobs: new, .. }, ClientResponse::JobsSubmitted { jobs, .. }) => {
+            let leave = |(new, job): (&NewJob, &JobId)| {
+                let NewTasks::Submits(submits) = &new.tasks else { return None };
+                let leaving = submits.iter().filter(|submit| !submit.spec.output_objects.is_empty());
+                let ids = leaving.filter_map(|submit| match &submit.ids {
+                    TaskIds::Given(ids) => Some(ids.clone()),
+                    TaskIds::Next(_) => None,
+                });
+                let ids = ids.reduce(|mut all, ids| {
+                    all.union_with(&ids);
+                    all
+                })?;
+                Some((*job, ids))
+            };
+            new.iter().zip(jobs).filter_map(leave).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+// Tasks that leave something, or a chain in one job.
+fn first(rng: &mut Rng) -> ClientRequest {
+    if rng.chance(500) {
+        let count = [1, 3, 20][rng.between(0, 2) as usize];
+        return submit(rng, TaskIds::Next(count), spec);
+    }
+    let links = rng.between(2, 6) as u32;
+    let link = |place: u32, rng: &mut Rng| {
+        let mut spec = spec(rng);
+        if let Some(before) = place.checked_sub(1) {
+            spec.input_objects = vec![takes(None, ObjectTask::One(TaskId(before)))];
+        }
+        let ids = TaskIds::Given(IdSet::range(place, place));
+        Submit::new(Target::New(job()), ids, spec)
+    };
+    let submits = (0..links).map(|place| link(place, rng)).collect();
+    let new = NewJob { spec: job(), after: Vec::new(), tasks: NewTasks::Submits(submits) };
+    ClientRequest::SubmitJobs { key: u128::from(rng.draw()), jobs: vec![new] }
+}
+
+// Most of them leave something themselves.
+fn reader(rng: &mut Rng, from: JobId, ids: TaskIds, task: ObjectTask) -> ClientRequest {
+    submit(rng, ids, |rng| {
+        let mut spec = spec(rng);
+        if rng.chance(400) {
+            spec.output_objects.clear();
+        }
+        spec.input_objects = vec![takes(Some(from), task)];
+        spec
+    })
+}
+
+fn submit(rng: &mut Rng, ids: TaskIds, spec: impl FnOnce(&mut Rng) -> TaskSpec) -> ClientRequest {
+    let spec = spec(rng);
+    let submit = Submit::new(Target::New(job()), ids, spec);
+    ClientRequest::Submit { key: u128::from(rng.draw()), submit: Box::new(submit) }
+}
+
+fn job() -> JobSpec {
+    JobSpec { name: "objects".into(), ..JobSpec::default() }
+}
+
+#[allow(clippy::expect_used)]
+fn name() -> ObjectName {
+    "parts".parse().expect("it is a name")
+}
+
+fn takes(job: Option<JobId>, task: ObjectTask) -> InputObject {
+    InputObject { name: name(), from: ObjectRef { job, task, name: name() }, path: None }
+}
+
+fn spec(rng: &mut Rng) -> TaskSpec {
+    let cpus = ["1", "1", "2", "0.5"][rng.between(0, 3) as usize];
+    let cpus = parse_amount("cpus", cpus).ok().map(|amount| ResourceRequest { name: "cpus".into(), amount });
+    TaskSpec {
+        body: Body::program(["work"]),
+        requests: vec![Request { resources: cpus.into_iter().collect(), ..Request::default() }],
+        priority: rng.between(0, 2) as i32,
+        crash_limit: match rng.between(0, 5) {
+            0 => CrashLimit::NeverRestart,
+            1 => CrashLimit::Times(2),
+            _ => CrashLimit::Unlimited,
+        },
+        retry: Retry { max: rng.between(0, 2) as u32, ..Retry::default() },
+        output_objects: vec![OutputObject { name: name(), path: b"parts".to_vec() }],
+        ..TaskSpec::default()
+    }
+}
+
+impl World {
+    /// What a task takes is brought to it before its process is made.
+    pub(crate) fn stages(&mut self, node: usize, start: &Start) {
+        self.processes += 1;
+        let (task, number, life) = (start.task, self.processes, self.nodes[node].life);
+        let process = Process::new(number, start, self.now);
+        self.nodes[node].processes.insert(task, process);
+        self.nodes[node].staging.insert(task, start.clone());
+        let longest = [100, 10_000, 5_000_000][self.rng.between(0, 2) as usize];
+        let after = self.rng.between(10, longest);
+        self.at(after, Event::Staged { node, life, task, number });
+    }
+
+    /// It is there, or cannot be had.
+    pub(crate) fn staged(
+        &mut self,
+        node: usize,
+        life: u64,
+        task: TaskRef,
+        number: u64,
+    ) -> Result<(), String> {
+        let known = &mut self.nodes[node];
+        let is_there =
+            known.life == life && known.processes.get(&task).is_some_and(|one| one.number == number);
+        if !is_there {
+            return Ok(());
+        }
+        if known.frozen_until > self.now {
+            let at = known.frozen_until;
+            self.at_time(at, Event::Staged { node, life, task, number });
+            return Ok(());
+        }
+        let Some(start) = known.staging.get(&task).cloned() else { return Ok(()) };
+        let mut said = Vec::new();
+        let mut refused = None;
+        for source in &start.objects {
+            refused = self.brings(node, source, &mut said)?;
+            if refused.is_some() {
+                break;
+            }
+        }
+        self.nodes[node].staging.remove(&task);
+        self.worker_steps(node, said)?;
+        // Hearing of that, its worker may have ended it.
+        let known = &self.nodes[node];
+        if known.life != life || known.processes.get(&task).is_none_or(|one| one.number != number) {
+            return Ok(());
+        }
+        match refused {
+            Some(outcome) => self.process_ends(node, life, task, number, outcome),
+            None => {
+                self.taken += 1;
+                self.begins(node, &start, Some(number))
+            }
+        }
+    }
+
+    // One object comes from the node itself or from a holder that it was told of. If from none, how the task ends.
+    fn brings(
+        &mut self,
+        node: usize,
+        source: &hq_core::object_messages::ObjectSource,
+        said: &mut Vec<WorkerInput>,
+    ) -> Result<Option<TaskOutcome>, String> {
+        let copy = &source.copy;
+        if self.nodes[node].store.as_mut().is_some_and(|store| store.reads(copy)) {
+            return Ok(None);
+        }
+        let id_of = |at: &crate::nodes::Node| at.worker.as_ref().and_then(|worker| worker.id());
+        let own = id_of(&self.nodes[node]);
+        let mut failed = Vec::new();
+        for holder in source.holders.iter().map(|holder| holder.worker).filter(|holder| Some(*holder) != own)
+        {
+            let at = self.nodes.iter().position(|at| id_of(at) == Some(holder));
+            let Some(at) = at.filter(|at| self.reaches(node, *at)) else {
+                failed.push(holder);
+                continue;
+            };
+            let is_there = self.nodes[at].store.as_mut().is_some_and(|store| store.reads(copy));
+            if is_there && !self.healed && self.rng.chance(20) {
+                // Somebody has written to the file.
+                self.loses(at, &copy.object)?;
+            } else if is_there {
+                self.nodes[node].takes_in(copy.clone(), said);
+                return Ok(None);
+            }
+            failed.push(holder);
+        }
+        self.unfetched += 1;
+        let (object, reason) = (copy.object.clone(), "nobody has it".to_owned());
+        Ok(Some(TaskOutcome::Unfetched { object, holders: failed, reason }))
+    }
+
+    // Some nodes never see each other before everything is made whole.
+    fn reaches(&mut self, node: usize, other: usize) -> bool {
+        let pair = self.options.seed ^ (node.min(other) as u64 * 64 + node.max(other) as u64);
+        let is_apart = !self.healed && Rng::new(pair).chance(150);
+        self.nodes[other].frozen_until <= self.now && !is_apart && (self.healed || !self.rng.chance(50))
+    }
+
+    /// The file of an object is not there any more, and its worker finds that out.
+    pub(crate) fn loses(&mut self, node: usize, object: &ObjectId) -> Result<(), String> {
+        if let Some(store) = &mut self.nodes[node].store {
+            store.remove(object);
+            self.worker_step(node, WorkerInput::ObjectLost(object.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Something that a node stores is lost.
+    pub(crate) fn loses_any(&mut self, node: usize) -> Result<(), String> {
+        if self.nodes[node].frozen_until > self.now {
+            return Ok(());
+        }
+        let stored = self.nodes[node].store.iter().flat_map(Store::copies).map(|copy| copy.object);
+        let stored: Vec<ObjectId> = stored.collect();
+        let Some(last) = stored.len().checked_sub(1) else { return Ok(()) };
+        let object = &stored[self.rng.between(0, last as u64) as usize];
+        self.loses(node, object)
+    }
+
+    /// A process has ended well: what it leaves is stored before that is told. If something is missing, how it has ended.
+    pub(crate) fn stores(
+        &mut self,
+        node: usize,
+        task: TaskRef,
+        process: &Process,
+        names: Vec<ObjectName>,
+    ) -> (Vec<WorkerInput>, Option<TaskOutcome>) {
+        let mut said = Vec::new();
+        if !names.is_empty() && !self.healed && self.rng.chance(20) {
+            let text = "Its object is missing".to_owned();
+            return (said, Some(TaskOutcome::Failed(FailureKind::Output, text)));
+        }
+        for name in names {
+            let object = ObjectId { task, name };
+            let copy = copy(&object, process.instance, process.number);
+            self.observers.objects.left(&copy);
+            self.nodes[node].takes_in(copy, &mut said);
+        }
+        (said, None)
+    }
+
+    /// A worker is told to free objects.
+    pub(crate) fn frees(&mut self, node: usize, objects: &[ObjectId]) -> Result<(), String> {
+        for object in objects {
+            let stored = self.nodes[node].store.iter().flat_map(Store::copies);
+            let copies: Vec<ObjectCopy> = stored.filter(|copy| copy.object == *object).collect();
+            let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != node);
+            let others: Vec<&Store> = others.filter_map(|(_, other)| other.store.as_ref()).collect();
+            if let Some(server) = &self.server {
+                observers::may_be_freed(server.state(), &copies, &others)?;
+            }
+            if let Some(store) = &mut self.nodes[node].store {
+                store.remove(object);
+            }
+        }
+        Ok(())
+    }
+
+    /// When all has ended: true when nothing is stored that nobody can want any more.
+    pub(crate) fn has_settled(&mut self) -> Result<bool, String> {
+        let Some(server) = self.server.as_ref().filter(|_| self.faults.has_objects) else { return Ok(true) };
+        let told =
+            self.nodes.iter().filter(|node| node.connection.is_some() && node.frozen_until <= self.now);
+        let stores = told.filter_map(|node| node.store.as_ref());
+        let Some(stays) = observers::what_stays(server.state(), stores) else { return Ok(true) };
+        let since = *self.over_since.get_or_insert(self.now);
+        if self.now.0 - since.0 > SETTLES_US {
+            return Err(format!("all has ended, and object {stays} stays, which nobody can want"));
+        }
+        Ok(false)
+    }
+}
