@@ -11,6 +11,9 @@ use crate::nodes::Node;
 use crate::observers::fold_equals_state;
 use crate::world::{Event, Fault, World};
 
+/// How long after everything was made whole, and again and again, users close what is open, µs.
+const CLOSED_EVERY_US: u64 = 1_000_000_000;
+
 impl World {
     // A plan takes a while; some come when nobody waits for them any more.
     pub(crate) fn plan(&mut self, number: u64, snapshot: &hq_sched::Snapshot) {
@@ -221,6 +224,9 @@ impl World {
 
     // From now on nothing bad happens, and there is a node that can run everything.
     pub(crate) fn heal(&mut self) -> Result<(), String> {
+        if self.healed {
+            return self.closes_all();
+        }
         self.faults.not_started_per_mille = 0;
         self.healed = true;
         self.disk_full_until = Timestamp(0);
@@ -232,10 +238,7 @@ impl World {
         for client in &mut self.clients {
             client.wishes = 0;
         }
-        let id = self.network.open(0, false, self.now);
-        let close = ClientRequest::CloseJobs { jobs: Selector::All };
-        self.server_step(ServerInput::Client { connection: ConnectionId(id), request: 1, body: close })?;
-        self.network.close(id);
+        self.closes_all()?;
         for _ in 0..1 + u32::from(self.faults.has_multi_node) {
             let life = self.nodes.len();
             let mut node =
@@ -246,6 +249,18 @@ impl World {
             let number = node.life;
             self.nodes.push(node);
             self.at(1_000, Event::Connect { node: life, life: number });
+        }
+        Ok(())
+    }
+
+    // What waits for a reducer that fails after that is closed once more.
+    fn closes_all(&mut self) -> Result<(), String> {
+        let id = self.network.open(0, false, self.now);
+        let close = ClientRequest::CloseJobs { jobs: Selector::All };
+        self.server_step(ServerInput::Client { connection: ConnectionId(id), request: 1, body: close })?;
+        self.network.close(id);
+        if self.faults.has_feeds {
+            self.at(CLOSED_EVERY_US, Event::Heal);
         }
         Ok(())
     }

@@ -10,8 +10,7 @@ use hq_core::worker_messages::ToWorker;
 use hq_model::request::CPUS;
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
-    AllocationRef, Epoch, Instance, JobId, ObjectId, ObjectName, ResourcePool, TaskRef, Timestamp, Usage,
-    WorkerResources,
+    AllocationRef, Epoch, Instance, JobId, ObjectId, ResourcePool, TaskRef, Timestamp, Usage, WorkerResources,
 };
 
 use crate::campaign;
@@ -77,7 +76,7 @@ pub struct Node {
     /// Tasks that what they take is being brought to.
     pub staging: BTreeMap<TaskRef, Start>,
     /// What processes leave when they end well.
-    pub leaves: BTreeMap<TaskRef, Vec<ObjectName>>,
+    pub leaves: BTreeMap<TaskRef, Vec<(ObjectId, Instance)>>,
 }
 
 /// A task's process.

@@ -366,18 +366,16 @@ impl World {
     pub(crate) fn stores(
         &mut self,
         node: usize,
-        task: TaskRef,
         process: &Process,
-        names: Vec<ObjectName>,
+        left: Vec<(ObjectId, Instance)>,
     ) -> (Vec<WorkerInput>, Option<TaskOutcome>) {
         let mut said = Vec::new();
-        if !names.is_empty() && !self.healed && self.rng.chance(20) {
+        if !left.is_empty() && !self.healed && self.rng.chance(20) {
             let text = "Its object is missing".to_owned();
             return (said, Some(TaskOutcome::Failed(FailureKind::Output, text)));
         }
-        for name in names {
-            let object = ObjectId { task, name };
-            let copy = copy(&object, process.instance, process.number);
+        for (object, instance) in left {
+            let copy = copy(&object, instance, process.number);
             self.observers.objects.left(&copy);
             self.nodes[node].takes_in(copy, &mut said);
         }

@@ -121,7 +121,9 @@ impl World {
         if start.is_part {
             return;
         }
-        let left: Vec<_> = start.template.spec.output_objects.iter().map(|left| left.name.clone()).collect();
+        let spec = &start.template.spec;
+        let left = spec.output_objects.iter();
+        let left: Vec<_> = left.map(|left| spec.object_left(task, start.instance, &left.name)).collect();
         if !left.is_empty() {
             self.nodes[node].leaves.insert(task, left);
         }
@@ -248,7 +250,7 @@ impl World {
         let mut stored = Vec::new();
         if has_exited_well {
             let missing;
-            (stored, missing) = self.stores(node, task, &process, left);
+            (stored, missing) = self.stores(node, &process, left);
             outcome = missing.unwrap_or(outcome);
         }
         let is_success = outcome == TaskOutcome::Finished;

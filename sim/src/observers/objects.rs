@@ -17,6 +17,8 @@ use crate::objects::Store;
 pub struct Objects {
     left: BTreeSet<(ObjectId, Instance, u64)>,
     meant: BTreeMap<ObjectId, ObjectCopy>,
+    // What was meant before it was lost and left once more: as right as what came after it.
+    earlier: BTreeSet<(ObjectId, Instance, u64)>,
     finished: BTreeMap<JobId, IdSet>,
 }
 
@@ -79,15 +81,27 @@ impl Objects {
         Ok(())
     }
 
+    fn has_left(&self, object: &ObjectId, instance: Instance) -> bool {
+        let all = (object.clone(), instance, 0)..=(object.clone(), instance, u64::MAX);
+        self.left.range(all).next().is_some()
+    }
+
     fn stored(&mut self, copy: &ObjectCopy) -> Result<(), String> {
         let object = &copy.object;
-        if !self.left.contains(&(object.clone(), copy.instance, copy.checksum)) {
+        // Of what was lost before it was told of nothing else is known.
+        let is_unknown = copy.size == 0 && self.has_left(object, copy.instance);
+        if !is_unknown && !self.left.contains(&(object.clone(), copy.instance, copy.checksum)) {
             return Err(format!("object {object} is meant as {copy:?}, which no process left"));
         }
         let has_finished =
             self.finished.get(&object.task.job).is_some_and(|ids| ids.contains(object.task.task));
-        match self.meant.insert(object.clone(), copy.clone()) {
-            Some(before) if has_finished && before != *copy => {
+        let before = self.meant.insert(object.clone(), copy.clone());
+        if let Some(before) = before.as_ref().filter(|_| has_finished) {
+            self.earlier.insert((before.object.clone(), before.instance, before.checksum));
+        }
+        match before {
+            // What was lost is left once more as a later instance.
+            Some(before) if has_finished && before != *copy && before.instance >= copy.instance => {
                 Err(format!("object {object} of a finished task was {before:?} and is {copy:?}"))
             }
             _ => Ok(()),
@@ -106,7 +120,9 @@ impl Objects {
             return Err(format!("task {} takes {wanted:?} and is told of {told:?}", start.task));
         }
         for copy in start.objects.iter().map(|source| &source.copy).filter(|_| !machine_lost) {
-            if let Some(meant) = self.meant.get(&copy.object).filter(|meant| *meant != copy) {
+            let is_earlier = self.earlier.contains(&(copy.object.clone(), copy.instance, copy.checksum));
+            let meant = self.meant.get(&copy.object).filter(|meant| *meant != copy && !is_earlier);
+            if let Some(meant) = meant {
                 return Err(format!("task {} is told of {copy:?}, and {meant:?} is meant", start.task));
             }
         }

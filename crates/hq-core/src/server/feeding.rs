@@ -231,10 +231,11 @@ impl Server {
         self.end_generator(now, generator, &format!("job {job} was closed"), effects);
     }
 
-    /// True of a job that ends with its reducer, and not before.
+    /// True of a job that ends with its reducer, which has not ended.
     pub(super) fn ends_with_reducer(&self, job: JobId) -> bool {
         let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
-        feed.and_then(|feed| feed.reducer).is_some_and(|reducer| self.state.jobs.contains_key(&reducer))
+        feed.and_then(|feed| feed.reducer)
+            .is_some_and(|reducer| self.state.jobs.get(&reducer).is_some_and(|reducer| !reducer.has_ended()))
     }
 
     fn end_generator(&mut self, now: Timestamp, id: JobId, reason: &str, effects: &mut Vec<Effect>) {

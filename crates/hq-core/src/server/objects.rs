@@ -270,10 +270,12 @@ impl Server {
                 self.drop_attempt(now, task.job, task.task, instance, effects);
                 continue;
             }
-            let is_lost = self.copies.lost_words(&object).is_some();
-            // Those that store nothing any more count for nothing.
+            if self.copies.lost_words(&object).is_some() {
+                // It waits until that is left once more.
+                self.restart(now, task.job, &valid, RestartCause::Left, effects);
+                continue;
+            }
             let count = self.copies.tried(task, &holders);
-            let count = if is_lost { 1 } else { count };
             let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
             let why = match gone {
                 Some(why) => format!("Object {object} is gone, which this task takes: {}.", why.words()),

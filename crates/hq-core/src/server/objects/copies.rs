@@ -147,9 +147,9 @@ impl Copies {
         self.orphans.extract_if(all_of(job), |_, _| true).for_each(drop);
         self.lost.extract_if(all_of(job), |_, _| true).for_each(drop);
         self.doubted.extract_if(all_of(job), |_| true).for_each(drop);
-        self.rebuilds.retain(|task, jobs| {
+        self.rebuilds.retain(|_, jobs| {
             jobs.remove(&job);
-            task.job != job && !jobs.is_empty()
+            !jobs.is_empty()
         });
         self.tries.retain(|task, _| task.job != job);
         let gone: Vec<ObjectId> = self.holders.range(all_of(job)).map(|(object, _)| object.clone()).collect();
@@ -184,8 +184,8 @@ impl Copies {
         }
     }
 
-    // Tasks of a job may need objects that are lost.
-    fn doubt_lost_of(&mut self, job: JobId) {
+    /// Tasks of a job may need objects that are lost.
+    pub(in crate::server) fn doubt_lost_of(&mut self, job: JobId) {
         if self.lost.is_empty() {
             return;
         }

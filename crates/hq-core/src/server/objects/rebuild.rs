@@ -46,7 +46,7 @@ impl Server {
             for (object, words) in lost {
                 match self.check_runs_again(object.task) {
                     Ok(()) => {
-                        let readers = self.ready_readers(&object);
+                        let readers = self.ready_readers(now, &object);
                         if !readers.is_empty() {
                             needed.push(Needed { object, words, readers });
                         }
@@ -89,10 +89,14 @@ impl Server {
         self.object_gone(now, object, ObjectEnd::Lost(format!("{words}, and {why}")), effects);
     }
 
-    // Tasks that take an object and wait for nothing else: the others find out when they do not any more.
-    fn ready_readers(&self, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
+    // Tasks that take an object and wait for nothing else, nor for the end of a delay: the others find out then.
+    fn ready_readers(&self, now: Timestamp, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
         let mut readers = self.waiting_readers(object);
         readers.retain(|job, ids| {
+            let delayed = self.state.jobs.get(job).into_iter().flat_map(|job| &job.delayed);
+            for (task, _) in delayed.filter(|(_, at)| **at > now) {
+                ids.remove(*task);
+            }
             if let Some(blocked) = self.readiness.blocked(*job) {
                 ids.subtract(blocked);
             }

@@ -403,6 +403,18 @@ fn a_job_that_is_closed_is_over_with_its_reducer() {
     assert_eq!(world.states(JOB), "finished: 1 finished");
 }
 
+// Nobody submits the reducer again that has failed: closing its job leaves that with what it has.
+#[test]
+fn a_job_whose_reducer_has_failed_is_over_when_it_is_closed() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a"], None));
+    world.reports(2, |r| r.failed = vec![(REDUCER, failed(0, 0, 3))]);
+    world.fed_tasks_end(0, 0, "one");
+    assert_eq!(world.states(JOB), "opened: 1 finished");
+    world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(JOB.0))) });
+    assert_eq!(world.states(JOB), "finished: 1 finished");
+}
+
 // Attempts that die at any moment, and requests that are repeated because their answers were lost.
 #[test]
 fn whatever_dies_each_line_counts_once() {
