@@ -117,22 +117,24 @@ impl Server {
         }
         let of_task = |task| {
             let reader = TaskRef::new(template.job, task);
-            let inputs = inputs.iter().filter_map(|input| self.source_of(worker, reader, input));
+            let inputs = inputs.iter().map(|input| self.source_of(worker, reader, input));
             TaskObjects { task, inputs: inputs.collect() }
         };
         ids.iter().map(of_task).collect()
     }
 
-    fn source_of(&self, worker: WorkerId, reader: TaskRef, input: &InputObject) -> Option<ObjectSource> {
+    // Of what is not known nobody is a holder: its reader comes back, and does not start without it.
+    fn source_of(&self, worker: WorkerId, reader: TaskRef, input: &InputObject) -> ObjectSource {
         let object = input.from.of(reader);
-        let copy = self.state.objects.get(&object)?.copy(object.task);
+        let known = self.state.objects.get(&object).map(|known| known.copy(object.task));
+        let copy = known.unwrap_or_else(|| unknown(object.clone()));
         let mut holders: Vec<WorkerId> = self.copies.holders_of(&object).collect();
         holders.sort_by_key(|holder| {
             let is_away = self.live.get(holder).is_none_or(|live| live.connection.is_none());
             (*holder != worker, self.copies.failed_for(reader, *holder), is_away, *holder)
         });
         let holders = holders.into_iter().take(HOLDERS_TOLD_MAX).map(|holder| self.task_node(holder));
-        Some(ObjectSource { copy, path: input.path().to_vec(), holders: holders.collect() })
+        ObjectSource { copy, path: input.path().to_vec(), holders: holders.collect() }
     }
 
     /// A worker reports of objects, before anything else of the same report.
@@ -417,4 +419,9 @@ impl Server {
             }
         }
     }
+}
+
+// What is not there yet, or is not known.
+fn unknown(object: ObjectId) -> ObjectCopy {
+    ObjectCopy { object, instance: Instance(0), size: 0, checksum: 0 }
 }

@@ -8,7 +8,7 @@ use crate::client_messages::RequestError;
 use crate::limits::{
     HOLDERS_LISTED_MAX, HOLDERS_SHOWN_MAX, OBJECTS_LOOKED_MAX, OBJECTS_PAGE, READERS_SHOWN_MAX,
 };
-use crate::object_messages::{ObjectCopy, ObjectEnd, ObjectPage, ObjectPhase, ObjectState, ObjectView};
+use crate::object_messages::{ObjectEnd, ObjectPage, ObjectPhase, ObjectState, ObjectView};
 use crate::server::job::Job;
 use crate::server::machine::Server;
 
@@ -145,8 +145,6 @@ impl Server {
 
     fn object_view(&self, object: ObjectId, holders_max: usize) -> ObjectView {
         let known = self.state.objects.get(&object);
-        let awaited =
-            ObjectCopy { object: object.clone(), instance: Default::default(), size: 0, checksum: 0 };
         let mut readers: Vec<JobId> = self.readers_alive(&object).map(|(job, _)| job).collect();
         readers.sort_unstable();
         readers.dedup();
@@ -160,7 +158,7 @@ impl Server {
             is_kept: known.is_some_and(|known| known.is_kept),
             reader_count,
             readers,
-            copy: known.map_or(awaited, |known| known.copy(object.task)),
+            copy: known.map_or_else(|| super::unknown(object.clone()), |known| known.copy(object.task)),
         }
     }
 
