@@ -142,6 +142,7 @@ mod tests {
             assert!(object(text).is_err(), "{text}");
         }
         assert_eq!(phase(" Stored"), Ok(ObjectPhase::Stored));
-        assert_eq!(phase("lost"), Err("`lost` is no state of an object; use awaited, stored, gone".into()));
+        let unknown = "`over` is no state of an object; use awaited, stored, lost, gone";
+        assert_eq!(phase("over"), Err(unknown.into()));
     }
 }

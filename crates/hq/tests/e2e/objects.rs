@@ -66,10 +66,29 @@ fn an_object_comes_from_the_next_worker_when_one_is_gone() {
     cluster.ok("worker stop 1");
     assert_eq!(cluster.workers.remove(0).end(), 0);
     assert_eq!(cluster.ok("object get 1@0:note"), "note\n");
-    let gone = &cluster.json("object info 1@0:parts")[0];
-    assert_eq!(gone["state"], "gone", "{gone}");
+    let lost = &cluster.json("object info 1@0:parts")[0];
+    assert_eq!((&lost["state"], &lost["rebuilt_by"]), (&"lost".into(), &serde_json::Value::Null), "{lost}");
     let error = cluster.fails(1, "object get 1@0:parts");
-    assert!(error.contains("Object 1@0:parts is gone: it was last on worker 1 (nodeA)"), "{error}");
+    assert!(error.contains("Object 1@0:parts is lost: it was last on worker 1 (nodeA)"), "{error}");
+}
+
+#[test]
+fn a_lost_object_is_left_once_more_for_those_that_need_it() {
+    let mut cluster = with_an_object();
+    cluster.ok("submit --wait --resource a=1 --input-object in=1@0:note --output-object two=two -- sh -c 'cat in in > two'");
+    cluster.ok("worker stop 1");
+    assert_eq!(cluster.workers.remove(0).end(), 0);
+    cluster.ok("submit --resource b=1 --input-object in=2@0:two --stdout read -- cat in");
+    assert_eq!(cluster.json("object info 2@0:two")[0]["rebuilt_by"], 4);
+    let why = cluster.ok("task explain 3 0");
+    assert!(why.contains("it waits for task 4@0 of `rebuild 2@0`, which is waiting"), "{why}");
+    cluster.worker("--cpus 1 --detect-resources none --resource a=sum(1) --hostname nodeC");
+    cluster.ok("job wait 3");
+    assert_eq!(cluster.read("read"), "note\nnote\n");
+    let jobs = cluster.ok("--output-mode quiet job list --all");
+    assert_eq!(jobs, "1 FINISHED\n2 FINISHED\n3 FINISHED\n4 FINISHED\n5 FINISHED\n");
+    assert_eq!(cluster.json("job info 5")[0]["info"]["name"], "rebuild 1@0");
+    assert_eq!(cluster.ok("object get 1@0:note"), "note\n");
 }
 
 #[test]
@@ -85,9 +104,9 @@ fn what_is_kept_or_needed_outlives_a_full_store() {
     for name in ["b", "c", "d"] {
         cluster.ok(&leave(name));
     }
-    let states = "1@0:a STORED\n2@0:b GONE\n3@0:c GONE\n4@0:d STORED\n";
+    let states = "1@0:a STORED\n2@0:b LOST\n3@0:c LOST\n4@0:d STORED\n";
     assert_eq!(cluster.ok("--output-mode quiet object list"), states);
-    assert_eq!(cluster.ok("--output-mode quiet object list 2-4 --state gone"), "2@0:b GONE\n3@0:c GONE\n");
+    assert_eq!(cluster.ok("--output-mode quiet object list 2-4 --state lost"), "2@0:b LOST\n3@0:c LOST\n");
     // Somebody waits for the last one, so that there is no room for another.
     cluster.ok("submit --cpus 2 --input-object d=4@0:d -- true");
     let failed = cluster.hq(&leave("e"));
@@ -130,7 +149,7 @@ fn what_cannot_be_done_is_refused_with_a_way_out() {
     assert_eq!(cluster.json("object info 1@0:note")[0]["state"], "stored", "all or none");
     for (line, text) in [
         ("object info 1@0", "write JOB@TASK:NAME, such as 1@0:parts"),
-        ("object list --state lost", "use awaited, stored, gone"),
+        ("object list --state over", "use awaited, stored, lost, gone"),
         ("--output-mode json object get 1@0:note", "has no JSON form; name a file with -o FILE"),
         ("object get 1@0:note -o .", "is a directory"),
     ] {
