@@ -181,9 +181,14 @@ pub fn may_be_freed(state: &State, copies: &[ObjectCopy], others: &[&Store]) -> 
     Ok(())
 }
 
-/// Something that is stored and nobody can want.
+/// Something that is stored and nobody can want. An earlier instance beside the one that is meant goes with that.
 pub fn what_stays<'a>(state: &State, mut stores: impl Iterator<Item = &'a Store>) -> Option<String> {
-    let stays = stores.find_map(|store| store.copies().find(|copy| !is_meant(state, copy)));
+    let stays = stores.find_map(|store| {
+        let has_meant = |copy: &ObjectCopy| {
+            store.copies().any(|other| other.object == copy.object && is_meant(state, &other))
+        };
+        store.copies().find(|copy| !is_meant(state, copy) && !has_meant(copy))
+    });
     stays.map(|copy| format!("{}/{}", copy.object, copy.instance))
 }
 

@@ -175,6 +175,8 @@ impl Server {
     fn has_copy(&mut self, worker: WorkerId, copy: ObjectCopy) {
         match self.is_meant(&copy) {
             true => self.copies.stored(&copy, worker),
+            // What it stores of an earlier instance goes with what is meant.
+            false if self.copies.holders_of(&copy.object).any(|holder| holder == worker) => {}
             false => self.copies.free_on(worker, copy.object),
         }
     }

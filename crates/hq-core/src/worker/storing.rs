@@ -18,6 +18,10 @@ pub(super) struct Storing {
 impl Storing {
     /// A file is there.
     pub(super) fn stored(&mut self, copy: ObjectCopy) {
+        // Fetched for a task that was told of it before there was a later one.
+        if self.copies.get(&copy.object).is_some_and(|known| known.instance > copy.instance) {
+            return;
+        }
         self.news.lost.retain(|lost| *lost != copy.object);
         self.copies.insert(copy.object.clone(), copy.clone());
         self.news.stored.push(copy);
