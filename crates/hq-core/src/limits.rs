@@ -355,6 +355,8 @@ pub const HOLDERS_TOLD_MAX: usize = 4;
 pub const OBJECT_TRIES_MAX: u32 = 8;
 /// Longest wait before it is tried again; the doubling delay stops here.
 pub const OBJECT_DELAY_MAX: Duration = Duration::from_secs(60);
+/// About what an object takes in memory that is kept with its ended job, in bytes.
+pub const OBJECT_BYTES: usize = 200;
 /// How often the objects of a task are left once more before they are given up.
 pub const REBUILDS_MAX: usize = 3;
 /// Objects in one answer to a client.

@@ -176,6 +176,29 @@ impl ObjectState {
         }
     }
 
+    /// Why it cannot be had, as what is said of the object; nothing where it is stored.
+    pub fn why_not_stored(&self, object: &ObjectId) -> Option<String> {
+        let TaskRef { job, .. } = object.task;
+        Some(match self {
+            ObjectState::Stored => return None,
+            ObjectState::Awaited => format!(
+                "is not there yet: task {} has not finished. `hq job wait {job}` waits until it has.",
+                object.task
+            ),
+            ObjectState::Lost { words, .. } => {
+                format!(
+                    "is lost: {words}. Its task runs again when another one takes it (`hq submit --input-object`)."
+                )
+            }
+            ObjectState::Gone(why) => {
+                format!(
+                    "is gone: {}. It is there again when its task runs again, as in a new job.",
+                    why.words()
+                )
+            }
+        })
+    }
+
     /// The job that leaves it once more.
     pub fn rebuilt_by(&self) -> Option<JobId> {
         match self {

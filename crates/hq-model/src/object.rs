@@ -1,6 +1,9 @@
 //! Objects: files that tasks leave for others, and take from others.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use crate::{ByteString, JobId, TaskId, TaskRef};
@@ -35,7 +38,8 @@ impl FromStr for ObjectName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_long = text.is_empty() || text.len() > OBJECT_NAME_BYTES_MAX;
-        let is_odd = text.contains(|c: char| matches!(c, ':' | '/' | '=' | '>' | '→') || c.is_control());
+        let is_odd = text.contains(|c: char| matches!(c, ':' | '/' | '=' | '>' | '→') || c.is_control())
+            || text.contains("%{");
         match is_long || is_odd || matches!(text, "." | "..") {
             true => Err(ObjectError::Name(text.into())),
             false => Ok(ObjectName(text.into())),
@@ -227,7 +231,7 @@ pub fn check_objects(outputs: &[OutputObject], inputs: &[InputObject]) -> Result
         }
     }
     for (place, input) in inputs.iter().enumerate() {
-        if inputs[..place].iter().any(|other| other.path() == input.path()) {
+        if inputs[..place].iter().any(|other| plain_path(other.path()) == plain_path(input.path())) {
             return Err(ObjectError::PathTwice(String::from_utf8_lossy(input.path()).into_owned()));
         }
         if input.from.job.is_none() && input.from.task == ObjectTask::Same {
@@ -237,19 +241,31 @@ pub fn check_objects(outputs: &[OutputObject], inputs: &[InputObject]) -> Result
     Ok(())
 }
 
-// True for what can be a path below a directory.
+/// A path without what means nothing in it: `./a//b/.` is `a/b`. Two that are equal then are one place.
+pub fn plain_path(path: &[u8]) -> PathBuf {
+    let parts = Path::new(OsStr::from_bytes(path)).components();
+    parts.filter(|part| !matches!(part, Component::CurDir)).collect()
+}
+
+// True for what can be the path of a file.
 fn is_path(text: &str) -> bool {
-    !text.is_empty() && !text.contains('\0')
+    let names_file = Path::new(text).file_name().is_some() && !text.ends_with('/') && !text.ends_with("/.");
+    names_file && !text.contains('\0')
 }
 
 /// A text that names no object, or objects that do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// No name.
-    #[error("`{0}` cannot be the name of an object: it has 1 to 255 bytes, and none of : / = > in it")]
+    #[error(
+        "`{}` cannot be the name of an object: it has 1 to 255 bytes, is not . or .., and has none of : / = > in it, no \
+         placeholder, and no line end or other control character", .0.escape_debug()
+    )]
     Name(String),
     /// No reference.
-    #[error("`{0}` is not JOB@TASK:NAME, or @TASK:NAME for the same job; TASK may be %{{TASK_ID}}")]
+    #[error(
+        "`{0}` is not JOB@TASK:NAME, or @TASK:NAME for the same job: JOB and TASK are numbers, and TASK may be %{{TASK_ID}}"
+    )]
     Reference(String),
     /// Not one object.
     #[error("`{0}` names no object: write JOB@TASK:NAME, such as 1@0:parts")]
@@ -293,7 +309,9 @@ mod tests {
             assert!(text.parse::<InputObject>().is_err(), "{text}");
         }
         assert_eq!("p=out/p.bin".parse::<OutputObject>().map(|o| o.to_string()), Ok("p=out/p.bin".into()));
-        for text in ["", "p", "p=", "=x", "..=x", "a:b=x", "a\n=x"] {
+        for text in
+            ["", "p", "p=", "=x", "..=x", "a:b=x", "a\n=x", "a%{TASK_ID}=x", "p=/", "p=.", "p=d/", "p=d/.."]
+        {
             assert!(text.parse::<OutputObject>().is_err(), "{text}");
         }
         assert_eq!("3@17:parts".parse::<ObjectId>().map(|id| id.to_string()), Ok("3@17:parts".into()));
@@ -329,6 +347,7 @@ mod tests {
         assert_eq!(check(&["a=x", "b=x"], &["a=1@1:x", "b=1@1:x"]), Ok(()));
         assert_eq!(check(&["a=x", "a=y"], &[]), Err(ObjectError::NameTwice("a".into())));
         assert_eq!(check(&[], &["a=1@1:x", "b=1@2:x->a"]), Err(ObjectError::PathTwice("a".into())));
+        assert_eq!(check(&[], &["a=1@1:x", "b=1@2:x->./a"]), Err(ObjectError::PathTwice("./a".into())));
         assert!(matches!(check(&[], &["a=@%{TASK_ID}:x"]), Err(ObjectError::Own(_))));
         let many: Vec<String> = (0..=OBJECTS_OF_TASK_MAX).map(|number| format!("o{number}=x")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();

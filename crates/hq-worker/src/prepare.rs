@@ -118,11 +118,7 @@ impl Values<'_> {
         let task = self.start.task;
         match name {
             "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
-            // What runs again works in the place of what ran before.
-            "JOB_ID" => {
-                let rebuilt = self.start.template.spec.rebuilds.map(|rebuilt| rebuilt.job);
-                put_number(out, rebuilt.unwrap_or(task.job).0);
-            }
+            "JOB_ID" => put_number(out, task.job.0),
             "TASK_ID" => put_number(out, task.task.0),
             "INSTANCE_ID" => put_number(out, self.start.instance.0),
             "SUBMIT_DIR" => out.extend_from_slice(&self.start.template.submit_dir),

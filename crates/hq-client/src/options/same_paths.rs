@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use hq_model::entry::is_of_entry;
+use hq_model::object::ObjectTask;
 use hq_model::pattern::Pattern;
 use hq_model::{ByteString, Entries, Entry, IdSet, TaskSpec};
 
@@ -34,13 +35,17 @@ pub(super) enum Differs {
 }
 
 impl Target {
-    /// Where tasks print, and what they leave behind; each path once.
+    /// Where tasks print, what they leave behind, and where each gets an object of its own; each path once.
     pub(super) fn all(spec: &TaskSpec) -> Vec<Target> {
         let printed = [("stdout", &spec.stdout), ("stderr", &spec.stderr)];
         let printed = printed.into_iter().filter_map(|(what, sink)| Some((what, sink.path()?)));
-        let outputs = spec.outputs.iter().map(|path| ("output", path));
+        let printed = printed.map(|(what, path)| (what, path.as_slice()));
+        let outputs = spec.outputs.iter().map(|path| ("output", path.as_slice()));
+        let left = spec.output_objects.iter().map(|object| ("output-object", object.path.as_slice()));
+        let of_others = spec.input_objects.iter().filter(|object| object.from.task == ObjectTask::Same);
+        let taken = of_others.map(|object| ("input-object", object.path()));
         let mut found: Vec<Target> = Vec::new();
-        for (what, path) in printed.chain(outputs) {
+        for (what, path) in printed.chain(outputs).chain(left).chain(taken) {
             let target = Target::new(what, path, &spec.cwd);
             // What a task prints on both channels into one file is meant so.
             if what == "stderr" || found.iter().all(|other| other.whole != target.whole) {
@@ -193,6 +198,22 @@ mod tests {
         let numbers: Vec<String> = (0..100_000).map(|i| (i % 99_999).to_string()).collect();
         let entries: Vec<&str> = numbers.iter().map(String::as_str).collect();
         assert!(told(&spec("/w", "%{ENTRY}.out", "%{TASK_ID}"), &entries).contains("0 and 99999: /w/0.out"));
+    }
+
+    #[test]
+    fn objects_of_several_tasks_at_one_path_are_told() {
+        let with = |left: &str, taken: &str| TaskSpec {
+            output_objects: vec![left.parse().expect(left)],
+            input_objects: vec![taken.parse().expect(taken)],
+            ..spec("d", "%{TASK_ID}", "%{TASK_ID}")
+        };
+        let told = |spec: &TaskSpec| {
+            let not = Target::all(spec).into_iter().filter(|target| target.differs() == Differs::Not);
+            not.map(|target| target.what).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&with("a=a", "b=1@%{TASK_ID}:x")), ["output-object", "input-object"]);
+        assert!(told(&with("a=a-%{TASK_ID}", "b=1@%{TASK_ID}:x->%{TASK_ID}/b")).is_empty());
+        assert_eq!(told(&with("a=a-%{TASK_ID}", "b=1@7:x")), [""; 0], "all take the same");
     }
 
     #[test]

@@ -63,7 +63,10 @@ impl Server {
                 [first].into_iter().chain(others.iter().map(other)).collect()
             }
             (ended, ..) => {
-                vec![Reason::new(ReasonKind::Ended, format!("it does not wait: it is {ended}"))]
+                let why =
+                    job.abort_reasons.iter().find(|(ids, _)| ids.contains(task)).map(|(_, why)| why.as_str());
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                vec![Reason::new(ReasonKind::Ended, format!("it does not wait: it is {ended}{why}"))]
             }
         };
         if state == TaskState::Waiting {
@@ -150,10 +153,7 @@ impl Server {
         if let Some(at) = delayed.filter(|at| **at > now && **at < NEVER) {
             let why = match self.state.jobs[&template.job].deferred.contains_key(&task) {
                 true => "it put itself back behind what has ended, and runs again",
-                false if self.copies.came_back(whole) => {
-                    "an object that it takes could not be had, and it is tried again"
-                }
-                false => "it failed and is tried again",
+                false => self.copies.why_back(whole).unwrap_or("it failed and is tried again"),
             };
             let text = format!("{why} in {}", about(at.since(now)));
             reasons.push(Reason::new(ReasonKind::Delay, text).until(Some(*at)));

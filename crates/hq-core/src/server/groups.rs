@@ -48,7 +48,7 @@ impl Server {
             return Err(RequestError::Stopping);
         }
         check_jobs(jobs)?;
-        let last = self.state.jobs.last_key_value().map(|(id, _)| *id);
+        let last = self.state.last_of_users();
         let mut group = Group { last, ..Group::default() };
         for job in jobs {
             if let Err(error) = self.add_job(now, job, &mut group, effects) {

@@ -203,7 +203,9 @@ impl Server {
             let declares = spec.output_objects.iter().any(|object| object.name == *name);
             Some(declares && !attempts.is_empty())
         };
+        let is_over = self.state.objects.get(&copy.object).is_some_and(|known| known.gone.is_some());
         self.state.jobs.contains_key(&task.job)
+            && !is_over
             && [task.job].into_iter().chain(self.copies.rebuilds_of(*task)).any(|id| leaves(id) == Some(true))
     }
 
@@ -279,14 +281,17 @@ impl Server {
                 self.restart(now, task.job, &valid, RestartCause::Left, effects);
                 continue;
             }
-            let count = self.copies.tried(task, &holders);
+            let reason = crate::cause::shortened(&reason);
+            let count = self.copies.tried(task, &object, &holders, &reason);
             let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
             let why = match gone {
                 Some(why) => format!("Object {object} is gone, which this task takes: {}.", why.words()),
                 None if count >= OBJECT_TRIES_MAX => format!(
                     "Object {object}, which this task takes, could not be had in {count} attempts; the last one \
-                     failed: {}",
-                    crate::cause::shortened(&reason)
+                     failed: {reason}"
+                ),
+                None if self.is_too_large(&object) => format!(
+                    "Object {object}, which this task takes, fits into the store of no worker: {reason}"
                 ),
                 None => {
                     let delay = Duration::from_secs(1) * 2_u32.pow(count.min(10) - 1);
@@ -299,6 +304,16 @@ impl Server {
             self.end_by(now, record, &valid, effects);
             self.forget_if_over(task.job);
         }
+    }
+
+    // It is larger than any store.
+    fn is_too_large(&self, object: &ObjectId) -> bool {
+        let size = self.state.objects.get(object).map_or(0, |known| known.size);
+        let stores = self
+            .live
+            .keys()
+            .filter_map(|worker| self.state.workers.get(worker)?.config.object_store.as_ref());
+        stores.map(|store| store.size).max().is_some_and(|most| most < size)
     }
 
     /// What nobody stores any more is left once more where it is needed, or is gone, and those that wait for it are given up;
@@ -408,7 +423,7 @@ impl Server {
                 self.refuse_when_read_only()?;
                 let objects: BTreeSet<ObjectId> = objects.into_iter().collect();
                 for object in &objects {
-                    self.check_stored(object)?;
+                    self.check_droppable(object)?;
                     if let Some((job, ids)) = self.readers_alive(object).min_by_key(|(job, _)| *job) {
                         let task = TaskRef::new(job, ids.first().unwrap_or(object.task.task));
                         return Err(RequestError::ObjectNeeded(object.clone(), task));

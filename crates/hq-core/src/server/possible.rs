@@ -74,9 +74,15 @@ impl Server {
             ClientRequest::CloseJobs { jobs } => self.keep_jobs(jobs, &mut refused, |id| {
                 (!self.state.jobs[&id].is_open).then_some(RequestError::JobNotOpen(id))
             }),
-            ClientRequest::ForgetJobs { jobs, .. } => self.keep_jobs(jobs, &mut refused, |id| {
-                (!self.state.jobs[&id].has_ended()).then_some(RequestError::JobAlive(id))
-            }),
+            ClientRequest::ForgetJobs { jobs, .. } => {
+                self.keep_jobs(jobs, &mut refused, |id| match self.taker_of(id) {
+                    _ if !self.state.jobs[&id].has_ended() => Some(RequestError::JobAlive(id)),
+                    Some(taker) => Some(RequestError::Invalid(format!(
+                        "Job {id} is needed by job {taker}, which takes its objects and has not ended."
+                    ))),
+                    None => None,
+                })
+            }
             ClientRequest::Cancel { jobs, tasks, .. }
             | ClientRequest::Results { jobs, tasks, .. }
             | ClientRequest::ListTasks { jobs, tasks, .. } => {

@@ -517,7 +517,9 @@ impl Server {
         let mut selected = self.select_jobs(jobs)?;
         selected.retain(|id| {
             let job = &self.state.jobs[id];
-            job.has_ended() && !self.is_held(*id) && (states.is_empty() || states.contains(&job.state(0)))
+            job.has_ended()
+                && self.taker_of(*id).is_none()
+                && (states.is_empty() || states.contains(&job.state(0)))
         });
         for job in &selected {
             self.forget_job(now, *job, effects);
@@ -577,9 +579,7 @@ impl Server {
     pub(super) fn select_jobs(&self, jobs: &Selector) -> Result<Vec<JobId>, RequestError> {
         match jobs {
             Selector::All => Ok(self.state.jobs.keys().copied().collect()),
-            Selector::Last => {
-                self.state.jobs.last_key_value().map(|job| vec![*job.0]).ok_or(RequestError::NoJobs)
-            }
+            Selector::Last => self.state.last_of_users().map(|job| vec![job]).ok_or(RequestError::NoJobs),
             Selector::Ids(ids) => {
                 let ids = ids.iter().map(|id| JobId(id.0));
                 let known =

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use hq_model::{JobId, TaskSpec, Timestamp, WorkerId};
 
-use super::job::Job;
+use super::job::{Job, SubmitState};
 use super::state::State;
-use crate::limits::{JOBS_KEPT, JOBS_KEPT_BYTES, JOBS_KEPT_TIME, WORKERS_KEPT};
+use crate::limits::{JOBS_KEPT, JOBS_KEPT_BYTES, JOBS_KEPT_TIME, OBJECT_BYTES, WORKERS_KEPT};
 use crate::never;
 use crate::record::Record;
 
@@ -96,9 +96,9 @@ impl Retention {
         }
     }
 
-    /// True when tasks that have not ended may take objects of a job.
-    pub(super) fn is_held(&self, job: JobId) -> bool {
-        self.held.contains_key(&job)
+    /// A job that has not ended and may take objects of another one.
+    pub(super) fn taker_of(&self, job: JobId) -> Option<JobId> {
+        self.held.get(&job)?.first().copied()
     }
 
     /// The first that is beyond the bounds.
@@ -141,9 +141,9 @@ impl Retention {
     }
 
     fn job_ended(&mut self, id: JobId, job: &Job) {
-        let bytes = job.submits_bytes();
+        let bytes = job.submits_bytes() + objects_bytes(job);
         self.jobs.insert(id, (job.last_end, bytes));
-        if !self.is_held(id) {
+        if !self.held.contains_key(&id) {
             self.jobs_by_end.insert((job.last_end, id));
         }
         self.bytes += bytes;
@@ -178,4 +178,10 @@ impl Retention {
             self.bytes -= bytes;
         }
     }
+}
+
+// About what is kept of the objects that the tasks of a job leave.
+fn objects_bytes(job: &Job) -> usize {
+    let left = |submit: &SubmitState| submit.ids.len() as usize * submit.task.own_objects().len();
+    job.submits.iter().map(left).sum::<usize>() * OBJECT_BYTES
 }

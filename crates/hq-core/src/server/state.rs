@@ -294,6 +294,12 @@ impl State {
         }
     }
 
+    /// The last job that is not there to leave lost objects once more: nobody has submitted those.
+    pub fn last_of_users(&self) -> Option<JobId> {
+        let rebuilds = |job: &Job| job.submits.first().is_some_and(|submit| submit.task.rebuilds.is_some());
+        self.jobs.iter().rev().find(|(_, job)| !rebuilds(job)).map(|(id, _)| *id)
+    }
+
     /// Number of jobs by state needs what runs; this is the state of one task as far as it is durable.
     pub fn task_state(&self, task: TaskRef) -> Option<TaskState> {
         self.jobs.get(&task.job)?.state_of(task.task)

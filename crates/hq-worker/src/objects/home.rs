@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use tracing::{info, warn};
 
@@ -22,7 +23,7 @@ const STORES_MAX: u32 = 10_000;
 pub(crate) struct Home {
     path: PathBuf,
     // Held as long as this lives.
-    _lock: File,
+    lock: Mutex<File>,
 }
 
 impl Home {
@@ -47,13 +48,30 @@ impl Home {
                     if lock.try_lock().is_err() {
                         info!(path = %path.display(), "no locks there: what this worker stores stays if it is killed");
                     }
-                    return Ok(Home { path, _lock: lock });
+                    return Ok(Home { path, lock: Mutex::new(lock) });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
         Err(io::Error::other("too many object stores are there already"))
+    }
+
+    /// Makes it once more, empty, after somebody has removed it.
+    ///
+    /// # Errors
+    /// As [`Home::make`].
+    pub(crate) fn make_again(&self) -> io::Result<()> {
+        let base = self.path.parent().unwrap_or(Path::new("/"));
+        DirBuilder::new().recursive(true).mode(0o700).create(base)?;
+        let guard = lock_file(&base.join(BASE_LOCK))?;
+        // As when it was made: without locks it works as well.
+        let _ = guard.lock();
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
+        let lock = lock_file(&self.path.join(LOCK))?;
+        let _ = lock.try_lock();
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = lock;
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {

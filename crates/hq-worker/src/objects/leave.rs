@@ -68,10 +68,10 @@ impl Leaves {
     }
 }
 
-fn text(object: &ObjectId, path: &Path, error: &StoreError) -> String {
-    let (name, path) = (&object.name, path.display());
+fn text(object: &ObjectId, file: &Path, error: &StoreError) -> String {
+    let (name, path) = (&object.name, file.display());
     match error {
-        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+        StoreError::Io { path: of, source } if of == file && source.kind() == io::ErrorKind::NotFound => {
             format!(
                 "Its object {name} is missing: there is no {path}, although the program exited with code 0"
             )

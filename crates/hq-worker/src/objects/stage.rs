@@ -2,13 +2,14 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hq_core::object_messages::{ObjectCopy, ObjectSource};
 use hq_core::record::FailureKind;
 use hq_core::worker::Outcome;
 use hq_core::worker_messages::TaskNode;
+use hq_model::object::plain_path;
 use hq_model::{ByteString, Instance, TaskRef, WorkerId};
 
 use super::{Content, Key, Objects, Peer, StoreError, Unfetched, Wanted};
@@ -51,6 +52,9 @@ impl Objects {
         peer: &Arc<impl Peer>,
         places: Vec<Place>,
     ) -> Option<Outcome> {
+        if let Some(refused) = one_place(&places) {
+            return Some(refused);
+        }
         let pins = Pins { objects: self.clone(), keys: places.iter().map(Place::key).collect() };
         let pins = pins.begin();
         let mut refused = None;
@@ -93,6 +97,17 @@ impl Objects {
         }
         Ok(())
     }
+}
+
+// Two objects that go to one path, now that this is known.
+fn one_place(places: &[Place]) -> Option<Outcome> {
+    let paths: Vec<PathBuf> = places.iter().map(|place| plain_path(&place.path)).collect();
+    let second = (1..paths.len()).find(|at| paths[..*at].contains(&paths[*at]))?;
+    let first = paths.iter().position(|path| *path == paths[second])?;
+    let (first, second) = (&places[first].copy.object, &places[second]);
+    let path = String::from_utf8_lossy(&second.path);
+    let text = format!("The objects {first} and {} have one path, {path}", second.copy.object);
+    Some(Outcome::Failed(FailureKind::Start, text))
 }
 
 enum Refused {

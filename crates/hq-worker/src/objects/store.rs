@@ -2,7 +2,7 @@
 //!
 //! A file comes in as a copy, so that a program that writes to its own file again changes no object, and goes out as a
 //! hard link where it can, which nobody may write to. What was written to all the same is found by its size and time, and
-//! counts as lost. All functions block.
+//! counts as lost. A directory that others have removed is made again. All functions block.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -242,8 +242,7 @@ impl Store {
         self.reserve(size)?;
         let number = self.shelf().tick();
         let path = self.home.path().join(number.to_string());
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        match file {
+        match self.create(&path) {
             Ok(file) => Ok(Incoming {
                 store: self.clone(),
                 file,
@@ -257,6 +256,20 @@ impl Store {
                 self.shelf().used -= size;
                 Err(StoreError::Io { path, source })
             }
+        }
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        match create() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let keys: Vec<Key> = self.shelf().entries.keys().cloned().collect();
+                warn!(path = %self.home.path().display(), objects = keys.len(), "others have removed the object store");
+                keys.iter().filter(|key| self.take(key)).for_each(|key| self.tell_lost(key));
+                self.home.make_again()?;
+                create()
+            }
+            result => result,
         }
     }
 
@@ -280,8 +293,8 @@ impl Store {
         self.look(key).ok().map(|(_, content)| content)
     }
 
-    /// Puts an object at a path: as a hard link, or as a copy where that cannot be. What is there already goes, unless it
-    /// is the same.
+    /// Puts an object at a path: as a hard link, or as a copy where that cannot be, and for root, who may write to any file.
+    /// What is there already goes, unless it is the same.
     ///
     /// # Errors
     /// When it is not here as it was, or cannot be put there.
@@ -295,7 +308,11 @@ impl Store {
         // Beside it, under a name that nobody else uses; then it appears as a whole.
         let number = self.shelf().tick();
         let beside = dir.join(format!(".hq-object-{}-{number}", std::process::id()));
-        let put = fs::hard_link(&path, &beside).or_else(|_| fs::copy(&path, &beside).map(drop));
+        let link = || match rustix::process::geteuid().is_root() {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => fs::hard_link(&path, &beside),
+        };
+        let put = link().or_else(|_| fs::copy(&path, &beside).map(drop));
         let put = put.and_then(|()| fs::rename(&beside, to));
         // Also after a success: two links of one file are not renamed onto each other.
         let _ = fs::remove_file(&beside);

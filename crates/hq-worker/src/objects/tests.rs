@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use hq_core::node_messages::{Fetch, FromNode};
@@ -143,6 +143,17 @@ fn what_the_server_counts_on_stays_and_what_it_has_not_judged_goes_last() {
     assert_eq!(names(&store), [4, 5, 6]);
 }
 
+// The file of a store that holds this.
+fn stored_file(store: &Store, content: &str) -> PathBuf {
+    let mut files = fs::read_dir(store.config().dir).expect("there").flatten().map(|file| file.path());
+    files.find(|path| fs::read(path).is_ok_and(|found| found == content.as_bytes())).expect("stored")
+}
+
+fn write_over(path: &Path, content: &str) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).expect("own");
+    fs::write(path, content).expect("writable");
+}
+
 #[test]
 fn what_somebody_has_written_to_counts_as_lost() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -150,8 +161,10 @@ fn what_somebody_has_written_to_counts_as_lost() {
     add(&store, dir.path(), 1, b"abc").expect("stored");
     let to = dir.path().join("parts");
     store.put(&key(1), &to).expect("put");
-    fs::set_permissions(&to, fs::Permissions::from_mode(0o644)).expect("own");
-    fs::write(&to, "abd").expect("writable");
+    // For root it is no link: whatever is done there changes nothing.
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(fs::metadata(&to).expect("there").nlink(), if is_root { 1 } else { 2 });
+    write_over(&stored_file(&store, "abc"), "abd");
     assert!(matches!(store.read(&key(1)), Err(StoreError::Gone)));
     assert_eq!((names(&store), lost.try_recv()), (vec![], Ok(Input::ObjectLost(object(1)))));
 }
@@ -206,10 +219,8 @@ fn an_object_goes_from_worker_to_worker() {
         let unfetched = Unfetched { holders: vec![WorkerId(1)], reason };
         assert_eq!(to.objects.fetch(&to.peer, wanted).await, Err(unfetched));
         to.objects.store.remove(&object(3));
-        let path = dir.path().join("there");
-        from.objects.store.put(&key(3), &path).expect("put");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("own");
-        fs::write(&path, "x").expect("writable");
+        let files = fs::read_dir(from.objects.store.config().dir).expect("there").flatten();
+        files.for_each(|file| write_over(&file.path(), "x"));
         let wanted = Wanted { key: key(3), content: content(&bytes(1 << 20)), holders: vec![from.place] };
         assert!(to.objects.fetch(&to.peer, wanted).await.is_err());
         assert_eq!(from.told.recv().await, Some(Input::ObjectLost(object(3))));
@@ -375,10 +386,31 @@ fn what_a_task_takes_is_brought_to_its_places() {
         let reason = "worker 3: no".to_owned();
         let unfetched = Outcome::Unfetched { object: object(3), holders: vec![WorkerId(3)], reason };
         assert_eq!(objects.stage(&made_up, vec![nowhere]).await, Some(unfetched));
+        let twice = vec![place(&here, "in/e"), place(&elsewhere, "in/./e")];
+        let refused = objects.stage(&made_up, twice).await;
+        assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("have one path")));
         fs::create_dir(dir.path().join("in/d")).expect("writable");
         let refused = objects.stage(&made_up, vec![place(&here, "in/d")]).await;
         assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("in/d")));
     });
+}
+
+#[test]
+fn a_store_that_others_have_removed_is_made_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, mut told) = store(&dir.path().join("base/store"), 100);
+    add(&store, dir.path(), 1, b"one").expect("stored");
+    fs::remove_dir_all(dir.path().join("base")).expect("writable");
+    add(&store, dir.path(), 2, b"two").expect("stored again");
+    let mut lost = false;
+    while let Ok(input) = told.try_recv() {
+        lost |= matches!(&input, Input::ObjectLost(gone) if *gone == object(1));
+    }
+    assert!(lost, "what was there is lost");
+    let held: Vec<ObjectId> = store.held().into_iter().map(|(key, _)| key.object).collect();
+    assert_eq!(held, [object(2)]);
+    let mode = fs::metadata(store.config().dir).expect("made").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
 }
 
 #[test]

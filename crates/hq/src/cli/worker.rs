@@ -222,7 +222,13 @@ fn object_store(text: &str) -> Result<ObjectStore, String> {
         return Err("name a directory, and a size behind it, such as /scratch:200GiB".into());
     }
     let mib = size.map(memory::parse).transpose().map_err(|error| error.to_string())?;
-    Ok(ObjectStore { dir: Some(dir.into()), bytes: mib.map(|mib| mib.wholes() << 20) })
+    let bytes = mib.map(|mib| mib.wholes() << 20);
+    match bytes {
+        Some(0) => {
+            Err("a store of less than 1 MiB holds nothing: to have none, use --no-object-store".into())
+        }
+        _ => Ok(ObjectStore { dir: Some(dir.into()), bytes }),
+    }
 }
 
 /// A time limit of workers.

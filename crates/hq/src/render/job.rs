@@ -353,7 +353,7 @@ struct Places {
 type Saying = fn(&SubmitInfo, &Places) -> String;
 
 // What submits say of their tasks, by the names of the rows.
-const SAID: [(&str, Saying); 13] = [
+const SAID: [(&str, Saying); 15] = [
     ("Resources", |s, _| text::requests(&s.spec.requests)),
     ("Pin", |s, _| text::pin(s.spec.pin).into()),
     ("Priority", |s, _| s.spec.priority.to_string()),
@@ -375,6 +375,8 @@ const SAID: [(&str, Saying); 13] = [
     ("Crash limit", |s, _| s.spec.crash_limit.to_string()),
     ("Submission directory", |s, _| text::bytes(&s.submit_dir)),
     ("Retries", |s, _| retries(&s.spec.retry)),
+    ("Output objects", |s, _| text::listed(&s.spec.output_objects)),
+    ("Input objects", |s, _| text::listed(&s.spec.input_objects)),
 ];
 
 // What the submits of a job say, summed up while they come.
@@ -382,6 +384,7 @@ const SAID: [(&str, Saying); 13] = [
 struct Submits {
     ids: Vec<RangeInclusive<u32>>,
     count: usize,
+    has_objects: bool,
     said: [Said; SAID.len()],
 }
 
@@ -396,6 +399,7 @@ struct Said {
 impl Submits {
     fn add(&mut self, submit: &SubmitInfo, places: &Places) {
         self.ids.extend(submit.ids.ranges());
+        self.has_objects |= submit.spec.has_objects();
         let is_shown = self.count < SUBMITS_SHOWN;
         for ((_, what), said) in SAID.iter().zip(&mut self.said) {
             if said.differs && !is_shown {
@@ -475,6 +479,9 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
         ("Max fails", job.max_fails.map_or(text::NONE.into(), |n| n.to_string()).into()),
         each("Retries"),
     ]);
+    if submits.has_objects {
+        rows.extend([submits.row("Output objects"), submits.row("Input objects")]);
+    }
     if summary.unrunnable > 0 {
         rows.push(("Unrunnable", unrunnable(summary).into()));
     }

@@ -219,6 +219,10 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
         ("Instance", task.instance.to_string().into()),
         ("Crashes", task.crashes.to_string().into()),
     ];
+    if let Some(spec) = spec.filter(|spec| spec.has_objects()) {
+        rows.push(("Output objects", text::listed(&spec.output_objects).into()));
+        rows.push(("Input objects", text::listed(&spec.input_objects).into()));
+    }
     if let Some(key) = &task.key {
         rows.push(("Key", key.as_str().into()));
     }

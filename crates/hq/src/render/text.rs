@@ -66,6 +66,11 @@ pub(crate) fn command(args: &[Vec<u8>]) -> String {
     quoted.join(" ")
 }
 
+/// Values one below the other.
+pub(super) fn listed<T: ToString>(values: &[T]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 pub(crate) fn environment(env: &[(Vec<u8>, Vec<u8>)]) -> String {
     let lines: Vec<String> = env.iter().map(|(k, v)| format!("{}={}", bytes(k), bytes(v))).collect();
     lines.join("\n")

@@ -21,6 +21,14 @@ use crate::limits::{EXPLAINED_BUSY_MAX, EXPLAINED_GROUPS_MAX, EXPLAINED_WORKERS_
 use crate::record::NEVER;
 use crate::worker_messages::TemplateId;
 
+// Why tasks wait for the end of a delay.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Back {
+    Failed,
+    WithoutObject,
+    ByItself,
+}
+
 impl Server {
     /// Says what the tasks of jobs wait for.
     pub(in crate::server) fn explain_jobs(&self, now: Timestamp, jobs: &Selector) -> Answer {
@@ -40,19 +48,31 @@ impl Server {
         }
         let is_delayed = |at: &Timestamp| *at > now && *at < NEVER;
         let mut delayed = too_long;
-        for has_deferred in [false, true] {
-            let found = job
-                .delayed
-                .iter()
-                .filter(|(task, at)| is_delayed(at) && job.deferred.contains_key(task) == has_deferred);
+        let back = |task: TaskId| {
+            let task = TaskRef::new(id, task);
+            match self.copies.why_back(task) {
+                _ if job.deferred.contains_key(&task.task) => Back::ByItself,
+                Some(_) => Back::WithoutObject,
+                None => Back::Failed,
+            }
+        };
+        for why in [Back::Failed, Back::WithoutObject, Back::ByItself] {
+            let found = job.delayed.iter().filter(|(task, at)| {
+                is_delayed(at) && !self.readiness.is_blocked(TaskRef::new(id, **task)) && back(**task) == why
+            });
             let ids: IdSet = found.clone().map(|(task, _)| *task).collect();
             let Some(at) = found.map(|(_, at)| *at).min() else { continue };
             let is_one = ids.len() == 1;
-            let what = match (has_deferred, is_one) {
-                (false, true) => "it failed and is tried again",
-                (false, false) => "they failed and are tried again",
-                (true, true) => "it put itself back behind what has ended, and runs again",
-                (true, false) => "they put themselves back behind what has ended, and run again",
+            let first_back = ids.first().and_then(|task| self.copies.why_back(TaskRef::new(id, task)));
+            let what = match (why, is_one) {
+                (Back::Failed, true) => "it failed and is tried again",
+                (Back::Failed, false) => "they failed and are tried again",
+                (Back::WithoutObject, true) => first_back.unwrap_or_default(),
+                (Back::WithoutObject, false) => {
+                    "they take objects that could not be had, and are tried again"
+                }
+                (Back::ByItself, true) => "it put itself back behind what has ended, and runs again",
+                (Back::ByItself, false) => "they put themselves back behind what has ended, and run again",
             };
             let first = if is_one { "" } else { "the first " };
             let text = format!("{what}, {first}in {}", about(at.since(now)));

@@ -22,9 +22,9 @@ impl Server {
         }
     }
 
-    /// True when a job is not forgotten though it has ended, since others may take its objects.
-    pub(in crate::server) fn is_held(&self, id: JobId) -> bool {
-        self.retention.is_held(id)
+    /// A job that has not ended and may take objects of another one, which is not forgotten meanwhile.
+    pub(in crate::server) fn taker_of(&self, id: JobId) -> Option<JobId> {
+        self.retention.taker_of(id)
     }
 
     /// Forgets an ended job.

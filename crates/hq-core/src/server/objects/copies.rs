@@ -44,8 +44,8 @@ pub(in crate::server) struct Copies {
     rebuilds: BTreeMap<TaskRef, BTreeSet<JobId>>,
     // Which worker is to free what.
     to_free: BTreeMap<WorkerId, Vec<ObjectId>>,
-    // How often a task came back since something could not be had, and from whom.
-    tries: BTreeMap<TaskRef, (u32, BTreeSet<WorkerId>)>,
+    // Tasks that came back since something could not be had.
+    tries: BTreeMap<TaskRef, Tries>,
 }
 
 /// Who stores an object.
@@ -53,6 +53,16 @@ pub(in crate::server) struct Copies {
 struct Holders {
     size: u64,
     workers: BTreeSet<WorkerId>,
+}
+
+/// A task that came back since something could not be had.
+#[derive(Clone, Debug, Default)]
+struct Tries {
+    count: u32,
+    // From whom it could not be had.
+    from: BTreeSet<WorkerId>,
+    // What, and why the last time, for people.
+    why: String,
 }
 
 /// What a worker stores.
@@ -111,16 +121,16 @@ impl Copies {
                 Record::Restarted { job, .. } => self.doubt_lost_of(*job),
                 Record::JobForgotten { job } => self.forget(*job),
                 Record::Finished { span, .. } => {
-                    if !self.tries.is_empty() {
-                        self.tries.retain(|task, _| task.job != span.job || !span.ids.contains(task.task));
-                    }
+                    self.end_tries(span.job, &span.ids);
                     self.doubt_taken(state, span.job, &span.ids);
                 }
                 Record::Failed { job, failure } => {
+                    self.end_tries(*job, &IdSet::single(failure.task));
                     self.doubt_taken(state, *job, &IdSet::single(failure.task));
                     self.doubt_rebuilt(state, *job, &IdSet::single(failure.task));
                 }
                 Record::Canceled { job, ids, .. } | Record::Aborted { job, ids, .. } => {
+                    self.end_tries(*job, ids);
                     self.doubt_taken(state, *job, ids);
                     self.doubt_rebuilt(state, *job, ids);
                 }
@@ -131,6 +141,14 @@ impl Copies {
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn end_tries(&mut self, job: JobId, ids: &IdSet) {
+        for range in ids.ranges().filter(|_| !self.tries.is_empty()).collect::<Vec<_>>() {
+            let task = |id| TaskRef::new(job, TaskId(id));
+            let ended = task(*range.start())..=task(*range.end());
+            self.tries.extract_if(ended, |_, _| true).for_each(drop);
         }
     }
 
@@ -416,22 +434,32 @@ impl Copies {
         std::mem::take(&mut self.to_free)
     }
 
-    /// A task came back, since something could not be had from these; how often that was so.
-    pub(in crate::server) fn tried(&mut self, task: TaskRef, holders: &[WorkerId]) -> u32 {
-        let (count, from) = self.tries.entry(task).or_default();
-        *count += 1;
-        from.extend(holders);
-        *count
+    /// A task came back, since something could not be had from these, for this reason; how often that was so. It does not
+    /// count where nobody is known who has it, for then somebody may come back who does.
+    pub(in crate::server) fn tried(
+        &mut self,
+        task: TaskRef,
+        object: &ObjectId,
+        holders: &[WorkerId],
+        why: &str,
+    ) -> u32 {
+        let is_known = self.holders.contains_key(object) || self.unheard.is_empty();
+        let tries = self.tries.entry(task).or_default();
+        tries.count += u32::from(is_known || tries.count == 0);
+        tries.from.extend(holders);
+        tries.why =
+            format!("object {object}, which it takes, could not be had ({why}), and it is tried again");
+        tries.count
     }
 
-    /// True when a task came back last since something could not be had.
-    pub(in crate::server) fn came_back(&self, task: TaskRef) -> bool {
-        self.tries.contains_key(&task)
+    /// Why a task came back and is tried again, where something could not be had.
+    pub(in crate::server) fn why_back(&self, task: TaskRef) -> Option<&str> {
+        self.tries.get(&task).map(|tries| tries.why.as_str())
     }
 
     /// Workers from which a task could not have something.
     pub(in crate::server) fn failed_for(&self, task: TaskRef, worker: WorkerId) -> bool {
-        self.tries.get(&task).is_some_and(|(_, from)| from.contains(&worker))
+        self.tries.get(&task).is_some_and(|tries| tries.from.contains(&worker))
     }
 
     /// Checks what was heard against a recount, as far as a restart can know it.
@@ -443,10 +471,13 @@ impl Copies {
         if (&self.readers, &self.takers, &self.producers, &self.rebuilds)
             != (&recount.readers, &recount.takers, &recount.producers, &recount.rebuilds)
         {
-            return Err(format!(
-                "objects are read as in {:?}, the state says {:?}",
-                self.readers, recount.readers
-            ));
+            let told = |copies: &Copies| {
+                format!(
+                    "{:?}, {:?}, {:?}, {:?}",
+                    copies.readers, copies.takers, copies.producers, copies.rebuilds
+                )
+            };
+            return Err(format!("objects are as in {}, the state says {}", told(self), told(&recount)));
         }
         let mut held: BTreeMap<WorkerId, (usize, u64)> = BTreeMap::new();
         for Holders { size, workers } in self.holders.values() {

@@ -104,26 +104,18 @@ impl Server {
     /// Refuses what is not there.
     pub(super) fn check_stored(&self, object: &ObjectId) -> Result<(), RequestError> {
         self.check_declared(object)?;
-        let job = object.task.job;
-        let why = match self.object_state(object) {
-            ObjectState::Stored => return Ok(()),
-            ObjectState::Awaited => {
-                let task = object.task;
-                format!(
-                    "is not there yet: task {task} has not finished. `hq job wait {job}` waits until it has."
-                )
-            }
-            ObjectState::Lost { words, .. } => {
-                format!("is lost: {words}. Its task runs again when another one needs it.")
-            }
-            ObjectState::Gone(why) => {
-                format!(
-                    "is gone: {}. It is there again when its task runs again, as in a new job.",
-                    why.words()
-                )
-            }
-        };
-        Err(RequestError::NotStored(object.clone(), why))
+        match self.object_state(object).why_not_stored(object) {
+            None => Ok(()),
+            Some(why) => Err(RequestError::NotStored(object.clone(), why)),
+        }
+    }
+
+    /// Refuses what is gone, or was never there. What is lost may be dropped: then it is not left once more.
+    pub(super) fn check_droppable(&self, object: &ObjectId) -> Result<(), RequestError> {
+        match self.object_state(object) {
+            ObjectState::Lost { .. } => Ok(()),
+            _ => self.check_stored(object),
+        }
     }
 
     fn object_state(&self, object: &ObjectId) -> ObjectState {

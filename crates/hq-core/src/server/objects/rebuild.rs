@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
+use hq_model::pattern;
 use hq_model::task::{CrashLimit, Rebuild};
 use hq_model::{
-    Entries, IdSet, Instance, JobId, JobSpec, ObjectId, OnClose, OutputSink, Submit, TaskRef, TaskSpec,
-    TaskState, Timestamp,
+    Body, ByteString, Entries, IdSet, Instance, JobId, JobSpec, ObjectId, OnClose, OutputSink, Submit,
+    TaskRef, TaskSpec, TaskState, Timestamp,
 };
 
 use crate::limits::{ENDED_IDS_CHARS_MAX, REBUILDS_MAX};
@@ -246,8 +247,19 @@ fn spec_of(before: &TaskSpec, old: JobId, new: JobId, instance: Instance) -> Tas
         speculate: None,
         ..before.clone()
     };
+    // All that was replaced by the number of the job is so now: directories and files are the same.
+    let same = |text: &mut ByteString| {
+        *text = pattern::expand(text, &|name| (name == "JOB_ID").then(|| old.to_string().into_bytes()));
+    };
+    same(&mut spec.cwd);
+    if let Body::Program { args } = &mut spec.body {
+        args.iter_mut().for_each(same);
+    }
+    spec.env.iter_mut().for_each(|(_, value)| same(value));
+    spec.output_objects.iter_mut().for_each(|object| same(&mut object.path));
     for input in &mut spec.input_objects {
         input.from.job.get_or_insert(old);
+        input.path.iter_mut().for_each(same);
     }
     spec
 }

@@ -185,8 +185,7 @@ fn with_keys_found(state: &State, wanted: &Dependencies) -> Result<Dependencies,
 pub(super) fn looked_up(state: &State, after: &After) -> Result<After, RequestError> {
     let mut after = after.clone();
     if after.job == After::LAST {
-        let last = state.jobs.last_key_value().ok_or(RequestError::NoJobs)?;
-        after.job = *last.0;
+        after.job = state.last_of_users().ok_or(RequestError::NoJobs)?;
     }
     let Some(key) = &after.key else { return Ok(after) };
     let job = state.jobs.get(&after.job).ok_or(RequestError::NoJob(after.job))?;

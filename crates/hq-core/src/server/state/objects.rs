@@ -81,6 +81,7 @@ impl Objects {
                     }
                     if let Some(known) = self.get_mut(object) {
                         known.gone = Some(Box::new(why.clone()));
+                        known.is_kept = false;
                     }
                 }
             }

@@ -2,9 +2,9 @@
 
 use hq_model::{TaskRef, WorkerId};
 
-use super::objects::{PRODUCER, READER, copy, leaves, object, takes};
+use super::objects::{PRODUCER, READER, copy, leaves, object, stored, takes};
 use super::*;
-use crate::object_messages::{ObjectNews, ObjectRequest};
+use crate::object_messages::ObjectRequest;
 
 impl World {
     // What a worker was told since the last call: `+` before what stays, `-` before what may go.
@@ -21,10 +21,7 @@ impl World {
     }
 
     fn has_fetched(&mut self, connection: u64, text: &str) {
-        let stored = vec![copy(text, 0)];
-        self.reports(connection, |report| {
-            report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
-        });
+        self.reports(connection, |report| report.objects = stored(text, 0));
     }
 
     fn keeps(&mut self, text: &str) {
@@ -151,8 +148,7 @@ fn a_new_instance_is_judged_anew() {
     world.submit(1, waits("in=1@0:parts"));
     // Its end is lost with the worker.
     world.reports(1, |report| {
-        let stored = vec![copy("1@0:parts", 0)];
-        report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+        report.objects = stored("1@0:parts", 0);
     });
     assert_eq!(world.guards(1), "+1@0:parts");
     world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });

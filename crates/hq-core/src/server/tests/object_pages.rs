@@ -2,10 +2,10 @@
 
 use hq_model::{ObjectId, WorkerId};
 
-use super::objects::{copy, leaves, object, takes};
+use super::objects::{leaves, lost, object, stored, takes};
 use super::*;
 use crate::limits::{HOLDERS_LISTED_MAX, HOLDERS_SHOWN_MAX, OBJECTS_LOOKED_MAX, OBJECTS_PAGE};
-use crate::object_messages::{ObjectNews, ObjectPage, ObjectPhase, ObjectRequest, ObjectState, ObjectView};
+use crate::object_messages::{ObjectPage, ObjectPhase, ObjectRequest, ObjectState, ObjectView};
 
 impl World {
     fn page(&mut self, jobs: Selector, phases: &[ObjectPhase], after: Option<ObjectId>) -> ObjectPage {
@@ -66,8 +66,7 @@ fn objects_are_listed_in_order_by_phase_and_job() {
     world.leaves_object(1, 0, 0);
     world.leaves_object(1, 1, 0);
     world.reports(1, |report| {
-        let lost = vec![object("1@1:parts")];
-        report.objects = Some(Box::new(ObjectNews { lost, ..ObjectNews::default() }));
+        report.objects = lost("1@1:parts");
     });
     let all = "1@0:parts stored, 1@1:parts lost, 1@2:parts awaited, 3@0:a awaited, 3@0:b awaited";
     assert_eq!(world.listed(&Selector::All, &[]), all);
@@ -129,8 +128,7 @@ fn copies_and_readers_are_counted_and_some_of_them_are_told() {
     for connection in 2..=HOLDERS_SHOWN_MAX as u64 + 6 {
         world.worker(connection, 1);
         world.reports(connection, |report| {
-            let stored = vec![copy("1@0:parts", 0)];
-            report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+            report.objects = stored("1@0:parts", 0);
         });
     }
     for _ in 0..2 {

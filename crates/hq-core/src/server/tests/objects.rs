@@ -1,5 +1,6 @@
 //! Objects that tasks leave for others.
 
+use hq_model::worker::StoreConfig;
 use hq_model::{ObjectId, TaskRef, WorkerId};
 
 use super::explanations::explained;
@@ -16,6 +17,16 @@ pub(super) fn object(text: &str) -> ObjectId {
 
 pub(super) fn copy(text: &str, instance: u32) -> ObjectCopy {
     ObjectCopy { object: object(text), instance: Instance(instance), size: 7, checksum: 9 }
+}
+
+/// What a worker says that stores an object.
+pub(super) fn stored(text: &str, instance: u32) -> Option<Box<ObjectNews>> {
+    Some(Box::new(ObjectNews { stored: vec![copy(text, instance)], ..ObjectNews::default() }))
+}
+
+/// What one says that does not store it any more.
+pub(super) fn lost(text: &str) -> Option<Box<ObjectNews>> {
+    Some(Box::new(ObjectNews { lost: vec![object(text)], ..ObjectNews::default() }))
 }
 
 pub(super) fn leaves(spec: &mut TaskSpec) {
@@ -35,8 +46,7 @@ pub(super) fn takes(text: &str) -> impl FnOnce(&mut TaskSpec) {
 impl World {
     pub(super) fn leaves_object(&mut self, connection: u64, task: u32, instance: u32) {
         self.reports(connection, |report| {
-            let stored = vec![copy(&format!("1@{task}:parts"), instance)];
-            report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+            report.objects = stored(&format!("1@{task}:parts"), instance);
             report.finished = vec![finished(PRODUCER, task, task, instance)];
         });
     }
@@ -150,8 +160,7 @@ fn an_object_is_lost_with_its_last_worker() {
     world.worker(2, 1);
     world.sent(2);
     world.reports(2, |report| {
-        let stored = vec![copy("2@0:parts", 0)];
-        report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+        report.objects = stored("2@0:parts", 0);
         report.finished = vec![finished(JobId(2), 0, 0, 0)];
     });
     world.says(2, FromWorker::Leaving { end: WorkerEnd::Stopped });
@@ -162,13 +171,23 @@ fn an_object_is_lost_with_its_last_worker() {
 fn a_lost_object_is_left_once_more_for_those_that_need_it() {
     let mut world = World::new();
     world.worker(1, 1);
-    world.submit(1, leaves);
+    world.submit(1, |spec| {
+        leaves(spec);
+        spec.cwd = b"run-%{JOB_ID}".to_vec();
+        spec.body = Body::program(["true", "%{JOB_ID} %{TASK_ID}"]);
+    });
     world.leaves_object(1, 0, 0);
     world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
     assert_eq!(world.server.state().jobs.len(), 1, "nobody needs it");
     world.submit(1, takes("in=1@0:parts"));
+    assert_eq!(world.server.state().last_of_users(), Some(READER));
     world.submit(1, takes("in=1@0:parts"));
     let again = JobId(3);
+    let spec = &world.server.state().jobs[&again].submits[0].task;
+    assert_eq!(
+        (&spec.cwd[..], spec.body.texts()),
+        (&b"run-1"[..], &[b"true".to_vec(), b"1 %{TASK_ID}".to_vec()][..])
+    );
     assert_eq!(world.server.state().jobs[&again].spec.name, "rebuild 1@0");
     assert_eq!(world.states(PRODUCER), "finished: 1 finished", "it stays finished");
     world.worker(2, 1);
@@ -192,8 +211,7 @@ fn a_lost_object_is_left_once_more_for_those_that_need_it() {
         }];
     });
     world.reports(2, |report| {
-        let stored = vec![copy("1@0:parts", 1)];
-        report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+        report.objects = stored("1@0:parts", 1);
         report.finished = vec![finished(again, 0, 0, 0)];
     });
     assert_eq!(world.told_objects(2), "1@0:parts/1 in from 2");
@@ -220,8 +238,7 @@ fn what_is_lost_before_it_is_left_once_more_too() {
         takes("in=1@0:parts")(spec);
     });
     world.reports(1, |report| {
-        let stored = vec![copy("2@0:parts", 0)];
-        report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+        report.objects = stored("2@0:parts", 0);
         report.finished = vec![finished(JobId(2), 0, 0, 0)];
     });
     world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
@@ -259,8 +276,7 @@ fn what_is_lost_again_and_again_is_given_up() {
         world.worker(worker, 1);
         assert_eq!(world.sent(worker), format!("{again}:0/0"));
         world.reports(worker, |report| {
-            let stored = vec![copy("1@0:parts", 1 + time)];
-            report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+            report.objects = stored("1@0:parts", 1 + time);
             report.finished = vec![finished(again, 0, 0, 0)];
         });
         world.says(worker, FromWorker::Leaving { end: WorkerEnd::Stopped });
@@ -281,7 +297,8 @@ fn a_job_whose_objects_are_needed_is_not_forgotten() {
         spec.requests = vec![cpus(2)];
     });
     let forget = || ClientRequest::ForgetJobs { jobs: Selector::Ids(IdSet::range(1, 1)), states: Vec::new() };
-    assert_eq!(world.ask(forget()), ClientResponse::Jobs(Vec::new()));
+    let refused = "Job 1 is needed by job 2, which takes its objects and has not ended.";
+    assert_eq!(world.ask(forget()), ClientResponse::Error(RequestError::Invalid(refused.into())));
     let jobs = Selector::Ids(IdSet::range(2, 2));
     world.ask(ClientRequest::Cancel { jobs, tasks: None, reason: None });
     assert_eq!(world.ask(forget()), ClientResponse::Jobs(vec![PRODUCER]));
@@ -299,8 +316,7 @@ fn readers_that_wait_are_given_up_with_the_cause() {
         spec.requests = vec![cpus(2)];
     });
     world.reports(1, |report| {
-        let lost = vec![object("1@0:parts")];
-        report.objects = Some(Box::new(ObjectNews { lost, ..ObjectNews::default() }));
+        report.objects = lost("1@0:parts");
     });
     assert_eq!(world.states(READER), "aborted: 1 aborted");
     let reason = world.abort_reason(READER);
@@ -321,11 +337,46 @@ fn what_could_not_be_had_is_tried_again_and_then_given_up() {
     for instance in 0..8 {
         assert_eq!(world.told_objects(1), "1@0:parts/0 in from 1", "{instance}");
         world.unfetched(1, instance);
+        if instance == 0 {
+            let why = "object 1@0:parts, which it takes, could not be had (the connection was refused), and it is tried again in";
+            assert!(explained(&mut world, READER, 0)[0].starts_with(why));
+        }
         world.wait(Duration::from_secs(60));
     }
     assert_eq!(world.states(READER), "aborted: 1 aborted");
     let reason = world.abort_reason(READER);
     assert!(reason.contains("could not be had in 8 attempts") && reason.contains("refused"), "{reason}");
+    assert_eq!(explained(&mut world, READER, 0), [format!("it does not wait: it is aborted: {reason}")]);
+}
+
+#[test]
+fn what_is_larger_than_any_store_is_not_tried_again() {
+    let mut world = World::new();
+    world.worker_saying(1, 1, |hello| {
+        hello.config.object_store = Some(StoreConfig { dir: "/store".into(), size: 6 });
+    });
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.submit(1, takes("in=1@0:parts"));
+    world.sent(1);
+    world.unfetched(1, 0);
+    assert_eq!(world.states(READER), "aborted: 1 aborted");
+    assert!(world.abort_reason(READER).contains("fits into the store of no worker"));
+}
+
+#[test]
+fn what_is_lost_can_be_dropped() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    let keep = ClientRequest::Objects(ObjectRequest::Keep(vec![object("1@0:parts")]));
+    assert_eq!(world.ask(keep), ClientResponse::Done);
+    world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    let drop = ClientRequest::Objects(ObjectRequest::Drop(vec![object("1@0:parts")]));
+    assert_eq!(world.ask(drop), ClientResponse::Done);
+    assert_eq!(world.object_state("1@0:parts"), ObjectState::Gone(ObjectEnd::Dropped));
+    assert!(!world.server.state().objects.get(&object("1@0:parts")).is_some_and(|known| known.is_kept));
 }
 
 #[test]
@@ -373,8 +424,7 @@ fn what_is_dropped_or_forgotten_is_freed() {
 
     world.submit(1, leaves);
     world.reports(1, |report| {
-        let stored = vec![copy("3@0:parts", 0)];
-        report.objects = Some(Box::new(ObjectNews { stored, ..ObjectNews::default() }));
+        report.objects = stored("3@0:parts", 0);
         report.finished = vec![finished(JobId(3), 0, 0, 0)];
     });
     world.sent(1);

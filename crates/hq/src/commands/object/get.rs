@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use hq_client::ClientError;
-use hq_core::object_messages::{ObjectPhase, ObjectRequest, ObjectView};
+use hq_core::object_messages::{ObjectRequest, ObjectView};
 use hq_net::AccessFile;
 use hq_worker::objects::get::{GetError, Getter, Target};
 
@@ -48,25 +48,8 @@ pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
 // Whoever can ask the workers that store it.
 fn getter(context: &Context, view: &ObjectView) -> Result<Getter, HqError> {
     let object = &view.copy.object;
-    let job = object.task.job;
-    match view.state.phase() {
-        ObjectPhase::Stored => {}
-        ObjectPhase::Awaited => {
-            let task = object.task;
-            let text = format!("Object {object} is not there yet: task {task} has not finished.");
-            let hint = format!("`hq job wait {job}` waits until it has");
-            return Err(HqError::failed("not-stored", text).hint(hint));
-        }
-        ObjectPhase::Lost => {
-            let why = view.state.why_gone().unwrap_or_default();
-            let hint = "it is left once more when a task takes it: `hq submit --input-object`";
-            return Err(HqError::failed("not-stored", format!("Object {object} is lost: {why}.")).hint(hint));
-        }
-        ObjectPhase::Gone => {
-            let why = view.state.why_gone().unwrap_or_default();
-            let hint = "it is there again when its task runs again, as in a new job";
-            return Err(HqError::failed("not-stored", format!("Object {object} is gone: {why}.")).hint(hint));
-        }
+    if let Some(why) = view.state.why_not_stored(object) {
+        return Err(HqError::failed("not-stored", format!("Object {object} {why}")));
     }
     if view.copies == 0 {
         let text = format!("Object {object} is on no worker that is connected now.");
@@ -116,7 +99,7 @@ fn other_way(view: &ObjectView) -> String {
 /// Where the object goes.
 enum Place {
     /// As it comes.
-    Stream { out: Box<dyn Write + Send>, has_begun: bool },
+    Stream { out: Box<dyn Write + Send>, path: Option<PathBuf>, has_begun: bool },
     /// A file beside, which takes this name when all is there.
     File { path: PathBuf, beside: tempfile::NamedTempFile },
 }
@@ -131,7 +114,11 @@ impl Place {
             _ if mode == OutputMode::Json => Err(HqError::usage(
                 "hq object get prints objects as they are and has no JSON form; name a file with -o FILE",
             )),
-            _ => Ok(Place::Stream { out: Box::new(StandardOutput(io::stdout())), has_begun: false }),
+            _ => Ok(Place::Stream {
+                out: Box::new(StandardOutput(io::stdout())),
+                path: None,
+                has_begun: false,
+            }),
         }
     }
 
@@ -145,7 +132,11 @@ impl Place {
             // A pipe or a device stays what it is.
             Ok(found) if !found.is_file() => {
                 let out = OpenOptions::new().write(true).open(path).map_err(failed)?;
-                return Ok(Place::Stream { out: Box::new(out), has_begun: false });
+                return Ok(Place::Stream {
+                    out: Box::new(out),
+                    path: Some(path.to_owned()),
+                    has_begun: false,
+                });
             }
             _ => {}
         }
@@ -154,7 +145,11 @@ impl Place {
         let dir = path.parent().unwrap_or(Path::new("/"));
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         let beside = tempfile::Builder::new().prefix(".hq-object-").permissions(mode).tempfile_in(dir);
-        Ok(Place::File { beside: beside.map_err(failed)?, path })
+        let beside = beside.map_err(|error| {
+            let why = error.raw_os_error().map(io::Error::from_raw_os_error).unwrap_or(error);
+            HqError::failed("io", format!("{}: {why}", dir.display()))
+        })?;
+        Ok(Place::File { beside, path })
     }
 
     // The file, if it is one, is there now.
@@ -171,6 +166,10 @@ impl Place {
             }
         }
     }
+}
+
+fn of_file(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 impl Target for Place {
@@ -191,13 +190,16 @@ impl Target for Place {
 
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Place::Stream { out, has_begun } => {
+            Place::Stream { out, path, has_begun } => {
                 *has_begun |= !bytes.is_empty();
-                out.write_all(bytes)
+                let written = out.write_all(bytes);
+                written.map_err(|error| match path {
+                    Some(path) => of_file(path, &error),
+                    None => error,
+                })
             }
             Place::File { path, beside } => {
-                let written = beside.as_file_mut().write_all(bytes);
-                written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+                beside.as_file_mut().write_all(bytes).map_err(|error| of_file(path, &error))
             }
         }
     }

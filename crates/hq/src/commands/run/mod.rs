@@ -49,6 +49,11 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
                     "--generate needs a server that generator and reducer can reach: use `hq submit`",
                 ));
             }
+            if submit.spec.has_objects() {
+                return Err(HqError::usage(
+                    "--output-object and --input-object are for tasks of several submits to one server: use `hq submit`",
+                ));
+            }
             // Each run has a server of its own.
             if let Some(why) = submit::unusable_log(&submit, "") {
                 return Err(HqError::failed("bad-input", why).hint(
