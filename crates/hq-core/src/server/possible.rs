@@ -120,7 +120,8 @@ impl Server {
         refusal: impl Fn(JobId) -> Option<RequestError>,
     ) {
         let known = self.state.jobs.keys().map(|job| TaskId(job.0));
-        keep(jobs, known, refused, |id| RequestError::NoJob(JobId(id.0)), |id| refusal(JobId(id.0)));
+        let last = self.state.last_of_users().map(|job| TaskId(job.0));
+        keep(jobs, (known, last), refused, |id| RequestError::NoJob(JobId(id.0)), |id| refusal(JobId(id.0)));
     }
 
     fn keep_workers(
@@ -130,8 +131,9 @@ impl Server {
         refusal: impl Fn(WorkerId) -> Option<RequestError>,
     ) {
         let known = self.state.workers.keys().map(|worker| TaskId(worker.0));
+        let last = known.clone().next_back();
         let unknown = |id: TaskId| RequestError::NoWorker(WorkerId(id.0));
-        keep(workers, known, refused, unknown, |id| refusal(WorkerId(id.0)));
+        keep(workers, (known, last), refused, unknown, |id| refusal(WorkerId(id.0)));
     }
 
     // Tasks that none of these jobs has are taken out; each job names those that it does not have.
@@ -151,14 +153,14 @@ impl Server {
 // Takes out of a list of ids those that are not known or are refused. `last` becomes the id that it means.
 fn keep(
     selector: &mut Selector,
-    mut known: impl DoubleEndedIterator<Item = TaskId>,
+    (known, last): (impl Iterator<Item = TaskId>, Option<TaskId>),
     refused: &mut Refused,
     unknown: impl Fn(TaskId) -> RequestError,
     refusal: impl Fn(TaskId) -> Option<RequestError>,
 ) {
     let known = match selector {
         Selector::All => return,
-        Selector::Last => match known.next_back() {
+        Selector::Last => match last {
             Some(last) => IdSet::single(last),
             None => return,
         },

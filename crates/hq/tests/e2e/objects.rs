@@ -85,6 +85,7 @@ fn a_lost_object_is_left_once_more_for_those_that_need_it() {
     cluster.worker("--cpus 1 --detect-resources none --resource a=sum(1) --hostname nodeC");
     cluster.ok("job wait 3");
     assert_eq!(cluster.read("read"), "note\nnote\n");
+    assert_eq!(cluster.json("job info last")[0]["info"]["id"], 3, "nobody has submitted the others");
     let jobs = cluster.ok("--output-mode quiet job list --all");
     assert_eq!(jobs, "1 FINISHED\n2 FINISHED\n3 FINISHED\n4 FINISHED\n5 FINISHED\n");
     assert_eq!(cluster.json("job info 5")[0]["info"]["name"], "rebuild 1@0");
@@ -141,7 +142,7 @@ fn what_cannot_be_done_is_refused_with_a_way_out() {
         ("object drop 1@0:parts", "not-stored", "Object 1@0:parts is gone: it was dropped."),
         ("object drop 1@0:note 1@0:parts", "not-stored", "Object 1@0:parts is gone: it was dropped."),
         ("object list 9", "no-job", "Job 9 not found."),
-        ("object get 1@0:note -o nowhere/x", "io", "nowhere/x"),
+        ("object get 1@0:note -o nowhere/x", "io", "nowhere: No such file or directory"),
     ] {
         let (found, error) = codes(line);
         assert!(found == code && error.contains(text), "{line}: {found}: {error}");

@@ -143,13 +143,10 @@ impl Place {
         // What a link leads to is replaced, and not the link.
         let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).map_err(failed)?;
         let dir = path.parent().unwrap_or(Path::new("/"));
+        fs::metadata(dir).map_err(|error| HqError::failed("io", format!("{}: {error}", dir.display())))?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         let beside = tempfile::Builder::new().prefix(".hq-object-").permissions(mode).tempfile_in(dir);
-        let beside = beside.map_err(|error| {
-            let why = error.raw_os_error().map(io::Error::from_raw_os_error).unwrap_or(error);
-            HqError::failed("io", format!("{}: {why}", dir.display()))
-        })?;
-        Ok(Place::File { beside, path })
+        Ok(Place::File { beside: beside.map_err(failed)?, path })
     }
 
     // The file, if it is one, is there now.
