@@ -613,6 +613,7 @@ impl World {
         match (asked, body) {
             // What is gone or needed may be known to others alone.
             (Some(ClientRequest::Objects(_)), ClientResponse::Error(RequestError::Invalid(_))) => {}
+            (Some(ClientRequest::ForgetJobs { .. }), ClientResponse::Error(RequestError::Invalid(_))) => {}
             (_, ClientResponse::Error(RequestError::Invalid(text))) if text.starts_with("Object ") => {}
             (
                 Some(ClientRequest::Submit { key, .. } | ClientRequest::SubmitAll { key, .. }),
