@@ -113,6 +113,11 @@ impl Process {
 }
 
 impl Node {
+    /// True while a process of a task is there that the worker of this life has started.
+    pub fn runs(&self, life: u64, task: TaskRef, number: u64) -> bool {
+        self.life == life && self.processes.get(&task).is_some_and(|process| process.number == number)
+    }
+
     /// A node without a worker.
     pub fn new() -> Node {
         Node {

@@ -263,9 +263,7 @@ impl World {
         number: u64,
     ) -> Result<(), String> {
         let known = &mut self.nodes[node];
-        let is_there =
-            known.life == life && known.processes.get(&task).is_some_and(|one| one.number == number);
-        if !is_there {
+        if !known.runs(life, task, number) {
             return Ok(());
         }
         if known.frozen_until > self.now {
@@ -286,7 +284,7 @@ impl World {
         self.worker_steps(node, said)?;
         // Hearing of that, its worker may have ended it.
         let known = &self.nodes[node];
-        if known.life != life || known.processes.get(&task).is_none_or(|one| one.number != number) {
+        if !known.runs(life, task, number) {
             return Ok(());
         }
         match refused {

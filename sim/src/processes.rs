@@ -167,9 +167,7 @@ impl World {
     /// A call begins to wait for others, or wants to go on.
     pub(crate) fn call_waits(&mut self, node: usize, life: u64, task: TaskRef, number: u64, wants: bool) {
         let known = &mut self.nodes[node];
-        let is_there =
-            known.life == life && known.processes.get(&task).is_some_and(|one| one.number == number);
-        if !is_there || !known.runners.waits(task, wants) {
+        if !known.runs(life, task, number) || !known.runners.waits(task, wants) {
             return;
         }
         if wants {

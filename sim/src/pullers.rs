@@ -108,7 +108,7 @@ impl World {
         number: u64,
     ) -> Result<(), String> {
         let known = &mut self.nodes[node];
-        if known.life != life || known.processes.get(&task).is_none_or(|taken| taken.number != number) {
+        if !known.runs(life, task, number) {
             return Ok(());
         }
         if known.frozen_until > self.now {

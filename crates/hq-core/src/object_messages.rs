@@ -1,7 +1,7 @@
 //! What is said of objects: where they are, who takes them, what clients ask about them.
 
 use hq_model::selector::Selector;
-use hq_model::{ByteString, Instance, JobId, ObjectId, TaskId, TaskRef, WorkerId};
+use hq_model::{ByteString, IdSet, Instance, JobId, ObjectId, TaskRef, WorkerId};
 
 use crate::worker_messages::TaskNode;
 
@@ -18,13 +18,24 @@ pub struct ObjectCopy {
     pub checksum: u64,
 }
 
-/// The objects that one task of a batch takes.
+/// The objects that each of some tasks of a batch takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskObjects {
-    /// The task.
-    pub task: TaskId,
-    /// What it takes, in order of its specification.
+    /// The tasks.
+    pub tasks: IdSet,
+    /// What each of them takes, in order of its specification.
     pub inputs: Vec<ObjectSource>,
+}
+
+impl TaskObjects {
+    /// What of these is about some of the tasks.
+    pub fn of(all: &[TaskObjects], ids: &IdSet) -> Vec<TaskObjects> {
+        let of_one = |objects: &TaskObjects| {
+            let tasks = objects.tasks.intersection(ids);
+            (!tasks.is_empty()).then(|| TaskObjects { tasks, inputs: objects.inputs.clone() })
+        };
+        all.iter().filter_map(of_one).collect()
+    }
 }
 
 /// An object that a task takes, and where it is.

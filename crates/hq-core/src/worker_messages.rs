@@ -146,7 +146,7 @@ pub struct RunBatch {
     pub variant: Option<u32>,
     /// Of calls with packed arguments: results of tasks that they wait for, in order of the calls.
     pub inputs: Vec<CallInput>,
-    /// Of tasks that take objects, in order of the tasks: what each of them takes, and where that is. Only to workers that
+    /// Of tasks that take objects: what each of them takes, and where that is. Each task is in one of these. Only to workers that
     /// [store](WorkerHello::stores) objects, as all tasks that leave or take some.
     pub objects: Vec<TaskObjects>,
 }

@@ -107,11 +107,14 @@ impl Wire for TaskObjects {
     type Form = form::TaskObjects;
 
     fn to_wire(&self) -> form::TaskObjects {
-        form::TaskObjects { task: self.task.0, inputs: list_to_wire(&self.inputs) }
+        form::TaskObjects { tasks: Some(self.tasks.to_wire()), inputs: list_to_wire(&self.inputs) }
     }
 
     fn from_wire(objects: form::TaskObjects) -> Result<TaskObjects, ProtoError> {
-        Ok(TaskObjects { task: TaskId(objects.task), inputs: list_from_wire(objects.inputs)? })
+        Ok(TaskObjects {
+            tasks: required("tasks that take objects", objects.tasks)?,
+            inputs: list_from_wire(objects.inputs)?,
+        })
     }
 }
 

@@ -189,7 +189,7 @@ impl Wire for RunBatch {
         let in_order = inputs.is_sorted_by_key(|input| input.task);
         rule("inputs of calls", in_order, "must come in order of the calls")?;
         let objects: Vec<TaskObjects> = list_from_wire(batch.objects)?;
-        let in_order = objects.is_sorted_by_key(|objects| objects.task);
+        let in_order = objects.is_sorted_by_key(|objects| objects.tasks.first());
         rule("objects of tasks", in_order, "must come in order of the tasks")?;
         Ok(RunBatch {
             objects,

@@ -143,8 +143,10 @@ fn of_object_view(view: &ObjectView) -> usize {
     object + view.holders.heap() + view.readers.len() * size_of::<JobId>() + end
 }
 
-fn of_objects(objects: &TaskObjects) -> usize {
-    objects.inputs.iter().map(|input| LEAST + input.path.heap() + input.holders.heap()).sum()
+/// Bytes of what some tasks take.
+pub(crate) fn of_objects(objects: &TaskObjects) -> usize {
+    let inputs = objects.inputs.iter().map(|input| LEAST + input.path.heap() + input.holders.heap());
+    LEAST + objects.tasks.heap() + inputs.sum::<usize>()
 }
 
 /// Bytes of a record.

@@ -1,7 +1,10 @@
 //! What fits into a frame: a task must reach a worker, so a submit that no frame could carry is refused
 //! where it comes in, and many tasks are sent in several messages.
 
+use std::collections::BTreeMap;
+
 use hq_core::client_messages::{ClientRequest, NewTasks, RequestError};
+use hq_core::object_messages::TaskObjects;
 use hq_core::worker_messages::RunBatch;
 use hq_model::{Entries, Submit, TaskId};
 
@@ -57,41 +60,44 @@ pub(crate) fn messages(batches: Vec<RunBatch>) -> Vec<Vec<RunBatch>> {
     messages
 }
 
-// Only entries and inputs make a batch large: its ids are intervals, its content is bounded. What has inputs has entries.
+// Only entries, inputs and objects make a batch large: its ids are intervals, its content is bounded.
 fn parts(batch: RunBatch) -> Vec<RunBatch> {
     let input_bytes: usize = batch.inputs.iter().map(|input| input.result.len()).sum();
-    if batch.entries.bytes_len() + input_bytes <= RUN_BYTES {
+    let object_bytes: usize = batch.objects.iter().map(memory_size::of_objects).sum();
+    if batch.entries.bytes_len() + input_bytes + object_bytes <= RUN_BYTES {
         return vec![batch];
     }
+    // What several tasks take in common is said in each part once.
+    let own = batch.objects.iter().filter(|objects| objects.tasks.len() == 1);
+    let own: BTreeMap<Option<TaskId>, usize> =
+        own.map(|objects| (objects.tasks.first(), memory_size::of_objects(objects))).collect();
     let mut inputs = batch.inputs;
-    let mut objects = batch.objects;
     let mut parts = Vec::new();
     let mut ids = batch.ids;
     let mut content = batch.content;
     let mut begin = 0;
-    while begin < batch.entries.len() {
+    while !ids.is_empty() {
         let (mut bytes, mut taken) = (0, 0);
-        let fits = |(id, entry): &(TaskId, &[u8])| {
+        let fits = |(at, id): &(usize, TaskId)| {
             let of_task = inputs[taken..].iter().take_while(|input| input.task == *id);
             let (count, input_bytes) =
                 of_task.fold((0, 0), |(count, bytes), input| (count + 1, bytes + input.result.len()));
-            bytes += entry.len() + input_bytes;
+            let entry_bytes = batch.entries.get(begin + at).map_or(0, <[u8]>::len);
+            bytes += entry_bytes + input_bytes + own.get(&Some(*id)).copied().unwrap_or(0);
             let fits = bytes <= RUN_BYTES;
             taken += if fits { count } else { 0 };
             fits
         };
-        // One entry at least, however long.
-        let of_tasks = ids.iter().zip(batch.entries.iter().skip(begin));
-        let count = of_tasks.take_while(fits).count().max(1);
+        // One task at least, however much is said of it.
+        let count = ids.iter().enumerate().take_while(fits).count().max(1);
         let part = ids.take_first(count as u64);
         let rest = inputs.partition_point(|input| part.last().is_some_and(|last| input.task <= last));
         let rest = inputs.split_off(rest);
-        let others = objects.partition_point(|objects| part.last().is_some_and(|last| objects.task <= last));
-        let others = objects.split_off(others);
         let entries = Entries::new(batch.entries.iter().skip(begin).take(count));
         parts.push(RunBatch {
             template: batch.template,
             content: content.take(),
+            objects: TaskObjects::of(&batch.objects, &part),
             ids: part,
             instance: batch.instance,
             services: batch.services.clone(),
@@ -99,7 +105,6 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             after: batch.after,
             variant: batch.variant,
             inputs: std::mem::replace(&mut inputs, rest),
-            objects: std::mem::replace(&mut objects, others),
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
         begin += count;
@@ -111,6 +116,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
 mod tests {
     use std::sync::Arc;
 
+    use hq_core::object_messages::{ObjectCopy, ObjectSource};
     use hq_core::worker_messages::{CallInput, Template, TemplateId};
     use hq_model::job::{Target, TaskIds};
     use hq_model::{IdSet, Instance, JobId, JobSpec, Submit, TaskRef, TaskSpec};
@@ -175,6 +181,41 @@ mod tests {
         });
         let expected = [("1-3".to_owned(), vec![(1, 90), (1, 91), (3, 90)]), ("4".to_owned(), vec![(4, 92)])];
         assert_eq!(told.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn objects_are_sent_with_the_tasks_that_take_them() {
+        let source = |path: usize| ObjectSource {
+            copy: ObjectCopy {
+                object: "1@2:a".parse().expect("an object"),
+                instance: Instance(0),
+                size: 1,
+                checksum: 2,
+            },
+            path: vec![b'x'; path],
+            holders: Vec::new(),
+        };
+        let takes = |first: u32, last: u32, path: usize| TaskObjects {
+            tasks: IdSet::range(first, last),
+            inputs: vec![source(path)],
+        };
+        let batch = |objects: Vec<TaskObjects>| RunBatch {
+            ids: IdSet::range(1, 5),
+            entries: Entries::default(),
+            objects,
+            ..batch(1, &[Vec::new()])
+        };
+        let told = |batch: RunBatch| -> Vec<(String, usize)> {
+            let messages = messages(vec![batch]);
+            messages.iter().flatten().map(|part| (part.ids.to_string(), part.objects.len())).collect()
+        };
+        assert_eq!(told(batch(vec![takes(1, 5, 100)])), [("1-5".to_owned(), 1)]);
+        let half = RUN_BYTES / 2;
+        let each = (1..=5).map(|task| takes(task, task, half)).collect();
+        assert_eq!(told(batch(each)), ["1", "2", "3", "4", "5"].map(|ids| (ids.to_owned(), 1)));
+        let third = RUN_BYTES / 3 - 1000;
+        let each = vec![takes(1, 1, third), takes(2, 4, third), takes(5, 5, third)];
+        assert_eq!(told(batch(each)), [("1-5".to_owned(), 3)]);
     }
 
     #[test]

@@ -115,12 +115,20 @@ impl Server {
         if inputs.is_empty() {
             return Vec::new();
         }
-        let of_task = |task| {
-            let reader = TaskRef::new(template.job, task);
-            let inputs = inputs.iter().map(|input| self.source_of(worker, reader, input));
-            TaskObjects { task, inputs: inputs.collect() }
-        };
-        ids.iter().map(of_task).collect()
+        // Of those that take the same nothing differs but for whom a holder has failed.
+        let take_the_same = inputs.iter().all(|input| matches!(input.from.task, ObjectTask::One(_)));
+        let alone = if take_the_same { self.copies.tried_among(template.job, ids) } else { ids.clone() };
+        let together = ids.difference(&alone);
+        let sets = alone.iter().map(IdSet::single).chain((!together.is_empty()).then_some(together));
+        let mut all: Vec<TaskObjects> = sets
+            .filter_map(|tasks| {
+                let reader = TaskRef::new(template.job, tasks.first()?);
+                let inputs = inputs.iter().map(|input| self.source_of(worker, reader, input)).collect();
+                Some(TaskObjects { tasks, inputs })
+            })
+            .collect();
+        all.sort_by_key(|objects| objects.tasks.first());
+        all
     }
 
     // Of what is not known nobody is a holder: its reader comes back, and does not start without it.

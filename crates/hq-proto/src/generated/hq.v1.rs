@@ -1980,11 +1980,11 @@ pub struct ObjectCopy {
     #[prost(fixed64, tag = "4")]
     pub checksum: u64,
 }
-/// The objects that a task takes.
+/// The objects that each of some tasks takes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskObjects {
-    #[prost(uint32, tag = "1")]
-    pub task: u32,
+    #[prost(message, optional, tag = "1")]
+    pub tasks: ::core::option::Option<IdSet>,
     #[prost(message, repeated, tag = "2")]
     pub inputs: ::prost::alloc::vec::Vec<ObjectSource>,
 }

@@ -438,6 +438,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 1, is_repeated: false, content: Content::Message(89) },
     ] },
     Shape { name: "TaskObjects", size: size_of::<TaskObjects>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(2) },
         Field { number: 2, is_repeated: true, content: Content::Message(92) },
     ] },
     Shape { name: "ObjectSource", size: size_of::<ObjectSource>(), fields: &[

@@ -47,8 +47,11 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
                 result: vec![1; services.len()],
             });
             let inputs = inputs.collect();
-            let objects =
-                ids.iter().zip(objects).map(|(task, inputs)| TaskObjects { task, inputs }).collect();
+            let objects = ids
+                .iter()
+                .zip(objects)
+                .map(|(task, inputs)| TaskObjects { tasks: IdSet::single(task), inputs })
+                .collect();
             RunBatch {
                 template,
                 content,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hq_core::object_messages::{ObjectCopy, ObjectNews, ObjectSource, TaskObjects, Unfetched};
 use hq_core::record::FailureKind;
 use hq_core::worker_messages::{FromWorker, RunBatch, TaskNode, Template, TemplateId, ToWorker, Welcome};
-use hq_model::{Entries, Epoch, IdSet, Instance, JobId, TaskId, TaskSpec, Timestamp, WorkerId};
+use hq_model::{Entries, Epoch, IdSet, Instance, JobId, TaskSpec, Timestamp, WorkerId};
 
 use crate::{Connection, Seen, Server, block_on, spec};
 
@@ -115,7 +115,7 @@ async fn run(
         after: None,
         variant: None,
         inputs: Vec::new(),
-        objects: vec![TaskObjects { task: TaskId(task), inputs: vec![source] }],
+        objects: vec![TaskObjects { tasks: IdSet::range(task, task), inputs: vec![source] }],
     };
     connection.say(&ToWorker::Run(vec![batch])).await;
 }

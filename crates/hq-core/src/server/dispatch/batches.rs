@@ -7,6 +7,7 @@ use hq_model::task::CrashLimit;
 use hq_model::{Entries, IdSet, TaskRef, Timestamp, WorkerId};
 
 use crate::limits::CALL_INPUTS_BYTES_MAX;
+use crate::object_messages::TaskObjects;
 use crate::record::Record;
 use crate::server::machine::Server;
 use crate::server::readiness::Services;
@@ -91,7 +92,7 @@ impl Server {
     ) {
         let job = template.job;
         let parts = self.by_services(template, ids);
-        let mut objects = self.objects_for(worker, template, ids);
+        let objects = self.objects_for(worker, template, ids);
         self.record(now, Record::Leased { worker, job, ids: ids.clone() }, effects);
         let state = &self.state.jobs[&job];
         let submit = &state.submits[template.submit as usize];
@@ -109,7 +110,7 @@ impl Server {
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
             let inputs = inputs_of(&self.state, template, &ids);
-            let objects = objects.extract_if(.., |objects| ids.contains(objects.task)).collect();
+            let objects = TaskObjects::of(&objects, &ids);
             run.push(RunBatch {
                 template,
                 content,

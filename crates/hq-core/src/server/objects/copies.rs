@@ -452,6 +452,14 @@ impl Copies {
         tries.count
     }
 
+    /// Those of some tasks that came back since something could not be had.
+    pub(in crate::server) fn tried_among(&self, job: JobId, ids: &IdSet) -> IdSet {
+        let of = |id| TaskRef::new(job, TaskId(id));
+        let ranges = ids.ranges().filter(|_| !self.tries.is_empty());
+        let tried = ranges.flat_map(|range| self.tries.range(of(*range.start())..=of(*range.end())));
+        tried.map(|(task, _)| task.task).collect()
+    }
+
     /// Why a task came back and is tried again, where something could not be had.
     pub(in crate::server) fn why_back(&self, task: TaskRef) -> Option<&str> {
         self.tries.get(&task).map(|tries| tries.why.as_str())

@@ -104,6 +104,21 @@ fn a_reader_waits_for_the_object_and_is_told_where_it_is() {
 }
 
 #[test]
+fn what_many_take_is_told_once() {
+    let mut world = World::new();
+    world.worker(1, 2000);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.submit(1000, takes("in=1@0:parts"));
+    let told = world.to_workers.iter().flat_map(|(_, message)| match message {
+        ToWorker::Run(batches) => batches.iter().flat_map(|batch| &batch.objects).collect(),
+        _ => Vec::new(),
+    });
+    let told: Vec<_> = told.map(|objects| (objects.tasks.clone(), objects.inputs.len())).collect();
+    assert_eq!(told, [(IdSet::range(0, 999), 1)]);
+}
+
+#[test]
 fn element_after_element() {
     let mut world = World::new();
     world.worker(1, 4);

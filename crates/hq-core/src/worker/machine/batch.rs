@@ -41,9 +41,9 @@ impl Batch {
 
     /// The objects that one of them takes.
     pub(in crate::worker) fn objects_of(&self, task: TaskId) -> Vec<ObjectSource> {
-        match self.objects.binary_search_by_key(&task, |objects| objects.task) {
-            Ok(place) => self.objects[place].inputs.clone(),
-            Err(_) => Vec::new(),
-        }
+        // They come in order of their first tasks; those with more tasks are few.
+        let found = self.objects.binary_search_by_key(&Some(task), |objects| objects.tasks.first());
+        let among = || self.objects.iter().position(|objects| objects.tasks.contains(task));
+        found.ok().or_else(among).map_or_else(Vec::new, |place| self.objects[place].inputs.clone())
     }
 }

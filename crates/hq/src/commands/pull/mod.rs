@@ -178,7 +178,10 @@ fn addfile(context: &Context, args: &AddfileArgs) -> Result<Done, HqError> {
         bag_id = created["bag"].clone();
         new += created["new"].as_u64().unwrap_or(0);
         known += created["known"].as_u64().unwrap_or(0);
-        some = lines.some(CREATED_AT_ONCE)?;
+        some = lines.some(CREATED_AT_ONCE).map_err(|error| HqError {
+            text: format!("{}; the tasks of the lines before are created", error.text),
+            ..error
+        })?;
     }
     let answer = json!({"created": {"bag": bag_id, "new": new, "known": known}});
     Done::ok(Pulled { answer, names_only: false })
