@@ -156,6 +156,11 @@ pub const PROCESSES_WAITING_MAX: usize = 10_000;
 pub const PIECE_MAX: usize = 1 << 20;
 /// Objects that a worker fetches at once; others wait.
 pub const FETCHES_MAX: usize = 4;
+/// A worker that did not answer is not asked for an object again for so long.
+pub const HOLDER_SILENT_TIME: Duration = Duration::from_secs(60);
+/// How long what a task leaves waits for room in the store while the server has not said of all objects there whether they are
+/// needed.
+pub const ROOM_TIME_MAX: Duration = Duration::from_secs(5);
 /// Objects that a worker sends to others at once; others wait.
 pub const SERVES_MAX: usize = 8;
 /// After so long without bytes, who waits for an object is told that more will come.

@@ -538,7 +538,7 @@ fn open_store(
     told: &mpsc::UnboundedSender<Input>,
 ) -> Result<Arc<Store>, WorkerError> {
     let path = options.dir.unwrap_or_else(|| work_dir.join("objects"));
-    match Store::open(&path, options.bytes, told.clone()) {
+    match Store::open(&path, options.bytes, limits::ROOM_TIME_MAX, told.clone()) {
         Ok(store) => Ok(Arc::new(store)),
         Err(source) => Err(WorkerError::Objects { path, source }),
     }

@@ -20,9 +20,13 @@ pub(super) fn warnings(
     for target in if tasks > 1 { Target::all(spec) } else { Vec::new() } {
         if target.differs() == Differs::Not {
             let (what, shown) = (target.what, String::from_utf8_lossy(&target.given));
+            let use_it = match what {
+                "input-object" => "get objects of their own as",
+                _ => "write to",
+            };
             warnings.push(format!(
                 "You have submitted an array job, but the `{what}` path does not contain the task ID placeholder. All {tasks} tasks \
-                 write to the same file {shown}: put %{{TASK_ID}} into the path"
+                 {use_it} the same file {shown}: put %{{TASK_ID}} into the path"
             ));
         }
     }

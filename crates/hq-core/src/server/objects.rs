@@ -67,7 +67,7 @@ impl Server {
             let job = self.state.jobs.get(&id);
             let missing = job.map_or_else(|| tasks.first(), |job| tasks.difference(&job.ids).first());
             match (job, missing) {
-                (_, Some(task)) if id == own => {
+                (_, Some(task)) if id == own && input.from.job.is_none() => {
                     return Err(RequestError::Invalid(format!(
                         "`{input}`: no earlier submit of the same job has task {task}."
                     )));
@@ -182,7 +182,10 @@ impl Server {
     // What a worker stores counts where it is what is meant.
     fn has_copy(&mut self, worker: WorkerId, copy: ObjectCopy) {
         match self.is_meant(&copy) {
-            true => self.copies.stored(&copy, worker),
+            true => {
+                self.copies.stored(&copy, worker);
+                self.copies.guards.is_unheard(copy.object, worker);
+            }
             // What it stores of an earlier instance goes with what is meant.
             false if self.copies.holders_of(&copy.object).any(|holder| holder == worker) => {}
             false => self.copies.free_on(worker, copy.object),
@@ -284,24 +287,31 @@ impl Server {
                 self.drop_attempt(now, task.job, task.task, instance, effects);
                 continue;
             }
-            if self.copies.lost_words(&object).is_some() {
+            let takes = self.takes(task, &object);
+            if takes && self.copies.lost_words(&object).is_some() {
                 // It waits until that is left once more.
                 self.restart(now, task.job, &valid, RestartCause::Left, effects);
                 continue;
             }
             let reason = crate::cause::shortened(&reason);
-            let count = self.copies.tried(task, &object, &holders, &reason);
+            let what = match takes {
+                true => format!("object {object}, which it takes, could not be had"),
+                false => format!("object {object}, which it leaves, could not be stored"),
+            };
+            let why = format!("{what} ({reason}), and it is tried again");
+            let count = self.copies.tried(task, &object, &holders, why);
             let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
             let why = match gone {
-                Some(why) => format!("Object {object} is gone, which this task takes: {}.", why.words()),
-                None if count >= OBJECT_TRIES_MAX => format!(
-                    "Object {object}, which this task takes, could not be had in {count} attempts; the last one \
-                     failed: {reason}"
-                ),
-                None if self.is_too_large(&object) => format!(
+                Some(why) if takes => {
+                    format!("Object {object} is gone, which this task takes: {}.", why.words())
+                }
+                _ if count >= OBJECT_TRIES_MAX => {
+                    format!("Tried {count} times: {what}; the last time: {reason}")
+                }
+                _ if takes && self.is_too_large(&object) => format!(
                     "Object {object}, which this task takes, fits into the store of no worker: {reason}"
                 ),
-                None => {
+                _ => {
                     let delay = Duration::from_secs(1) * 2_u32.pow(count.min(10) - 1);
                     let not_before = now.after(delay.min(OBJECT_DELAY_MAX));
                     self.restart(now, task.job, &valid, RestartCause::Unfetched { not_before }, effects);
@@ -312,6 +322,14 @@ impl Server {
             self.end_by(now, record, &valid, effects);
             self.forget_if_over(task.job);
         }
+    }
+
+    fn takes(&self, task: TaskRef, object: &ObjectId) -> bool {
+        let job = self.state.jobs.get(&task.job);
+        let submit = job.and_then(|job| Some(&job.submits[job.submit_of(task.task)? as usize]));
+        submit.is_some_and(|submit| {
+            submit.task.input_objects.iter().any(|input| input.from.of(task) == *object)
+        })
     }
 
     // It is larger than any store.

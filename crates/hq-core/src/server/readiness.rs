@@ -6,6 +6,7 @@ mod artifact;
 mod barrier;
 mod cycles;
 mod deferral;
+mod delays;
 mod missing;
 mod named;
 mod services;
@@ -21,6 +22,7 @@ use crate::limits::FILES_WATCHED_MAX;
 use crate::never;
 use crate::record::{NEVER, Record, RestartCause};
 use crate::worker_messages::TemplateId;
+use delays::Delays;
 pub(super) use missing::{dependency_count, files_missing, held_back, unresolved};
 pub(super) use named::{existing, with_names_found, without};
 pub(super) use services::{Services, by_services};
@@ -33,7 +35,7 @@ pub(super) use wanted::because_of;
 pub(super) struct Readiness {
     waits: Waits,
     // Ends of the delays of those that are tried again, or that put themselves back behind nothing.
-    delays: BTreeSet<(Timestamp, TaskRef)>,
+    delays: Delays,
     // Files that were asked for last.
     watched: Vec<ByteString>,
     // Tasks that waited for files alone, which are there now.
@@ -45,7 +47,7 @@ impl Readiness {
     pub(super) fn recount(state: &State) -> Readiness {
         let mut readiness = Readiness::default();
         for (id, job) in &state.jobs {
-            readiness.delays.extend(job.delayed.iter().map(|(task, at)| (*at, TaskRef::new(*id, *task))));
+            job.delayed.iter().for_each(|(task, at)| readiness.delays.begin(TaskRef::new(*id, *task), *at));
             for submit in 0..job.submits.len() as u32 {
                 readiness.waits.add(state, TemplateId { job: *id, submit });
             }
@@ -79,14 +81,16 @@ impl Readiness {
                 Record::Deferred { job, task, not_before, .. } => {
                     let task = TaskRef::new(*job, *task);
                     self.waits.defer(state, task);
-                    self.delays.extend(not_before.map(|at| (at, task)));
+                    // What it waits for now is something else.
+                    self.delays.end(task);
+                    not_before.iter().for_each(|at| self.delays.begin(task, *at));
                 }
                 Record::FilesFound { job, files } => {
                     let ready = self.waits.found(state, *job, files);
                     self.found.entry(*job).or_default().union_with(&ready);
                 }
                 Record::Restarted { job, ids, cause: RestartCause::TimeOver { waits: true, .. }, .. } => {
-                    self.delays.extend(ids.iter().map(|task| (NEVER, TaskRef::new(*job, task))));
+                    ids.iter().for_each(|task| self.delays.begin(TaskRef::new(*job, task), NEVER));
                 }
                 Record::Restarted {
                     job,
@@ -94,8 +98,7 @@ impl Readiness {
                     cause: RestartCause::Retry { not_before } | RestartCause::Unfetched { not_before },
                     ..
                 } => {
-                    let tasks = ids.iter().map(|task| (*not_before, TaskRef::new(*job, task)));
-                    self.delays.extend(tasks);
+                    ids.iter().for_each(|task| self.delays.begin(TaskRef::new(*job, task), *not_before));
                 }
                 _ => {}
             }
@@ -105,9 +108,7 @@ impl Readiness {
     // What has ended waits for nothing.
     fn ended(&mut self, job: JobId, ids: &IdSet, state: TaskState) {
         self.waits.unblock(job, ids);
-        if !self.delays.is_empty() {
-            self.delays.retain(|(_, task)| task.job != job || !ids.contains(task.task));
-        }
+        self.delays.end_all(job, ids);
         if let Some(found) = self.found.get_mut(&job) {
             found.subtract(ids);
         }
@@ -126,33 +127,34 @@ impl Readiness {
 
     /// True while a task waits for the end of a delay.
     pub(super) fn is_delayed(&self, task: TaskRef) -> bool {
-        self.delays.iter().any(|(_, delayed)| *delayed == task)
+        self.delays.of(task).is_some()
     }
 
     /// When the next delay ends.
     pub(super) fn next_wakeup(&self) -> Option<Timestamp> {
-        self.delays.first().map(|delay| delay.0).filter(|at| *at < NEVER)
+        self.delays.first().filter(|at| *at < NEVER)
     }
 
     /// A task whose delay has ended.
     pub(super) fn next_delayed(&mut self, now: Timestamp) -> Option<TaskRef> {
-        self.delays.first().filter(|(at, _)| *at <= now)?;
-        self.delays.pop_first().map(|(_, task)| task)
+        self.delays.next(now)
     }
 
     /// Tasks that wait for workers that live longer than those that they had.
     pub(super) fn wait_for_time(&self) -> impl Iterator<Item = TaskRef> + '_ {
-        self.delays.range((NEVER, TaskRef::new(JobId(0), TaskId(0)))..).map(|(_, task)| *task)
+        self.delays.for_ever()
     }
 
     /// True while a task waits for workers that live longer.
     pub(super) fn waits_for_time(&self, task: TaskRef) -> bool {
-        self.delays.contains(&(NEVER, task))
+        self.delays.of(task) == Some(NEVER)
     }
 
     /// There may be such workers.
     pub(super) fn end_wait_for_time(&mut self, task: TaskRef) {
-        self.delays.remove(&(NEVER, task));
+        if self.waits_for_time(task) {
+            self.delays.end(task);
+        }
     }
 
     /// Tasks that wait for nothing since files were found.
@@ -217,7 +219,7 @@ impl Readiness {
         if !self.waits.is_alike(&recount.waits) {
             return Err(format!("tasks wait as in {:?}, the state says {:?}", self.waits, recount.waits));
         }
-        match self.delays.difference(&recount.delays).next() {
+        match self.delays.unknown_to(&recount.delays) {
             Some(delay) => Err(format!("{delay:?} is waited for, and the state has no such delay")),
             None => Ok(()),
         }

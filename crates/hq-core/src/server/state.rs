@@ -431,6 +431,7 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
             job.queued.union_with(&ids);
             job.set_instance(&ids, *instance);
             job.progress.deferred.insert(*task, after.clone());
+            job.progress.delayed.remove(task);
             job.progress.delayed.extend(not_before.map(|at| (*task, at)));
         }
         Record::Canceled { ids, reason, end_by, .. } => {

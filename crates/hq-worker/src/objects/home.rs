@@ -24,6 +24,8 @@ pub(crate) struct Home {
     path: PathBuf,
     // Held as long as this lives.
     lock: Mutex<File>,
+    // Directories around it that were made again, the innermost first.
+    around: Mutex<Vec<PathBuf>>,
 }
 
 impl Home {
@@ -48,7 +50,7 @@ impl Home {
                     if lock.try_lock().is_err() {
                         info!(path = %path.display(), "no locks there: what this worker stores stays if it is killed");
                     }
-                    return Ok(Home { path, lock: Mutex::new(lock) });
+                    return Ok(Home { path, lock: Mutex::new(lock), around: Mutex::default() });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -63,6 +65,8 @@ impl Home {
     /// As [`Home::make`].
     pub(crate) fn make_again(&self) -> io::Result<()> {
         let base = self.path.parent().unwrap_or(Path::new("/"));
+        let missing = base.ancestors().take_while(|dir| !dir.exists()).map(Path::to_owned);
+        self.around.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
         DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         let guard = lock_file(&base.join(BASE_LOCK))?;
         // As when it was made: without locks it works as well.
@@ -85,6 +89,12 @@ impl Drop for Home {
         if let Err(error) = ignore_missing(fs::remove_dir_all(&self.path)) {
             warn!(path = %self.path.display(), %error, "the object store could not be removed");
         }
+        // Whoever removed these before is to find nothing; what others have put there stays.
+        let around = self.around.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(base) = around.first() {
+            let _ = fs::remove_file(base.join(BASE_LOCK));
+        }
+        around.iter().for_each(|dir| drop(fs::remove_dir(dir)));
     }
 }
 

@@ -34,8 +34,8 @@ impl Leaves {
         let objects = self.objects.clone();
         objects.files.order(move || {
             let stored = self.store_all();
-            if let (Err(text), Input::Ended { outcome, .. }) = (&stored, &mut aftermath.input) {
-                *outcome = Outcome::Failed(FailureKind::Output, text.clone());
+            if let (Err(refused), Input::Ended { outcome, .. }) = (&stored, &mut aftermath.input) {
+                *outcome = refused.clone();
             }
             let input = clean(aftermath);
             for (key, content) in stored.unwrap_or_default() {
@@ -52,7 +52,7 @@ impl Leaves {
     }
 
     // All of them or none.
-    fn store_all(&self) -> Result<Vec<(Key, Content)>, String> {
+    fn store_all(&self) -> Result<Vec<(Key, Content)>, Outcome> {
         let mut stored: Vec<(Key, Content)> = Vec::new();
         for (key, path) in &self.files {
             let path = Path::new(OsStr::from_bytes(path));
@@ -60,11 +60,25 @@ impl Leaves {
                 Ok(content) => stored.push((key.clone(), content)),
                 Err(error) => {
                     stored.iter().for_each(|(key, _)| self.objects.store.remove(&key.object));
-                    return Err(text(&key.object, path, &error));
+                    return Err(refused(&key.object, path, &error));
                 }
             }
         }
         Ok(stored)
+    }
+}
+
+// What is wrong with the file is the fault of the task. That there is no room, or the disk fails, is not: it runs once more, in a
+// while or elsewhere.
+fn refused(object: &ObjectId, file: &Path, error: &StoreError) -> Outcome {
+    let is_of_file = matches!(error, StoreError::NoFile(_))
+        || matches!(error, StoreError::Io { path, .. } if path == file)
+        || matches!(error, StoreError::Full { wanted, cap, .. } if wanted > cap);
+    match is_of_file {
+        true => Outcome::Failed(FailureKind::Output, text(object, file, error)),
+        false => {
+            Outcome::Unfetched { object: object.clone(), holders: Vec::new(), reason: error.to_string() }
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker::Input;
@@ -44,7 +45,9 @@ pub(crate) struct Content {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     /// No room, even if everything went that may go.
-    #[error("{wanted} bytes do not fit: the object store may hold {cap} bytes, of which {taken} are in use")]
+    #[error(
+        "{wanted} bytes do not fit: the object store may hold {cap} bytes, of which {taken} are in use and may not go"
+    )]
     Full {
         /// Bytes that were to come.
         wanted: u64,
@@ -56,6 +59,9 @@ pub(crate) enum StoreError {
     /// A directory, a pipe, a device.
     #[error("{} is not a regular file", .0.display())]
     NoFile(PathBuf),
+    /// Somebody else's file.
+    #[error("there is something else already at {}; move it away, or name another path", .0.display())]
+    Taken(PathBuf),
     /// It is not here, or not as it was.
     #[error("the object store does not hold it any more")]
     Gone,
@@ -88,7 +94,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
 pub(crate) enum Hold {
     /// It may: nobody needs it, or others see to it that it is there.
     Free,
-    /// A task has left it here, and the server has not said yet whether somebody needs it: when nothing else may go.
+    /// A task has left it here, and the server has not said yet whether somebody needs it: not before that.
     Unheard,
     /// The server counts on this worker.
     Guarded,
@@ -99,15 +105,21 @@ pub(crate) enum Hold {
 pub(crate) struct Store {
     home: Home,
     cap: u64,
+    // How long room is waited for that the server may give by what it says of new objects.
+    patience: Duration,
     shelf: Mutex<Shelf>,
+    // It has said something, or there is room.
+    eased: Condvar,
     told: UnboundedSender<Input>,
 }
 
 #[derive(Debug, Default)]
 struct Shelf {
     entries: BTreeMap<Key, Entry>,
-    /// Those that may go, by when they were read: first the free ones, then those that were not heard of.
-    by_age: [BTreeMap<u64, Key>; 2],
+    /// Those that may go, by when they were read.
+    free: BTreeMap<u64, Key>,
+    /// How many the server has not judged yet.
+    unheard: usize,
     /// Bytes of entries and of what is coming in.
     used: u64,
     /// Counts reads and files.
@@ -131,19 +143,31 @@ impl Shelf {
         self.clock
     }
 
-    fn insert(&mut self, key: Key, entry: Entry) {
-        if let Some(ages) = self.by_age.get_mut(entry.hold as usize) {
-            ages.insert(entry.last_read, key.clone());
+    fn place(&mut self, key: &Key, hold: Hold, last_read: u64) {
+        match hold {
+            Hold::Free => drop(self.free.insert(last_read, key.clone())),
+            Hold::Unheard => self.unheard += 1,
+            Hold::Guarded => {}
         }
+    }
+
+    fn displace(&mut self, hold: Hold, last_read: u64) {
+        match hold {
+            Hold::Free => drop(self.free.remove(&last_read)),
+            Hold::Unheard => self.unheard -= 1,
+            Hold::Guarded => {}
+        }
+    }
+
+    fn insert(&mut self, key: Key, entry: Entry) {
+        self.place(&key, entry.hold, entry.last_read);
         self.entries.insert(key, entry);
     }
 
     // Its bytes are not in use any more.
     fn remove(&mut self, key: &Key) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
-        if let Some(ages) = self.by_age.get_mut(entry.hold as usize) {
-            ages.remove(&entry.last_read);
-        }
+        self.displace(entry.hold, entry.last_read);
         self.used -= entry.content.size;
         Some(entry)
     }
@@ -151,17 +175,14 @@ impl Shelf {
     // Changes what its place depends on.
     fn change(&mut self, key: &Key, change: impl FnOnce(&mut Entry)) -> Option<&Entry> {
         let entry = self.entries.get_mut(key)?;
-        let (hold, last_read) = (entry.hold, entry.last_read);
+        let before = (entry.hold, entry.last_read);
         change(entry);
-        if (entry.hold, entry.last_read) != (hold, last_read) {
-            if let Some(ages) = self.by_age.get_mut(hold as usize) {
-                ages.remove(&last_read);
-            }
-            if let Some(ages) = self.by_age.get_mut(entry.hold as usize) {
-                ages.insert(entry.last_read, key.clone());
-            }
+        let after = (entry.hold, entry.last_read);
+        if after != before {
+            self.displace(before.0, before.1);
+            self.place(key, after.0, after.1);
         }
-        Some(entry)
+        self.entries.get(key)
     }
 
     fn keys_of(&self, object: &ObjectId) -> Vec<Key> {
@@ -174,7 +195,7 @@ impl Shelf {
     fn making_room(&self, size: u64, cap: u64) -> Result<Vec<Key>, u64> {
         let mut left = self.used;
         let mut going = Vec::new();
-        let mut may_go = self.by_age.iter().flat_map(BTreeMap::values);
+        let mut may_go = self.free.values();
         while left.saturating_add(size) > cap {
             let Some(key) = may_go.next() else { return Err(left) };
             if let Some(entry) = self.entries.get(key).filter(|entry| entry.pins == 0) {
@@ -187,12 +208,18 @@ impl Shelf {
 }
 
 impl Store {
-    /// Opens a store below a directory; without a size it may take half of what is free there. `told` hears of what is not
-    /// stored any more though nobody asked for that.
+    /// Opens a store below a directory; without a size it may take half of what is free there. `patience` is how long what a
+    /// task leaves waits for room while the server has not said of all objects whether somebody needs them. `told` hears of
+    /// what is not stored any more though nobody asked for that.
     ///
     /// # Errors
     /// When the directory cannot be made or written to.
-    pub(crate) fn open(base: &Path, size: Option<u64>, told: UnboundedSender<Input>) -> io::Result<Store> {
+    pub(crate) fn open(
+        base: &Path,
+        size: Option<u64>,
+        patience: Duration,
+        told: UnboundedSender<Input>,
+    ) -> io::Result<Store> {
         let home = Home::make(base)?;
         let cap = match size {
             Some(size) => size,
@@ -201,7 +228,7 @@ impl Store {
                 disk.f_bavail.saturating_mul(disk.f_frsize) / 2
             }
         };
-        Ok(Store { home, cap, shelf: Mutex::default(), told })
+        Ok(Store { home, cap, patience, shelf: Mutex::default(), eased: Condvar::new(), told })
     }
 
     /// What clients are told of it.
@@ -220,6 +247,7 @@ impl Store {
             return Err(StoreError::NoFile(from.to_owned()));
         }
         let mut source = File::open(from).map_err(at(from))?;
+        self.await_room(found.len());
         let mut incoming = self.receive(found.len())?;
         let mut buffer = vec![0; PIECE_MAX];
         loop {
@@ -294,7 +322,7 @@ impl Store {
     }
 
     /// Puts an object at a path: as a hard link, or as a copy where that cannot be, and for root, who may write to any file.
-    /// What is there already goes, unless it is the same.
+    /// A file is there already only if it is the same, or one that was put there before.
     ///
     /// # Errors
     /// When it is not here as it was, or cannot be put there.
@@ -302,6 +330,10 @@ impl Store {
         let (path, content) = self.look(key)?;
         if is_same(to, content) {
             return Ok(());
+        }
+        // What was put somewhere nobody may write to; what somebody may write to is his.
+        if fs::symlink_metadata(to).is_ok_and(|found| !found.is_file() || found.mode() & 0o222 != 0) {
+            return Err(StoreError::Taken(to.to_owned()));
         }
         let dir = to.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(dir).map_err(at(dir))?;
@@ -331,6 +363,7 @@ impl Store {
         if let Some(entry) = self.shelf().entries.get_mut(key) {
             entry.pins = entry.pins.saturating_sub(1);
         }
+        self.eased.notify_all();
     }
 
     /// Whether these may make room for others, whichever instances left them.
@@ -341,6 +374,7 @@ impl Store {
                 shelf.change(&key, |entry| entry.hold = hold);
             }
         }
+        self.eased.notify_all();
     }
 
     /// Nobody needs an object, whichever instance left it.
@@ -399,6 +433,13 @@ impl Store {
         Err(StoreError::Gone)
     }
 
+    // What the server has not judged may soon make room.
+    fn await_room(&self, size: u64) {
+        let is_tight = |shelf: &mut Shelf| shelf.unheard > 0 && shelf.making_room(size, self.cap).is_err();
+        // Whether there is room now shows when it is taken.
+        drop(self.eased.wait_timeout_while(self.shelf(), self.patience, is_tight));
+    }
+
     // Those that were read least recently go first; those that readers here need stay, and those that the server counts on.
     fn reserve(&self, size: u64) -> Result<(), StoreError> {
         let mut gone = Vec::new();
@@ -421,6 +462,7 @@ impl Store {
 
     fn take(&self, key: &Key) -> bool {
         let entry = self.shelf().remove(key);
+        self.eased.notify_all();
         entry.map(|entry| remove_file(&entry.path)).is_some()
     }
 }

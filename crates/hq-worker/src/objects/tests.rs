@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hq_core::node_messages::{Fetch, FromNode};
 use hq_core::object_messages::{ObjectCopy, ObjectSource};
@@ -47,7 +48,7 @@ type Told = mpsc::UnboundedReceiver<Input>;
 
 fn store(dir: &Path, size: u64) -> (SharedStore, Told) {
     let (sender, told) = mpsc::unbounded_channel();
-    (Arc::new(Store::open(dir, Some(size), sender).expect("a store")), told)
+    (Arc::new(Store::open(dir, Some(size), Duration::ZERO, sender).expect("a store")), told)
 }
 
 fn add(store: &SharedStore, dir: &Path, task: u32, bytes: &[u8]) -> Result<Content, StoreError> {
@@ -97,7 +98,7 @@ fn what_cannot_be_stored_is_named() {
         text(store.add(key(1), dir.path())),
         format!("{} is not a regular file", dir.path().display())
     );
-    let full = "5 bytes do not fit: the object store may hold 4 bytes, of which 0 are in use";
+    let full = "5 bytes do not fit: the object store may hold 4 bytes, of which 0 are in use and may not go";
     assert_eq!(text(add(&store, dir.path(), 1, b"12345")), full);
     assert_eq!(names(&store), [0; 0]);
 }
@@ -106,41 +107,64 @@ fn what_cannot_be_stored_is_named() {
 fn what_was_read_least_recently_goes_first_and_what_is_needed_stays() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (store, mut lost) = store(&dir.path().join("store"), 10);
+    let add_free = |task: u32, bytes: &[u8]| {
+        let added = add(&store, dir.path(), task, bytes);
+        store.hold(&[object(task)], Hold::Free);
+        added
+    };
     for task in [1, 2, 3] {
-        add(&store, dir.path(), task, b"123").expect("stored");
+        add_free(task, b"123").expect("stored");
     }
     assert!(store.pin(&key(1)) && !store.pin(&key(9)));
     store.read(&key(2)).expect("there");
-    add(&store, dir.path(), 4, b"123").expect("stored");
+    add_free(4, b"123").expect("stored");
     assert_eq!((names(&store), lost.try_recv()), (vec![1, 2, 4], Ok(Input::ObjectLost(object(3)))));
-    add(&store, dir.path(), 5, b"123456").expect("stored");
+    add_free(5, b"123456").expect("stored");
     assert_eq!(names(&store), [1, 5]);
-    assert!(matches!(add(&store, dir.path(), 6, b"12345678"), Err(StoreError::Full { taken: 3, .. })));
+    assert!(matches!(add_free(6, b"12345678"), Err(StoreError::Full { taken: 3, .. })));
     store.unpin(&key(1));
-    add(&store, dir.path(), 6, b"12345678").expect("stored");
+    add_free(6, b"12345678").expect("stored");
     assert_eq!(names(&store), [6]);
 }
 
 #[test]
-fn what_the_server_counts_on_stays_and_what_it_has_not_judged_goes_last() {
+fn what_the_server_counts_on_stays_and_what_it_has_not_judged_too() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (store, mut lost) = store(&dir.path().join("store"), 10);
     for task in [1, 2, 3] {
         add(&store, dir.path(), task, b"123").expect("stored");
     }
+    let full = "2 bytes do not fit: the object store may hold 10 bytes, of which 9 are in use and may not go";
+    assert_eq!(add(&store, dir.path(), 6, b"12").expect_err("full").to_string(), full);
     store.hold(&[object(1)], Hold::Guarded);
     store.hold(&[object(3)], Hold::Free);
     // The second one was read before, and nobody has said that it may go.
     add(&store, dir.path(), 4, b"123").expect("stored");
     assert_eq!((names(&store), lost.try_recv()), (vec![1, 2, 4], Ok(Input::ObjectLost(object(3)))));
-    add(&store, dir.path(), 5, b"123").expect("stored");
+    assert_eq!(add(&store, dir.path(), 5, b"12").expect_err("full").to_string(), full);
+    store.hold(&[object(2)], Hold::Free);
+    add(&store, dir.path(), 5, b"123").expect("there is room");
     assert_eq!(names(&store), [1, 4, 5]);
-    store.hold(&[object(4), object(5)], Hold::Guarded);
-    let full = "2 bytes do not fit: the object store may hold 10 bytes, of which 9 are in use";
-    assert_eq!(add(&store, dir.path(), 6, b"12").expect_err("full").to_string(), full);
-    store.hold(&[object(1)], Hold::Free);
-    add(&store, dir.path(), 6, b"12").expect("there is room");
-    assert_eq!(names(&store), [4, 5, 6]);
+}
+
+#[test]
+fn room_is_waited_for_while_the_server_may_say_that_something_may_go() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (sender, _told) = mpsc::unbounded_channel();
+    let patience = Duration::from_secs(3600);
+    let store = Store::open(&dir.path().join("store"), Some(4), patience, sender).expect("a store");
+    let store = Arc::new(store);
+    add(&store, dir.path(), 1, b"123").expect("stored");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| add(&store, dir.path(), 2, b"456"));
+        store.hold(&[object(1)], Hold::Free);
+        waits.join().expect("no panic").expect("there is room");
+    });
+    assert_eq!(names(&store), [2]);
+    store.hold(&[object(2)], Hold::Guarded);
+    assert!(add(&store, dir.path(), 3, b"7").is_ok());
+    store.hold(&[object(3)], Hold::Guarded);
+    assert!(add(&store, dir.path(), 4, b"8").is_err(), "nothing is to be said: nothing is waited for");
 }
 
 // The file of a store that holds this.
@@ -389,6 +413,12 @@ fn what_a_task_takes_is_brought_to_its_places() {
         let twice = vec![place(&here, "in/e"), place(&elsewhere, "in/./e")];
         let refused = objects.stage(&made_up, twice).await;
         assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("have one path")));
+        fs::write(dir.path().join("in/mine"), "precious").expect("writable");
+        let refused = objects.stage(&made_up, vec![place(&here, "in/mine")]).await;
+        assert!(
+            matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("there is something else already"))
+        );
+        assert_eq!(read("in/mine"), "precious");
         fs::create_dir(dir.path().join("in/d")).expect("writable");
         let refused = objects.stage(&made_up, vec![place(&here, "in/d")]).await;
         assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("in/d")));

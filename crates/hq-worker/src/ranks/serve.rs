@@ -1,11 +1,12 @@
 //! The worker's ears for those who start processes: tasks on this node, and other workers on their behalf.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use hq_core::node_messages::{Fetch, FromNode, ToNode};
 use hq_core::worker_messages::TaskNode;
@@ -21,8 +22,8 @@ use tracing::debug;
 
 use super::{Ask, AskStart, NO_PROCESS, Session};
 use crate::limits::{
-    NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME, NODE_SESSIONS_MAX, NOTIFY_TIMEOUT, PROCESS_MESSAGES,
-    TOKEN_BYTES_MAX,
+    HOLDER_SILENT_TIME, NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME, NODE_SESSIONS_MAX, NOTIFY_TIMEOUT,
+    PROCESS_MESSAGES, TOKEN_BYTES_MAX,
 };
 use crate::notify::AccessKeys;
 use crate::objects::{Objects, Peer, key_of};
@@ -39,9 +40,15 @@ pub(crate) struct Shared {
     sessions: AtomicU64,
     places: Arc<Semaphore>,
     objects: OnceLock<Arc<Objects>>,
+    // Workers that did not answer, and when that was.
+    silent: Mutex<HashMap<WorkerId, Instant>>,
 }
 
 impl Shared {
+    fn silent(&self) -> MutexGuard<'_, HashMap<WorkerId, Instant>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn new(keys: AccessKeys, asks: mpsc::Sender<Ask>, endpoint: Option<&Endpoint>) -> Arc<Shared> {
         let peers = endpoint.and_then(|endpoint| endpoint.keys.as_ref()).map(keys_among_workers);
         Arc::new(Shared {
@@ -52,6 +59,7 @@ impl Shared {
             sessions: AtomicU64::new(0),
             places: Arc::new(Semaphore::new(NODE_SESSIONS_MAX)),
             objects: OnceLock::new(),
+            silent: Mutex::default(),
         })
     }
 
@@ -76,7 +84,20 @@ impl Peer for Shared {
         let Some(keys) = &self.peers else {
             return Err("workers fetch nothing from each other when the server does not encrypt".to_owned());
         };
-        reach(place, keys, &ToNode::Fetch(fetch)).await
+        // Each task would wait for one that is frozen, and others for these.
+        let before = self.silent().get(&place.worker).map(Instant::elapsed);
+        if let Some(ago) = before.filter(|ago| *ago < HOLDER_SILENT_TIME) {
+            return Err(format!("it did not answer {} s ago", ago.as_secs()));
+        }
+        let begin = Instant::now();
+        let reached = reach(place, keys, &ToNode::Fetch(fetch)).await;
+        match &reached {
+            Err(_) if begin.elapsed() >= NODE_CONNECT_TIME => {
+                self.silent().insert(place.worker, Instant::now());
+            }
+            _ => drop(self.silent().remove(&place.worker)),
+        }
+        reached
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct ListArgs {
     pub jobs: Selector,
     /// Only objects in one of these states
     ///
-    /// A comma list of awaited, stored, gone.
+    /// A comma list of awaited, stored, lost, gone.
     #[arg(long, visible_alias = "filter", value_name = "STATES", value_delimiter = ',', value_parser = phase)]
     pub state: Vec<ObjectPhase>,
 }

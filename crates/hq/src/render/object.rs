@@ -36,7 +36,7 @@ impl Sums {
         if phase == ObjectPhase::Stored {
             self.bytes = self.bytes.saturating_add(view.copy.size);
             self.bytes_of_copies =
-                self.bytes_of_copies.saturating_add(view.copy.size.saturating_mul(view.copies));
+                self.bytes_of_copies.saturating_add(view.copy.size.saturating_mul(view.copies.max(1)));
         }
     }
 

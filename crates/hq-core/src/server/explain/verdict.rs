@@ -50,6 +50,11 @@ impl Server {
         if variants.len() == requests.len() {
             return reason(ReasonKind::Lacks, variants.join("; as another variant: "));
         }
+        if class.is_some_and(ClassId::needs_store) && !live.stores {
+            let text =
+                "it keeps no objects, and tasks that leave or take some need that (`--no-object-store`)";
+            return reason(ReasonKind::Lacks, text.to_owned());
+        }
         if live.connection.is_none() {
             let until = about(live.lost_at.since(now));
             return reason(

@@ -33,7 +33,6 @@ impl Server {
     pub(super) fn end_delays(&mut self, now: Timestamp) {
         while let Some(task) = self.readiness.next_delayed(now) {
             self.make_ready(task.job, &IdSet::single(task.task));
-            self.copies.doubt_lost_of(task.job);
         }
     }
 

@@ -202,8 +202,8 @@ impl Copies {
         }
     }
 
-    /// Tasks of a job may need objects that are lost.
-    pub(in crate::server) fn doubt_lost_of(&mut self, job: JobId) {
+    // Tasks of a job may need objects that are lost.
+    fn doubt_lost_of(&mut self, job: JobId) {
         if self.lost.is_empty() {
             return;
         }
@@ -434,21 +434,20 @@ impl Copies {
         std::mem::take(&mut self.to_free)
     }
 
-    /// A task came back, since something could not be had from these, for this reason; how often that was so. It does not
+    /// A task came back, since an object could not be had from these, or not be stored, for this reason; how often that was so. It does not
     /// count where nobody is known who has it, for then somebody may come back who does.
     pub(in crate::server) fn tried(
         &mut self,
         task: TaskRef,
         object: &ObjectId,
         holders: &[WorkerId],
-        why: &str,
+        why: String,
     ) -> u32 {
         let is_known = self.holders.contains_key(object) || self.unheard.is_empty();
         let tries = self.tries.entry(task).or_default();
         tries.count += u32::from(is_known || tries.count == 0);
         tries.from.extend(holders);
-        tries.why =
-            format!("object {object}, which it takes, could not be had ({why}), and it is tried again");
+        tries.why = why;
         tries.count
     }
 

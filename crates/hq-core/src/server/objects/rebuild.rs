@@ -18,7 +18,7 @@ use hq_model::{
 
 use crate::limits::{ENDED_IDS_CHARS_MAX, REBUILDS_MAX};
 use crate::object_messages::ObjectEnd;
-use crate::record::Record;
+use crate::record::{NEVER, Record};
 use crate::server::Effect;
 use crate::server::machine::Server;
 use crate::server::resubmit::Part;
@@ -47,7 +47,7 @@ impl Server {
             for (object, words) in lost {
                 match self.check_runs_again(object.task) {
                     Ok(()) => {
-                        let readers = self.ready_readers(now, &object);
+                        let readers = self.ready_readers(&object);
                         if !readers.is_empty() {
                             needed.push(Needed { object, words, readers });
                         }
@@ -90,12 +90,13 @@ impl Server {
         self.object_gone(now, object, ObjectEnd::Lost(format!("{words}, and {why}")), effects);
     }
 
-    // Tasks that take an object and wait for nothing else, nor for the end of a delay: the others find out then.
-    fn ready_readers(&self, now: Timestamp, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
+    // Tasks that take an object and wait for nothing else: the others find out when they do not any more. Those that are
+    // tried again later need not wait for that.
+    fn ready_readers(&self, object: &ObjectId) -> BTreeMap<JobId, IdSet> {
         let mut readers = self.waiting_readers(object);
         readers.retain(|job, ids| {
             let delayed = self.state.jobs.get(job).into_iter().flat_map(|job| &job.delayed);
-            for (task, _) in delayed.filter(|(_, at)| **at > now) {
+            for (task, _) in delayed.filter(|(_, at)| **at == NEVER) {
                 ids.remove(*task);
             }
             if let Some(blocked) = self.readiness.blocked(*job) {
@@ -199,7 +200,9 @@ impl Server {
         };
         match self.add_tasks(now, 0, new, Some(spec), &again, effects) {
             Ok(_) => Ok(()),
-            Err(error) => Err(format!("its task cannot run again: {error}")),
+            Err(error) => {
+                Err(format!("its task cannot run again: {}", error.to_string().trim_end_matches('.')))
+            }
         }
     }
 
@@ -228,12 +231,13 @@ fn shown(ids: &IdSet) -> String {
 // What runs again: the same program with the same inputs in the same place. What it prints goes to files of its own, and what
 // else it was to leave is there already.
 fn spec_of(before: &TaskSpec, old: JobId, new: JobId, instance: Instance) -> TaskSpec {
-    let sink = |sink: &OutputSink, end: &str| match sink {
-        OutputSink::None => OutputSink::None,
-        _ => {
-            let path = format!("%{{CWD}}/job-{new}/%{{TASK_ID}}.{end}").into_bytes();
-            OutputSink::File { path, on_close: OnClose::RemoveIfFinished }
-        }
+    let sink = |sink: &OutputSink, end: &str| {
+        let path = match sink {
+            OutputSink::None => return OutputSink::None,
+            OutputSink::File { path, .. } => [path, format!(".rebuild-{new}").as_bytes()].concat(),
+            OutputSink::Stream => format!("%{{CWD}}/rebuild-{new}-%{{TASK_ID}}.{end}").into_bytes(),
+        };
+        OutputSink::File { path, on_close: OnClose::RemoveIfFinished }
     };
     let mut spec = TaskSpec {
         rebuilds: Some(Rebuild { job: old, instance }),
@@ -252,6 +256,11 @@ fn spec_of(before: &TaskSpec, old: JobId, new: JobId, instance: Instance) -> Tas
         *text = pattern::expand(text, &|name| (name == "JOB_ID").then(|| old.to_string().into_bytes()));
     };
     same(&mut spec.cwd);
+    for sink in [&mut spec.stdout, &mut spec.stderr] {
+        if let OutputSink::File { path, .. } = sink {
+            same(path);
+        }
+    }
     if let Body::Program { args } = &mut spec.body {
         args.iter_mut().for_each(same);
     }

@@ -100,7 +100,7 @@ fn one_worker_guards_and_the_next_one_when_it_is_gone() {
     world.keeps("1@0:parts");
     assert_eq!(world.guards(1), "-1@0:parts +1@0:parts");
     world.has_fetched(2, "1@0:parts");
-    assert_eq!((world.guards(1), world.guards(2)), (String::new(), String::new()));
+    assert_eq!((world.guards(1), world.guards(2)), (String::new(), "-1@0:parts".to_owned()));
     world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
     assert_eq!(world.guards(2), "+1@0:parts");
     let dropped = ClientRequest::Objects(ObjectRequest::Drop(vec![object("1@0:parts")]));

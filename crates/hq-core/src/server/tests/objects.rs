@@ -52,13 +52,18 @@ impl World {
     }
 
     fn unfetched(&mut self, connection: u64, instance: u32) {
+        self.comes_back(connection, READER, instance, "the connection was refused");
+    }
+
+    // The first task of a job comes back, since the object could not be had, or not be stored.
+    fn comes_back(&mut self, connection: u64, job: JobId, instance: u32, reason: &str) {
         self.reports(connection, |report| {
             let unfetched = vec![Unfetched {
-                task: TaskRef::new(READER, TaskId(0)),
+                task: TaskRef::new(job, TaskId(0)),
                 instance: Instance(instance),
                 object: object("1@0:parts"),
                 holders: vec![WorkerId(1)],
-                reason: "the connection was refused".into(),
+                reason: reason.into(),
             }];
             report.objects = Some(Box::new(ObjectNews { unfetched, ..ObjectNews::default() }));
         });
@@ -361,7 +366,10 @@ fn what_could_not_be_had_is_tried_again_and_then_given_up() {
     }
     assert_eq!(world.states(READER), "aborted: 1 aborted");
     let reason = world.abort_reason(READER);
-    assert!(reason.contains("could not be had in 8 attempts") && reason.contains("refused"), "{reason}");
+    assert_eq!(
+        reason,
+        "Tried 8 times: object 1@0:parts, which it takes, could not be had; the last time: the connection was refused"
+    );
     assert_eq!(explained(&mut world, READER, 0), [format!("it does not wait: it is aborted: {reason}")]);
 }
 
@@ -378,6 +386,43 @@ fn what_is_larger_than_any_store_is_not_tried_again() {
     world.unfetched(1, 0);
     assert_eq!(world.states(READER), "aborted: 1 aborted");
     assert!(world.abort_reason(READER).contains("fits into the store of no worker"));
+}
+
+#[test]
+fn what_finds_no_room_is_tried_again_elsewhere() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.sent(1);
+    world.comes_back(1, PRODUCER, 0, "7 bytes do not fit");
+    let why = "object 1@0:parts, which it leaves, could not be stored (7 bytes do not fit), and it is tried again in";
+    let told = explained(&mut world, PRODUCER, 0);
+    assert!(told[0].starts_with(why), "{told:?}");
+    world.wait(Duration::from_secs(2));
+    assert_eq!(world.sent(1), "1:0/1");
+}
+
+// Those that are to be tried again later when the loss is known do not make a job each.
+#[test]
+fn readers_that_wait_for_another_try_are_put_behind_at_once() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.worker(2, 1);
+    world.submit(1, takes("in=1@0:parts"));
+    let with = if world.sent(1).ends_with("2:0/0") { 1 } else { 2 };
+    world.unfetched(with, 0);
+    world.sent(2);
+    world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    assert_eq!(world.sent(2), "3:0/0");
+    world.reports(2, |report| {
+        report.objects = stored("1@0:parts", 1);
+        report.finished = vec![finished(JobId(3), 0, 0, 0)];
+    });
+    assert_eq!(world.sent(2), "2:0/1", "without waiting for the end of the delay");
+    world.wait(Duration::from_secs(600));
+    assert_eq!(world.sent(2), "", "once");
 }
 
 #[test]
