@@ -196,7 +196,9 @@ impl VirtualCluster {
         for effect in effects {
             match effect {
                 worker::Effect::EndRunner { .. } | worker::Effect::GoOn { .. } => {}
-                worker::Effect::FreeObjects(_) | worker::Effect::GuardObjects { .. } => {}
+                worker::Effect::FreeObjects(_)
+                | worker::Effect::TakeFile { .. }
+                | worker::Effect::GuardObjects { .. } => {}
                 worker::Effect::Start(start) => {
                     self.started[at] += 1;
                     let end = self.now.after((self.run_time)(at, &start));

@@ -267,6 +267,7 @@ impl Node {
             | ToWorker::ReadOutput(_)
             | ToWorker::DropRead { .. }
             | ToWorker::FreeObjects(_)
+            | ToWorker::TakeFile { .. }
             | ToWorker::GuardObjects { .. }
             | ToWorker::Stop { .. }
             | ToWorker::Logged { .. } => {}

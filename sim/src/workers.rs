@@ -131,8 +131,9 @@ impl World {
                         store.guards(guard, &release);
                     }
                 }
-                // Nobody reads there.
+                // Nobody reads there, or gives anything.
                 WorkerEffect::Read { .. }
+                | WorkerEffect::TakeFile { .. }
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
                 WorkerEffect::Expired { task } => self.lease_is_over(node, task)?,

@@ -353,6 +353,8 @@ pub enum ClientResponse {
     Feed(Box<FeedState>),
     /// Answer to `Objects`.
     Objects(Box<ObjectPage>),
+    /// Answer to [`ObjectRequest::Give`].
+    ObjectGiven(crate::object_messages::ObjectCopy),
     /// Answer to `Overview`.
     Overview(Box<Overview>),
     /// How far watched jobs are; at first all, then those that changed.

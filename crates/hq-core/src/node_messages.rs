@@ -29,6 +29,21 @@ pub enum ToNode {
     /// The first message of a worker that needs an object. Answered by [`FromNode::Started`] and pieces, or
     /// [`FromNode::Refused`].
     Fetch(Fetch),
+    /// The first message of a client that puts a file into the store of a worker. Answered by [`FromNode::Started`]; pieces follow,
+    /// and in the end [`FromNode::Put`], or at any time [`FromNode::Refused`].
+    Put {
+        /// The worker that is meant.
+        worker: WorkerId,
+        /// Bytes of the file.
+        size: u64,
+    },
+    /// The next bytes of it.
+    Piece {
+        /// What.
+        bytes: ByteString,
+        /// Nothing comes after them.
+        is_last: bool,
+    },
 }
 
 /// An object that is asked for.
@@ -109,6 +124,11 @@ pub enum FromNode {
         bytes: ByteString,
         /// Nothing comes after them.
         is_last: bool,
+    },
+    /// A file lies in the `put` directory of the store. It is removed when the connection ends before it is an object.
+    Put {
+        /// Its name.
+        file: String,
     },
 }
 

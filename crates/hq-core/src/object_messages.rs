@@ -1,7 +1,7 @@
 //! What is said of objects: where they are, who takes them, what clients ask about them.
 
 use hq_model::selector::Selector;
-use hq_model::{ByteString, IdSet, Instance, JobId, ObjectId, TaskRef, WorkerId};
+use hq_model::{ByteString, IdSet, Instance, JobId, ObjectId, ObjectName, TaskRef, WorkerId};
 
 use crate::worker_messages::TaskNode;
 
@@ -43,7 +43,8 @@ impl TaskObjects {
 pub struct ObjectSource {
     /// Which copies are meant.
     pub copy: ObjectCopy,
-    /// Where the task wants it, relative to its working directory; may hold placeholders.
+    /// Where the task wants it, relative to its working directory; may hold placeholders. Empty for an argument of a call, which
+    /// is read where it is stored.
     pub path: ByteString,
     /// Workers that store it, the reader's own first. At most [`HOLDERS_TOLD_MAX`](crate::limits::HOLDERS_TOLD_MAX).
     pub holders: Vec<TaskNode>,
@@ -59,12 +60,14 @@ pub struct ObjectNews {
     /// Tasks that were handed over and did not start, since something that they take could not be had. Here they end, as
     /// others do in the lists of the report.
     pub unfetched: Vec<Unfetched>,
+    /// Files that were [to be taken](crate::worker_messages::ToWorker::TakeFile) and are not, and why.
+    pub refused: Vec<(ObjectId, String)>,
 }
 
 impl ObjectNews {
     /// True when there is nothing to say.
     pub fn is_empty(&self) -> bool {
-        self.stored.is_empty() && self.lost.is_empty() && self.unfetched.is_empty()
+        self.stored.is_empty() && self.lost.is_empty() && self.unfetched.is_empty() && self.refused.is_empty()
     }
 }
 
@@ -90,6 +93,8 @@ pub enum ObjectChange {
     Stored(Vec<ObjectCopy>),
     /// They stay on workers that have no room for more.
     Kept(Vec<ObjectId>),
+    /// Who they were for needs them no more: they are stored no longer, and come back where a task takes them all the same.
+    Released(Vec<ObjectId>),
     /// They are gone.
     Gone {
         /// Which.
@@ -127,6 +132,25 @@ pub enum ObjectRequest {
     Keep(Vec<ObjectId>),
     /// Remove them everywhere. Refused while a task waits for one. Answered by `Done`.
     Drop(Vec<ObjectId>),
+    /// The client needs these values no more, nor do tasks of it. What is kept, is not there, or was not left by a call or a
+    /// client is left as it is. Answered by `Done`.
+    Release(Vec<ObjectId>),
+    /// A file that lies in the store of a worker is to be an object. Answered by
+    /// [`ClientResponse::ObjectGiven`](crate::client_messages::ClientResponse::ObjectGiven) once it is.
+    Give(Box<GiveObject>),
+}
+
+/// A file that is to be an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveObject {
+    /// The open job that is to have it, or a job of its own of this name.
+    pub job: Result<JobId, String>,
+    /// What it is called there.
+    pub name: ObjectName,
+    /// The worker in whose store it lies.
+    pub worker: WorkerId,
+    /// What the file is called in the `put` directory of that store.
+    pub file: String,
 }
 
 /// A page of objects.

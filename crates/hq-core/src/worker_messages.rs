@@ -97,6 +97,14 @@ pub enum ToWorker {
     },
     /// Nobody needs these objects any more: they are not stored for longer. Not answered.
     FreeObjects(Vec<ObjectId>),
+    /// A file in the `put` directory of the store is this object, as instance 0. Answered in [`ObjectNews::stored`] or
+    /// [`ObjectNews::refused`] of a report.
+    TakeFile {
+        /// The object.
+        object: ObjectId,
+        /// The name of the file.
+        file: String,
+    },
     /// Which objects may make room for others, and which may not. Not answered.
     GuardObjects {
         /// These stay: a user keeps them, or tasks need them, and this worker is the one that sees to it.

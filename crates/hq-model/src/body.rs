@@ -18,6 +18,8 @@ pub enum Body {
     /// Nothing of ours: somebody asks a relay for the task, and says how it ended. Its key is its name, and its [entry](crate::pulled)
     /// says that name and a payload.
     Pulled,
+    /// Nothing at all: a client has given an object, and its task is there to be named. It has finished as soon as it is there.
+    Given,
 }
 
 /// A function of a module, and what it is called with.
@@ -110,7 +112,7 @@ impl Body {
         match self {
             Body::Program { args } => args.is_empty(),
             Body::Function(function) => function.name.is_empty(),
-            Body::Pulled => false,
+            Body::Pulled | Body::Given => false,
         }
     }
 
@@ -120,6 +122,7 @@ impl Body {
             Body::Program { args } => args.first().map_or(&[], Vec::as_slice),
             Body::Function(function) => function.name.as_bytes(),
             Body::Pulled => b"(pulled)",
+            Body::Given => b"(given)",
         }
     }
 
@@ -128,7 +131,7 @@ impl Body {
         match self {
             Body::Program { args } => args,
             Body::Function(function) => &function.interpreter,
-            Body::Pulled => &[],
+            Body::Pulled | Body::Given => &[],
         }
     }
 
@@ -141,7 +144,7 @@ impl Body {
     pub fn bytes(&self) -> usize {
         let texts: usize = self.texts().iter().map(|text| 24 + text.len()).sum();
         let more = match self {
-            Body::Program { .. } | Body::Pulled => 0,
+            Body::Program { .. } | Body::Pulled | Body::Given => 0,
             Body::Function(function) => function.name.len() + function.arguments.len() + function.code.len(),
         };
         texts + more
@@ -150,7 +153,7 @@ impl Body {
     /// The function, if it is one.
     pub fn function(&self) -> Option<&Function> {
         match self {
-            Body::Program { .. } | Body::Pulled => None,
+            Body::Program { .. } | Body::Pulled | Body::Given => None,
             Body::Function(function) => Some(function),
         }
     }
@@ -162,7 +165,7 @@ impl Body {
 
     /// True when results of its tasks are kept: what they leave behind travels with their ends.
     pub fn has_results(&self) -> bool {
-        !matches!(self, Body::Program { .. })
+        !matches!(self, Body::Program { .. } | Body::Given)
     }
 
     /// True when a client waits for each result, and what its tasks wait for may be among their arguments.

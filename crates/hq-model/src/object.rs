@@ -21,6 +21,11 @@ const SAME: &str = "%{TASK_ID}";
 pub struct ObjectName(Box<str>);
 
 impl ObjectName {
+    /// That of the value of a call, and of what a client gives without a name.
+    pub fn value() -> ObjectName {
+        ObjectName("value".into())
+    }
+
     /// The name as a text.
     pub fn as_str(&self) -> &str {
         &self.0

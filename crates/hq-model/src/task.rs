@@ -115,6 +115,12 @@ impl TaskSpec {
         if self.rebuilds.is_some() { &[] } else { &self.output_objects }
     }
 
+    /// True when its tasks may leave an object of this name: one that they declare, or the value of a call.
+    pub fn may_leave(&self, name: &ObjectName) -> bool {
+        self.output_objects.iter().any(|object| object.name == *name)
+            || (self.body.is_packed_call() && *name == ObjectName::value())
+    }
+
     /// Which object it is that an attempt of a task leaves under a name, and as which instance.
     pub fn object_left(&self, task: TaskRef, instance: Instance, name: &ObjectName) -> (ObjectId, Instance) {
         let name = name.clone();

@@ -112,6 +112,7 @@ fn to_wire(body: &ClientResponse) -> Body {
         }
         ClientResponse::Feed(state) => Body::Feed(state.to_wire()),
         ClientResponse::Objects(page) => Body::Objects(page.to_wire()),
+        ClientResponse::ObjectGiven(copy) => Body::ObjectGiven(copy.to_wire()),
         ClientResponse::Ends(ends) => Body::Ends(ends.to_wire()),
         ClientResponse::Failures { jobs, next } => {
             Body::Failures(form::Failures { jobs: list_to_wire(jobs), next: next.map(|job| job.0) })
@@ -176,6 +177,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         },
         Body::Feed(state) => ClientResponse::Feed(Box::new(Wire::from_wire(state)?)),
         Body::Objects(page) => ClientResponse::Objects(Box::new(Wire::from_wire(page)?)),
+        Body::ObjectGiven(copy) => ClientResponse::ObjectGiven(Wire::from_wire(copy)?),
         Body::Ends(ends) => ClientResponse::Ends(Box::new(Wire::from_wire(ends)?)),
         Body::Failures(list) => {
             ClientResponse::Failures { jobs: list_from_wire(list.jobs)?, next: list.next.map(JobId) }

@@ -7,6 +7,7 @@ use prost::Message;
 use crate::ProtoError;
 use crate::error::{byte, present, rule};
 use crate::generated::{self as form, from_node, process_ended, to_node};
+use crate::object::file_name;
 use crate::wire::{Wire, decode, no_kind, required};
 
 /// The bytes of a message to a node.
@@ -35,6 +36,10 @@ pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
             instance: fetch.instance.0,
             offset: fetch.offset,
         }),
+        ToNode::Put { worker, size } => Body::Put(form::PutFile { worker: worker.0, size: *size }),
+        ToNode::Piece { bytes, is_last } => {
+            Body::Piece(form::FilePiece { bytes: bytes.clone(), is_last: *is_last })
+        }
     };
     form::ToNode { body: Some(body) }.encode_to_vec()
 }
@@ -75,6 +80,8 @@ pub fn decode_to_node(bytes: &[u8]) -> Result<ToNode, ProtoError> {
             instance: Instance(fetch.instance),
             offset: fetch.offset,
         }),
+        Body::Put(put) => ToNode::Put { worker: WorkerId(put.worker), size: put.size },
+        Body::Piece(piece) => ToNode::Piece { bytes: piece.bytes, is_last: piece.is_last },
     })
 }
 
@@ -99,6 +106,7 @@ pub fn encode_from_node(message: &FromNode) -> Vec<u8> {
         FromNode::Piece { offset, bytes, is_last } => {
             Body::Piece(form::ObjectPiece { offset: *offset, bytes: bytes.clone(), is_last: *is_last })
         }
+        FromNode::Put { file } => Body::Put(file.clone()),
     };
     form::FromNode { body: Some(body) }.encode_to_vec()
 }
@@ -126,6 +134,7 @@ pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
         Body::Piece(piece) => {
             FromNode::Piece { offset: piece.offset, bytes: piece.bytes, is_last: piece.is_last }
         }
+        Body::Put(file) => FromNode::Put { file: file_name(file)? },
     })
 }
 
@@ -160,7 +169,9 @@ mod tests {
             offset: 1 << 40,
         });
         let signal = ToNode::Signal { process: 4, signal: 15 };
-        for message in [hello, start(None), start(Some(rank)), signal, fetch] {
+        let put = ToNode::Put { worker: WorkerId(9), size: 1 << 40 };
+        let piece = ToNode::Piece { bytes: vec![0, 255], is_last: true };
+        for message in [hello, start(None), start(Some(rank)), signal, fetch, put, piece] {
             assert_eq!(decode_to_node(&encode_to_node(&message)), Ok(message));
         }
         for message in [
@@ -170,6 +181,7 @@ mod tests {
             FromNode::Ended { process: 4, end: ProcessEnd::Exited(255) },
             FromNode::Ended { process: 4, end: ProcessEnd::Signaled(9) },
             FromNode::Piece { offset: 1 << 40, bytes: vec![0, 255], is_last: true },
+            FromNode::Put { file: "c17".into() },
         ] {
             assert_eq!(decode_from_node(&encode_from_node(&message)), Ok(message));
         }
@@ -186,5 +198,8 @@ mod tests {
         assert!(start(vec![b"a".to_vec()], vec![b"K=\0".to_vec()]).is_err());
         assert!(decode_to_node(b"").is_err());
         assert!(decode_from_node(b"\xff").is_err());
+        for file in ["", "..", "a/b"] {
+            assert!(decode_from_node(&encode_from_node(&FromNode::Put { file: file.into() })).is_err());
+        }
     }
 }

@@ -1,15 +1,15 @@
 //! What is said of objects.
 
 use hq_core::object_messages::{
-    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectPhase, ObjectRequest, ObjectSource,
-    ObjectState, ObjectView, TaskObjects, Unfetched,
+    GiveObject, ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectPhase, ObjectRequest,
+    ObjectSource, ObjectState, ObjectView, TaskObjects, Unfetched,
 };
 use hq_model::object::{ObjectRef, ObjectTask};
 use hq_model::{InputObject, Instance, JobId, ObjectId, ObjectName, OutputObject, TaskId, WorkerId};
 
 use crate::ProtoError;
 use crate::error::{in_range, present, rule};
-use crate::generated::{self as form, object_change, object_end, object_request, object_view};
+use crate::generated::{self as form, give_object, object_change, object_end, object_request, object_view};
 use crate::wire::{Wire, list_from_wire, list_to_wire, required, wire_enum};
 
 wire_enum!(ObjectPhase = ObjectPhase, "phase of an object": Awaited, Stored, Gone, Lost);
@@ -19,6 +19,11 @@ fn object_name(name: &str) -> Result<ObjectName, ProtoError> {
         field: "name of an object",
         reason: error.to_string(),
     })
+}
+
+fn no_zero(path: Vec<u8>) -> Result<Vec<u8>, ProtoError> {
+    rule("path of an object", !path.contains(&0), "must not hold a zero byte")?;
+    Ok(path)
 }
 
 fn path(path: Vec<u8>) -> Result<Vec<u8>, ProtoError> {
@@ -132,7 +137,7 @@ impl Wire for ObjectSource {
     fn from_wire(source: form::ObjectSource) -> Result<ObjectSource, ProtoError> {
         Ok(ObjectSource {
             copy: required("object that is taken", source.copy)?,
-            path: path(source.path)?,
+            path: no_zero(source.path)?,
             holders: list_from_wire(source.holders)?,
         })
     }
@@ -146,6 +151,14 @@ impl Wire for ObjectNews {
             stored: list_to_wire(&self.stored),
             lost: list_to_wire(&self.lost),
             unfetched: list_to_wire(&self.unfetched),
+            refused: self
+                .refused
+                .iter()
+                .map(|(object, words)| form::ObjectWords {
+                    object: Some(object.to_wire()),
+                    words: words.clone(),
+                })
+                .collect(),
         }
     }
 
@@ -154,6 +167,11 @@ impl Wire for ObjectNews {
             stored: list_from_wire(news.stored)?,
             lost: list_from_wire(news.lost)?,
             unfetched: list_from_wire(news.unfetched)?,
+            refused: news
+                .refused
+                .into_iter()
+                .map(|refused| Ok((required("object that is not taken", refused.object)?, refused.words)))
+                .collect::<Result<_, ProtoError>>()?,
         })
     }
 }
@@ -193,6 +211,7 @@ impl Wire for ObjectChange {
                     Change::Stored(form::ObjectCopies { copies: list_to_wire(copies) })
                 }
                 ObjectChange::Kept(objects) => Change::Kept(ids_to_wire(objects)),
+                ObjectChange::Released(objects) => Change::Released(ids_to_wire(objects)),
                 ObjectChange::Gone { objects, why } => Change::Gone(form::ObjectsGone {
                     objects: list_to_wire(objects),
                     why: Some(why.to_wire()),
@@ -206,6 +225,7 @@ impl Wire for ObjectChange {
         Ok(match present("change of objects", change.change)? {
             Change::Stored(stored) => ObjectChange::Stored(list_from_wire(stored.copies)?),
             Change::Kept(kept) => ObjectChange::Kept(list_from_wire(kept.objects)?),
+            Change::Released(released) => ObjectChange::Released(list_from_wire(released.objects)?),
             Change::Gone(gone) => ObjectChange::Gone {
                 objects: list_from_wire(gone.objects)?,
                 why: required("why objects are gone", gone.why)?,
@@ -248,6 +268,8 @@ impl Wire for ObjectRequest {
                 ObjectRequest::Info(object) => Request::Info(object.to_wire()),
                 ObjectRequest::Keep(objects) => Request::Keep(ids_to_wire(objects)),
                 ObjectRequest::Drop(objects) => Request::Drop(ids_to_wire(objects)),
+                ObjectRequest::Release(objects) => Request::Release(ids_to_wire(objects)),
+                ObjectRequest::Give(give) => Request::Give(give.to_wire()),
             }),
         }
     }
@@ -263,8 +285,47 @@ impl Wire for ObjectRequest {
             Request::Info(object) => ObjectRequest::Info(Wire::from_wire(object)?),
             Request::Keep(objects) => ObjectRequest::Keep(some_ids(objects)?),
             Request::Drop(objects) => ObjectRequest::Drop(some_ids(objects)?),
+            Request::Release(objects) => ObjectRequest::Release(some_ids(objects)?),
+            Request::Give(give) => ObjectRequest::Give(Box::new(Wire::from_wire(give)?)),
         })
     }
+}
+
+impl Wire for GiveObject {
+    type Form = form::GiveObject;
+
+    fn to_wire(&self) -> form::GiveObject {
+        use give_object::Target;
+        form::GiveObject {
+            target: Some(match &self.job {
+                Ok(job) => Target::Job(job.0),
+                Err(name) => Target::NewJob(name.clone()),
+            }),
+            name: self.name.to_string(),
+            worker: self.worker.0,
+            file: self.file.clone(),
+        }
+    }
+
+    fn from_wire(give: form::GiveObject) -> Result<GiveObject, ProtoError> {
+        use give_object::Target;
+        Ok(GiveObject {
+            job: match present("job of an object that is given", give.target)? {
+                Target::Job(job) => Ok(JobId(job)),
+                Target::NewJob(name) => Err(name),
+            },
+            name: object_name(&give.name)?,
+            worker: WorkerId(give.worker),
+            file: file_name(give.file)?,
+        })
+    }
+}
+
+/// The name of a file that is no path.
+pub(crate) fn file_name(name: String) -> Result<String, ProtoError> {
+    let is_plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
+    rule("name of a file", is_plain && name.len() <= 255, "must be the name of a file")?;
+    Ok(name)
 }
 
 pub(crate) fn ids_to_wire(objects: &[ObjectId]) -> form::ObjectIds {

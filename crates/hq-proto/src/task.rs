@@ -26,6 +26,8 @@ const UNCALLED: &[u8] = b"hq-functions-need-a-newer-worker";
 const UNFILLED: &[u8] = b"hq-placeholders-of-entries-need-a-newer-worker";
 /// What workers start that know nothing of relays.
 const UNPULLED: &[u8] = b"hq-pulled-tasks-need-a-newer-worker";
+/// What no worker starts.
+const GIVEN: &[u8] = b"hq-given";
 /// Signals are numbered 1 to 64 on Linux.
 const SIGNAL_MAX: u64 = 64;
 
@@ -56,6 +58,7 @@ impl Wire for TaskSpec {
         }
         match &mut function {
             None if self.body.is_pulled() => args = vec![UNPULLED.to_vec()],
+            None if self.body == Body::Given => args = vec![GIVEN.to_vec()],
             None => args = texts,
             Some(function) => function.interpreter = texts,
         }
@@ -69,6 +72,7 @@ impl Wire for TaskSpec {
             function,
             with_entries,
             pulled: self.body.is_pulled(),
+            given: self.body == Body::Given,
             env: self.env.iter().map(variable_to_wire).collect(),
             stdin: self.stdin.clone(),
             cwd: self.cwd.clone(),
@@ -126,6 +130,7 @@ impl Wire for TaskSpec {
         let spec = TaskSpec {
             body: match spec.function {
                 _ if spec.pulled => Body::Pulled,
+                _ if spec.given => Body::Given,
                 Some(function) => Body::Function(Function::from_wire(function)?),
                 None => Body::Program { args: spec.args },
             },

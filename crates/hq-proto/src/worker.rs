@@ -22,7 +22,7 @@ use crate::generated::{self as form, from_worker, to_worker};
 use crate::idset;
 use crate::job::{tasks_from_wire, tasks_to_wire};
 use crate::limits::HELD_RUNNING_MAX;
-use crate::object::ids_to_wire;
+use crate::object::{file_name, ids_to_wire};
 use crate::task::{entries_from_wire, entries_to_wire, variable_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, no_kind, required};
 
@@ -44,6 +44,9 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
         ToWorker::ReadOutput(order) => Body::ReadOutput(order.to_wire()),
         ToWorker::DropRead { number } => Body::DropRead(*number),
         ToWorker::FreeObjects(objects) => Body::FreeObjects(ids_to_wire(objects)),
+        ToWorker::TakeFile { object, file } => {
+            Body::TakeFile(form::TakeFile { object: Some(object.to_wire()), file: file.clone() })
+        }
         ToWorker::GuardObjects { guard, release } => Body::GuardObjects(form::GuardObjects {
             guard: list_to_wire(guard),
             release: list_to_wire(release),
@@ -80,6 +83,9 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
         Body::ReadOutput(order) => ToWorker::ReadOutput(Wire::from_wire(order)?),
         Body::DropRead(number) => ToWorker::DropRead { number },
         Body::FreeObjects(objects) => ToWorker::FreeObjects(list_from_wire(objects.objects)?),
+        Body::TakeFile(form::TakeFile { object, file }) => {
+            ToWorker::TakeFile { object: required("object that is a file", object)?, file: file_name(file)? }
+        }
         Body::GuardObjects(form::GuardObjects { guard, release }) => {
             ToWorker::GuardObjects { guard: list_from_wire(guard)?, release: list_from_wire(release)? }
         }

@@ -50,6 +50,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Jobs(jobs) => jobs.heap(),
         Is::JobList(jobs) | Is::Progress(jobs) => jobs.heap(),
         Is::JobCounts(counts) => counts.heap(),
+        Is::ObjectGiven(copy) => of_object_id(&copy.object),
         Is::Objects(page) => page.objects.iter().map(of_object_view).sum::<usize>() + LEAST,
         Is::Overview(overview) => size_of_val(overview.as_ref()) + overview.resources.len() * LEAST,
         Is::JobDetails { jobs, .. } => jobs.heap(),
@@ -92,6 +93,7 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => ids.heap(),
         ToWorker::Logged { written: Written::NoRoom(text) | Written::Refused(text), .. } => text.heap(),
         // A name has at most as many bytes as anything is thought to take.
+        ToWorker::TakeFile { object, file } => of_object_id(object) + file.heap(),
         ToWorker::FreeObjects(objects) => of_object_ids(objects),
         ToWorker::GuardObjects { guard, release } => of_object_ids(guard) + of_object_ids(release),
         ToWorker::Saved { .. }
@@ -168,7 +170,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
         },
         Is::Objects(change) => match change.as_ref() {
             ObjectChange::Stored(copies) => copies.iter().map(|copy| of_object_id(&copy.object)).sum(),
-            ObjectChange::Kept(objects) => of_object_ids(objects),
+            ObjectChange::Kept(objects) | ObjectChange::Released(objects) => of_object_ids(objects),
             ObjectChange::Gone { objects, why } => of_object_ids(objects) + of_object_end(why),
         },
         Is::TimeSkipped { gaps } => gaps.heap(),
@@ -360,7 +362,7 @@ impl Heap for Body {
     fn heap(&self) -> usize {
         match self {
             Body::Program { args } => args.heap(),
-            Body::Pulled => 0,
+            Body::Pulled | Body::Given => 0,
             Body::Function(function) => {
                 function.name.heap()
                     + function.interpreter.heap()

@@ -155,7 +155,7 @@ impl Prepared {
                 [&node.hq].into_iter().chain(&args[1..]).cloned().collect()
             }
             Body::Program { args } => mpirun::expand(spec, args, &node.hq),
-            Body::Pulled => return Err("only relays have pulled tasks".to_owned()),
+            Body::Pulled | Body::Given => return Err("only relays have pulled tasks".to_owned()),
             Body::Function(function) => {
                 let words = [&b"-c"[..], runners::BOOTSTRAP].map(<[u8]>::to_vec);
                 function.interpreter.iter().cloned().chain(words).collect()

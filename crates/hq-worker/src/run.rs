@@ -493,6 +493,7 @@ impl Turns {
                 Effect::Read { order, template, has_ended } => {
                     self.supervisor.read(order, &template, has_ended, self.life);
                 }
+                Effect::TakeFile { object, file } => self.supervisor.take_file(object, file),
                 Effect::FreeObjects(objects) => self.supervisor.free_objects(objects),
                 Effect::GuardObjects { guard, release } => self.supervisor.guard_objects(guard, release),
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),

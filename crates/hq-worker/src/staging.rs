@@ -105,6 +105,12 @@ impl Supervisor {
         (!files.is_empty()).then_some(Leaves { objects, files })
     }
 
+    /// A file that lies in the store is to be an object.
+    pub(crate) fn take_file(&mut self, object: ObjectId, file: String) {
+        let why = format!("this worker takes no files ({file})");
+        self.ended.push(Input::FileRefused { object, why });
+    }
+
     /// Nobody needs these any more.
     pub(crate) fn free_objects(&self, objects: Vec<ObjectId>) {
         if let Some(staging) = &self.staging {

@@ -54,7 +54,7 @@ impl Objects {
                     ObjectChange::Gone { objects, .. } => {
                         self.meant.retain(|object, _| !objects.contains(object));
                     }
-                    ObjectChange::Kept(_) => {}
+                    ObjectChange::Kept(_) | ObjectChange::Released(_) => {}
                 },
                 Record::Finished { span, .. } => {
                     let mut here = self.meant.values().filter(|copy| {

@@ -3,7 +3,9 @@
 //! A task that takes an object waits for the success of the one that leaves it, as for any other. What is stored where is
 //! told to the worker that gets it. When the last copy is gone, those that have not got it are given up.
 
+mod calls;
 mod copies;
+mod give;
 mod guards;
 mod pages;
 mod rebuild;
@@ -445,6 +447,7 @@ impl Server {
                 self.record(now, Record::Objects(Box::new(ObjectChange::Kept(objects))), effects);
                 Ok(ClientResponse::Done)
             }
+            ObjectRequest::Release(_) | ObjectRequest::Give(_) => Err(RequestError::Invalid(String::new())),
             ObjectRequest::Drop(objects) => {
                 self.refuse_when_read_only()?;
                 let objects: BTreeSet<ObjectId> = objects.into_iter().collect();

@@ -286,6 +286,11 @@ impl Worker {
                     storing.lost(object);
                 }
             }
+            Input::FileRefused { object, why } => {
+                if let Some(storing) = &mut self.storing {
+                    storing.refused(object, why);
+                }
+            }
             Input::Tick => {}
             Input::Interrupt => self.leave(now, WorkerEnd::Interrupted, false, effects),
             Input::LauncherLost => {
@@ -411,6 +416,11 @@ impl Worker {
             // For the shell.
             ToWorker::Logged { .. } => {}
             ToWorker::ReadOutput(order) => self.read_output(order, effects),
+            ToWorker::TakeFile { object, file } => {
+                if self.storing.is_some() {
+                    effects.push(Effect::TakeFile { object, file });
+                }
+            }
             ToWorker::FreeObjects(objects) => {
                 if let Some(storing) = &mut self.storing {
                     storing.free(objects, effects);

@@ -114,6 +114,13 @@ pub enum Input {
     Stored(ObjectCopy),
     /// A stored file is gone, though nobody asked for that.
     ObjectLost(ObjectId),
+    /// A file that was to be an object ([`Effect::TakeFile`]) is none, for this reason.
+    FileRefused {
+        /// The object.
+        object: ObjectId,
+        /// Why, for people.
+        why: String,
+    },
     /// Nothing happened, but a time that [`Worker::next_wakeup`] named has come.
     Tick,
     /// The process was asked to end (SIGTERM, SIGINT).
@@ -214,6 +221,14 @@ pub enum Effect {
     Expired {
         /// The task.
         task: TaskRef,
+    },
+    /// A file in the `put` directory of the store is this object, as instance 0. Answered by [`Input::Stored`] or
+    /// [`Input::FileRefused`].
+    TakeFile {
+        /// The object.
+        object: ObjectId,
+        /// The name of the file.
+        file: String,
     },
     /// Nobody needs these objects any more: remove what is stored of them.
     FreeObjects(Vec<ObjectId>),

@@ -35,6 +35,11 @@ impl Storing {
         }
     }
 
+    /// A file that was to be an object is none.
+    pub(super) fn refused(&mut self, object: ObjectId, why: String) {
+        self.news.refused.push((object, why));
+    }
+
     /// A task did not start.
     pub(super) fn unfetched(&mut self, unfetched: Unfetched) {
         self.news.unfetched.push(unfetched);

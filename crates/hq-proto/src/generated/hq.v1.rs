@@ -305,6 +305,9 @@ pub struct TaskSpec {
     /// Nothing is started: relays give it to whoever asks. Workers that do not know that find a program that is nowhere.
     #[prost(bool, tag = "161")]
     pub pulled: bool,
+    /// A client has given an object, and its task is there to be named.
+    #[prost(bool, tag = "196")]
+    pub given: bool,
     /// What of a program is kept as its result: nothing, its last line, its standard output, or a file at the path. Workers of an
     /// earlier release, which would keep nothing, find a program that is nowhere in `args`, as with `with_entries`.
     #[prost(message, optional, tag = "170")]
@@ -2019,6 +2022,9 @@ pub struct ObjectNews {
     pub lost: ::prost::alloc::vec::Vec<ObjectId>,
     #[prost(message, repeated, tag = "3")]
     pub unfetched: ::prost::alloc::vec::Vec<Unfetched>,
+    /// Files that are not taken.
+    #[prost(message, repeated, tag = "4")]
+    pub refused: ::prost::alloc::vec::Vec<ObjectWords>,
 }
 /// A task that did not start, since an object that it takes could not be had.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2036,7 +2042,7 @@ pub struct Unfetched {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ObjectChange {
-    #[prost(oneof = "object_change::Change", tags = "1, 2, 3")]
+    #[prost(oneof = "object_change::Change", tags = "1, 2, 3, 4")]
     pub change: ::core::option::Option<object_change::Change>,
 }
 /// Nested message and enum types in `ObjectChange`.
@@ -2049,6 +2055,8 @@ pub mod object_change {
         Kept(super::ObjectIds),
         #[prost(message, tag = "3")]
         Gone(super::ObjectsGone),
+        #[prost(message, tag = "4")]
+        Released(super::ObjectIds),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2081,7 +2089,7 @@ pub mod object_end {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ObjectRequest {
-    #[prost(oneof = "object_request::Request", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "object_request::Request", tags = "1, 2, 3, 4, 5, 6")]
     pub request: ::core::option::Option<object_request::Request>,
 }
 /// Nested message and enum types in `ObjectRequest`.
@@ -2096,7 +2104,42 @@ pub mod object_request {
         Keep(super::ObjectIds),
         #[prost(message, tag = "4")]
         Drop(super::ObjectIds),
+        #[prost(message, tag = "5")]
+        Release(super::ObjectIds),
+        #[prost(message, tag = "6")]
+        Give(super::GiveObject),
     }
+}
+/// A file in the store of a worker that is to be an object.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GiveObject {
+    #[prost(string, tag = "3")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "4")]
+    pub worker: u32,
+    #[prost(string, tag = "5")]
+    pub file: ::prost::alloc::string::String,
+    /// An open job, or a new one of this name.
+    #[prost(oneof = "give_object::Target", tags = "1, 2")]
+    pub target: ::core::option::Option<give_object::Target>,
+}
+/// Nested message and enum types in `GiveObject`.
+pub mod give_object {
+    /// An open job, or a new one of this name.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Target {
+        #[prost(uint32, tag = "1")]
+        Job(u32),
+        #[prost(string, tag = "2")]
+        NewJob(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TakeFile {
+    #[prost(message, optional, tag = "1")]
+    pub object: ::core::option::Option<ObjectId>,
+    #[prost(string, tag = "2")]
+    pub file: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListObjects {
@@ -2545,7 +2588,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150, 190"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150, 190, 191"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -2609,6 +2652,8 @@ pub mod client_response {
         Overview(super::Overview),
         #[prost(message, tag = "190")]
         Objects(super::ObjectPage),
+        #[prost(message, tag = "191")]
+        ObjectGiven(super::ObjectCopy),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3432,7 +3477,7 @@ impl WorkerFilter {
 pub struct ToWorker {
     #[prost(
         oneof = "to_worker::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191, 192"
     )]
     pub body: ::core::option::Option<to_worker::Body>,
 }
@@ -3468,6 +3513,8 @@ pub mod to_worker {
         FreeObjects(super::ObjectIds),
         #[prost(message, tag = "191")]
         GuardObjects(super::GuardObjects),
+        #[prost(message, tag = "192")]
+        TakeFile(super::TakeFile),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3775,7 +3822,7 @@ pub struct TaskNotify {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToNode {
-    #[prost(oneof = "to_node::Body", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "to_node::Body", tags = "1, 2, 3, 4, 5, 6")]
     pub body: ::core::option::Option<to_node::Body>,
 }
 /// Nested message and enum types in `ToNode`.
@@ -3790,6 +3837,10 @@ pub mod to_node {
         Signal(super::SignalProcess),
         #[prost(message, tag = "4")]
         Fetch(super::FetchObject),
+        #[prost(message, tag = "5")]
+        Put(super::PutFile),
+        #[prost(message, tag = "6")]
+        Piece(super::FilePiece),
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3835,7 +3886,7 @@ pub struct SignalProcess {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FromNode {
-    #[prost(oneof = "from_node::Body", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "from_node::Body", tags = "1, 2, 3, 4, 5, 6")]
     pub body: ::core::option::Option<from_node::Body>,
 }
 /// Nested message and enum types in `FromNode`.
@@ -3852,6 +3903,9 @@ pub mod from_node {
         Ended(super::ProcessEnded),
         #[prost(message, tag = "5")]
         Piece(super::ObjectPiece),
+        /// The name of the file.
+        #[prost(string, tag = "6")]
+        Put(::prost::alloc::string::String),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3864,6 +3918,20 @@ pub struct FetchObject {
     pub instance: u32,
     #[prost(uint64, tag = "4")]
     pub offset: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PutFile {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(uint64, tag = "2")]
+    pub size: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilePiece {
+    #[prost(bytes = "vec", tag = "1")]
+    pub bytes: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bool, tag = "2")]
+    pub is_last: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObjectPiece {

@@ -91,6 +91,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         (vec(job(), 0..5), vec(text(), 0..3)).prop_map(|(jobs, warnings)| JobsSubmitted { jobs, warnings }),
         vec(job(), 0..5).prop_map(Jobs),
         object::page().prop_map(|page| Objects(Box::new(page))),
+        object::copy().prop_map(ObjectGiven),
         vec(job_summary(), 0..4).prop_map(JobList),
         vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),
         (vec(job_detail(), 0..3), of(page_start()), of(timestamp()))

@@ -1,8 +1,8 @@
 //! Any objects. They are boxed: what holds them would take much of a stack.
 
 use hq_core::object_messages::{
-    ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectPhase, ObjectRequest, ObjectSource,
-    ObjectState, ObjectView, Unfetched,
+    GiveObject, ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectPhase, ObjectRequest,
+    ObjectSource, ObjectState, ObjectView, Unfetched,
 };
 use hq_core::worker_messages::TaskNode;
 use hq_model::object::{ObjectRef, ObjectTask};
@@ -65,8 +65,8 @@ pub(super) fn news() -> BoxedStrategy<ObjectNews> {
     let unfetched = (task_ref(), instance(), object_id(), vec(worker(), 0..3), text()).prop_map(
         |(task, instance, object, holders, reason)| Unfetched { task, instance, object, holders, reason },
     );
-    (vec(copy(), 0..3), vec(object_id(), 0..3), vec(unfetched, 0..3))
-        .prop_map(|(stored, lost, unfetched)| ObjectNews { stored, lost, unfetched })
+    (vec(copy(), 0..3), vec(object_id(), 0..3), vec(unfetched, 0..3), vec((object_id(), text()), 0..3))
+        .prop_map(|(stored, lost, unfetched, refused)| ObjectNews { stored, lost, unfetched, refused })
         .boxed()
 }
 
@@ -78,6 +78,7 @@ pub(super) fn change() -> BoxedStrategy<ObjectChange> {
     prop_oneof![
         vec(copy(), 0..3).prop_map(ObjectChange::Stored),
         vec(object_id(), 0..3).prop_map(ObjectChange::Kept),
+        vec(object_id(), 0..3).prop_map(ObjectChange::Released),
         (vec(object_id(), 0..3), end()).prop_map(|(objects, why)| ObjectChange::Gone { objects, why }),
     ]
     .boxed()
@@ -90,6 +91,13 @@ pub(super) fn request() -> BoxedStrategy<ObjectRequest> {
         object_id().prop_map(ObjectRequest::Info),
         vec(object_id(), 1..3).prop_map(ObjectRequest::Keep),
         vec(object_id(), 1..3).prop_map(ObjectRequest::Drop),
+        vec(object_id(), 1..3).prop_map(ObjectRequest::Release),
+        (prop_oneof![job().prop_map(Ok), text().prop_map(Err)], name(), worker()).prop_map(
+            |(job, name, worker)| {
+                let file = "c17".to_owned();
+                ObjectRequest::Give(Box::new(GiveObject { job, name, worker, file }))
+            }
+        ),
     ]
     .boxed()
 }

@@ -277,7 +277,8 @@ async fn session(
                 Ask::Start(Box::new(AskStart { session, task, instance, node, start, out: out.clone() }))
             }
             Ok(ToNode::Signal { process, signal }) => Ask::Signal { session, process, signal },
-            Ok(ToNode::Hello { .. } | ToNode::Fetch(_)) | Err(_) => break,
+            Ok(ToNode::Hello { .. } | ToNode::Fetch(_) | ToNode::Put { .. } | ToNode::Piece { .. })
+            | Err(_) => break,
         };
         if shared.asks.send(ask).await.is_err() {
             break;

@@ -276,6 +276,9 @@ impl<W: Write> Events<W> {
             ObjectChange::Kept(objects) => {
                 objects.iter().try_for_each(|object| self.line(at, "object-kept", named(object)))
             }
+            ObjectChange::Released(objects) => {
+                objects.iter().try_for_each(|object| self.line(at, "object-released", named(object)))
+            }
             ObjectChange::Gone { objects, why } => objects.iter().try_for_each(|object| match why {
                 ObjectEnd::Dropped => self.line(at, "object-dropped", named(object)),
                 ObjectEnd::Lost(why) => {

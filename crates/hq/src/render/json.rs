@@ -99,7 +99,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
     });
     let args = match &spec.body {
         Body::Program { args } => &args[..],
-        Body::Function(_) | Body::Pulled => &[],
+        Body::Function(_) | Body::Pulled | Body::Given => &[],
     };
     let (stream, log) = match &spec.stream {
         None => (Value::Null, Value::Null),

@@ -47,6 +47,7 @@ pub(crate) fn body(body: &Body) -> String {
     match body {
         Body::Program { args } => command(args),
         Body::Pulled => "(pulled by whoever asks)".to_owned(),
+        Body::Given => "(given by a client)".to_owned(),
         Body::Function(function) => match function.arguments.is_empty() {
             true => format!("function {}", function.name),
             false => format!("function {} {}", function.name, bytes(&function.arguments)),

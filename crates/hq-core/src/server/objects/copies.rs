@@ -12,6 +12,7 @@ use crate::object_messages::{ObjectChange, ObjectCopy, ObjectsHeld};
 use crate::record::Record;
 use crate::server::job::Job;
 use crate::server::state::State;
+use crate::server::state::objects::Object;
 use crate::worker_messages::TemplateId;
 
 /// Whose objects a submit takes: those of this task, or each task those of the task with its own id.
@@ -46,6 +47,8 @@ pub(in crate::server) struct Copies {
     to_free: BTreeMap<WorkerId, Vec<ObjectId>>,
     // Tasks that came back since something could not be had.
     tries: BTreeMap<TaskRef, Tries>,
+    // Calls that came back since a value is lost that is among their arguments.
+    callers: BTreeMap<ObjectId, BTreeSet<TaskRef>>,
 }
 
 /// Who stores an object.
@@ -81,6 +84,7 @@ impl Copies {
                 copies.add(state, TemplateId { job: *id, submit });
             }
         }
+        copies.producers.extend(state.objects.iter().map(|(task, _)| task.job));
         let unended = state.workers.iter().filter(|(_, worker)| worker.ended.is_none());
         copies.unheard = unended.map(|(worker, _)| *worker).collect();
         copies.look_at_all(state);
@@ -90,7 +94,7 @@ impl Copies {
     fn add(&mut self, state: &State, template: TemplateId) {
         let Some(job) = state.jobs.get(&template.job) else { return };
         let spec = &job.submits[template.submit as usize].task;
-        if !spec.output_objects.is_empty() {
+        if !spec.output_objects.is_empty() || spec.rebuilds.is_some() {
             self.producers.insert(template.job);
         }
         for rebuilt in rebuilt_by(job, template.submit) {
@@ -111,7 +115,7 @@ impl Copies {
     pub(in crate::server) fn hear(&mut self, state: &State, record: &Record) {
         for part in record.parts() {
             match part {
-                Record::Submitted { job, ids, task, .. } if task.has_objects() => {
+                Record::Submitted { job, ids, task, .. } if task.has_objects() || task.rebuilds.is_some() => {
                     if let Some(submit) = ids.first().and_then(|task| state.jobs.get(job)?.submit_of(task)) {
                         self.add(state, TemplateId { job: *job, submit });
                         self.doubt_taken(state, *job, ids);
@@ -134,13 +138,21 @@ impl Copies {
                     self.doubt_taken(state, *job, ids);
                     self.doubt_rebuilt(state, *job, ids);
                 }
-                Record::Objects(change) => {
-                    if let ObjectChange::Kept(objects) = change.as_ref() {
-                        objects.iter().for_each(|object| self.doubt(object));
+                Record::Objects(change) => match change.as_ref() {
+                    ObjectChange::Kept(objects) => objects.iter().for_each(|object| self.doubt(object)),
+                    ObjectChange::Stored(copies) => {
+                        self.producers.extend(copies.iter().map(|copy| copy.object.task.job));
                     }
-                }
+                    ObjectChange::Released(_) | ObjectChange::Gone { .. } => {}
+                },
                 _ => {}
             }
+        }
+        // Values stay as long as somebody may ask for them.
+        let ended = record.job().filter(|job| self.producers.contains(job));
+        if let Some(job) = ended.filter(|job| state.jobs.get(job).is_some_and(Job::has_ended)) {
+            let of_job = self.holders.range(all_of(job));
+            of_job.for_each(|(object, _)| self.guards.doubt(object.clone()));
         }
     }
 
@@ -170,6 +182,7 @@ impl Copies {
             !jobs.is_empty()
         });
         self.tries.retain(|task, _| task.job != job);
+        self.callers.extract_if(all_of(job), |_, _| true).for_each(drop);
         let gone: Vec<ObjectId> = self.holders.range(all_of(job)).map(|(object, _)| object.clone()).collect();
         gone.iter().for_each(|object| self.free(object));
     }
@@ -242,6 +255,17 @@ impl Copies {
         self.lost.insert(object, words);
     }
 
+    /// A call came back since a lost value is among its arguments.
+    pub(super) fn is_wanted(&mut self, object: ObjectId, call: TaskRef) {
+        self.doubted.insert(object.clone());
+        self.callers.entry(object).or_default().insert(call);
+    }
+
+    /// Calls that came back since this value is lost.
+    pub(super) fn callers(&self, object: &ObjectId) -> impl Iterator<Item = TaskRef> {
+        self.callers.get(object).into_iter().flatten().copied()
+    }
+
     /// Where a lost object was last.
     pub(super) fn lost_words(&self, object: &ObjectId) -> Option<&str> {
         self.lost.get(object).map(String::as_str)
@@ -298,6 +322,7 @@ impl Copies {
         let object = &copy.object;
         self.orphans.remove(object);
         self.lost.remove(object);
+        self.callers.remove(object);
         if let Some(objects) = self.to_free.get_mut(&worker) {
             objects.retain(|other| other != object);
         }
@@ -320,6 +345,7 @@ impl Copies {
     /// Nobody is to store an object any more.
     pub(in crate::server) fn free(&mut self, object: &ObjectId) {
         self.lost.remove(object);
+        self.callers.remove(object);
         let Some(Holders { size, workers }) = self.holders.remove(object) else { return };
         for worker in workers {
             self.is_not_held(worker, object, size);
@@ -407,7 +433,8 @@ impl Copies {
         if !self.unheard.is_empty() {
             return;
         }
-        for (task, object) in state.objects.iter().filter(|(_, object)| object.gone.is_none()) {
+        let awaited = |object: &Object| object.gone.is_none() && !object.is_released;
+        for (task, object) in state.objects.iter().filter(|(_, object)| awaited(object)) {
             let object = ObjectId { task, name: object.name.clone() };
             if !self.holders.contains_key(&object) {
                 self.orphans.entry(object).or_insert(None);

@@ -108,9 +108,13 @@ impl Server {
         }
     }
 
-    // A user keeps it, or tasks that have not ended take it.
+    // A user keeps it, or tasks that have not ended take it; or it is the value of a call, and whoever called may ask for it.
     fn must_stay(&self, object: &ObjectId) -> bool {
         let known = self.state.objects.get(object).filter(|known| known.gone.is_none());
-        known.is_some_and(|known| known.is_kept || self.readers_alive(object).next().is_some())
+        known.is_some_and(|known| {
+            known.is_kept
+                || (!known.is_released && self.is_value_of_session(object))
+                || self.readers_alive(object).next().is_some()
+        })
     }
 }

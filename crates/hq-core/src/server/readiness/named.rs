@@ -78,6 +78,7 @@ fn check_same(
     } else if known.entries.get(known_place) != submit.entries.get(place) {
         match &new.body {
             _ if is_call => "set of arguments",
+            Body::Given => "object",
             Body::Pulled => "payload",
             _ => "entry",
         }

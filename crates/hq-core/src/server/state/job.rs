@@ -11,8 +11,8 @@ use std::sync::Arc;
 use hq_model::dependency::{After, Mapping};
 use hq_model::job::{Counters, FedEnd, JobState};
 use hq_model::{
-    ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskRef, TaskSpec, TaskState,
-    Timestamp,
+    Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskRef, TaskSpec,
+    TaskState, Timestamp,
 };
 
 use crate::record::{Failure, JobProgress};
@@ -119,7 +119,13 @@ impl Job {
             self.owners.insert(*range.start(), (*range.end(), index));
         }
         self.ids.union_with(&submit.ids);
-        self.queued.union_with(&submit.ids);
+        match submit.task.body {
+            Body::Given => {
+                self.progress.finished.union_with(&submit.ids);
+                self.progress.last_end = submit.submitted;
+            }
+            _ => self.queued.union_with(&submit.ids),
+        }
         self.index_keys(&submit);
         self.submits.push(submit);
     }

@@ -25,6 +25,8 @@ pub struct Object {
     pub checksum: u64,
     /// It stays where stores have no room for more.
     pub is_kept: bool,
+    /// Who it was for needs it no more.
+    pub is_released: bool,
     /// Why it is gone.
     pub gone: Option<Box<ObjectEnd>>,
 }
@@ -68,7 +70,14 @@ impl Objects {
             ObjectChange::Kept(objects) => {
                 for object in objects {
                     if let Some(known) = self.get_mut(object) {
-                        known.is_kept = true;
+                        (known.is_kept, known.is_released) = (true, false);
+                    }
+                }
+            }
+            ObjectChange::Released(objects) => {
+                for object in objects {
+                    if let Some(known) = self.get_mut(object) {
+                        known.is_released = true;
                     }
                 }
             }
@@ -91,9 +100,13 @@ impl Objects {
     fn store(&mut self, copy: &ObjectCopy) {
         let ObjectCopy { object, instance, size, checksum } = copy.clone();
         let known = self.by_task.entry(object.task).or_default();
-        let stored = Object { name: object.name, instance, size, checksum, is_kept: false, gone: None };
+        let (is_kept, is_released) = (false, false);
+        let stored = Object { name: object.name, instance, size, checksum, is_kept, is_released, gone: None };
         match known.iter_mut().find(|known| known.name == stored.name) {
-            Some(before) => *before = Object { is_kept: before.is_kept, ..stored },
+            Some(before) => {
+                let (is_kept, is_released) = (before.is_kept, before.is_released);
+                *before = Object { is_kept, is_released, ..stored };
+            }
             None => known.push(stored),
         }
     }
@@ -113,11 +126,14 @@ impl Objects {
             let id = |object: &Object| ObjectId { task: *task, name: object.name.clone() };
             let kept: Vec<ObjectId> = objects.iter().filter(|object| object.is_kept).map(id).collect();
             let kept = (!kept.is_empty()).then_some(ObjectChange::Kept(kept));
+            let released: Vec<ObjectId> =
+                objects.iter().filter(|object| object.is_released).map(id).collect();
+            let released = (!released.is_empty()).then_some(ObjectChange::Released(released));
             let gone = objects.iter().filter_map(move |object| {
                 let why = (**object.gone.as_ref()?).clone();
                 Some(ObjectChange::Gone { objects: vec![id(object)], why })
             });
-            [ObjectChange::Stored(stored)].into_iter().chain(kept).chain(gone)
+            [ObjectChange::Stored(stored)].into_iter().chain(kept).chain(released).chain(gone)
         })
     }
 }
