@@ -1,6 +1,7 @@
 //! Jobs that a generator feeds and a reducer drains.
 
 use hq_model::TaskRef;
+use hq_model::job::FedEnd;
 
 use super::*;
 use crate::client_messages::{NewJob, NewTasks};
@@ -413,6 +414,66 @@ fn a_job_whose_reducer_has_failed_is_over_when_it_is_closed() {
     assert_eq!(world.states(JOB), "opened: 1 finished");
     world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(JOB.0))) });
     assert_eq!(world.states(JOB), "finished: 1 finished");
+}
+
+// A server that dies between any two records that a request makes comes back with a job that gets more tasks, or with one
+// that is closed: never with one that stays open for no one.
+#[test]
+fn wherever_a_server_dies_a_job_that_gets_no_more_tasks_is_closed() {
+    let close = |job| ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(job))) };
+    let cancel = |job| {
+        let jobs = Selector::Ids(IdSet::single(TaskId(job)));
+        ClientRequest::Cancel { jobs, tasks: None, reason: None }
+    };
+    let by = TaskRef::new(GENERATOR, TaskId(0));
+    let more = Submit { target: Target::Open(JobId(2)), ..lines(&["b"]) };
+    let order = FeedOrder::Add { at: 1, submits: vec![more], cursor: None, is_last: true };
+    let last_line = ClientRequest::Feed(Box::new(FeedRequest { by, instance: Instance(0), order }));
+    let order = FeedOrder::Add { at: 1, submits: Vec::new(), cursor: None, is_last: true };
+    let end = ClientRequest::Feed(Box::new(FeedRequest { by, instance: Instance(0), order }));
+    let without_reducer = || {
+        let mut world = World::new();
+        world.ask(submit_fed(9, false));
+        world.worker(2, 4);
+        let submits = vec![Submit { target: Target::Open(JobId(2)), ..lines(&["a"]) }];
+        world.fed_state(GENERATOR, FeedOrder::Add { at: 0, submits, cursor: None, is_last: false });
+        world
+    };
+    let with_failed_reducer = || {
+        let mut world = fed();
+        world.fed_state(GENERATOR, add(0, &["a"], None));
+        world.reports(2, |r| r.failed = vec![(REDUCER, failed(0, 0, 3))]);
+        world
+    };
+    check_deaths(without_reducer(), JobId(2), close(2));
+    check_deaths(without_reducer(), JobId(2), cancel(2));
+    check_deaths(without_reducer(), JobId(2), last_line);
+    check_deaths(without_reducer(), JobId(2), end);
+    check_deaths(with_failed_reducer(), JOB, close(3));
+    check_deaths(with_failed_reducer(), JOB, cancel(3));
+}
+
+// Restarts a server from what it had and the first of the records that a request makes, for each number of these.
+fn check_deaths(mut world: World, job: JobId, body: ClientRequest) {
+    let before = world.fold.clone();
+    let mut effects = Vec::new();
+    world.server.handle(world.now, Input::Client { connection: CLIENT, request: 1, body }, &mut effects);
+    let records = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Persist { at, record } => Some((at, record)),
+        _ => None,
+    });
+    let records: Vec<_> = records.collect();
+    for count in 0..=records.len() {
+        let mut fold = before.clone();
+        records[..count].iter().for_each(|(at, record)| fold.apply(*at, record));
+        let mut world = World { fold, ..World::new() };
+        world.now = records[0].0;
+        world.restart();
+        let fed = &world.server.state().jobs[&job];
+        let feed = fed.feed.as_deref().expect("it is fed");
+        let gets_more = !feed.is_decomposed && feed.end == FedEnd::ByTasks;
+        assert_eq!(fed.is_open, gets_more, "{feed:?} after {:?}", &records[..count]);
+    }
 }
 
 // Attempts that die at any moment, and requests that are repeated because their answers were lost.
