@@ -389,7 +389,10 @@ impl Server {
         spec: &JobSpec,
         effects: &mut Vec<Effect>,
     ) -> Answer {
-        if let Some((job, _)) = self.state.answered.get(&key) {
+        // One that is forgotten since then is no answer: whoever asks wants one that is there.
+        if let Some((job, _)) = self.state.answered.get(&key)
+            && self.state.jobs.contains_key(job)
+        {
             return Ok(opened(*job));
         }
         check_name(spec)?;
