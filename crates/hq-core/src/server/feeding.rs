@@ -13,12 +13,16 @@ use hq_model::task::EndBy;
 use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp, WorkerId};
 
 use super::clients::Asked;
+use super::job::Job;
 use super::live::Stop;
 use super::machine::Server;
 use super::{Effect, Gate};
-use crate::client_messages::{ClientResponse, RequestError};
+use crate::client_messages::{ClientResponse, JobSummary, RequestError};
 use crate::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
-use crate::limits::{FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX, UNREDUCED_TASKS_MAX};
+use crate::limits::{
+    FED_SUBMITS_LOOKED_AT_MAX, FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX,
+    UNREDUCED_TASKS_MAX,
+};
 use crate::record::Record;
 use crate::worker_messages::{TemplateId, ToWorker};
 
@@ -158,6 +162,21 @@ impl Server {
             })
             .collect();
         (!ended.is_empty()).then(|| ended.join("; "))
+    }
+
+    /// Says of fed jobs how many lines nobody could ever run. Whoever submitted such a job was not warned of them, for they came
+    /// later.
+    pub(super) fn count_unrunnable_lines(&self, now: Timestamp, summaries: &mut [JobSummary]) {
+        let is_looked_at = |summary: &&mut JobSummary| {
+            let job = self.state.jobs.get(&summary.job).filter(|job| job.feed.is_some());
+            let is_short = |job: &Job| job.submits.len() <= FED_SUBMITS_LOOKED_AT_MAX;
+            summary.counters.waiting > 0
+                && job.is_some_and(|job| is_short(job) || summary.counters.running == 0)
+        };
+        for summary in summaries.iter_mut().filter(is_looked_at) {
+            let counts = self.unrunnable(now, &[summary.job]);
+            summary.unrunnable = counts.get(&summary.job).copied().unwrap_or_default();
+        }
     }
 
     /// A worker that is to finish what runs there, and has nothing left but generators and reducers, ends these: they may have

@@ -170,6 +170,28 @@ fn lines_that_ask_for_different_things_keep_their_numbers() {
     assert!(refused.contains("no gaps"), "{refused}");
 }
 
+// Nobody could be warned of them at submit.
+#[test]
+fn who_waits_for_a_job_is_told_of_lines_that_nobody_can_run() {
+    let mut world = fed();
+    let unrunnable = |answers: Vec<ClientResponse>| -> Vec<u64> {
+        let progress = answers.into_iter().filter_map(|answer| match answer {
+            ClientResponse::Progress(jobs) => jobs.into_iter().find(|job| job.job == JOB),
+            _ => None,
+        });
+        progress.map(|job| job.unrunnable).collect()
+    };
+    let jobs = Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    let body = ClientRequest::WatchJobs { jobs, until_closed: true, notifications: false };
+    let answers = world.step(Input::Client { connection: CLIENT, request: 8, body });
+    assert_eq!(unrunnable(answers), [0]);
+    let spec = TaskSpec { requests: vec![cpus(64)], ..one_cpu() };
+    let submits = vec![Submit { spec: spec.into(), ..lines(&["large", "larger"]) }, lines(&["small"])];
+    world.feeds(GENERATOR, 0, FeedOrder::Add { at: 0, submits, cursor: None, is_last: false });
+    world.now = world.now.after(Duration::from_secs(1));
+    assert_eq!(unrunnable(world.step(Input::Tick)), [2]);
+}
+
 #[test]
 fn only_the_present_attempt_is_listened_to() {
     let mut world = fed();
