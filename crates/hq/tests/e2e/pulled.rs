@@ -511,8 +511,9 @@ fn bad_lines_are_answered_and_end_nobody() {
     let half = json!({"create": {"tasks": [{"name": "good"}, {"name": "bad", "after": ["nobody"]}]}});
     assert_eq!(error_of(&line.ask(&half)), "unknown-name");
     assert_eq!(
-        line.ask(&json!({"look": {"names": ["good"]}}))["looked"]["tasks"][0]["error"],
-        "unknown-name"
+        error_of(&line.ask(&json!({"look": {"names": ["good"]}}))),
+        "no-bag",
+        "there is not even a bag"
     );
     // Half a line, and one that is too long.
     let mut half = relay.line();
