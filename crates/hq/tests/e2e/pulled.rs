@@ -634,6 +634,7 @@ sys.modules["pull"] = pull
 spec.loader.exec_module(pull)
 
 bag = pull.Bag("snakes")
+assert bag.open() and not bag.open()
 assert bag.create_many((f"t{i}", bytes([i, 255])) for i in range(250)) == 250
 assert bag.create("t0", bytes([0, 255])) is False
 assert bag.create("last", "text", after=["t0"], priority=3)
