@@ -6,6 +6,8 @@ mod fetch;
 pub mod get;
 mod home;
 mod leave;
+#[cfg(test)]
+mod put_tests;
 mod serve;
 mod stage;
 mod store;
