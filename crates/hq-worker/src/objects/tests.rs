@@ -542,3 +542,39 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
         assert!(matches!(refused, Err(get::GetError::Here(error)) if error.to_string() == "no space left"));
     });
 }
+
+#[test]
+fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let keys = Keys::generate();
+        let to = listening(dir.path(), 1, &keys);
+        let getter = get::Getter::new(&Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys) })
+            .expect("keys");
+        let store = &to.objects.store;
+        let path = |file: &str| store.put_path(file).expect("a name");
+        for bytes in [bytes((2 << 20) + 5), Vec::new()] {
+            let (file, putting) =
+                getter.put(&to.place, bytes.len() as u64, &mut &bytes[..]).await.expect("it is taken");
+            assert_eq!(fs::read(path(&file)).expect("there"), bytes);
+            store.adopt(key(1), &file, Hold::Free).expect("adopted");
+            drop(putting);
+            assert_eq!(store.content(&key(1)), Some(content(&bytes)));
+        }
+        let (file, putting) = getter.put(&to.place, 3, &mut &b"abc"[..]).await.expect("it is taken");
+        let left = path(&file);
+        assert!(left.exists());
+        drop(putting);
+        while left.exists() {
+            tokio::task::yield_now().await;
+        }
+        let too_large = getter.put(&to.place, 1 << 40, &mut &b""[..]).await.expect_err("too large");
+        let text = "1099511627776 bytes do not fit: the object store may hold 104857600 bytes";
+        assert!(too_large.to_string().ends_with(text), "{too_large}");
+        // It ends before so much has come.
+        let short = getter.put(&to.place, 10, &mut &b"abc"[..]).await.expect_err("too short");
+        assert!(matches!(short, get::GetError::Here(_)));
+        fs::remove_dir_all(store.config().dir).expect("writable");
+        getter.put(&to.place, 1, &mut &b"x"[..]).await.expect("made again");
+    });
+}

@@ -109,7 +109,7 @@ impl Caller {
         }
         for span in &report.finished {
             let tasks = span.ids.iter().map(|task| task.0);
-            self.results.extend(tasks.zip(span.results.iter().cloned()));
+            self.results.extend(tasks.zip(span.results.iter().map(<[u8]>::to_vec)));
         }
         self.seen.take(report);
     }
