@@ -7,7 +7,7 @@
 use hq_model::{Body, IdSet, ObjectId, ObjectName, TaskRef, Timestamp, WorkerId};
 
 use crate::client_messages::RequestError;
-use crate::object_messages::{ObjectChange, ObjectSource, TaskObjects};
+use crate::object_messages::{ObjectChange, ObjectEnd, ObjectSource, TaskObjects};
 use crate::record::{FinishedSpan, Record};
 use crate::server::Effect;
 use crate::server::machine::Server;
@@ -105,7 +105,7 @@ impl Server {
     /// were called once more for theirs must have left them.
     pub(super) fn check_values(&mut self, now: Timestamp, span: &FinishedSpan, effects: &mut Vec<Effect>) {
         let Some(job) = self.state.jobs.get(&span.job) else { return };
-        let (mut away, mut missing) = (Vec::new(), Vec::new());
+        let (mut away, mut missing, mut never) = (Vec::new(), Vec::new(), Vec::new());
         for (submit, ids) in job.by_submit(&span.ids) {
             let spec = &job.submits[submit as usize].task;
             if !spec.body.is_packed_call() {
@@ -123,12 +123,18 @@ impl Server {
                 match is_told && self.copies.holders_of(&object).next().is_some() {
                     true => {}
                     false if is_told => away.push(object),
+                    // It would not the next time.
+                    false if spec.rebuilds.is_some() => never.push(object),
                     false => missing.push((object, instance)),
                 }
             }
         }
         away.into_iter().for_each(|object| self.copies.orphaned(object));
         self.never_left(now, missing, effects);
+        for object in never {
+            let why = "its call was made once more, and has not left it";
+            self.object_gone(now, object, ObjectEnd::Lost(why.to_owned()), effects);
+        }
     }
 
     /// Whoever called needs these no more.

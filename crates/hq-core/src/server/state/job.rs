@@ -76,7 +76,8 @@ impl SubmitState {
     /// True when only workers that store objects can run its tasks: they leave or take some, or results of others are among
     /// their arguments, which may be objects.
     pub fn needs_store(&self) -> bool {
-        self.task.has_objects() || (self.task.body.is_packed_call() && !self.dependencies.is_empty())
+        let takes_or_leaves = !self.dependencies.is_empty() || self.task.rebuilds.is_some();
+        self.task.has_objects() || (self.task.body.is_packed_call() && takes_or_leaves)
     }
 
     /// The entry of one of its tasks, if they have entries.
