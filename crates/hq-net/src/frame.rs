@@ -79,6 +79,19 @@ struct Partial {
     length: usize,
 }
 
+impl Partial {
+    fn missing(&self) -> usize {
+        self.length - self.bytes.len()
+    }
+
+    // For so many bytes more. Doubling, but never beyond the end of the frame.
+    fn make_room(&mut self, count: usize) {
+        if self.bytes.capacity() - self.bytes.len() < count {
+            self.bytes.reserve_exact(self.missing().min(self.bytes.len().max(count)));
+        }
+    }
+}
+
 /// Frames over an encrypted connection.
 pub(crate) fn over_tls<S>(stream: TlsStream<S>) -> (FrameSender, FrameReceiver)
 where
@@ -165,8 +178,10 @@ impl FrameSender {
             return Ok(());
         }
         self.is_torn = true;
+        // The head leaves with what follows it, in one packet.
+        let (first, mut rest) = payload.split_at(WRITE_CHUNK - HEADER);
+        self.buffer.extend_from_slice(first);
         self.drain().await?;
-        let mut rest = payload;
         while !rest.is_empty() {
             let count = within(self.patience, self.stream.write(rest)).await?;
             if count == 0 {
@@ -273,12 +288,9 @@ impl FrameReceiver {
             self.partial = Some(Partial { bytes, length });
         }
         let Some(partial) = &mut self.partial else { return Ok(None) };
-        let missing = partial.length - partial.bytes.len();
+        let missing = partial.missing();
         let count = missing.min(self.end - self.start);
-        if partial.bytes.capacity() - partial.bytes.len() < count {
-            // Doubling, but never beyond the end of the frame.
-            partial.bytes.reserve_exact(missing.min(partial.bytes.len().max(count)));
-        }
+        partial.make_room(count);
         partial.bytes.extend_from_slice(&self.buffer[self.start..self.start + count]);
         self.start += count;
         if count < missing {
@@ -289,6 +301,16 @@ impl FrameReceiver {
 
     // Reads more; 0 at the end.
     async fn fill(&mut self) -> Result<usize, NetError> {
+        if self.start == self.end
+            && let Some(partial) = &mut self.partial
+            && partial.missing() >= READ_CHUNK_MAX
+        {
+            // The rest of a long frame need not pass the buffer.
+            partial.make_room(1);
+            let room = partial.missing().min(partial.bytes.capacity() - partial.bytes.len());
+            let mut stream = (&mut self.stream).take(room as u64);
+            return stream.read_buf(&mut partial.bytes).await.map_err(broken);
+        }
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
