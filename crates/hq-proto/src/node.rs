@@ -1,6 +1,7 @@
 //! Messages between the launcher of a task on several nodes and the workers of these nodes.
 
 use hq_core::node_messages::{Fetch, FromNode, ProcessEnd, Rank, StartProcess, ToNode};
+use hq_core::worker_messages::TaskNode;
 use hq_model::{Instance, WorkerId};
 use prost::Message;
 
@@ -8,6 +9,9 @@ use crate::ProtoError;
 use crate::error::{byte, present, rule};
 use crate::generated::{self as form, from_node, process_ended, to_node};
 use crate::wire::{Wire, decode, no_kind, required};
+
+/// Others that are named instead of an object.
+const OTHERS_MAX: usize = 16;
 
 /// The bytes of a message to a node.
 pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
@@ -34,6 +38,7 @@ pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
             object: Some(fetch.object.to_wire()),
             instance: fetch.instance.0,
             offset: fetch.offset,
+            from: fetch.from.as_ref().map(Wire::to_wire),
         }),
     };
     form::ToNode { body: Some(body) }.encode_to_vec()
@@ -74,6 +79,7 @@ pub fn decode_to_node(bytes: &[u8]) -> Result<ToNode, ProtoError> {
             object: required("object that is fetched", fetch.object)?,
             instance: Instance(fetch.instance),
             offset: fetch.offset,
+            from: fetch.from.map(TaskNode::from_wire).transpose()?,
         }),
     })
 }
@@ -99,6 +105,9 @@ pub fn encode_from_node(message: &FromNode) -> Vec<u8> {
         FromNode::Piece { offset, bytes, is_last } => {
             Body::Piece(form::ObjectPiece { offset: *offset, bytes: bytes.clone(), is_last: *is_last })
         }
+        FromNode::Busy { others } => {
+            Body::Busy(form::ObjectBusy { others: others.iter().map(Wire::to_wire).collect() })
+        }
     };
     form::FromNode { body: Some(body) }.encode_to_vec()
 }
@@ -110,7 +119,7 @@ pub fn encode_from_node(message: &FromNode) -> Vec<u8> {
 pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
     use from_node::Body;
     let message: form::FromNode = decode("message from a node", bytes)?;
-    Ok(match message.body.ok_or_else(|| no_kind("message from a node", bytes, 1..6))? {
+    Ok(match message.body.ok_or_else(|| no_kind("message from a node", bytes, 1..7))? {
         Body::Started(process) => FromNode::Started { process },
         Body::Refused(refused) => FromNode::Refused { process: refused.process, reason: refused.reason },
         Body::Output(output) => {
@@ -125,6 +134,11 @@ pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
         }
         Body::Piece(piece) => {
             FromNode::Piece { offset: piece.offset, bytes: piece.bytes, is_last: piece.is_last }
+        }
+        Body::Busy(busy) => {
+            rule("others", busy.others.len() <= OTHERS_MAX, "must not be more than 16")?;
+            let others = busy.others.into_iter().map(TaskNode::from_wire).collect::<Result<_, _>>()?;
+            FromNode::Busy { others }
         }
     })
 }
@@ -153,14 +167,19 @@ mod tests {
             })
         };
         let rank = Rank { local: 1, rank: 5, ranks: 8 };
-        let fetch = ToNode::Fetch(Fetch {
-            worker: WorkerId(9),
-            object: "3@7:parts".parse().expect("an object"),
-            instance: Instance(2),
-            offset: 1 << 40,
-        });
+        let other = TaskNode { worker: WorkerId(9), hostname: "n9".into(), address: "n9:1".into() };
+        let fetch = |from| {
+            ToNode::Fetch(Fetch {
+                worker: WorkerId(9),
+                object: "3@7:parts".parse().expect("an object"),
+                instance: Instance(2),
+                offset: 1 << 40,
+                from,
+            })
+        };
+        let fetches = [fetch(None), fetch(Some(other.clone()))];
         let signal = ToNode::Signal { process: 4, signal: 15 };
-        for message in [hello, start(None), start(Some(rank)), signal, fetch] {
+        for message in [hello, start(None), start(Some(rank)), signal].into_iter().chain(fetches) {
             assert_eq!(decode_to_node(&encode_to_node(&message)), Ok(message));
         }
         for message in [
@@ -170,6 +189,7 @@ mod tests {
             FromNode::Ended { process: 4, end: ProcessEnd::Exited(255) },
             FromNode::Ended { process: 4, end: ProcessEnd::Signaled(9) },
             FromNode::Piece { offset: 1 << 40, bytes: vec![0, 255], is_last: true },
+            FromNode::Busy { others: vec![other] },
         ] {
             assert_eq!(decode_from_node(&encode_from_node(&message)), Ok(message));
         }
@@ -184,6 +204,9 @@ mod tests {
         assert!(start(Vec::new(), Vec::new()).is_err());
         assert!(start(vec![b"a\0b".to_vec()], Vec::new()).is_err());
         assert!(start(vec![b"a".to_vec()], vec![b"K=\0".to_vec()]).is_err());
+        let other = TaskNode { worker: WorkerId(1), hostname: String::new(), address: String::new() };
+        let busy = FromNode::Busy { others: vec![other; OTHERS_MAX + 1] };
+        assert!(decode_from_node(&encode_from_node(&busy)).is_err());
         assert!(decode_to_node(b"").is_err());
         assert!(decode_from_node(b"\xff").is_err());
     }

@@ -50,12 +50,16 @@ impl Objects {
     async fn bring(&self, peer: &impl Peer, wanted: &Wanted) -> Result<bool, Unfetched> {
         let ending = || Unfetched::here("the worker is ending".to_owned());
         let _place = self.fetches.acquire().await.map_err(|_| ending())?;
-        let (store, key) = (self.store.clone(), wanted.key.clone());
-        if self.pieces.run(move || store.content(&key)).await.ok_or_else(ending)? == Some(wanted.content) {
-            return Ok(false);
-        }
-        let (key, content) = (wanted.key.clone(), wanted.content);
-        bring(peer, wanted, &mut Coming { objects: self, key, content, incoming: None }).await?;
+        let (store, key, content) = (self.store.clone(), wanted.key.clone(), wanted.content);
+        let begun = self.pieces.run(move || match store.content(&key) == Some(content) {
+            true => Ok(None),
+            false => store.receive(content.size).map(Some),
+        });
+        let begun = begun.await.ok_or_else(ending)?.map_err(|error| Unfetched::here(error.to_string()))?;
+        let Some(incoming) = begun else { return Ok(false) };
+        let key = wanted.key.clone();
+        let file = Writing::Not(incoming);
+        bring(peer, wanted, &mut Coming { objects: self, key, content, file, is_begun: false }).await?;
         Ok(true)
     }
 }
@@ -65,31 +69,56 @@ struct Coming<'a> {
     objects: &'a Objects,
     key: Key,
     content: Content,
-    // Away while it is written to.
-    incoming: Option<Incoming>,
+    file: Writing,
+    is_begun: bool,
+}
+
+/// What the file is at.
+enum Writing {
+    /// It waits for more.
+    Not(Incoming),
+    /// The piece before is written while the next one comes.
+    Piece(oneshot::Receiver<Result<Incoming, StoreError>>),
+    /// It is whole, or gone.
+    Over,
+}
+
+impl Writing {
+    // The file, when nothing is written to it any more.
+    async fn end(&mut self) -> Result<Incoming, StoreError> {
+        match std::mem::replace(self, Writing::Over) {
+            Writing::Not(incoming) => Ok(incoming),
+            Writing::Piece(written) => written.await.unwrap_or(Err(StoreError::Gone)),
+            Writing::Over => Err(StoreError::Gone),
+        }
+    }
 }
 
 impl Sink for Coming<'_> {
     async fn begin(&mut self) -> Result<(), StoreError> {
-        let (store, size) = (self.objects.store.clone(), self.content.size);
+        if !std::mem::replace(&mut self.is_begun, true) {
+            return Ok(());
+        }
         // What came before makes room first.
-        self.incoming = None;
+        drop(self.file.end().await);
+        let (store, size) = (self.objects.store.clone(), self.content.size);
         let begun = self.objects.pieces.run(move || store.receive(size)).await;
-        self.incoming = Some(begun.unwrap_or(Err(StoreError::Gone))?);
+        self.file = Writing::Not(begun.unwrap_or(Err(StoreError::Gone))?);
         Ok(())
     }
 
     async fn take(&mut self, bytes: Vec<u8>, is_last: bool) -> Result<(), StoreError> {
-        let Some(mut incoming) = self.incoming.take() else { return Err(StoreError::Gone) };
-        let end = is_last.then(|| (self.key.clone(), self.content));
-        let taken = self.objects.pieces.run(move || -> Result<_, StoreError> {
-            incoming.write(&bytes)?;
-            match end {
-                Some((key, content)) => incoming.finish(key, content, Hold::Free).map(|()| None),
-                None => Ok(Some(incoming)),
-            }
-        });
-        self.incoming = taken.await.unwrap_or(Err(StoreError::Gone))?;
+        let mut incoming = self.file.end().await?;
+        if is_last {
+            let (key, content) = (self.key.clone(), self.content);
+            let finished = self.objects.pieces.run(move || {
+                incoming.write(&bytes)?;
+                incoming.finish(key, content, Hold::Free)
+            });
+            return finished.await.unwrap_or(Err(StoreError::Gone));
+        }
+        let written = self.objects.pieces.begin(move || incoming.write(&bytes).map(|()| incoming));
+        self.file = Writing::Piece(written);
         Ok(())
     }
 }

@@ -6,10 +6,10 @@ use hq_core::node_messages::{Fetch, ToNode};
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker_messages::TaskNode;
 use hq_model::checksum::Checksum;
-use hq_net::{Endpoint, FrameReceiver, FrameSender, Keys};
+use hq_net::{Endpoint, Keys};
 
 use super::bring::{Peer, Sink, Wanted, bring};
-use super::{Content, Key, StoreError};
+use super::{Connection, Content, Key, StoreError};
 use crate::ranks::{keys_among_workers, reach};
 
 /// Where the bytes of an object go.
@@ -73,7 +73,7 @@ impl Getter {
 }
 
 impl Peer for Getter {
-    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<(FrameSender, FrameReceiver), String> {
+    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
         reach(place, &self.keys, &ToNode::Fetch(fetch)).await
     }
 }

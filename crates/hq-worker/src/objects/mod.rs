@@ -1,10 +1,12 @@
 //! Objects: files that tasks leave for others, kept by workers and carried from worker to worker.
 
 mod bring;
+mod crowd;
 mod disk;
 mod fetch;
 pub mod get;
 mod home;
+mod kept;
 mod leave;
 mod serve;
 mod stage;
@@ -23,7 +25,9 @@ use crate::limits::{FETCHES_MAX, SERVES_MAX};
 
 pub(crate) use bring::Peer;
 use bring::{Unfetched, Wanted};
+use crowd::Crowds;
 use disk::Disk;
+pub(crate) use kept::{Connection, Kept};
 pub(crate) use leave::Leaves;
 pub(crate) use stage::{Place, Staged};
 pub(crate) use store::Key;
@@ -45,6 +49,7 @@ pub(crate) struct Objects {
     coming: Mutex<HashMap<Key, Vec<Waiting>>>,
     fetches: Semaphore,
     serves: Semaphore,
+    crowds: Arc<Crowds>,
 }
 
 impl Objects {
@@ -57,6 +62,7 @@ impl Objects {
             coming: Mutex::default(),
             fetches: Semaphore::new(FETCHES_MAX),
             serves: Semaphore::new(SERVES_MAX),
+            crowds: Arc::default(),
         })
     }
 

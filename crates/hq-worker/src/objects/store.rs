@@ -321,6 +321,11 @@ impl Store {
         self.look(key).ok().map(|(_, content)| content)
     }
 
+    /// Bytes of an object, as far as is known.
+    pub(crate) fn size_of(&self, key: &Key) -> Option<u64> {
+        self.shelf().entries.get(key).map(|entry| entry.content.size)
+    }
+
     /// Puts an object at a path: as a hard link, or as a copy where that cannot be, and for root, who may write to any file.
     /// A file is there already only if it is the same, or one that was put there before.
     ///
