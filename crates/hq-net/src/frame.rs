@@ -69,6 +69,8 @@ pub struct FrameReceiver {
     end: usize,
     sparse_reads: u32,
     partial: Option<Partial>,
+    // Of a long frame that is not needed any more.
+    spare: Vec<u8>,
     limit: usize,
     peer: Peer,
 }
@@ -140,6 +142,7 @@ fn frames(
         end: 0,
         sparse_reads: 0,
         partial: None,
+        spare: Vec::new(),
         limit: HELLO_FRAME_MAX,
         peer: Peer::default(),
     };
@@ -273,6 +276,12 @@ impl FrameReceiver {
         self.take()
     }
 
+    /// Takes back a long frame that is not needed any more: the memory of one serves for the next.
+    pub fn give_back(&mut self, mut frame: Vec<u8>) {
+        frame.clear();
+        self.spare = frame;
+    }
+
     // The next frame, if all of it is in the buffer.
     fn take(&mut self) -> Result<Option<Vec<u8>>, NetError> {
         if self.partial.is_none() {
@@ -284,7 +293,12 @@ impl FrameReceiver {
                 return Err(NetError::TooLarge { length, limit: self.limit });
             }
             self.start += HEADER;
-            let bytes = Vec::with_capacity(length.min(READ_CHUNK_MAX));
+            // One that is far too large is for another frame, and so is a short frame.
+            let is_spare_fit = (READ_CHUNK_MAX..=2 * length).contains(&self.spare.capacity());
+            let bytes = match is_spare_fit && length >= READ_CHUNK_MAX {
+                true => std::mem::take(&mut self.spare),
+                false => Vec::with_capacity(length.min(READ_CHUNK_MAX)),
+            };
             self.partial = Some(Partial { bytes, length });
         }
         let Some(partial) = &mut self.partial else { return Ok(None) };
@@ -449,6 +463,24 @@ mod tests {
             let _far = slow.await.expect("no panic");
             let stalled = sender.send(&vec![7; WRITE_CHUNK]).await;
             assert!(matches!(stalled, Err(NetError::Stalled { .. })), "{stalled:?}");
+        });
+    }
+
+    #[test]
+    fn the_memory_of_a_long_frame_serves_for_the_next() {
+        let length = 3 * READ_CHUNK_MAX;
+        let frame = [&(length as u32).to_le_bytes()[..], &vec![7; length]].concat();
+        let short = [&4_u32.to_le_bytes()[..], b"word"].concat();
+        let bytes: &'static [u8] = [&frame[..], &short, &frame].concat().leak();
+        let mut receiver = receiver(bytes);
+        run(async {
+            let first = receiver.next().await.expect("whole").expect("a frame");
+            let place = first.as_ptr();
+            receiver.give_back(first);
+            let word = receiver.next().await.expect("whole").expect("a frame");
+            assert_eq!(word, b"word", "a short one does not take it");
+            let second = receiver.next().await.expect("whole").expect("a frame");
+            assert!(second.as_ptr() == place && second == vec![7; length]);
         });
     }
 

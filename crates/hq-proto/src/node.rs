@@ -4,6 +4,7 @@ use hq_core::node_messages::{Fetch, FromNode, ProcessEnd, Rank, StartProcess, To
 use hq_core::worker_messages::TaskNode;
 use hq_model::{Instance, WorkerId};
 use prost::Message;
+use prost::encoding::{WireType, bool, decode_key, decode_varint, encode_key, encode_varint, uint64};
 
 use crate::ProtoError;
 use crate::error::{byte, present, rule};
@@ -143,6 +144,57 @@ pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
     })
 }
 
+/// Fields of a piece, and that of the piece in a message.
+const PIECE: u32 = 5;
+const PIECE_OFFSET: u32 = 1;
+const PIECE_BYTES: u32 = 2;
+const PIECE_IS_LAST: u32 = 3;
+
+/// What a message with a piece says before its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PieceHead {
+    /// Where they belong.
+    pub offset: u64,
+    /// Nothing comes after them.
+    pub is_last: bool,
+    /// Where in the message they begin; they are the rest of it.
+    pub begin: usize,
+}
+
+/// The beginning of a [`FromNode::Piece`] whose bytes, so many, follow it: so these need not be copied.
+pub fn piece_head(offset: u64, is_last: bool, length: usize) -> Vec<u8> {
+    let mut fields = Vec::new();
+    uint64::encode(PIECE_OFFSET, &offset, &mut fields);
+    bool::encode(PIECE_IS_LAST, &is_last, &mut fields);
+    encode_key(PIECE_BYTES, WireType::LengthDelimited, &mut fields);
+    encode_varint(length as u64, &mut fields);
+    let mut head = Vec::new();
+    encode_key(PIECE, WireType::LengthDelimited, &mut head);
+    encode_varint((fields.len() + length) as u64, &mut head);
+    head.append(&mut fields);
+    head
+}
+
+/// The beginning of a message, if it is a [`FromNode::Piece`] that ends with its bytes. All others are for [`decode_from_node`].
+pub fn split_piece(message: &[u8]) -> Option<PieceHead> {
+    let mut rest = message;
+    let is_piece = decode_key(&mut rest).ok()? == (PIECE, WireType::LengthDelimited);
+    let length = decode_varint(&mut rest).ok()?;
+    let mut head = (is_piece && length == rest.len() as u64).then(PieceHead::default)?;
+    loop {
+        match decode_key(&mut rest).ok()? {
+            (PIECE_OFFSET, WireType::Varint) => head.offset = decode_varint(&mut rest).ok()?,
+            (PIECE_IS_LAST, WireType::Varint) => head.is_last = decode_varint(&mut rest).ok()? != 0,
+            (PIECE_BYTES, WireType::LengthDelimited) => {
+                let length = decode_varint(&mut rest).ok()?;
+                head.begin = message.len() - rest.len();
+                return (length == rest.len() as u64).then_some(head);
+            }
+            _ => return None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use hq_model::{JobId, TaskId, TaskRef};
@@ -193,6 +245,28 @@ mod tests {
         ] {
             assert_eq!(decode_from_node(&encode_from_node(&message)), Ok(message));
         }
+    }
+
+    #[test]
+    fn a_piece_is_understood_however_it_is_read() {
+        for (offset, is_last, length) in
+            [(0, false, 1), (1 << 40, true, 300), (7, true, 0), (5, false, 70_000)]
+        {
+            let bytes: Vec<u8> = (0..length).map(|place| place as u8).collect();
+            let head = piece_head(offset, is_last, length);
+            let message = [head.clone(), bytes.clone()].concat();
+            let piece = FromNode::Piece { offset, bytes, is_last };
+            assert_eq!(decode_from_node(&message), Ok(piece.clone()));
+            assert_eq!(split_piece(&message), Some(PieceHead { offset, is_last, begin: head.len() }));
+            // Others may write their fields in another order.
+            let other = split_piece(&encode_from_node(&piece));
+            assert!(other.is_none_or(|other| other.offset == offset && other.is_last == is_last));
+            for cut in [message.len() - 1, head.len() - 1, 1, 0] {
+                assert_eq!(split_piece(&message[..cut.min(message.len())]), None, "{cut} of {length}");
+            }
+            assert_eq!(split_piece(&[message, vec![0]].concat()), None);
+        }
+        assert_eq!(split_piece(&encode_from_node(&FromNode::Started { process: 4 })), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::future::Future;
 use hq_core::node_messages::{Fetch, FromNode};
 use hq_core::worker_messages::TaskNode;
 use hq_model::WorkerId;
-use hq_proto::decode_from_node;
+use hq_proto::{PieceHead, decode_from_node, split_piece};
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -55,13 +55,36 @@ pub(crate) trait Peer: Send + Sync + 'static {
     fn keep(&self, _worker: WorkerId, _connection: Connection) {}
 }
 
+/// A piece, in the message with which it came.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    message: Vec<u8>,
+    begin: usize,
+}
+
+impl Piece {
+    /// The bytes of the object.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.message[self.begin..]
+    }
+
+    /// The memory, for another one.
+    pub(crate) fn memory(self) -> Vec<u8> {
+        self.message
+    }
+}
+
 /// Where the bytes of an object go, one piece after the other.
 pub(crate) trait Sink: Send {
     /// Begins anew: what came before, if anything, is forgotten.
     fn begin(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Takes the next piece; with the last one the object must be what was meant.
-    fn take(&mut self, bytes: Vec<u8>, is_last: bool) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Takes the next piece; with the last one the object must be what was meant. Gives back the memory of one that is done with.
+    fn take(
+        &mut self,
+        piece: Piece,
+        is_last: bool,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
 }
 
 /// What a try came to that did not bring everything.
@@ -147,25 +170,49 @@ async fn bring_from(
                 return Err(Cut::There(text));
             }
         };
-        let (begin, bytes, is_last) = match decode_from_node(&frame) {
-            Ok(FromNode::Piece { offset, bytes, is_last }) => (offset, bytes, is_last),
-            Ok(FromNode::Refused { reason, .. }) => return Err(Cut::There(reason)),
-            Ok(FromNode::Busy { others }) if can_go => {
+        let (begin, piece, is_last) = match understood(frame) {
+            Ok(Said::Piece { offset, piece, is_last }) => (offset, piece, is_last),
+            Ok(Said::Busy(others)) if can_go => {
                 peer.keep(holder.worker, (asking, pieces));
                 return Err(Cut::Busy(others));
             }
-            _ => return Err(Cut::There("it says what makes no sense".to_owned())),
+            Ok(Said::Busy(_)) => return Err(Cut::There("it says what makes no sense".to_owned())),
+            Err(reason) => return Err(Cut::There(reason)),
         };
-        let fits = bytes.len() <= PIECE_MAX && bytes.len() as u64 <= wanted.content.size - *offset;
+        let count = piece.bytes().len();
+        let fits = count <= PIECE_MAX && count as u64 <= wanted.content.size - *offset;
         if begin != *offset || !fits {
             return Err(Cut::There("it sent other bytes than those asked for".to_owned()));
         }
-        *offset += bytes.len() as u64;
-        sink.take(bytes, is_last).await.map_err(Cut::Here)?;
+        *offset += count as u64;
+        if let Some(memory) = sink.take(piece, is_last).await.map_err(Cut::Here)? {
+            pieces.give_back(memory);
+        }
         if is_last {
             peer.keep(holder.worker, (asking, pieces));
             return Ok(());
         }
+    }
+}
+
+/// What a holder says.
+enum Said {
+    Piece { offset: u64, piece: Piece, is_last: bool },
+    Busy(Vec<TaskNode>),
+}
+
+// Otherwise why it gives nothing.
+fn understood(message: Vec<u8>) -> Result<Said, String> {
+    if let Some(PieceHead { offset, is_last, begin }) = split_piece(&message) {
+        return Ok(Said::Piece { offset, piece: Piece { message, begin }, is_last });
+    }
+    match decode_from_node(&message) {
+        Ok(FromNode::Piece { offset, bytes, is_last }) => {
+            Ok(Said::Piece { offset, piece: Piece { message: bytes, begin: 0 }, is_last })
+        }
+        Ok(FromNode::Busy { others }) => Ok(Said::Busy(others)),
+        Ok(FromNode::Refused { reason, .. }) => Err(reason),
+        _ => Err("it says what makes no sense".to_owned()),
     }
 }
 

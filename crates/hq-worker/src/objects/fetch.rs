@@ -5,9 +5,10 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::bring::{Peer, Sink, Unfetched, Wanted, bring};
+use super::bring::{Peer, Piece, Sink, Unfetched, Wanted, bring};
 use super::store::Incoming;
 use super::{Content, Hold, Key, Objects, StoreError};
+use crate::limits::PIECE_SENT;
 
 impl Objects {
     /// Has an object brought into the store, unless it is there; others that want it meanwhile wait for the same.
@@ -49,17 +50,18 @@ impl Objects {
     // True when it was not there before.
     async fn bring(&self, peer: &impl Peer, wanted: &Wanted) -> Result<bool, Unfetched> {
         let ending = || Unfetched::here("the worker is ending".to_owned());
-        let _place = self.fetches.acquire().await.map_err(|_| ending())?;
-        let (store, key, content) = (self.store.clone(), wanted.key.clone(), wanted.content);
-        let begun = self.pieces.run(move || match store.content(&key) == Some(content) {
-            true => Ok(None),
-            false => store.receive(content.size).map(Some),
-        });
-        let begun = begun.await.ok_or_else(ending)?.map_err(|error| Unfetched::here(error.to_string()))?;
-        let Some(incoming) = begun else { return Ok(false) };
-        let key = wanted.key.clone();
-        let file = Writing::Not(incoming);
-        bring(peer, wanted, &mut Coming { objects: self, key, content, file, is_begun: false }).await?;
+        let is_small = wanted.content.size <= PIECE_SENT as u64;
+        let places = if is_small { &self.small_fetches } else { &self.fetches };
+        let _place = places.acquire().await.map_err(|_| ending())?;
+        if self.store.size_of(&wanted.key).is_some() {
+            let (store, key) = (self.store.clone(), wanted.key.clone());
+            let found = self.pieces.run(move || store.content(&key)).await.ok_or_else(ending)?;
+            if found == Some(wanted.content) {
+                return Ok(false);
+            }
+        }
+        let (key, content) = (wanted.key.clone(), wanted.content);
+        bring(peer, wanted, &mut Coming { objects: self, key, content, file: Writing::Over }).await?;
         Ok(true)
     }
 }
@@ -70,55 +72,82 @@ struct Coming<'a> {
     key: Key,
     content: Content,
     file: Writing,
-    is_begun: bool,
 }
 
 /// What the file is at.
 enum Writing {
-    /// It waits for more.
-    Not(Incoming),
+    /// It is made with the first piece, which is the only one.
+    Small,
+    /// It waits for the first piece.
+    New(Incoming),
     /// The piece before is written while the next one comes.
-    Piece(oneshot::Receiver<Result<Incoming, StoreError>>),
+    Piece(oneshot::Receiver<Result<(Incoming, Piece), StoreError>>),
     /// It is whole, or gone.
     Over,
 }
 
-impl Writing {
-    // The file, when nothing is written to it any more.
-    async fn end(&mut self) -> Result<Incoming, StoreError> {
-        match std::mem::replace(self, Writing::Over) {
-            Writing::Not(incoming) => Ok(incoming),
-            Writing::Piece(written) => written.await.unwrap_or(Err(StoreError::Gone)),
+impl Coming<'_> {
+    // The file when nothing is written to it any more, and the piece that was written last.
+    async fn written(&mut self) -> Result<(Incoming, Option<Piece>), StoreError> {
+        match std::mem::replace(&mut self.file, Writing::Over) {
+            Writing::Small => Ok((self.new_file().await?, None)),
+            Writing::New(incoming) => Ok((incoming, None)),
+            Writing::Piece(written) => {
+                let (incoming, piece) = written.await.unwrap_or(Err(StoreError::Gone))?;
+                Ok((incoming, Some(piece)))
+            }
             Writing::Over => Err(StoreError::Gone),
         }
+    }
+
+    async fn new_file(&self) -> Result<Incoming, StoreError> {
+        let (store, size) = (self.objects.store.clone(), self.content.size);
+        self.objects.pieces.run(move || store.receive(size)).await.unwrap_or(Err(StoreError::Gone))
     }
 }
 
 impl Sink for Coming<'_> {
     async fn begin(&mut self) -> Result<(), StoreError> {
-        if !std::mem::replace(&mut self.is_begun, true) {
-            return Ok(());
-        }
         // What came before makes room first.
-        drop(self.file.end().await);
-        let (store, size) = (self.objects.store.clone(), self.content.size);
-        let begun = self.objects.pieces.run(move || store.receive(size)).await;
-        self.file = Writing::Not(begun.unwrap_or(Err(StoreError::Gone))?);
+        if matches!(self.file, Writing::Piece(_)) {
+            drop(self.written().await);
+        }
+        self.file = match self.content.size <= PIECE_SENT as u64 {
+            true => {
+                self.objects.store.check_room(self.content.size)?;
+                Writing::Small
+            }
+            false => Writing::New(self.new_file().await?),
+        };
         Ok(())
     }
 
-    async fn take(&mut self, bytes: Vec<u8>, is_last: bool) -> Result<(), StoreError> {
-        let mut incoming = self.file.end().await?;
+    async fn take(&mut self, piece: Piece, is_last: bool) -> Result<Option<Vec<u8>>, StoreError> {
+        if is_last && matches!(self.file, Writing::Small) {
+            self.file = Writing::Over;
+            let (store, key, content) = (self.objects.store.clone(), self.key.clone(), self.content);
+            let stored = self.objects.pieces.run(move || {
+                let incoming = store.receive(content.size)?;
+                finish(incoming, piece, key, content)
+            });
+            return stored.await.unwrap_or(Err(StoreError::Gone)).map(Some);
+        }
+        let (mut incoming, done) = self.written().await?;
         if is_last {
             let (key, content) = (self.key.clone(), self.content);
-            let finished = self.objects.pieces.run(move || {
-                incoming.write(&bytes)?;
-                incoming.finish(key, content, Hold::Free)
-            });
-            return finished.await.unwrap_or(Err(StoreError::Gone));
+            let finished = self.objects.pieces.run(move || finish(incoming, piece, key, content));
+            return finished.await.unwrap_or(Err(StoreError::Gone)).map(Some);
         }
-        let written = self.objects.pieces.begin(move || incoming.write(&bytes).map(|()| incoming));
+        let written =
+            self.objects.pieces.begin(move || incoming.write(piece.bytes()).map(|()| (incoming, piece)));
         self.file = Writing::Piece(written);
-        Ok(())
+        Ok(done.map(Piece::memory))
     }
+}
+
+// With the last piece, whose memory is given back.
+fn finish(mut incoming: Incoming, piece: Piece, key: Key, content: Content) -> Result<Vec<u8>, StoreError> {
+    incoming.write(piece.bytes())?;
+    incoming.finish(key, content, Hold::Free)?;
+    Ok(piece.memory())
 }

@@ -8,7 +8,7 @@ use hq_core::worker_messages::TaskNode;
 use hq_model::checksum::Checksum;
 use hq_net::{Endpoint, Keys};
 
-use super::bring::{Peer, Sink, Wanted, bring};
+use super::bring::{Peer, Piece, Sink, Wanted, bring};
 use super::{Connection, Content, Key, StoreError};
 use crate::ranks::{keys_among_workers, reach};
 
@@ -101,15 +101,15 @@ impl<T: Target> Sink for Checked<'_, T> {
         begun.map_err(|error| self.fails(error))
     }
 
-    async fn take(&mut self, bytes: Vec<u8>, is_last: bool) -> Result<(), StoreError> {
-        self.checksum.add(&bytes);
-        self.taken += bytes.len() as u64;
-        let taken = self.target.take(&bytes);
+    async fn take(&mut self, piece: Piece, is_last: bool) -> Result<Option<Vec<u8>>, StoreError> {
+        self.checksum.add(piece.bytes());
+        self.taken += piece.bytes().len() as u64;
+        let taken = self.target.take(piece.bytes());
         taken.map_err(|error| self.fails(error))?;
         let (found, meant) = (self.checksum.value(), self.content.checksum);
         match is_last && (found != meant || self.taken != self.content.size) {
             true => Err(StoreError::Damaged { found, meant }),
-            false => Ok(()),
+            false => Ok(Some(piece.memory())),
         }
     }
 }

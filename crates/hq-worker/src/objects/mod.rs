@@ -21,7 +21,7 @@ use hq_core::node_messages::Fetch;
 use hq_model::ObjectId;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::limits::{FETCHES_MAX, SERVES_MAX};
+use crate::limits::{FETCHES_MAX, SERVES_MAX, SMALL_FETCHES_MAX, SMALL_SERVES_MAX};
 
 pub(crate) use bring::Peer;
 use bring::{Unfetched, Wanted};
@@ -48,7 +48,9 @@ pub(crate) struct Objects {
     // Who waits for what is being fetched.
     coming: Mutex<HashMap<Key, Vec<Waiting>>>,
     fetches: Semaphore,
+    small_fetches: Semaphore,
     serves: Semaphore,
+    small_serves: Semaphore,
     crowds: Arc<Crowds>,
 }
 
@@ -61,7 +63,9 @@ impl Objects {
             pieces: Disk::new("pieces"),
             coming: Mutex::default(),
             fetches: Semaphore::new(FETCHES_MAX),
+            small_fetches: Semaphore::new(SMALL_FETCHES_MAX),
             serves: Semaphore::new(SERVES_MAX),
+            small_serves: Semaphore::new(SMALL_SERVES_MAX),
             crowds: Arc::default(),
         })
     }

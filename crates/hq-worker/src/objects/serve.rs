@@ -8,7 +8,7 @@ use hq_core::node_messages::{Fetch, FromNode};
 use hq_core::worker_messages::TaskNode;
 use hq_model::checksum::Checksum;
 use hq_net::FrameSender;
-use hq_proto::encode_from_node;
+use hq_proto::{encode_from_node, piece_head};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -71,7 +71,9 @@ impl Objects {
             let _ = meanwhile(sender, fetch.offset, timeout(COMING_TIME_MAX, coming)).await?;
         }
         let sending = self.turn(sender, &key, fetch).await?;
-        let place = meanwhile(sender, fetch.offset, self.serves.acquire()).await?;
+        let is_small = self.store.size_of(&key) <= Some(PIECE_SENT as u64);
+        let places = if is_small { &self.small_serves } else { &self.serves };
+        let place = meanwhile(sender, fetch.offset, places.acquire()).await?;
         let _place = place.map_err(|_| is_ending())?;
         self.send_pieces(sender, &key, fetch.offset).await?;
         sending.into_iter().for_each(Sending::end);
@@ -109,12 +111,15 @@ impl Objects {
 
     async fn send_pieces(&self, sender: &mut FrameSender, key: &Key, offset: u64) -> Result<(), String> {
         let (store, wanted) = (self.store.clone(), key.clone());
-        let opened = self.pieces.run(move || {
+        let opened = self.pieces.begin(move || {
             let mut reading = Reading::open(&store, &wanted, offset)?;
-            let piece = reading.next();
+            let piece = reading.next(Vec::new());
             Ok((reading, piece))
         });
-        let (mut reading, mut piece) = opened.await.unwrap_or_else(|| Err(is_ending()))?;
+        let opened = meanwhile(sender, offset, opened).await?;
+        let (mut reading, mut piece) = opened.unwrap_or_else(|_| Err(is_ending()))?;
+        // One leaves while the next one is read; then they change places.
+        let mut spare = Vec::new();
         loop {
             let Piece { message, is_last } = match piece {
                 Ok(piece) => piece,
@@ -128,11 +133,12 @@ impl Objects {
                 return tell(sender, &message).await;
             }
             let next = self.pieces.begin(move || {
-                let piece = reading.next();
+                let piece = reading.next(spare);
                 (reading, piece)
             });
             tell(sender, &message).await?;
             (reading, piece) = next.await.map_err(|_| is_ending())?;
+            spare = message;
         }
     }
 }
@@ -147,23 +153,23 @@ impl Reading {
         Ok(Reading { file, offset, content, checksum: (offset == 0).then(Checksum::default) })
     }
 
-    // What is damaged is not sent to its end.
-    fn next(&mut self) -> Result<Piece, String> {
-        let offset = self.offset;
-        let left = self.content.size - offset;
-        let mut piece = vec![0; left.min(PIECE_SENT as u64) as usize];
-        self.file
-            .read_exact(&mut piece)
-            .map_err(|error| format!("the stored file cannot be read: {error}"))?;
-        self.offset += piece.len() as u64;
+    // What is damaged is not sent to its end. The message is in this memory.
+    fn next(&mut self, mut message: Vec<u8>) -> Result<Piece, String> {
+        let length = (self.content.size - self.offset).min(PIECE_SENT as u64);
+        let is_last = self.offset + length == self.content.size;
+        let head = piece_head(self.offset, is_last, length as usize);
+        message.resize(head.len() + length as usize, 0);
+        let (begin, bytes) = message.split_at_mut(head.len());
+        begin.copy_from_slice(&head);
+        let unreadable = |error| format!("the stored file cannot be read: {error}");
+        self.file.read_exact(bytes).map_err(unreadable)?;
+        self.offset += length;
         if let Some(checksum) = &mut self.checksum {
-            checksum.add(&piece);
-            if self.offset == self.content.size && checksum.value() != self.content.checksum {
+            checksum.add(bytes);
+            if is_last && checksum.value() != self.content.checksum {
                 return Err("the stored file is damaged".to_owned());
             }
         }
-        let is_last = self.offset == self.content.size;
-        let message = encode_from_node(&FromNode::Piece { offset, bytes: piece, is_last });
         Ok(Piece { message, is_last })
     }
 }

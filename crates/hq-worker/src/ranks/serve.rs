@@ -280,11 +280,16 @@ async fn serve_worker(mut sender: FrameSender, mut receiver: FrameReceiver, shar
             let _ = refuse(sender, &text).await;
             return;
         }
-        if greet(&mut sender).await.is_err() {
+        // It leaves with the first piece, or soon.
+        let greeting = encode_from_node(&FromNode::Started { process: NO_PROCESS });
+        if sender.send(&greeting).await.is_err() {
             return;
         }
         match (first, shared.objects.get()) {
             (Ok(ToNode::Hello { task, instance, node, .. }), _) => {
+                if sender.flush().await.is_err() {
+                    return;
+                }
                 return session(sender, receiver, shared, task, instance, node).await;
             }
             (Ok(ToNode::Fetch(fetch)), Some(objects)) => {
