@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::rig::Rig;
 use super::{MIB, plain};
 use crate::cluster::Bench;
-use crate::measure::median;
+use crate::measure::{least, longer};
 use crate::row::{BoxError, Row};
 
 /// Bytes of the file.
@@ -27,12 +27,14 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let mut rig = Rig::start(bench, 2)?;
     let large = rig.file("large", size)?;
     rig.file("small", 1)?;
-    let (mut leaving, mut copying, mut fetching) = (vec![], vec![], vec![]);
+    let (mut leaving, mut leaving_little, mut copying) = (vec![], vec![], vec![]);
+    let (mut taking, mut taking_again) = (vec![], vec![]);
     let (mut sending, mut sending_files) = (vec![], vec![]);
     for _ in 0..ROUNDS {
-        let (small, least) = rig.leave("small")?;
+        let (small, took) = rig.leave("small")?;
+        leaving_little.push(took);
         let (job, took) = rig.leave("large")?;
-        leaving.push(took.saturating_sub(least));
+        leaving.push(took);
         let copy = rig.cluster.home().join("copy");
         let begun = Instant::now();
         if !Command::new("cp").arg(&large).arg(&copy).status()?.success() {
@@ -41,18 +43,20 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
         copying.push(begun.elapsed());
         fs::remove_file(&copy)?;
         // The second one finds it in the store of its worker.
-        let took = rig.take(1, "at1", job, "first")?;
-        let least = rig.take(1, "at1", job, "second")?;
-        fetching.push(took.saturating_sub(least));
+        taking.push(rig.take(1, "at1", job, "first")?);
+        taking_again.push(rig.take(1, "at1", job, "second")?);
         sending.push(plain::send(1, size)?);
         sending_files.push(plain::send_file(&large, &copy)?);
         fs::remove_file(copy)?;
         rig.forget(&[job, small])?;
     }
-    let (leaving, copying) = (median(leaving), median(copying));
+    let busy = "the machine is too busy to tell";
+    let leaving = longer(&leaving, &leaving_little).ok_or(busy)?;
+    let fetching = longer(&taking, &taking_again).ok_or(busy)?;
+    let copying = least(&copying);
     let rate = |seconds: f64| size as f64 / seconds / 1e6;
-    let (fetched, sent) = (rate(median(fetching)), rate(median(sending)));
-    let sent_file = rate(median(sending_files));
+    let (fetched, sent) = (rate(fetching), rate(least(&sending)));
+    let sent_file = rate(least(&sending_files));
     let left = format!("{leaving:.2} s, cp {copying:.2} s");
     let value = format!("{fetched:.0} MB/s, plain TCP {sent:.0} MB/s");
     Ok(vec![
