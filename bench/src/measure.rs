@@ -18,7 +18,7 @@ pub(crate) fn least(times: &[Duration]) -> f64 {
 /// add. None where that hides the difference.
 pub(crate) fn longer(first: &[Duration], second: &[Duration]) -> Option<f64> {
     let more = first.iter().min()?.saturating_sub(*second.iter().min()?);
-    (!more.is_zero()).then(|| more.as_secs_f64())
+    (!more.is_zero()).then_some(more.as_secs_f64())
 }
 
 /// The middle one of the numbers.
