@@ -138,6 +138,28 @@ impl Cluster {
         }
     }
 
+    /// Runs a command and gives what it prints.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(crate) fn read(&self, arguments: &[&str]) -> Result<String, BoxError> {
+        let output = self.command(arguments).stdout(Stdio::piped()).output()?;
+        match output.status.success() {
+            true => Ok(String::from_utf8(output.stdout)?),
+            false => Err(format!("`hq {}` ended with {}", arguments.join(" "), output.status).into()),
+        }
+    }
+
+    /// Kills a worker, the first being 0.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub(crate) fn kill_worker(&mut self, number: usize) -> Result<(), BoxError> {
+        self.processes[1 + number].kill()?;
+        self.processes[1 + number].wait()?;
+        Ok(())
+    }
+
     /// Submits an array of `count` times `true` without outputs, and waits for it.
     ///
     /// # Errors

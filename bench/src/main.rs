@@ -22,6 +22,7 @@ mod make;
 mod measure;
 mod named;
 mod null;
+mod objects;
 mod outputs;
 mod peers;
 mod planning;
@@ -139,6 +140,7 @@ const ALL: &[Benchmark] = &[
         "lists of the Python package on ranks of MPI, in turns with mpi_list, and on workers",
         lists::run,
     ),
+    ("objects", "files for other tasks: left, sent, many, to many readers, lost", objects::run),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

@@ -9,6 +9,18 @@ pub(crate) fn median(mut times: Vec<Duration>) -> f64 {
     times[times.len() / 2].as_secs_f64()
 }
 
+/// The least of the times, in seconds.
+pub(crate) fn least(times: &[Duration]) -> f64 {
+    times.iter().min().map_or(0.0, Duration::as_secs_f64)
+}
+
+/// How much longer the first take than the second, by the least of each, in seconds: what else keeps the machine busy can only
+/// add. None where that hides the difference.
+pub(crate) fn longer(first: &[Duration], second: &[Duration]) -> Option<f64> {
+    let more = first.iter().min()?.saturating_sub(*second.iter().min()?);
+    (!more.is_zero()).then_some(more.as_secs_f64())
+}
+
 /// The middle one of the numbers.
 pub(crate) fn median_of(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);

@@ -131,7 +131,9 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                 WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
                 WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
                 WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
-                WorkerEffect::FreeObjects(_) | WorkerEffect::GuardObjects { .. } => {}
+                WorkerEffect::FreeObjects(_)
+                | WorkerEffect::TakeFile { .. }
+                | WorkerEffect::GuardObjects { .. } => {}
                 WorkerEffect::Read { .. }
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::Expired { .. }

@@ -1,6 +1,7 @@
 //! What workers say to each other: who starts the ranks of a task on several nodes and the workers of these nodes, and who
 //! needs an object and who holds it.
 
+use crate::worker_messages::TaskNode;
 use hq_model::{ByteString, Instance, ObjectId, TaskRef, WorkerId};
 
 /// To the worker of a node.
@@ -57,6 +58,8 @@ pub struct Fetch {
     pub instance: Instance,
     /// From this byte on.
     pub offset: u64,
+    /// Where others find who asks, who understands [`FromNode::Busy`].
+    pub from: Option<TaskNode>,
 }
 
 /// A process to start.
@@ -129,6 +132,11 @@ pub enum FromNode {
     Put {
         /// Its name.
         file: String,
+    },
+    /// Instead of pieces: many want the object, and it is to be had from others as well, which are asked first.
+    Busy {
+        /// They have got it from here.
+        others: Vec<TaskNode>,
     },
 }
 

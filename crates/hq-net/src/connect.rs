@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::access::Endpoint;
+use crate::ahead::Ahead;
 use crate::frame::{FrameReceiver, FrameSender, NetError, over_tcp, over_tls};
 use crate::handshake::{Misunderstanding, greet};
 use crate::keys::Keys;
@@ -249,8 +250,8 @@ impl Attempt<'_> {
         keys: &Keys,
     ) -> Result<(FrameSender, FrameReceiver), ConnectError> {
         let connector = TlsConnector::from(client_config(&keys.secret, keys.server));
-        let stream =
-            connector.connect(server_name(), Quiet(stream)).await.map_err(|e| self.explain_io(&e))?;
+        let stream = connector.connect(server_name(), Ahead::new(Quiet(stream)));
+        let stream = stream.await.map_err(|e| self.explain_io(&e))?;
         Ok(over_tls(stream.into()))
     }
 

@@ -69,6 +69,8 @@ pub struct FrameReceiver {
     end: usize,
     sparse_reads: u32,
     partial: Option<Partial>,
+    // Of a long frame that is not needed any more.
+    spare: Vec<u8>,
     limit: usize,
     peer: Peer,
 }
@@ -77,6 +79,19 @@ pub struct FrameReceiver {
 struct Partial {
     bytes: Vec<u8>,
     length: usize,
+}
+
+impl Partial {
+    fn missing(&self) -> usize {
+        self.length - self.bytes.len()
+    }
+
+    // For so many bytes more. Doubling, but never beyond the end of the frame.
+    fn make_room(&mut self, count: usize) {
+        if self.bytes.capacity() - self.bytes.len() < count {
+            self.bytes.reserve_exact(self.missing().min(self.bytes.len().max(count)));
+        }
+    }
 }
 
 /// Frames over an encrypted connection.
@@ -127,6 +142,7 @@ fn frames(
         end: 0,
         sparse_reads: 0,
         partial: None,
+        spare: Vec::new(),
         limit: HELLO_FRAME_MAX,
         peer: Peer::default(),
     };
@@ -165,8 +181,10 @@ impl FrameSender {
             return Ok(());
         }
         self.is_torn = true;
+        // The head leaves with what follows it, in one packet.
+        let (first, mut rest) = payload.split_at(WRITE_CHUNK - HEADER);
+        self.buffer.extend_from_slice(first);
         self.drain().await?;
-        let mut rest = payload;
         while !rest.is_empty() {
             let count = within(self.patience, self.stream.write(rest)).await?;
             if count == 0 {
@@ -258,6 +276,12 @@ impl FrameReceiver {
         self.take()
     }
 
+    /// Takes back a long frame that is not needed any more: the memory of one serves for the next.
+    pub fn give_back(&mut self, mut frame: Vec<u8>) {
+        frame.clear();
+        self.spare = frame;
+    }
+
     // The next frame, if all of it is in the buffer.
     fn take(&mut self) -> Result<Option<Vec<u8>>, NetError> {
         if self.partial.is_none() {
@@ -269,16 +293,18 @@ impl FrameReceiver {
                 return Err(NetError::TooLarge { length, limit: self.limit });
             }
             self.start += HEADER;
-            let bytes = Vec::with_capacity(length.min(READ_CHUNK_MAX));
+            // One that is far too large is for another frame, and so is a short frame.
+            let is_spare_fit = (READ_CHUNK_MAX..=2 * length).contains(&self.spare.capacity());
+            let bytes = match is_spare_fit && length >= READ_CHUNK_MAX {
+                true => std::mem::take(&mut self.spare),
+                false => Vec::with_capacity(length.min(READ_CHUNK_MAX)),
+            };
             self.partial = Some(Partial { bytes, length });
         }
         let Some(partial) = &mut self.partial else { return Ok(None) };
-        let missing = partial.length - partial.bytes.len();
+        let missing = partial.missing();
         let count = missing.min(self.end - self.start);
-        if partial.bytes.capacity() - partial.bytes.len() < count {
-            // Doubling, but never beyond the end of the frame.
-            partial.bytes.reserve_exact(missing.min(partial.bytes.len().max(count)));
-        }
+        partial.make_room(count);
         partial.bytes.extend_from_slice(&self.buffer[self.start..self.start + count]);
         self.start += count;
         if count < missing {
@@ -289,6 +315,16 @@ impl FrameReceiver {
 
     // Reads more; 0 at the end.
     async fn fill(&mut self) -> Result<usize, NetError> {
+        if self.start == self.end
+            && let Some(partial) = &mut self.partial
+            && partial.missing() >= READ_CHUNK_MAX
+        {
+            // The rest of a long frame need not pass the buffer.
+            partial.make_room(1);
+            let room = partial.missing().min(partial.bytes.capacity() - partial.bytes.len());
+            let mut stream = (&mut self.stream).take(room as u64);
+            return stream.read_buf(&mut partial.bytes).await.map_err(broken);
+        }
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -427,6 +463,24 @@ mod tests {
             let _far = slow.await.expect("no panic");
             let stalled = sender.send(&vec![7; WRITE_CHUNK]).await;
             assert!(matches!(stalled, Err(NetError::Stalled { .. })), "{stalled:?}");
+        });
+    }
+
+    #[test]
+    fn the_memory_of_a_long_frame_serves_for_the_next() {
+        let length = 3 * READ_CHUNK_MAX;
+        let frame = [&(length as u32).to_le_bytes()[..], &vec![7; length]].concat();
+        let short = [&4_u32.to_le_bytes()[..], b"word"].concat();
+        let bytes: &'static [u8] = [&frame[..], &short, &frame].concat().leak();
+        let mut receiver = receiver(bytes);
+        run(async {
+            let first = receiver.next().await.expect("whole").expect("a frame");
+            let place = first.as_ptr();
+            receiver.give_back(first);
+            let word = receiver.next().await.expect("whole").expect("a frame");
+            assert_eq!(word, b"word", "a short one does not take it");
+            let second = receiver.next().await.expect("whole").expect("a frame");
+            assert!(second.as_ptr() == place && second == vec![7; length]);
         });
     }
 

@@ -5,6 +5,7 @@
 //! between two peers that have proved their keys and speak a common version of the protocol.
 
 pub mod access;
+mod ahead;
 mod backoff;
 mod connect;
 mod frame;

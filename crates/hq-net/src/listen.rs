@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::access::Endpoint;
+use crate::ahead::Ahead;
 use crate::connect::wrong_key;
 use crate::frame::{FrameReceiver, FrameSender, NetError, over_tcp, over_tls};
 use crate::half_open::{HalfOpen, Permit};
@@ -238,7 +239,7 @@ impl Listener {
         config: &Arc<ServerConfig>,
         stream: TcpStream,
     ) -> Result<(FrameSender, FrameReceiver), HandshakeError> {
-        let accept = TlsAcceptor::from(config.clone()).accept(stream).into_fallible();
+        let accept = TlsAcceptor::from(config.clone()).accept(Ahead::new(stream)).into_fallible();
         match accept.await {
             Ok(stream) => Ok(over_tls(stream.into())),
             Err((error, stream)) => {
@@ -299,7 +300,7 @@ fn is_no_ipv6(error: &io::Error) -> bool {
 
 // Closing with bytes unread would reset the connection, and the peer would never see the alert that
 // says why. So we stop speaking and listen for a moment.
-async fn linger(mut stream: TcpStream) {
+async fn linger(mut stream: Ahead<TcpStream>) {
     let mut seen = 0;
     let mut buffer = [0; HELLO_FRAME_MAX];
     let drain = async {

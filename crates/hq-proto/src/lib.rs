@@ -40,7 +40,9 @@ pub use error::ProtoError;
 pub use feed::{decode_submit, encode_submit};
 pub use hello::{Hello, Role, VersionError, Versions, decode_hello, encode_hello};
 pub use journal::{decode_record, encode_record};
-pub use node::{decode_from_node, decode_to_node, encode_from_node, encode_to_node};
+pub use node::{
+    PieceHead, decode_from_node, decode_to_node, encode_from_node, encode_to_node, piece_head, split_piece,
+};
 pub use worker::{decode_from_worker, decode_to_worker, encode_from_worker, encode_to_worker};
 
 /// The generated types. `cargo xtask gen` writes them.

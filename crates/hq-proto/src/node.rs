@@ -1,14 +1,19 @@
 //! Messages between the launcher of a task on several nodes and the workers of these nodes.
 
 use hq_core::node_messages::{Fetch, FromNode, ProcessEnd, Rank, StartProcess, ToNode};
+use hq_core::worker_messages::TaskNode;
 use hq_model::{Instance, WorkerId};
 use prost::Message;
+use prost::encoding::{WireType, bool, decode_key, decode_varint, encode_key, encode_varint, uint64};
 
 use crate::ProtoError;
 use crate::error::{byte, present, rule};
 use crate::generated::{self as form, from_node, process_ended, to_node};
 use crate::object::file_name;
 use crate::wire::{Wire, decode, no_kind, required};
+
+/// Others that are named instead of an object.
+const OTHERS_MAX: usize = 16;
 
 /// The bytes of a message to a node.
 pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
@@ -35,6 +40,7 @@ pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
             object: Some(fetch.object.to_wire()),
             instance: fetch.instance.0,
             offset: fetch.offset,
+            from: fetch.from.as_ref().map(Wire::to_wire),
         }),
         ToNode::Put { worker, size } => Body::Put(form::PutFile { worker: worker.0, size: *size }),
         ToNode::Piece { bytes, is_last } => {
@@ -79,6 +85,7 @@ pub fn decode_to_node(bytes: &[u8]) -> Result<ToNode, ProtoError> {
             object: required("object that is fetched", fetch.object)?,
             instance: Instance(fetch.instance),
             offset: fetch.offset,
+            from: fetch.from.map(TaskNode::from_wire).transpose()?,
         }),
         Body::Put(put) => ToNode::Put { worker: WorkerId(put.worker), size: put.size },
         Body::Piece(piece) => ToNode::Piece { bytes: piece.bytes, is_last: piece.is_last },
@@ -107,6 +114,9 @@ pub fn encode_from_node(message: &FromNode) -> Vec<u8> {
             Body::Piece(form::ObjectPiece { offset: *offset, bytes: bytes.clone(), is_last: *is_last })
         }
         FromNode::Put { file } => Body::Put(file.clone()),
+        FromNode::Busy { others } => {
+            Body::Busy(form::ObjectBusy { others: others.iter().map(Wire::to_wire).collect() })
+        }
     };
     form::FromNode { body: Some(body) }.encode_to_vec()
 }
@@ -118,7 +128,7 @@ pub fn encode_from_node(message: &FromNode) -> Vec<u8> {
 pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
     use from_node::Body;
     let message: form::FromNode = decode("message from a node", bytes)?;
-    Ok(match message.body.ok_or_else(|| no_kind("message from a node", bytes, 1..6))? {
+    Ok(match message.body.ok_or_else(|| no_kind("message from a node", bytes, 1..7))? {
         Body::Started(process) => FromNode::Started { process },
         Body::Refused(refused) => FromNode::Refused { process: refused.process, reason: refused.reason },
         Body::Output(output) => {
@@ -135,7 +145,63 @@ pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
             FromNode::Piece { offset: piece.offset, bytes: piece.bytes, is_last: piece.is_last }
         }
         Body::Put(file) => FromNode::Put { file: file_name(file)? },
+        Body::Busy(busy) => {
+            rule("others", busy.others.len() <= OTHERS_MAX, "must not be more than 16")?;
+            let others = busy.others.into_iter().map(TaskNode::from_wire).collect::<Result<_, _>>()?;
+            FromNode::Busy { others }
+        }
     })
+}
+
+/// Fields of a piece, and that of the piece in a message.
+const PIECE: u32 = 5;
+const PIECE_OFFSET: u32 = 1;
+const PIECE_BYTES: u32 = 2;
+const PIECE_IS_LAST: u32 = 3;
+
+/// What a message with a piece says before its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PieceHead {
+    /// Where they belong.
+    pub offset: u64,
+    /// Nothing comes after them.
+    pub is_last: bool,
+    /// Where in the message they begin; they are the rest of it.
+    pub begin: usize,
+}
+
+/// The beginning of a [`FromNode::Piece`] whose bytes, so many, follow it: so these need not be copied.
+pub fn piece_head(offset: u64, is_last: bool, length: usize) -> Vec<u8> {
+    let mut fields = Vec::new();
+    uint64::encode(PIECE_OFFSET, &offset, &mut fields);
+    bool::encode(PIECE_IS_LAST, &is_last, &mut fields);
+    encode_key(PIECE_BYTES, WireType::LengthDelimited, &mut fields);
+    encode_varint(length as u64, &mut fields);
+    let mut head = Vec::new();
+    encode_key(PIECE, WireType::LengthDelimited, &mut head);
+    encode_varint((fields.len() + length) as u64, &mut head);
+    head.append(&mut fields);
+    head
+}
+
+/// The beginning of a message, if it is a [`FromNode::Piece`] that ends with its bytes. All others are for [`decode_from_node`].
+pub fn split_piece(message: &[u8]) -> Option<PieceHead> {
+    let mut rest = message;
+    let is_piece = decode_key(&mut rest).ok()? == (PIECE, WireType::LengthDelimited);
+    let length = decode_varint(&mut rest).ok()?;
+    let mut head = (is_piece && length == rest.len() as u64).then(PieceHead::default)?;
+    loop {
+        match decode_key(&mut rest).ok()? {
+            (PIECE_OFFSET, WireType::Varint) => head.offset = decode_varint(&mut rest).ok()?,
+            (PIECE_IS_LAST, WireType::Varint) => head.is_last = decode_varint(&mut rest).ok()? != 0,
+            (PIECE_BYTES, WireType::LengthDelimited) => {
+                let length = decode_varint(&mut rest).ok()?;
+                head.begin = message.len() - rest.len();
+                return (length == rest.len() as u64).then_some(head);
+            }
+            _ => return None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -162,16 +228,22 @@ mod tests {
             })
         };
         let rank = Rank { local: 1, rank: 5, ranks: 8 };
-        let fetch = ToNode::Fetch(Fetch {
-            worker: WorkerId(9),
-            object: "3@7:parts".parse().expect("an object"),
-            instance: Instance(2),
-            offset: 1 << 40,
-        });
+        let other = TaskNode { worker: WorkerId(9), hostname: "n9".into(), address: "n9:1".into() };
+        let fetch = |from| {
+            ToNode::Fetch(Fetch {
+                worker: WorkerId(9),
+                object: "3@7:parts".parse().expect("an object"),
+                instance: Instance(2),
+                offset: 1 << 40,
+                from,
+            })
+        };
+        let fetches = [fetch(None), fetch(Some(other.clone()))];
         let signal = ToNode::Signal { process: 4, signal: 15 };
         let put = ToNode::Put { worker: WorkerId(9), size: 1 << 40 };
         let piece = ToNode::Piece { bytes: vec![0, 255], is_last: true };
-        for message in [hello, start(None), start(Some(rank)), signal, fetch, put, piece] {
+        let others = [hello, start(None), start(Some(rank)), signal, put, piece];
+        for message in others.into_iter().chain(fetches) {
             assert_eq!(decode_to_node(&encode_to_node(&message)), Ok(message));
         }
         for message in [
@@ -182,9 +254,32 @@ mod tests {
             FromNode::Ended { process: 4, end: ProcessEnd::Signaled(9) },
             FromNode::Piece { offset: 1 << 40, bytes: vec![0, 255], is_last: true },
             FromNode::Put { file: "c17".into() },
+            FromNode::Busy { others: vec![other] },
         ] {
             assert_eq!(decode_from_node(&encode_from_node(&message)), Ok(message));
         }
+    }
+
+    #[test]
+    fn a_piece_is_understood_however_it_is_read() {
+        for (offset, is_last, length) in
+            [(0, false, 1), (1 << 40, true, 300), (7, true, 0), (5, false, 70_000)]
+        {
+            let bytes: Vec<u8> = (0..length).map(|place| place as u8).collect();
+            let head = piece_head(offset, is_last, length);
+            let message = [head.clone(), bytes.clone()].concat();
+            let piece = FromNode::Piece { offset, bytes, is_last };
+            assert_eq!(decode_from_node(&message), Ok(piece.clone()));
+            assert_eq!(split_piece(&message), Some(PieceHead { offset, is_last, begin: head.len() }));
+            // Others may write their fields in another order.
+            let other = split_piece(&encode_from_node(&piece));
+            assert!(other.is_none_or(|other| other.offset == offset && other.is_last == is_last));
+            for cut in [message.len() - 1, head.len() - 1, 1, 0] {
+                assert_eq!(split_piece(&message[..cut.min(message.len())]), None, "{cut} of {length}");
+            }
+            assert_eq!(split_piece(&[message, vec![0]].concat()), None);
+        }
+        assert_eq!(split_piece(&encode_from_node(&FromNode::Started { process: 4 })), None);
     }
 
     #[test]
@@ -196,6 +291,9 @@ mod tests {
         assert!(start(Vec::new(), Vec::new()).is_err());
         assert!(start(vec![b"a\0b".to_vec()], Vec::new()).is_err());
         assert!(start(vec![b"a".to_vec()], vec![b"K=\0".to_vec()]).is_err());
+        let other = TaskNode { worker: WorkerId(1), hostname: String::new(), address: String::new() };
+        let busy = FromNode::Busy { others: vec![other; OTHERS_MAX + 1] };
+        assert!(decode_from_node(&encode_from_node(&busy)).is_err());
         assert!(decode_to_node(b"").is_err());
         assert!(decode_from_node(b"\xff").is_err());
         for file in ["", "..", "a/b"] {

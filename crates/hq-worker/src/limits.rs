@@ -152,17 +152,45 @@ pub const PROCESS_DRAIN_TIME: Duration = Duration::from_secs(2);
 pub const TOKEN_BYTES_MAX: usize = 256;
 /// Processes that wait for a part of their task to be handed to this worker; more are refused.
 pub const PROCESSES_WAITING_MAX: usize = 10_000;
-/// Most bytes of an object that travel, or are read, at once.
+/// Most bytes of an object that are taken, or read, at once.
 pub const PIECE_MAX: usize = 1 << 20;
-/// Objects that a worker fetches at once; others wait.
+/// Most bytes of an object that a worker sends at once: so few stay in the caches of a processor while they are copied. With what
+/// comes before them they fill the records of TLS.
+pub(crate) const PIECE_SENT: usize = (256 << 10) - 64;
+/// Objects that a worker fetches at once, of those that come in several pieces; others wait.
 pub const FETCHES_MAX: usize = 4;
+/// Objects of one piece that a worker fetches at once; others wait.
+pub(crate) const SMALL_FETCHES_MAX: usize = 16;
+/// How long a connection to another worker is kept for the next object.
+pub(crate) const KEPT_TIME: Duration = Duration::from_secs(60);
+/// How long the other end keeps it: a little longer, so that it is ended by who uses it.
+pub(crate) const KEPT_TIME_THERE: Duration = Duration::from_secs(75);
+/// Connections to one worker that are kept; with one more, the oldest ends.
+pub(crate) const KEPT_OF_ONE_MAX: usize = SMALL_FETCHES_MAX;
+/// Connections to all workers that are kept; with one more, the oldest ends.
+pub(crate) const KEPT_MAX: usize = 64;
+/// Connections of other workers that are kept for what they ask next; when there are so many, one ends with what was asked.
+pub(crate) const KEPT_THERE_MAX: usize = 256;
 /// A worker that did not answer is not asked for an object again for so long.
 pub const HOLDER_SILENT_TIME: Duration = Duration::from_secs(60);
 /// How long what a task leaves waits for room in the store while the server has not said of all objects there whether they are
 /// needed.
 pub const ROOM_TIME_MAX: Duration = Duration::from_secs(5);
-/// Objects that a worker sends to others at once; others wait.
+/// Objects that a worker sends to others at once, of those that leave in several pieces; others wait.
 pub const SERVES_MAX: usize = 8;
+/// Objects of one piece that a worker sends to others at once; others wait.
+pub(crate) const SMALL_SERVES_MAX: usize = 32;
+/// An object of which so many bytes are asked for is sent to [`CROWD_SERVES_MAX`] others at once; for a smaller one it is not
+/// worth while to go elsewhere.
+pub(crate) const CROWD_SIZE_MIN: u64 = 8 << 20;
+/// Other workers to which one large object is sent at once; more wait, or are sent on to those that have got it.
+pub(crate) const CROWD_SERVES_MAX: usize = 2;
+/// Workers that have got an object from here and are remembered while it is sent to others.
+pub(crate) const CROWD_KNOWN_MAX: usize = 16;
+/// How often who asks for one object is sent on; then it waits where it is.
+pub(crate) const SENT_ON_MAX: u32 = 8;
+/// How long who asks for an object waits for one that is just coming here.
+pub(crate) const COMING_TIME_MAX: Duration = Duration::from_secs(5);
 /// After so long without bytes, who waits for an object is told that more will come.
 pub const PIECE_PAUSE: Duration = Duration::from_secs(5);
 /// After so long without a word, who sends an object counts as lost.

@@ -171,6 +171,7 @@ impl Turns {
             ranks::listen(&ranks::socket_beside(&socket), &nodes).map_err(system("no socket for ranks"))?;
         if let (Some(port), Some(endpoint)) = (port, &endpoint) {
             config.listen_address = ranks::addresses(endpoint, &config.hostname, port);
+            nodes.set_place(&config.hostname, &config.listen_address);
         }
         let mut node = Node::new(
             launcher.environment().iter().map(|variable| variable.as_bytes().to_vec()).collect(),

@@ -67,7 +67,10 @@ pub(crate) fn run_on(node: u32, command: OsString) -> Result<u8, HqError> {
             };
             match said {
                 // Pieces are of objects, which are not asked for here.
-                FromNode::Started { .. } | FromNode::Piece { .. } | FromNode::Put { .. } => {}
+                FromNode::Started { .. }
+                | FromNode::Piece { .. }
+                | FromNode::Busy { .. }
+                | FromNode::Put { .. } => {}
                 FromNode::Output { is_error, bytes, .. } => write(is_error, &bytes)?,
                 FromNode::Ended { end, .. } => return Ok(status(end)),
                 FromNode::Refused { reason, .. } => return Err(HqError::failed("no-start", reason)),
@@ -218,7 +221,7 @@ impl Launch {
                 }
             }
             // Of objects, which are not asked for here.
-            FromNode::Piece { .. } | FromNode::Put { .. } => {}
+            FromNode::Piece { .. } | FromNode::Busy { .. } | FromNode::Put { .. } => {}
             FromNode::Output { process, is_error, bytes } => {
                 self.output(process as usize, is_error, &bytes)?
             }

@@ -276,19 +276,9 @@ impl Worker {
             Input::Wanted { count } => self.wanted(now, count),
             Input::Extend { task, lease } => self.extend(now, task, lease),
             Input::Released { task } => self.release(now, task),
-            Input::Stored(copy) => {
+            input @ (Input::Stored(_) | Input::ObjectLost(_) | Input::FileRefused { .. }) => {
                 if let Some(storing) = &mut self.storing {
-                    storing.stored(copy);
-                }
-            }
-            Input::ObjectLost(object) => {
-                if let Some(storing) = &mut self.storing {
-                    storing.lost(object);
-                }
-            }
-            Input::FileRefused { object, why } => {
-                if let Some(storing) = &mut self.storing {
-                    storing.refused(object, why);
+                    storing.hear(input);
                 }
             }
             Input::Tick => {}
@@ -416,19 +406,11 @@ impl Worker {
             // For the shell.
             ToWorker::Logged { .. } => {}
             ToWorker::ReadOutput(order) => self.read_output(order, effects),
-            ToWorker::TakeFile { object, file } => {
-                if self.storing.is_some() {
-                    effects.push(Effect::TakeFile { object, file });
-                }
-            }
-            ToWorker::FreeObjects(objects) => {
+            message @ (ToWorker::TakeFile { .. }
+            | ToWorker::FreeObjects(_)
+            | ToWorker::GuardObjects { .. }) => {
                 if let Some(storing) = &mut self.storing {
-                    storing.free(objects, effects);
-                }
-            }
-            ToWorker::GuardObjects { guard, release } => {
-                if self.storing.is_some() {
-                    effects.push(Effect::GuardObjects { guard, release });
+                    storing.ordered(message, effects);
                 }
             }
             ToWorker::DropRead { number } => effects.push(Effect::DropRead { number }),

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 
 use hq_model::ObjectId;
 
-use super::Effect;
+use super::{Effect, Input};
+use crate::never;
 use crate::object_messages::{ObjectCopy, ObjectNews, Unfetched};
+use crate::worker_messages::ToWorker;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Storing {
@@ -16,8 +18,34 @@ pub(super) struct Storing {
 }
 
 impl Storing {
-    /// A file is there.
-    pub(super) fn stored(&mut self, copy: ObjectCopy) {
+    /// The server orders something of objects.
+    pub(super) fn ordered(&mut self, message: ToWorker, effects: &mut Vec<Effect>) {
+        match message {
+            ToWorker::TakeFile { object, file } => effects.push(Effect::TakeFile { object, file }),
+            ToWorker::GuardObjects { guard, release } => {
+                effects.push(Effect::GuardObjects { guard, release });
+            }
+            ToWorker::FreeObjects(objects) => {
+                objects.iter().for_each(|object| drop(self.copies.remove(object)));
+                effects.push(Effect::FreeObjects(objects));
+            }
+            _ => never!("a store is told what is not of objects"),
+        }
+    }
+
+    /// The shell says something of objects.
+    pub(super) fn hear(&mut self, input: Input) {
+        match input {
+            Input::Stored(copy) => self.stored(copy),
+            Input::ObjectLost(object) => self.lost(object),
+            // It was to be an object, and is none.
+            Input::FileRefused { object, why } => self.news.refused.push((object, why)),
+            _ => never!("a store hears what is not of objects"),
+        }
+    }
+
+    // A file is there.
+    fn stored(&mut self, copy: ObjectCopy) {
         // Fetched for a task that was told of it before there was a later one.
         if self.copies.get(&copy.object).is_some_and(|known| known.instance > copy.instance) {
             return;
@@ -27,30 +55,17 @@ impl Storing {
         self.news.stored.push(copy);
     }
 
-    /// A file is gone, though nobody asked for that.
-    pub(super) fn lost(&mut self, object: ObjectId) {
+    // A file is gone, though nobody asked for that.
+    fn lost(&mut self, object: ObjectId) {
         if self.copies.remove(&object).is_some() {
             self.news.stored.retain(|copy| copy.object != object);
             self.news.lost.push(object);
         }
     }
 
-    /// A file that was to be an object is none.
-    pub(super) fn refused(&mut self, object: ObjectId, why: String) {
-        self.news.refused.push((object, why));
-    }
-
     /// A task did not start.
     pub(super) fn unfetched(&mut self, unfetched: Unfetched) {
         self.news.unfetched.push(unfetched);
-    }
-
-    /// Nobody needs these any more.
-    pub(super) fn free(&mut self, objects: Vec<ObjectId>, effects: &mut Vec<Effect>) {
-        for object in &objects {
-            self.copies.remove(object);
-        }
-        effects.push(Effect::FreeObjects(objects));
     }
 
     /// True when there is something to say.

@@ -3887,14 +3887,14 @@ pub struct SignalProcess {
     #[prost(uint32, tag = "2")]
     pub signal: u32,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromNode {
-    #[prost(oneof = "from_node::Body", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "from_node::Body", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub body: ::core::option::Option<from_node::Body>,
 }
 /// Nested message and enum types in `FromNode`.
 pub mod from_node {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Body {
         #[prost(uint32, tag = "1")]
         Started(u32),
@@ -3906,8 +3906,10 @@ pub mod from_node {
         Ended(super::ProcessEnded),
         #[prost(message, tag = "5")]
         Piece(super::ObjectPiece),
+        #[prost(message, tag = "6")]
+        Busy(super::ObjectBusy),
         /// The name of the file.
-        #[prost(string, tag = "6")]
+        #[prost(string, tag = "7")]
         Put(::prost::alloc::string::String),
     }
 }
@@ -3921,6 +3923,14 @@ pub struct FetchObject {
     pub instance: u32,
     #[prost(uint64, tag = "4")]
     pub offset: u64,
+    /// Absent where the answer `busy` is not understood.
+    #[prost(message, optional, tag = "5")]
+    pub from: ::core::option::Option<TaskNode>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectBusy {
+    #[prost(message, repeated, tag = "1")]
+    pub others: ::prost::alloc::vec::Vec<TaskNode>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PutFile {

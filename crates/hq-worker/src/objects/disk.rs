@@ -34,9 +34,17 @@ impl Disk {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
+        self.begin(work).await.ok()
+    }
+
+    /// Has something done meanwhile; what comes of it can be waited for.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
         let (answer, told) = oneshot::channel();
         self.order(move || drop(answer.send(work())));
-        told.await.ok()
+        told
     }
 }
 

@@ -9,8 +9,8 @@ use hq_model::checksum::Checksum;
 use hq_net::{Endpoint, FrameReceiver, FrameSender, Keys};
 use hq_proto::{decode_from_node, encode_to_node};
 
-use super::bring::{Peer, Sink, Wanted, bring};
-use super::{Content, Key, StoreError};
+use super::bring::{Peer, Piece, Sink, Wanted, bring};
+use super::{Connection, Content, Key, StoreError};
 use crate::limits::PIECE_MAX;
 use crate::ranks::{keys_among_workers, reach};
 
@@ -138,7 +138,7 @@ async fn send_pieces(sender: &mut FrameSender, size: u64, source: &mut impl Read
 }
 
 impl Peer for Getter {
-    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<(FrameSender, FrameReceiver), String> {
+    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
         reach(place, &self.keys, &ToNode::Fetch(fetch)).await
     }
 }
@@ -166,15 +166,15 @@ impl<T: Target> Sink for Checked<'_, T> {
         begun.map_err(|error| self.fails(error))
     }
 
-    async fn take(&mut self, bytes: Vec<u8>, is_last: bool) -> Result<(), StoreError> {
-        self.checksum.add(&bytes);
-        self.taken += bytes.len() as u64;
-        let taken = self.target.take(&bytes);
+    async fn take(&mut self, piece: Piece, is_last: bool) -> Result<Option<Vec<u8>>, StoreError> {
+        self.checksum.add(piece.bytes());
+        self.taken += piece.bytes().len() as u64;
+        let taken = self.target.take(piece.bytes());
         taken.map_err(|error| self.fails(error))?;
         let (found, meant) = (self.checksum.value(), self.content.checksum);
         match is_last && (found != meant || self.taken != self.content.size) {
             true => Err(StoreError::Damaged { found, meant }),
-            false => Ok(()),
+            false => Ok(Some(piece.memory())),
         }
     }
 }

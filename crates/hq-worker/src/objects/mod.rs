@@ -1,10 +1,12 @@
 //! Objects: files that tasks leave for others, kept by workers and carried from worker to worker.
 
 mod bring;
+mod crowd;
 mod disk;
 mod fetch;
 pub mod get;
 mod home;
+mod kept;
 mod leave;
 #[cfg(test)]
 mod put_tests;
@@ -24,11 +26,13 @@ use hq_core::node_messages::Fetch;
 use hq_model::{Instance, ObjectId};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::limits::{FETCHES_MAX, SERVES_MAX};
+use crate::limits::{FETCHES_MAX, SERVES_MAX, SMALL_FETCHES_MAX, SMALL_SERVES_MAX};
 
 pub(crate) use bring::Peer;
 use bring::{Unfetched, Wanted};
+use crowd::Crowds;
 use disk::Disk;
+pub(crate) use kept::{Connection, Kept};
 pub(crate) use leave::{Leaves, Value, not_now};
 pub(crate) use stage::{Place, Staged};
 use store::{Content, Hold, SharedStore, StoreError};
@@ -49,9 +53,12 @@ pub(crate) struct Objects {
     // Who waits for what is being fetched.
     coming: Mutex<HashMap<Key, Vec<Waiting>>>,
     fetches: Semaphore,
+    small_fetches: Semaphore,
     serves: Semaphore,
     // Counts files of clients.
     received: AtomicU64,
+    small_serves: Semaphore,
+    crowds: Arc<Crowds>,
 }
 
 impl Objects {
@@ -63,8 +70,11 @@ impl Objects {
             pieces: Disk::new("pieces"),
             coming: Mutex::default(),
             fetches: Semaphore::new(FETCHES_MAX),
+            small_fetches: Semaphore::new(SMALL_FETCHES_MAX),
             serves: Semaphore::new(SERVES_MAX),
             received: AtomicU64::new(0),
+            small_serves: Semaphore::new(SMALL_SERVES_MAX),
+            crowds: Arc::default(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use hq_core::record::FailureKind;
 use hq_core::worker::Outcome;
 use hq_core::worker_messages::TaskNode;
 use hq_model::object::plain_path;
-use hq_model::{ByteString, Instance, TaskRef, WorkerId};
+use hq_model::{ByteString, Instance, ObjectId, TaskRef, WorkerId};
+use tokio::task::JoinSet;
 
 use super::{Content, Key, Objects, Peer, StoreError, Taken, Unfetched, Wanted};
 
@@ -57,20 +59,25 @@ impl Objects {
         }
         let pins = Pins { objects: self.clone(), keys: places.iter().map(Place::key).collect() };
         let pins = pins.begin();
-        let mut refused = None;
+        let mut bringing = JoinSet::new();
         for place in places {
-            let object = place.copy.object.clone();
-            refused = match self.bring_to(peer, place).await {
-                Ok(()) => continue,
-                Err(Refused::Unfetched(Unfetched { holders, reason })) => {
-                    Some(Outcome::Unfetched { object, holders, reason })
+            let (objects, peer) = (self.clone(), peer.clone());
+            bringing.spawn(async move {
+                let object = place.copy.object.clone();
+                objects.bring_to(&peer, place).await.map_err(|refused| refused.outcome(object))
+            });
+        }
+        let mut refused = None;
+        while let Some(brought) = bringing.join_next().await {
+            match brought {
+                Ok(Ok(())) => {}
+                Ok(Err(outcome)) => {
+                    // What was brought so far stays, and the rest is not waited for.
+                    refused = Some(outcome);
+                    break;
                 }
-                Err(Refused::Place(error)) => {
-                    let text = format!("The object {object} cannot be put in its place: {error}");
-                    Some(Outcome::Failed(FailureKind::Start, text))
-                }
-            };
-            break;
+                Err(error) => resume_unwind(error.into_panic()),
+            }
         }
         drop(pins);
         refused
@@ -113,6 +120,20 @@ fn one_place(places: &[Place]) -> Option<Outcome> {
 enum Refused {
     Unfetched(Unfetched),
     Place(StoreError),
+}
+
+impl Refused {
+    fn outcome(self, object: ObjectId) -> Outcome {
+        match self {
+            Refused::Unfetched(Unfetched { holders, reason }) => {
+                Outcome::Unfetched { object, holders, reason }
+            }
+            Refused::Place(error) => {
+                let text = format!("The object {object} cannot be put in its place: {error}");
+                Outcome::Failed(FailureKind::Start, text)
+            }
+        }
+    }
 }
 
 /// What is not to make room for others meanwhile.

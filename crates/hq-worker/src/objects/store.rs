@@ -357,6 +357,20 @@ impl Store {
         self.look(key).ok().map(|(_, content)| content)
     }
 
+    /// Bytes of an object, as far as is known.
+    pub(crate) fn size_of(&self, key: &Key) -> Option<u64> {
+        self.shelf().entries.get(key).map(|entry| entry.content.size)
+    }
+
+    /// Whether so many bytes can find room.
+    ///
+    /// # Errors
+    /// When they cannot.
+    pub(crate) fn check_room(&self, size: u64) -> Result<(), StoreError> {
+        let full = |taken| StoreError::Full { wanted: size, cap: self.cap, taken };
+        self.shelf().making_room(size, self.cap).map(drop).map_err(full)
+    }
+
     /// Puts an object at a path: as a hard link, or as a copy where that cannot be, and for root, who may write to any file.
     /// A file is there already only if it is the same, or one that was put there before.
     ///

@@ -1,5 +1,7 @@
 //! Stores, ways to and from them, and what programs leave and take, on real files and connections.
 
+mod between;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +16,7 @@ use hq_core::worker::{Input, Outcome};
 use hq_core::worker_messages::TaskNode;
 use hq_model::checksum::Checksum;
 use hq_model::{Instance, ObjectId, Usage, WorkerId};
-use hq_net::{Endpoint, FrameReceiver, FrameSender, Keys, Role, frames_over};
+use hq_net::{Endpoint, Keys, Role, frames_over};
 use hq_proto::encode_from_node;
 use tokio::sync::mpsc;
 
@@ -258,6 +260,8 @@ enum Does {
     SendWrongly,
     SendOnePiece,
     Refuse,
+    /// The second one has it, too; who does not go there is sent it.
+    SendOn,
 }
 
 #[derive(Default)]
@@ -284,6 +288,7 @@ impl MadeUp {
         match does {
             Does::SendOnePiece => pieces.truncate(1),
             Does::Refuse => pieces = vec![FromNode::Refused { process: 0, reason: "no".into() }],
+            Does::SendOn => pieces = vec![FromNode::Busy { others: vec![holder(2, String::new())] }],
             Does::SendAll | Does::SendWrongly => {}
         }
         pieces
@@ -291,12 +296,16 @@ impl MadeUp {
 }
 
 impl Peer for MadeUp {
-    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<(FrameSender, FrameReceiver), String> {
+    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
         self.asked.lock().expect("no panic").push((place.worker.0, fetch.offset));
         let (near, far) = tokio::io::duplex(1 << 10);
         let (far_read, far_write) = tokio::io::split(far);
         let (mut sender, _) = frames_over(far_read, far_write, Role::Worker);
-        let pieces = self.pieces(self.does[&place.worker], fetch.offset);
+        let does = match self.does[&place.worker] {
+            Does::SendOn if fetch.from.is_none() => Does::SendAll,
+            does => does,
+        };
+        let pieces = self.pieces(does, fetch.offset);
         tokio::spawn(async move {
             for piece in pieces {
                 if sender.send(&encode_from_node(&piece)).await.is_err() {
@@ -307,6 +316,10 @@ impl Peer for MadeUp {
         });
         let (read, write) = tokio::io::split(near);
         Ok(frames_over(read, write, Role::Worker))
+    }
+
+    fn place(&self) -> Option<TaskNode> {
+        Some(holder(99, String::new()))
     }
 }
 
@@ -352,6 +365,15 @@ fn who_sends_wrong_bytes_is_named() {
     check(&[SendWrongly, SendAll], &[(1, 0), (2, 0)], None);
     check(&[SendWrongly, Refuse], &[(1, 0), (2, 0)], Some(&[1, 2]));
     check(&[SendOnePiece, SendWrongly], &[(1, 0), (2, 4), (2, 0)], Some(&[1, 2]));
+}
+
+#[test]
+fn who_is_sent_on_goes_there_and_comes_back_but_not_for_ever() {
+    use Does::{Refuse, SendAll, SendOn};
+    check(&[SendOn, SendAll], &[(1, 0), (2, 0)], None);
+    let mut asked = [(1, 0), (2, 0)].repeat(crate::limits::SENT_ON_MAX as usize);
+    asked.push((1, 0));
+    check(&[SendOn, Refuse], &asked, None);
 }
 
 #[test]

@@ -22,11 +22,11 @@ use tracing::debug;
 
 use super::{Ask, AskStart, NO_PROCESS, Session};
 use crate::limits::{
-    HOLDER_SILENT_TIME, NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME, NODE_SESSIONS_MAX, NOTIFY_TIMEOUT,
-    PROCESS_MESSAGES, TOKEN_BYTES_MAX,
+    HOLDER_SILENT_TIME, KEPT_THERE_MAX, KEPT_TIME_THERE, NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME,
+    NODE_SESSIONS_MAX, NOTIFY_TIMEOUT, PROCESS_MESSAGES, TOKEN_BYTES_MAX,
 };
 use crate::notify::AccessKeys;
-use crate::objects::{Objects, Peer, key_of};
+use crate::objects::{Connection, Kept, Objects, Peer};
 use crate::socket::Socket;
 
 /// What all connections share.
@@ -37,9 +37,14 @@ pub(crate) struct Shared {
     // For workers among themselves; `None` where nothing is encrypted, and so nobody can be known.
     peers: Option<Keys>,
     own: AtomicU32,
+    // Where others find this worker: name and addresses.
+    place: OnceLock<(String, String)>,
     sessions: AtomicU64,
     places: Arc<Semaphore>,
     objects: OnceLock<Arc<Objects>>,
+    // Connections for objects that nobody uses now, to others and of others.
+    kept: Arc<Kept>,
+    kept_there: Semaphore,
     // Workers that did not answer, and when that was.
     silent: Mutex<HashMap<WorkerId, Instant>>,
 }
@@ -56,9 +61,12 @@ impl Shared {
             asks,
             peers,
             own: AtomicU32::new(0),
+            place: OnceLock::new(),
             sessions: AtomicU64::new(0),
             places: Arc::new(Semaphore::new(NODE_SESSIONS_MAX)),
             objects: OnceLock::new(),
+            kept: Arc::default(),
+            kept_there: Semaphore::new(KEPT_THERE_MAX),
             silent: Mutex::default(),
         })
     }
@@ -68,10 +76,22 @@ impl Shared {
         self.own.store(worker.0, Ordering::Relaxed);
     }
 
+    /// Where others find this worker.
+    pub(crate) fn set_place(&self, hostname: &str, address: &str) {
+        // It listens once.
+        let _ = self.place.set((hostname.to_owned(), address.to_owned()));
+    }
+
     /// From now on others may have objects of this worker.
     pub(crate) fn set_objects(&self, objects: Arc<Objects>) {
         // A worker has one store.
         let _ = self.objects.set(objects);
+    }
+
+    /// From now on connections of others end with what was asked, as those of earlier releases did.
+    #[cfg(test)]
+    pub(crate) fn keep_none(&self) {
+        self.kept_there.close();
     }
 
     fn own(&self) -> WorkerId {
@@ -80,7 +100,7 @@ impl Shared {
 }
 
 impl Peer for Shared {
-    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<(FrameSender, FrameReceiver), String> {
+    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
         let Some(keys) = &self.peers else {
             return Err("workers fetch nothing from each other when the server does not encrypt".to_owned());
         };
@@ -90,7 +110,15 @@ impl Peer for Shared {
             return Err(format!("it did not answer {} s ago", ago.as_secs()));
         }
         let begin = Instant::now();
-        let reached = reach(place, keys, &ToNode::Fetch(fetch)).await;
+        let first = ToNode::Fetch(fetch);
+        let again = match self.kept.take(place.worker).await {
+            Some(connection) => ask_again(connection, &first).await,
+            None => None,
+        };
+        let reached = match again {
+            Some(answer) => answer,
+            None => reach(place, keys, &first).await,
+        };
         match &reached {
             Err(_) if begin.elapsed() >= NODE_CONNECT_TIME => {
                 self.silent().insert(place.worker, Instant::now());
@@ -98,6 +126,15 @@ impl Peer for Shared {
             _ => drop(self.silent().remove(&place.worker)),
         }
         reached
+    }
+
+    fn place(&self) -> Option<TaskNode> {
+        let (hostname, address) = self.place.get()?.clone();
+        Some(TaskNode { worker: self.own(), hostname, address })
+    }
+
+    fn keep(&self, worker: WorkerId, connection: Connection) {
+        self.kept.keep(worker, connection);
     }
 }
 
@@ -227,47 +264,66 @@ async fn serve_task(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<
     }
 }
 
-// Another worker on behalf of a task that it leads.
+// Another worker: on behalf of a task that it leads, or for objects, one after the other.
 async fn serve_worker(mut sender: FrameSender, mut receiver: FrameReceiver, shared: &Arc<Shared>) {
-    let first = match timeout(NODE_CONNECT_TIME, receiver.next()).await {
-        Ok(Ok(Some(first))) => first,
-        _ => return,
-    };
-    let first = decode_to_node(&first);
-    let Ok(ToNode::Hello { worker, .. } | ToNode::Fetch(Fetch { worker, .. }) | ToNode::Put { worker, .. }) =
-        first
-    else {
-        return;
-    };
-    if worker != shared.own() {
-        let text = format!("this is worker {}, not {worker}", shared.own());
-        // It looks elsewhere then.
-        let _ = refuse(sender, &text).await;
-        return;
-    }
-    if let (Ok(ToNode::Put { size, .. }), Some(objects)) = (&first, shared.objects.get())
-        && let Some(text) = objects.refuses_size(*size)
-    {
-        let _ = refuse(sender, &text).await;
-        return;
-    }
-    if greet(&mut sender).await.is_err() {
-        return;
-    }
-    match (first, shared.objects.get()) {
-        (Ok(ToNode::Hello { task, instance, node, .. }), _) => {
-            session(sender, receiver, shared, task, instance, node).await;
+    let mut patience = NODE_CONNECT_TIME;
+    let mut kept = None;
+    while let Ok(Ok(Some(first))) = timeout(patience, receiver.next()).await {
+        drop(kept.take());
+        let first = decode_to_node(&first);
+        let Ok(
+            ToNode::Hello { worker, .. } | ToNode::Fetch(Fetch { worker, .. }) | ToNode::Put { worker, .. },
+        ) = first
+        else {
+            return;
+        };
+        if worker != shared.own() {
+            let text = format!("this is worker {}, not {worker}", shared.own());
+            // It looks elsewhere then.
+            let _ = refuse(sender, &text).await;
+            return;
         }
-        (Ok(ToNode::Fetch(fetch)), Some(objects)) => {
-            tokio::select! {
-                () = objects.serve(sender, key_of(&fetch), fetch.offset) => {}
-                // Nothing more is said to this end: it has gone.
-                _ = receiver.next() => {}
+        if let (Ok(ToNode::Put { size, .. }), Some(objects)) = (&first, shared.objects.get())
+            && let Some(text) = objects.refuses_size(*size)
+        {
+            let _ = refuse(sender, &text).await;
+            return;
+        }
+        // It leaves with the first piece, or soon.
+        let greeting = encode_from_node(&FromNode::Started { process: NO_PROCESS });
+        if sender.send(&greeting).await.is_err() {
+            return;
+        }
+        match (first, shared.objects.get()) {
+            (Ok(ToNode::Hello { task, instance, node, .. }), _) => {
+                if sender.flush().await.is_err() {
+                    return;
+                }
+                return session(sender, receiver, shared, task, instance, node).await;
             }
+            (Ok(ToNode::Fetch(fetch)), Some(objects)) => {
+                let is_sent = tokio::select! {
+                    is_sent = objects.serve(&mut sender, &fetch) => is_sent,
+                    // Nothing is said before all has come: it has gone.
+                    _ = receiver.next() => return,
+                };
+                // Who knows of no next object ends the connection itself.
+                kept = shared.kept_there.try_acquire().ok().filter(|_| is_sent);
+                if kept.is_none() {
+                    break;
+                }
+                patience = KEPT_TIME_THERE;
+            }
+            (Ok(ToNode::Put { size, .. }), Some(objects)) => {
+                if sender.flush().await.is_err() {
+                    return;
+                }
+                return objects.receive(sender, receiver, size).await;
+            }
+            _ => return drop(refuse(sender, "it stores no objects").await),
         }
-        (Ok(ToNode::Put { size, .. }), Some(objects)) => objects.receive(sender, receiver, size).await,
-        _ => drop(refuse(sender, "it stores no objects").await),
     }
+    let _ = sender.close().await;
 }
 
 // Starts and signals come in, what processes write and how they end goes out.
@@ -333,11 +389,7 @@ async fn relay(mut from: FrameReceiver, mut to: FrameSender) {
 ///
 /// # Errors
 /// Says of each address why it does not.
-pub(crate) async fn reach(
-    place: &TaskNode,
-    keys: &Keys,
-    first: &ToNode,
-) -> Result<(FrameSender, FrameReceiver), String> {
+pub(crate) async fn reach(place: &TaskNode, keys: &Keys, first: &ToNode) -> Result<Connection, String> {
     let TaskNode { worker, hostname, address } = place;
     let mut attempts = JoinSet::new();
     let addresses = address.split(',').filter_map(|address| address.rsplit_once(':'));
@@ -372,17 +424,42 @@ pub(crate) async fn reach(
 }
 
 // Connects, and hears whether that is the worker that is meant.
-async fn knock(endpoint: &Endpoint, first: &ToNode) -> Result<(FrameSender, FrameReceiver), String> {
-    let text = |error: hq_net::NetError| error.to_string();
+async fn knock(endpoint: &Endpoint, first: &ToNode) -> Result<Connection, String> {
     let connected = connect(endpoint, Role::Worker).await;
-    let (mut sender, mut receiver) = connected.map_err(|error| error.to_string())?;
-    sender.send(&encode_to_node(first)).await.map_err(text)?;
-    sender.flush().await.map_err(text)?;
-    let answer = receiver.next().await.map_err(text)?;
+    match ask_over(connected.map_err(|error| error.to_string())?, first).await {
+        Ok(connection) => Ok(connection),
+        Err(Unasked::Refused(reason) | Unasked::Broken(reason)) => Err(reason),
+    }
+}
+
+// Over a connection that was kept; nothing where it has broken, so that a new one is needed.
+async fn ask_again(connection: Connection, first: &ToNode) -> Option<Result<Connection, String>> {
+    match timeout(NODE_CONNECT_TIME, ask_over(connection, first)).await {
+        Ok(Ok(connection)) => Some(Ok(connection)),
+        Ok(Err(Unasked::Refused(reason))) => Some(Err(reason)),
+        Ok(Err(Unasked::Broken(_))) => None,
+        Err(_) => Some(Err(format!("no answer in {} s", NODE_CONNECT_TIME.as_secs()))),
+    }
+}
+
+// Why a connection leads to nothing.
+enum Unasked {
+    // In the words of the other end.
+    Refused(String),
+    // It ends, or says what makes no sense.
+    Broken(String),
+}
+
+async fn ask_over(connection: Connection, first: &ToNode) -> Result<Connection, Unasked> {
+    let broken = |error: hq_net::NetError| Unasked::Broken(error.to_string());
+    let (mut sender, mut receiver) = connection;
+    sender.send(&encode_to_node(first)).await.map_err(broken)?;
+    sender.flush().await.map_err(broken)?;
+    let answer = receiver.next().await.map_err(broken)?;
     match answer.as_deref().map(decode_from_node) {
         Some(Ok(FromNode::Started { .. })) => Ok((sender, receiver)),
-        Some(Ok(FromNode::Refused { reason, .. })) => Err(reason),
-        _ => Err("it does not answer".to_owned()),
+        Some(Ok(FromNode::Refused { reason, .. })) => Err(Unasked::Refused(reason)),
+        _ => Err(Unasked::Broken("it does not answer".to_owned())),
     }
 }
 
