@@ -14,11 +14,12 @@ from ._base import StaysHere
 from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FINISHED
 from ._future import because_of
-from ._outcome import decode
+from ._outcome import PARTS, decode
 
 if TYPE_CHECKING:
     from ._future import Future
     from ._native_types import End
+    from ._objects import Objects
     from ._session import Session
 
 T = TypeVar("T")
@@ -44,12 +45,21 @@ class Block:
         self.changed = changed
         self.waiters = 0
 
-    def take(self, end: End) -> bool:
+    def take(self, end: End, objects: Objects) -> bool:
         """Notes an end; False if it was known."""
         at = end[0] - self.first
         if self.states[at] != _PENDING:
             return False
-        self.ends[at] = end[2] if end[1] == FINISHED else end
+        payload = end[2]
+        if end[1] == FINISHED:
+            # As bytes, or as what it has left in a store.
+            is_stored = payload and payload[0] == PARTS
+            self.ends[at] = (objects.of_end(end) if is_stored else None) or payload
+        else:
+            self.ends[at] = end
+        if end[1] != ABORTED:
+            # What it took is needed no more.
+            self.deps.pop(at, None)
         self.states[at] = end[1]
         self.left -= 1
         return True
@@ -89,6 +99,8 @@ class Block:
             raise CancelledError(f"task {self.first + at} was canceled")
         if state == _LOCAL:
             raise end
+        if state == FINISHED and not isinstance(end, (bytes, type(None))):
+            return end.load()
         if state == FINISHED:
             end = (self.first + at, FINISHED, end, "", "")
         value, error = decode(end, self.name)

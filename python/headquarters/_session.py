@@ -22,6 +22,7 @@ from . import _limits as limits
 from ._future import Future, fail, finish, forget_locks
 from ._intervals import Intervals
 from ._native_types import ABORTED, CANCELED
+from ._objects import Objects
 from ._outcome import printed
 from ._results import Block
 
@@ -68,6 +69,7 @@ class Session:
     ) -> None:
         self.job = calls.job
         self.is_forked = False
+        self.objects = Objects(self)
         self._calls = calls
         self._owns_job = owns_job
         self._cluster = cluster
@@ -394,6 +396,7 @@ class Session:
             # The server may be gone by now, and nobody is left to be told.
             pass
         self._reader.join(max(0.0, until - time.monotonic()))
+        self.objects.leave(until - time.monotonic())
 
     # The thread that sends.
 
@@ -404,6 +407,8 @@ class Session:
                 if groups is None:
                     return
                 self._send(groups)
+                # Who waits for more must not hold what these have left.
+                del groups
                 with self._lock:
                     self._is_sending = False
                     if not self._queue:
@@ -547,7 +552,7 @@ class Session:
                     if block is None:
                         continue
                     blocks[id(block)] = block
-                block.take(end)
+                block.take(end, self.objects)
             self._known.add([end[0] for end in ends])
         finish(futures)
         if self._aside:
@@ -638,6 +643,7 @@ class Session:
             self._break(errors.ClusterStopped("the executor ended before the call"))
         try:
             if self._owns_job and not getattr(self._cluster, "stopped", False):
+                self.objects.close()
                 self._calls.close()
         except Exception:
             # A job whose server is gone needs no closing.

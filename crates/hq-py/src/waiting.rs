@@ -1,5 +1,6 @@
 //! Waiting that can be interrupted: a handler of Python runs soon after its signal, and may raise.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use hq_client::session::{Next, Session, Watch};
@@ -31,4 +32,20 @@ pub(crate) fn next(watch: &mut Watch<'_>) -> PyResult<ClientResponse> {
             Next::Other(()) => Python::attach(|python| python.check_signals())?,
         }
     }
+}
+
+/// Waits for something of workers; without the GIL, but for looking for signals.
+///
+/// # Errors
+/// When a handler raises.
+pub(crate) fn until<F: Future>(mut work: Pin<&mut F>) -> PyResult<F::Output> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        loop {
+            tokio::select! {
+                output = &mut work => return Ok(output),
+                () = tokio::time::sleep(SIGNALS) => Python::attach(|python| python.check_signals())?,
+            }
+        }
+    })
 }
