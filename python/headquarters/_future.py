@@ -318,6 +318,8 @@ def _end(future: Future[Any], end: End | None, error: BaseException | None) -> N
             return
         if end is not None:
             _note(future, end)
+        else:
+            future._deps = None
         future._end, future._exception = end, error
         future._state = CANCELLED_AND_NOTIFIED if is_canceled else FINISHED
         for waiter in future._waiting or ():

@@ -14,12 +14,12 @@ from ._base import StaysHere
 from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FINISHED
 from ._future import because_of
+from ._objects import Objects, Value
 from ._outcome import PARTS, decode
 
 if TYPE_CHECKING:
     from ._future import Future
     from ._native_types import End
-    from ._objects import Objects
     from ._session import Session
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ class Block:
             self.ends[at] = error
             self.states[at] = _LOCAL
             self.left -= 1
+            self.deps.pop(at, None)
 
     def notify(self) -> None:
         """Wakes those that wait for one of the calls."""
@@ -99,9 +100,9 @@ class Block:
             raise CancelledError(f"task {self.first + at} was canceled")
         if state == _LOCAL:
             raise end
-        if state == FINISHED and not isinstance(end, (bytes, type(None))):
-            return end.load()
         if state == FINISHED:
+            if isinstance(end, Value):
+                return end.load()
             end = (self.first + at, FINISHED, end, "", "")
         value, error = decode(end, self.name)
         if error is not None:

@@ -167,7 +167,7 @@ async def gather(fs: Iterable[Future[T]], errors: Literal["raise", "return", "sk
             await _ended(future.future)
     futures = [future.future for future in all_of_them]
     if any(future._value is not None for future in futures):
-        return await asyncio.to_thread(_gather, futures, errors)
+        return await asyncio.to_thread(lambda: _gather(futures, errors))
     return _gather(futures, errors)
 
 

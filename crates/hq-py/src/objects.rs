@@ -3,10 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hq_client::{ClientError, Session, access_path};
+use hq_client::{Session, access_path};
 use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter};
 use hq_core::object_messages::{GiveObject, ObjectRequest, ObjectView};
 use hq_core::worker_info::WorkerInfo;
@@ -19,7 +18,7 @@ use pyo3::prelude::*;
 
 use crate::error::{self, NativeError};
 use crate::session::ask;
-use crate::waiting::until;
+use crate::waiting::{runtime, until};
 
 /// Job, task and name of an object.
 type Named = (u32, u32, String);
@@ -83,20 +82,40 @@ impl Objects {
         let object = object(job, task, name)?;
         let found = self.with(python, |session| view(session, object.clone()))?;
         let view = found.filter(|view| view.copies > 0);
-        let view = view.ok_or_else(|| refused("not-stored", format!("Object {object} is on no worker now.")))?;
-        let getter = self.getter(&object)?;
-        let file = OpenOptions::new().write(true).open(&path).map_err(PyErr::from)?;
-        let mut target = InFile(file);
+        let view =
+            view.ok_or_else(|| refused("not-stored", format!("Object {object} is on no worker now.")))?;
+        let getter = self.getter().map_err(|why| unreachable(&object, &why))?;
+        let mut target = InFile(OpenOptions::new().write(true).open(&path)?);
         python.detach(|| {
-            let got = until(pin!(getter.get(&view.copy, view.holders.clone(), &mut target)))?;
-            got.map_err(|error| refused("unreachable", format!("Object {object} cannot be fetched: {error}")))
+            let got = until(&runtime()?, getter.get(&view.copy, view.holders.clone(), &mut target))?;
+            got.map_err(|error| unreachable(&object, &error.to_string()))
         })
     }
 
     /// Makes a file in the `put` directory of a worker's store an object of an open job. Gives its task and its instance.
-    fn give(&self, python: Python<'_>, job: u32, name: &str, worker: u32, file: String) -> PyResult<(u32, u32)> {
+    fn give(
+        &self,
+        python: Python<'_>,
+        job: u32,
+        name: &str,
+        worker: u32,
+        file: String,
+    ) -> PyResult<(u32, u32)> {
         let name = object_name(name)?;
         self.with(python, |session| give(session, job, name, WorkerId(worker), file))
+    }
+
+    /// As `give`, for a file that is sent to the worker.
+    fn put(
+        &self,
+        python: Python<'_>,
+        job: u32,
+        name: &str,
+        worker: u32,
+        path: PathBuf,
+    ) -> PyResult<(u32, u32)> {
+        let _ = (python, job, name, worker, path);
+        Err(refused("unreachable", "it is on another node".to_owned()))
     }
 
     /// These values are needed no more.
@@ -127,7 +146,8 @@ impl Objects {
         python.detach(|| {
             let mut session: MutexGuard<'_, _> = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             if session.is_none() {
-                *session = Some(Session::connect(&self.server_dir).map_err(|error| error::of_client(&error))?);
+                *session =
+                    Some(Session::connect(&self.server_dir).map_err(|error| error::of_client(&error))?);
             }
             session.as_mut().map_or_else(|| Err(error::unexpected()), work)
         })
@@ -147,20 +167,21 @@ impl Objects {
         })
     }
 
-    // Whoever can ask workers.
-    fn getter(&self, object: &ObjectId) -> PyResult<Getter> {
-        let access = AccessFile::load(&access_path(&self.server_dir));
-        let access = access.map_err(|error| error::of_client(&ClientError::Access(error)))?;
-        let why = match &access.worker {
-            None => "the access file here has no part for workers, with which these are asked",
-            Some(endpoint) => match Getter::new(endpoint) {
-                Some(getter) => return Ok(getter),
-                None => "the server does not encrypt the connections of workers, so these listen to nobody",
-            },
+    // Whoever can ask workers; or why nobody can.
+    fn getter(&self) -> Result<Getter, String> {
+        let access = AccessFile::load(&access_path(&self.server_dir)).map_err(|error| error.to_string())?;
+        let Some(endpoint) = &access.worker else {
+            return Err("the access file here has no part for workers, with which these are asked".to_owned());
         };
-        let hint = "have a call return what is needed of it";
-        Err(refused("unreachable", format!("Object {object} cannot be had from other nodes: {why}; {hint}")))
+        Getter::new(endpoint).ok_or_else(|| {
+            "the server does not encrypt the connections of workers, so these listen to nobody".to_owned()
+        })
     }
+}
+
+fn unreachable(object: &ObjectId, why: &str) -> PyErr {
+    let hint = "have a call return what is needed of it, or ask on a node that reaches the workers";
+    refused("unreachable", format!("Object {object} cannot be fetched: {why}; {hint}."))
 }
 
 fn workers(session: &mut Session) -> PyResult<Vec<WorkerInfo>> {

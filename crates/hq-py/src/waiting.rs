@@ -1,11 +1,12 @@
 //! Waiting that can be interrupted: a handler of Python runs soon after its signal, and may raise.
 
-use std::pin::Pin;
+use std::pin::pin;
 use std::time::Duration;
 
 use hq_client::session::{Next, Session, Watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use pyo3::prelude::*;
+use tokio::runtime::Runtime;
 
 use crate::error;
 
@@ -27,19 +28,27 @@ pub(crate) fn watch(session: &mut Session, request: ClientRequest) -> PyResult<W
 pub(crate) fn next(watch: &mut Watch<'_>) -> PyResult<ClientResponse> {
     loop {
         let pause = async { tokio::time::sleep(SIGNALS).await };
-        match watch.next_or(std::pin::pin!(pause)).map_err(|error| error::of_client(&error))? {
+        match watch.next_or(pin!(pause)).map_err(|error| error::of_client(&error))? {
             Next::Response(response) => return Ok(response),
             Next::Other(()) => Python::attach(|python| python.check_signals())?,
         }
     }
 }
 
+/// What connections to workers live on.
+///
+/// # Errors
+/// When the system has no room for it.
+pub(crate) fn runtime() -> PyResult<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
 /// Waits for something of workers; without the GIL, but for looking for signals.
 ///
 /// # Errors
 /// When a handler raises.
-pub(crate) fn until<F: Future>(mut work: Pin<&mut F>) -> PyResult<F::Output> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+pub(crate) fn until<F: Future>(runtime: &Runtime, work: F) -> PyResult<F::Output> {
+    let mut work = pin!(work);
     runtime.block_on(async {
         loop {
             tokio::select! {
