@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hq_client::{Session, access_path};
-use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter};
+use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
 use hq_core::object_messages::{GiveObject, ObjectRequest, ObjectView};
-use hq_core::worker_info::WorkerInfo;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, ObjectId, ObjectName, TaskId, TaskRef, WorkerId};
 use hq_net::AccessFile;
