@@ -92,7 +92,9 @@ class Objects:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._made: Stores | None = None
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        # Held while arguments are put, which may take a while.
+        self._putting = threading.Lock()
         self._values: weakref.WeakSet[Value] = weakref.WeakSet()
         # Of what calls took and others may take: the same content is put once.
         self._by_digest: weakref.WeakValueDictionary[str, Future[Any]] = weakref.WeakValueDictionary()
@@ -156,7 +158,7 @@ class Objects:
         program is started again, and stays."""
         digest = packed.digest()
         name = f"arg-{digest[:40]}" if is_keyed else VALUE
-        with self._lock:
+        with self._putting:
             known = self._by_digest.get(name if is_keyed else digest)
             if known is None:
                 known = self._found(name) if is_keyed else None
@@ -256,26 +258,28 @@ class Objects:
             with contextlib.suppress(Exception):
                 if named:
                     self.stores.native.release(named)
-            if gone[-1] is None:
+            if self._session._is_over and (self._is_closed or not self._values):
                 return
 
-    def close(self) -> None:
-        """The job ends, and what is stored ends with it: files of this machine are held for those who still ask."""
-        self._is_closed = True
+    def close(self, job_ends: bool) -> None:
+        """The session ends. If its job does, what is stored ends with it: files of this machine are held for those who still
+        ask."""
         held = 0
         with self._lock:
             values = list(self._values)
             self._last = None
-        for value in values:
+        for value in values if job_ends else ():
             if held < limits.HELD_MAX and not value.is_dropped:
                 held += value.hold()
+        self._is_closed = job_ends
+        self._gone.put(None)
 
-    def leave(self, until: float) -> None:
-        """Gets the thread out of the extension, within so many seconds."""
-        releaser = self._releaser
-        if releaser is not None and releaser is not threading.current_thread():
-            self._gone.put(None)
-            releaser.join(max(0.0, until))
+    def leave(self, seconds: float) -> None:
+        """At the end of the interpreter: gets the thread out of the extension."""
+        self._is_closed = True
+        self._gone.put(None)
+        if self._releaser is not None:
+            self._releaser.join(max(0.0, seconds))
 
 
 class Ref(StaysHere, Generic[T]):

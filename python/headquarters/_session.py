@@ -641,8 +641,9 @@ class Session:
         if self._pending or self._blocks:
             self._break(errors.ClusterStopped("the executor ended before the call"))
         try:
-            if self._owns_job and not getattr(self._cluster, "stopped", False):
-                self.objects.close()
+            job_ends = self._owns_job and not getattr(self._cluster, "stopped", False)
+            self.objects.close(job_ends)
+            if job_ends:
                 self._calls.close()
         except Exception:
             # A job whose server is gone needs no closing.

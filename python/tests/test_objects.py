@@ -318,6 +318,34 @@ def test_values_of_this_machine_outlive_their_executor(there):
     assert "the executor that had it has ended" in str(error)
 
 
+def test_the_thread_that_releases_ends_with_its_session(there):
+    executor, calls, stores = there()
+    ref = executor.put(BIG)
+    releaser = executor._session.objects._releaser
+    assert releaser.is_alive()
+    executor.shutdown()
+    releaser.join(30)
+    assert not releaser.is_alive() and (ref.get() == BIG).all()
+
+
+def test_ends_are_heard_while_an_argument_is_put(there):
+    executor, calls, stores = there()
+    give, is_put, goes_on = stores.give, threading.Event(), threading.Event()
+
+    def slow(*given):
+        is_put.set()
+        assert goes_on.wait(30)
+        return give(*given)
+
+    stores.give = slow
+    putting = threading.Thread(target=executor.submit, args=(numpy.sum, BIG))
+    putting.start()
+    assert is_put.wait(30)
+    assert (executor.submit(big).result(30) == BIG).all()
+    goes_on.set()
+    putting.join(30)
+
+
 def test_far_values_end_with_their_executor(there):
     executor, calls, stores = there(near=False)
     future = executor.submit(big)
