@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input, Outcome, Start};
+use hq_core::worker::{Input, Outcome, RunnerId, Start};
 use hq_model::{ObjectId, TaskRef, Usage};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 use tracing::warn;
 
 use crate::launcher::text;
-use crate::objects::{Leaves, Objects, Staged};
+use crate::objects::{Leaves, Objects, PutFile, Source, Staged, Value};
 use crate::prepare::Prepared;
 use crate::ranks::Shared;
 use crate::supervise::Supervisor;
@@ -48,7 +48,6 @@ impl Staging {
 impl Supervisor {
     /// Has what a task takes brought to its places; then it starts.
     pub(crate) fn stage(&mut self, start: Start, prepared: &Prepared) {
-        let places = prepared.objects_taken(&start, &self.node, self.worker);
         let Some(staging) = &mut self.staging else {
             self.put_off(start.task, "this worker stores no objects".to_owned());
             return self.runner_is_not_made(&start);
@@ -56,28 +55,32 @@ impl Supervisor {
         let (task, instance) = (start.task, start.instance);
         let (objects, peers) = (staging.objects.clone(), staging.peers.clone());
         let staged = staging.staged.clone();
-        let bringing = tokio::spawn(async move {
-            let refused = objects.stage(&peers, places).await;
-            // Nobody listens when the worker is ending.
-            let _ = staged.send(Staged { task, instance, refused });
-        });
+        // Nobody listens when the worker is ending.
+        let tell = move |brought| drop(staged.send(Staged { task, instance, brought }));
+        let bringing = if start.runs_in.is_some() {
+            let sources = start.objects.iter().map(|source| Source::new(source, self.worker)).collect();
+            tokio::spawn(async move { tell(objects.take_all(&peers, sources).await) })
+        } else {
+            let places = prepared.objects_taken(&start, &self.node, self.worker);
+            tokio::spawn(async move { tell(objects.stage(&peers, places).await.map_or(Ok(Vec::new()), Err)) })
+        };
         staging.waiting.insert(task, Waiting { start, bringing: bringing.abort_handle() });
     }
 
-    /// What a task takes is in its places, or cannot be had.
-    pub(crate) fn staged(&mut self, Staged { task, instance, refused }: Staged) {
+    /// What a task takes is in its places, or is held for a call; or it cannot be had.
+    pub(crate) fn staged(&mut self, Staged { task, instance, brought }: Staged) {
         let Some(staging) = &mut self.staging else { return };
         // It may have been ended, and handed to this worker again.
         if staging.waiting.get(&task).is_none_or(|waiting| waiting.start.instance != instance) {
             return;
         }
         let Some(Waiting { mut start, .. }) = staging.waiting.remove(&task) else { return };
-        match refused {
-            None => {
+        match brought {
+            Ok(taken) => {
                 start.objects.clear();
-                self.start(start);
+                self.start_with(start, taken);
             }
-            Some(outcome) => {
+            Err(outcome) => {
                 if let Outcome::Unfetched { object, reason, .. } = &outcome {
                     warn!(%task, %object, reason, "an object that a task takes could not be had");
                 }
@@ -99,16 +102,38 @@ impl Supervisor {
     }
 
     /// What a task leaves as objects.
-    pub(crate) fn leaves(&self, start: &Start, prepared: &Prepared) -> Option<Leaves> {
+    pub(crate) fn leaves(&self, start: &Start, prepared: &Prepared, value: Option<Value>) -> Option<Leaves> {
         let objects = self.staging.as_ref()?.objects.clone();
         let files = prepared.objects_left(start, &self.node);
-        (!files.is_empty()).then_some(Leaves { objects, files })
+        (!files.is_empty() || value.is_some()).then_some(Leaves { objects, files, value })
+    }
+
+    /// Where a runner may write what a function returns; nowhere without a store.
+    pub(crate) fn put_file(&self, runner: RunnerId, call: u64) -> Option<PutFile> {
+        let objects = &self.staging.as_ref()?.objects;
+        Some(PutFile::new(objects, format!("r-{}-{call}", runner.0)))
+    }
+
+    /// A runner could not write there.
+    pub(crate) fn mend_store(&self) {
+        let Some(staging) = &self.staging else { return };
+        let store = staging.objects.store.clone();
+        staging.objects.files.order(move || {
+            if let Err(error) = store.mend() {
+                warn!(%error, "the directory of the object store cannot be made");
+            }
+        });
     }
 
     /// A file that lies in the store is to be an object.
     pub(crate) fn take_file(&mut self, object: ObjectId, file: String) {
-        let why = format!("this worker takes no files ({file})");
-        self.ended.push(Input::FileRefused { object, why });
+        match &self.staging {
+            Some(staging) => staging.objects.take(object, file),
+            None => {
+                let why = "this worker stores no objects".to_owned();
+                self.ended.push(Input::FileRefused { object, why });
+            }
+        }
     }
 
     /// Nobody needs these any more.

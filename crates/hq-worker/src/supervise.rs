@@ -12,7 +12,7 @@ use hq_core::record::FailureKind;
 use hq_core::worker::{Ends, Input, Outcome, RunsIn, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
-use hq_model::{Instance, Stream, TaskRef, Usage, WorkerId, paths};
+use hq_model::{ByteString, Instance, Stream, TaskRef, Usage, WorkerId, paths};
 use hq_stream::{Attempt, Output};
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -23,6 +23,7 @@ use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, MARK, Slot, text};
 use crate::limits::{FOLLOW_SLACK, TASKS_NAMED};
 use crate::nodes;
+use crate::objects::{Taken, Value};
 use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
@@ -86,6 +87,23 @@ pub(crate) enum Active {
     Runner(runners::Process),
     /// A process of a task on several nodes.
     Process(Process),
+}
+
+/// How a task has ended.
+#[derive(Debug)]
+pub(crate) struct Finish {
+    pub(crate) outcome: Outcome,
+    pub(crate) usage: Usage,
+    /// What a function returned, or how it failed.
+    pub(crate) result: ByteString,
+    /// What it returned, where that is a file.
+    pub(crate) value: Option<Value>,
+}
+
+impl Finish {
+    pub(crate) fn new(outcome: Outcome, usage: Usage) -> Finish {
+        Finish { outcome, usage, result: Vec::new(), value: None }
+    }
 }
 
 impl Active {
@@ -174,6 +192,11 @@ impl Supervisor {
 
     /// Orders a task's start.
     pub(crate) fn start(&mut self, start: Start) {
+        self.start_with(start, Vec::new());
+    }
+
+    /// As [`Supervisor::start`], with what was brought for a call.
+    pub(crate) fn start_with(&mut self, start: Start, taken: Vec<Taken>) {
         let prepared = match self.prepared_for(&start.template) {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -205,7 +228,7 @@ impl Supervisor {
             if !promised.is_empty() {
                 self.promised.insert(start.task, promised);
             }
-            return self.call(start, prepared, runner, is_new);
+            return self.call(start, prepared, (runner, is_new), taken);
         }
         let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
         let limits = match self.enforcer.begin(&start, memory, cpus) {
@@ -498,7 +521,7 @@ impl Supervisor {
         };
         let for_memory = self.enforcer.end((start.task, start.instance), over_kib);
         if let Some(outcome) = self.outcome_of(report.end, for_memory, &start, &prepared) {
-            self.finish(start, prepared, outcome, report.usage, Vec::new());
+            self.finish(start, prepared, Finish::new(outcome, report.usage));
         }
     }
 
@@ -535,17 +558,11 @@ impl Supervisor {
     }
 
     /// Does what is to be done after a task, and tells its end.
-    pub(crate) fn finish(
-        &mut self,
-        start: Start,
-        prepared: Arc<Prepared>,
-        outcome: Outcome,
-        usage: Usage,
-        result: Vec<u8>,
-    ) {
+    pub(crate) fn finish(&mut self, start: Start, prepared: Arc<Prepared>, finish: Finish) {
+        let Finish { outcome, usage, result, value } = finish;
+        let has_aftermath = prepared.has_aftermath(outcome == Outcome::Finished) || value.is_some();
         let input = Input::Ended { task: start.task, outcome, usage, result };
-        let Input::Ended { outcome, .. } = &input else { return };
-        if !prepared.has_aftermath(*outcome == Outcome::Finished) && start.nodes.is_empty() {
+        if !has_aftermath && start.nodes.is_empty() {
             self.ended.push(input);
             return;
         }
@@ -560,7 +577,7 @@ impl Supervisor {
         }
         let promised = self.promised.remove(&start.task).unwrap_or_default();
         let result = prepared.result_file(&start, &self.node);
-        let leaves = self.leaves(&start, &prepared);
+        let leaves = self.leaves(&start, &prepared, value);
         let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, promised, result, leaves };
         match (self.streaming.remove(&start.task), &mut self.streams) {
             (Some(ends), Some(streams)) => streams.end(ends, aftermath),

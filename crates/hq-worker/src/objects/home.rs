@@ -13,6 +13,8 @@ use crate::prepare::ignore_missing;
 
 const PREFIX: &str = "hq-objects-";
 const LOCK: &str = "lock";
+/// Below it: files that are to be objects.
+const PUT: &str = "put";
 /// Held while a directory is made or looked at.
 const BASE_LOCK: &str = ".hq-objects.lock";
 /// More stores below one directory than that are none.
@@ -46,6 +48,7 @@ impl Home {
             let path = base.join(format!("{PREFIX}{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
+                    make_put(&path)?;
                     let lock = lock_file(&path.join(LOCK))?;
                     if lock.try_lock().is_err() {
                         info!(path = %path.display(), "no locks there: what this worker stores stays if it is killed");
@@ -72,6 +75,7 @@ impl Home {
         // As when it was made: without locks it works as well.
         let _ = guard.lock();
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
+        make_put(&self.path)?;
         let lock = lock_file(&self.path.join(LOCK))?;
         let _ = lock.try_lock();
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = lock;
@@ -80,6 +84,19 @@ impl Home {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where files lie that are to be objects.
+    pub(crate) fn put(&self) -> PathBuf {
+        self.path.join(PUT)
+    }
+
+    /// Makes the directory for these again, if that alone was removed.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn make_put_again(&self) -> io::Result<()> {
+        make_put(&self.path)
     }
 }
 
@@ -96,6 +113,10 @@ impl Drop for Home {
         }
         around.iter().for_each(|dir| drop(fs::remove_dir(dir)));
     }
+}
+
+fn make_put(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path.join(PUT))
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {

@@ -1,4 +1,4 @@
-//! What a task leaves as objects: stored after its success, before its end is told.
+//! What a task leaves as objects, and the value of a call: stored after its success, before its end is told.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,7 +10,7 @@ use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
 use hq_model::{ByteString, ObjectId};
 
-use super::{Content, Key, Objects, StoreError};
+use super::{Content, Hold, Key, Objects, PutFile, StoreError};
 use crate::outputs::Aftermath;
 
 /// The objects that one attempt is to leave.
@@ -20,13 +20,26 @@ pub(crate) struct Leaves {
     pub(crate) objects: Arc<Objects>,
     /// What they are called, and where the files are.
     pub(crate) files: Vec<(Key, ByteString)>,
+    /// What the function returned, where that is a file.
+    pub(crate) value: Option<Value>,
+}
+
+/// The value of a call.
+#[derive(Debug)]
+pub(crate) struct Value {
+    /// Which object it is.
+    pub(crate) key: Key,
+    /// The name of the function.
+    pub(crate) function: String,
+    /// Where its runner has written it.
+    pub(crate) file: PutFile,
 }
 
 impl Leaves {
     /// Has the objects of an attempt that ended well stored, then does all else that is to be done after it and tells its
     /// end. On a thread of its own, for files may be large.
     pub(crate) fn store(
-        self,
+        mut self,
         mut aftermath: Aftermath,
         clean: fn(Aftermath) -> Input,
         tell: impl FnOnce(Input) + Send + 'static,
@@ -52,20 +65,49 @@ impl Leaves {
     }
 
     // All of them or none.
-    fn store_all(&self) -> Result<Vec<(Key, Content)>, Outcome> {
+    fn store_all(&mut self) -> Result<Vec<(Key, Content)>, Outcome> {
         let mut stored: Vec<(Key, Content)> = Vec::new();
         for (key, path) in &self.files {
             let path = Path::new(OsStr::from_bytes(path));
             match self.objects.store.add(key.clone(), path) {
                 Ok(content) => stored.push((key.clone(), content)),
                 Err(error) => {
-                    stored.iter().for_each(|(key, _)| self.objects.store.remove(&key.object));
+                    self.forget(&stored);
                     return Err(refused(&key.object, path, &error));
+                }
+            }
+        }
+        if let Some(Value { key, function, file }) = self.value.take() {
+            match file.adopt(key.clone(), Hold::Unheard) {
+                Ok(content) => stored.push((key, content)),
+                Err(error) => {
+                    self.forget(&stored);
+                    return Err(value_refused(&key.object, &function, &error));
                 }
             }
         }
         Ok(stored)
     }
+
+    fn forget(&self, stored: &[(Key, Content)]) {
+        stored.iter().for_each(|(key, _)| self.objects.store.remove(&key.object));
+    }
+}
+
+// That it fits nowhere here, or is no file, is the fault of the function.
+fn value_refused(object: &ObjectId, function: &str, error: &StoreError) -> Outcome {
+    match error {
+        StoreError::NoFile(_) | StoreError::Foreign(_) => {}
+        StoreError::Full { wanted, cap, .. } if wanted > cap => {}
+        error => return not_now(object, error.to_string()),
+    }
+    let text = format!("The value of {function} cannot be stored: {error}");
+    Outcome::Failed(FailureKind::Output, text)
+}
+
+/// An object for which there is no room at the moment: its task runs once more, in a while or elsewhere.
+pub(crate) fn not_now(object: &ObjectId, reason: String) -> Outcome {
+    Outcome::Unfetched { object: object.clone(), holders: Vec::new(), reason }
 }
 
 // What is wrong with the file is the fault of the task. That there is no room, or the disk fails, is not: it runs once more, in a
@@ -76,9 +118,7 @@ fn refused(object: &ObjectId, file: &Path, error: &StoreError) -> Outcome {
         || matches!(error, StoreError::Full { wanted, cap, .. } if wanted > cap);
     match is_of_file {
         true => Outcome::Failed(FailureKind::Output, text(object, file, error)),
-        false => {
-            Outcome::Unfetched { object: object.clone(), holders: Vec::new(), reason: error.to_string() }
-        }
+        false => not_now(object, error.to_string()),
     }
 }
 

@@ -9,6 +9,7 @@ mod leave;
 mod serve;
 mod stage;
 mod store;
+mod taken;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use hq_core::node_messages::Fetch;
-use hq_model::ObjectId;
+use hq_model::{Instance, ObjectId};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::limits::{FETCHES_MAX, SERVES_MAX};
@@ -24,11 +25,11 @@ use crate::limits::{FETCHES_MAX, SERVES_MAX};
 pub(crate) use bring::Peer;
 use bring::{Unfetched, Wanted};
 use disk::Disk;
-pub(crate) use leave::Leaves;
+pub(crate) use leave::{Leaves, Value, not_now};
 pub(crate) use stage::{Place, Staged};
-pub(crate) use store::Key;
-pub(crate) use store::Store;
 use store::{Content, Hold, SharedStore, StoreError};
+pub(crate) use store::{Key, PutFile, Store};
+pub(crate) use taken::{Source, Taken};
 
 type Waiting = oneshot::Sender<Result<(), Unfetched>>;
 
@@ -64,6 +65,18 @@ impl Objects {
     pub(crate) fn free(&self, objects: Vec<ObjectId>) {
         let store = self.store.clone();
         self.pieces.order(move || objects.iter().for_each(|object| store.remove(object)));
+    }
+
+    /// A file in the directory `put` is to be an object, as a client says. The server hears whether it is.
+    pub(crate) fn take(&self, object: ObjectId, file: String) {
+        let store = self.store.clone();
+        self.files.order(move || {
+            let key = Key { object, instance: Instance(0) };
+            match store.adopt(key.clone(), &file, Hold::Unheard) {
+                Ok(content) => store.tell_stored(&key, content),
+                Err(error) => store.tell_refused(key.object, error.to_string()),
+            }
+        });
     }
 
     /// Which of them may make room for others, and which may not. At once: it changes no file.

@@ -12,7 +12,7 @@ use hq_core::worker_messages::TaskNode;
 use hq_model::object::plain_path;
 use hq_model::{ByteString, Instance, TaskRef, WorkerId};
 
-use super::{Content, Key, Objects, Peer, StoreError, Unfetched, Wanted};
+use super::{Content, Key, Objects, Peer, StoreError, Taken, Unfetched, Wanted};
 
 /// An object, and where a task wants it.
 #[derive(Clone, Debug)]
@@ -29,8 +29,8 @@ pub(crate) struct Staged {
     pub(crate) task: TaskRef,
     /// Its instance.
     pub(crate) instance: Instance,
-    /// Why it cannot start.
-    pub(crate) refused: Option<Outcome>,
+    /// What a call takes, to be held until it has ended; or why it cannot start.
+    pub(crate) brought: Result<Vec<Taken>, Outcome>,
 }
 
 impl Place {

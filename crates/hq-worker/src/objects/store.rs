@@ -3,6 +3,11 @@
 //! A file comes in as a copy, so that a program that writes to its own file again changes no object, and goes out as a
 //! hard link where it can, which nobody may write to. What was written to all the same is found by its size and time, and
 //! counts as lost. A directory that others have removed is made again. All functions block.
+//!
+//! Files that are written for the store from the beginning lie in its directory `put`, and become objects where they are. The
+//! value of a call has a name by which others on this node find it.
+
+mod adopt;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -16,12 +21,14 @@ use hq_core::object_messages::ObjectCopy;
 use hq_core::worker::Input;
 use hq_model::checksum::Checksum;
 use hq_model::worker::StoreConfig;
-use hq_model::{Instance, ObjectId};
+use hq_model::{Instance, ObjectId, ObjectName};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
 use super::home::Home;
 use crate::limits::PIECE_MAX;
+
+pub(crate) use adopt::PutFile;
 
 /// Names what one instance of a task left under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +66,15 @@ pub(crate) enum StoreError {
     /// A directory, a pipe, a device.
     #[error("{} is not a regular file", .0.display())]
     NoFile(PathBuf),
+    /// A link, or not ours.
+    #[error("{} is a link, or belongs to another user", .0.display())]
+    Foreign(PathBuf),
+    /// It names no file in the directory for what is to be stored.
+    #[error("`{0}` is no name of a file for the store")]
+    BadName(String),
+    /// Somebody writes to it.
+    #[error("{} was changed while it was read", .0.display())]
+    Changed(PathBuf),
     /// Somebody else's file.
     #[error("there is something else already at {}; move it away, or name another path", .0.display())]
     Taken(PathBuf),
@@ -135,6 +151,13 @@ struct Entry {
     hold: Hold,
     /// Readers here that need it.
     pins: u32,
+}
+
+/// A file of which everything is here.
+struct Whole {
+    content: Content,
+    written: (i64, i64),
+    hold: Hold,
 }
 
 impl Shelf {
@@ -291,14 +314,19 @@ impl Store {
         let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         match create() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let keys: Vec<Key> = self.shelf().entries.keys().cloned().collect();
-                warn!(path = %self.home.path().display(), objects = keys.len(), "others have removed the object store");
-                keys.iter().filter(|key| self.take(key)).for_each(|key| self.tell_lost(key));
-                self.home.make_again()?;
+                self.make_again()?;
                 create()
             }
             result => result,
         }
+    }
+
+    // Others have removed it.
+    fn make_again(&self) -> io::Result<()> {
+        let keys: Vec<Key> = self.shelf().entries.keys().cloned().collect();
+        warn!(path = %self.home.path().display(), objects = keys.len(), "others have removed the object store");
+        keys.iter().filter(|key| self.take(key)).for_each(|key| self.tell_lost(key));
+        self.home.make_again()
     }
 
     /// Opens an object, to be read from the beginning.
@@ -314,6 +342,14 @@ impl Store {
                 Err(StoreError::Io { path, source })
             }
         }
+    }
+
+    /// Where an object lies, for those that read it there.
+    ///
+    /// # Errors
+    /// When it is not here as it was.
+    pub(crate) fn locate(&self, key: &Key) -> Result<PathBuf, StoreError> {
+        self.look(key).map(|(path, _)| path)
     }
 
     /// What an object holds, if it is here as it was.
@@ -401,6 +437,11 @@ impl Store {
         let _ = self.told.send(Input::Stored(copy));
     }
 
+    /// It was to be here, and is not.
+    pub(crate) fn tell_refused(&self, object: ObjectId, why: String) {
+        let _ = self.told.send(Input::FileRefused { object, why });
+    }
+
     fn tell_lost(&self, key: &Key) {
         let _ = self.told.send(Input::ObjectLost(key.object.clone()));
     }
@@ -424,8 +465,7 @@ impl Store {
             let entry = shelf.change(key, |entry| entry.last_read = now).ok_or(StoreError::Gone)?;
             (entry.path.clone(), entry.content, entry.written)
         };
-        let is_whole =
-            |found: Metadata| found.len() == content.size && (found.mtime(), found.mtime_nsec()) == written;
+        let is_whole = |found: Metadata| found.len() == content.size && written_at(&found) == written;
         if fs::symlink_metadata(&path).is_ok_and(is_whole) {
             return Ok((path, content));
         }
@@ -442,13 +482,18 @@ impl Store {
 
     // Those that were read least recently go first; those that readers here need stay, and those that the server counts on.
     fn reserve(&self, size: u64) -> Result<(), StoreError> {
+        // What clients that are gone have written may be what fills the disk.
+        self.try_to_reserve(size).inspect_err(|_| self.remove_abandoned())
+    }
+
+    fn try_to_reserve(&self, size: u64) -> Result<(), StoreError> {
         let mut gone = Vec::new();
         {
             let mut shelf = self.shelf();
             let full = |taken| StoreError::Full { wanted: size, cap: self.cap, taken };
             for key in shelf.making_room(size, self.cap).map_err(full)? {
-                if let Some(entry) = shelf.remove(&key) {
-                    gone.push((key, entry.path));
+                if let Some(path) = self.unshelve(&mut shelf, &key) {
+                    gone.push((key, path));
                 }
             }
             shelf.used += size;
@@ -461,9 +506,40 @@ impl Store {
     }
 
     fn take(&self, key: &Key) -> bool {
-        let entry = self.shelf().remove(key);
+        let gone = self.unshelve(&mut self.shelf(), key);
         self.eased.notify_all();
-        entry.map(|entry| remove_file(&entry.path)).is_some()
+        gone.map(|path| remove_file(&path)).is_some()
+    }
+
+    // What is to be removed of it then has a name that nothing else gets.
+    fn unshelve(&self, shelf: &mut Shelf, key: &Key) -> Option<PathBuf> {
+        let path = shelf.remove(key)?.path;
+        if value_name(key).is_none() {
+            return Some(path);
+        }
+        let aside = self.home.path().join(shelf.tick().to_string());
+        // What others have removed need not be.
+        let _ = fs::rename(path, &aside);
+        Some(aside)
+    }
+
+    // A file that is whole becomes an object; so much room was made for it.
+    fn shelve(&self, key: Key, file: &Path, whole: Whole, reserved: u64) -> Result<(), StoreError> {
+        let Whole { content, written, hold } = whole;
+        let mut shelf = self.shelf();
+        let name = value_name(&key).unwrap_or_else(|| shelf.tick().to_string());
+        let path = self.home.path().join(name);
+        fs::rename(file, &path).map_err(at(file))?;
+        let last_read = shelf.tick();
+        let pins = shelf.entries.get(&key).map_or(0, |entry| entry.pins);
+        // What an earlier instance left is not meant any more.
+        let earlier = shelf.keys_of(&key.object).into_iter().filter(|other| other.instance <= key.instance);
+        let before: Vec<Entry> = earlier.filter_map(|other| shelf.remove(&other)).collect();
+        shelf.insert(key, Entry { content, path: path.clone(), written, last_read, hold, pins });
+        shelf.used -= reserved - content.size;
+        drop(shelf);
+        before.iter().filter(|before| before.path != path).for_each(|before| remove_file(&before.path));
+        Ok(())
     }
 }
 
@@ -506,25 +582,9 @@ impl Incoming {
             return Err(StoreError::Damaged { found, meant: content.checksum });
         }
         self.file.set_permissions(fs::Permissions::from_mode(0o444)).map_err(at(&self.path))?;
-        let written = self.file.metadata().map_err(at(&self.path))?;
-        let mut shelf = self.store.shelf();
-        let last_read = shelf.tick();
-        let entry = Entry {
-            content,
-            path: self.path.clone(),
-            written: (written.mtime(), written.mtime_nsec()),
-            last_read,
-            hold,
-            pins: shelf.entries.get(&key).map_or(0, |entry| entry.pins),
-        };
-        // What an earlier instance left is not meant any more.
-        let earlier = shelf.keys_of(&key.object).into_iter().filter(|other| other.instance <= key.instance);
-        let before: Vec<Entry> = earlier.filter_map(|other| shelf.remove(&other)).collect();
-        shelf.insert(key, entry);
-        shelf.used -= self.reserved - content.size;
-        drop(shelf);
+        let written = written_at(&self.file.metadata().map_err(at(&self.path))?);
+        self.store.shelve(key, &self.path, Whole { content, written, hold }, self.reserved)?;
         self.is_kept = true;
-        before.iter().for_each(|before| remove_file(&before.path));
         Ok(())
     }
 }
@@ -541,6 +601,16 @@ impl Drop for Incoming {
 /// The store that several threads use.
 pub(crate) type SharedStore = Arc<Store>;
 
+// What the file of the value of a call is named: readers on this node look for it.
+fn value_name(key: &Key) -> Option<String> {
+    let ObjectId { task, name } = &key.object;
+    (*name == ObjectName::value()).then(|| format!("v-{}-{}-{}", task.job, task.task, key.instance))
+}
+
+fn written_at(found: &Metadata) -> (i64, i64) {
+    (found.mtime(), found.mtime_nsec())
+}
+
 fn remove_file(path: &Path) {
     if let Err(error) = crate::prepare::ignore_missing(fs::remove_file(path)) {
         warn!(path = %path.display(), %error, "a stored object could not be removed");
@@ -552,15 +622,20 @@ fn is_same(path: &Path, content: Content) -> bool {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == content.size) {
         return false;
     }
-    checksum_of(path).is_ok_and(|checksum| checksum == content.checksum)
+    let checksum = File::open(path).and_then(|mut file| checksum_of(&mut file));
+    checksum.is_ok_and(|(_, checksum)| checksum == content.checksum)
 }
 
-fn checksum_of(path: &Path) -> io::Result<u64> {
-    let (mut file, mut checksum, mut buffer) = (File::open(path)?, Checksum::default(), vec![0; PIECE_MAX]);
+// How many bytes there are from here on, and their checksum.
+fn checksum_of(file: &mut File) -> io::Result<(u64, u64)> {
+    let (mut size, mut checksum, mut buffer) = (0, Checksum::default(), vec![0; PIECE_MAX]);
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(checksum.value()),
-            read => checksum.add(&buffer[..read]),
+            0 => return Ok((size, checksum.value())),
+            read => {
+                size += read as u64;
+                checksum.add(&buffer[..read]);
+            }
         }
     }
 }

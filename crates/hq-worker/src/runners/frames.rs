@@ -1,8 +1,12 @@
 //! What worker and runner say to each other: frames of a length, a kind and a body, little endian.
 
-use crate::limits::RUNNER_FRAME_MAX;
+use std::os::unix::ffi::OsStrExt;
+
 use hq_core::limits::RESULT_BYTES_MAX;
 use hq_core::worker_messages::CallInput;
+
+use crate::limits::RUNNER_FRAME_MAX;
+use crate::objects::Taken;
 
 const CALL: u8 = 1;
 const END: u8 = 2;
@@ -47,6 +51,10 @@ pub(crate) struct Call<'a> {
     pub(crate) task_dir: &'a [u8],
     /// `KEY=VALUE`, NUL-terminated.
     pub(crate) environment: &'a [u8],
+    /// The file into which a large value goes; none when empty.
+    pub(crate) put: &'a [u8],
+    /// Where values are that are among its arguments.
+    pub(crate) taken: &'a [Taken],
 }
 
 impl Call<'_> {
@@ -70,6 +78,8 @@ impl Call<'_> {
             self.task_dir,
             self.environment,
             &inputs(self.inputs),
+            self.put,
+            &taken(self.taken),
         ];
         let mut body = Vec::with_capacity(64 + parts.iter().map(|part| 4 + part.len()).sum::<usize>());
         body.extend_from_slice(&self.number.to_le_bytes());
@@ -88,6 +98,17 @@ fn inputs(inputs: &[CallInput]) -> Vec<u8> {
         out.extend_from_slice(&of.job.0.to_le_bytes());
         out.extend_from_slice(&of.task.0.to_le_bytes());
         put(&mut out, result);
+    }
+    out
+}
+
+// Job, task and length of each path, and the path.
+fn taken(taken: &[Taken]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for Taken { of, path, .. } in taken {
+        out.extend_from_slice(&of.job.0.to_le_bytes());
+        out.extend_from_slice(&of.task.0.to_le_bytes());
+        put(&mut out, path.as_os_str().as_bytes());
     }
     out
 }
@@ -170,6 +191,10 @@ pub(crate) enum Status {
     NotStarted,
     /// What it returned takes too much room; the text is how much.
     TooLarge,
+    /// What it returned is in the file that it was told.
+    Stored,
+    /// It could not be written there; the text is why.
+    NotStored,
 }
 
 /// The kind of a frame and how many bytes of body follow, from its first bytes.
@@ -220,6 +245,8 @@ fn done(body: &[u8]) -> Option<Said> {
         3 => Status::NotTold,
         4 => Status::NotStarted,
         5 => Status::TooLarge,
+        6 => Status::Stored,
+        7 => Status::NotStored,
         _ => return None,
     };
     let (result, words) = rest.split_at_checked(half(42)?)?;
@@ -269,7 +296,7 @@ mod tests {
             assert!(decode(DONE, &body[..cut]).is_err(), "cut at {cut}");
         }
         assert!(decode(DONE, &[&body[..], b"x"].concat()).is_err());
-        assert!(decode(DONE, &done_body(1, 6, 0, b"", "")).is_err());
+        assert!(decode(DONE, &done_body(1, 8, 0, b"", "")).is_err());
         assert!(decode(DONE, &done_body(1, 0, 0, &vec![b'1'; RESULT_BYTES_MAX + 1], "")).is_err());
         assert!(decode(WAITS, &body).is_err() && decode(5, &body).is_err());
         assert_eq!(decode(WAITS, &body[..8]), Ok(Said::Waits { number: 9 }));

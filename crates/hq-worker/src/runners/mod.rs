@@ -10,6 +10,7 @@ pub(crate) mod frames;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, RunnerId, Start};
 use hq_model::body::EntryKind;
 use hq_model::request::{CPUS, MEM};
-use hq_model::{Entry, Instance, TaskRef, Usage};
+use hq_model::{Body, Entry, Instance, ObjectName, TaskRef, Usage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -25,13 +26,14 @@ use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
 use crate::launcher::{End, Ended, MARK, Slot, text};
+use crate::objects::{Key, PutFile, Taken, Value, not_now};
 use crate::prepare::{Prepared, strings};
-use crate::supervise::{Active, Supervisor};
+use crate::supervise::{Active, Finish, Supervisor};
 use codes::Codes;
 use frames::{Call, Done, Said, Status};
 
 /// What is read into an interpreter once it runs.
-const PROGRAM: &[u8] = include_bytes!("runner.py");
+const PROGRAM: &str = concat!(include_str!("values.py"), include_str!("runner.py"));
 /// What an interpreter is started with: it reads the program from its standard input, which is a socket.
 pub(crate) const BOOTSTRAP: &[u8] = include_bytes!("bootstrap.py");
 
@@ -86,6 +88,15 @@ struct Current {
     number: u64,
     start: Box<Start>,
     prepared: Arc<Prepared>,
+    files: Files,
+}
+
+/// Files that a call reads and writes in the store. Dropped with the call: then what it takes is not held any more, and what it
+/// has not finished to write is removed.
+#[derive(Debug, Default)]
+struct Files {
+    taken: Vec<Taken>,
+    put: Option<PutFile>,
 }
 
 impl Process {
@@ -170,8 +181,14 @@ fn sockets() -> io::Result<(UnixStream, Arc<OwnedFd>)> {
 }
 
 impl Supervisor {
-    /// Calls a function, in a runner that is there or in a new one.
-    pub(crate) fn call(&mut self, start: Start, prepared: Arc<Prepared>, id: RunnerId, is_new: bool) {
+    /// Calls a function, in a runner that is there or in a new one, with what was brought for it.
+    pub(crate) fn call(
+        &mut self,
+        start: Start,
+        prepared: Arc<Prepared>,
+        (id, is_new): (RunnerId, bool),
+        taken: Vec<Taken>,
+    ) {
         let task = start.task;
         if let Err(outcome) = self.open_stream(&start, &prepared) {
             self.ended.push(Input::ended(task, outcome, Usage::default()));
@@ -179,14 +196,16 @@ impl Supervisor {
         }
         self.runners.calls += 1;
         let number = self.runners.calls;
+        let put = self.put_file(id, number).filter(|_| prepared.template.spec.body.is_packed_call());
+        let files = Files { taken, put };
         let said = match is_new {
-            true => self.start_runner(&start, &prepared, id, number),
-            false => self.call_again(&start, &prepared, id, number),
+            true => self.start_runner(&start, &prepared, id, (number, &files)),
+            false => self.call_again(&start, &prepared, id, (number, &files)),
         };
         match said {
             Ok(slot) => {
                 self.running.insert(task, slot.index);
-                let call = Some(Current { number, start: Box::new(start.clone()), prepared });
+                let call = Some(Current { number, start: Box::new(start.clone()), prepared, files });
                 match &mut self.slots[slot.index as usize].active {
                     Some(Active::Runner(process)) => process.call = call,
                     free => *free = Some(Active::Runner(Process { id, first: Box::new(start), call })),
@@ -214,7 +233,7 @@ impl Supervisor {
         start: &Start,
         prepared: &Prepared,
         id: RunnerId,
-        number: u64,
+        call: (u64, &Files),
     ) -> Result<Slot, Outcome> {
         let (ours, theirs) = sockets().map_err(|error| {
             Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"))
@@ -240,8 +259,8 @@ impl Supervisor {
         let names =
             strings(&self.buffers.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
         let names: Vec<&[u8]> = names.collect();
-        self.runners.say(id, frames::preface(PROGRAM, &names.join(&0)));
-        self.say_call(id, start, prepared, number, true);
+        self.runners.say(id, frames::preface(PROGRAM.as_bytes(), &names.join(&0)));
+        self.say_call(id, start, prepared, call, true);
         Ok(slot)
     }
 
@@ -250,19 +269,26 @@ impl Supervisor {
         start: &Start,
         prepared: &Prepared,
         id: RunnerId,
-        number: u64,
+        call: (u64, &Files),
     ) -> Result<Slot, Outcome> {
         let gone = || Outcome::NotStarted("the interpreter for a function is gone".to_owned());
         let slot = self.runners.all.get(&id).ok_or_else(gone)?.slot;
         prepared
             .fill(start, &self.node, &mut self.buffers)
             .map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
-        self.say_call(id, start, prepared, number, false);
+        self.say_call(id, start, prepared, call, false);
         Ok(slot)
     }
 
     // The buffers are those of this task.
-    fn say_call(&mut self, id: RunnerId, start: &Start, prepared: &Prepared, number: u64, is_prepared: bool) {
+    fn say_call(
+        &mut self,
+        id: RunnerId,
+        start: &Start,
+        prepared: &Prepared,
+        (number, files): (u64, &Files),
+        is_prepared: bool,
+    ) {
         let Some(function) = prepared.template.spec.body.function() else { return };
         let code = match (function.is_packed(), self.runners.all.get_mut(&id)) {
             (true, Some(runner)) => {
@@ -275,6 +301,7 @@ impl Supervisor {
             _ => None,
         };
         let buffers = &self.buffers;
+        let put = files.put.as_ref().map(PutFile::path).unwrap_or_default();
         let call = Call {
             number,
             is_prepared,
@@ -290,6 +317,8 @@ impl Supervisor {
             submit_dir: &prepared.template.submit_dir,
             task_dir: &buffers.task_dir,
             environment: &buffers.env,
+            put: put.as_os_str().as_bytes(),
+            taken: &files.taken,
         };
         self.runners.say(id, call.encode());
     }
@@ -354,8 +383,10 @@ impl Supervisor {
         else {
             return Ok(());
         };
-        let current = process.call.take_if(|call| call.number == done.number);
-        let current = current.ok_or("it told the end of a call that it does not have")?;
+        let has_file = matches!(done.status, Status::Stored | Status::NotStored);
+        let is_of = |call: &Current| call.number == done.number && (!has_file || call.files.put.is_some());
+        let current = process.call.take_if(|call| is_of(call));
+        let current = current.ok_or("it told an end of a call that it does not have")?;
         let task = current.start.task;
         self.running.remove(&task);
         let Done { status, wall_us, user_us, system_us, rss_max_kib, result, text, .. } = done;
@@ -365,30 +396,16 @@ impl Supervisor {
             self.call_is_ended(slot);
             self.ended.push(Input::RunnerSpent { runner: id });
         }
-        let body = &current.prepared.template.spec.body;
-        let name = body.function().map_or("", |function| &function.name);
-        let (told, form) =
-            if body.is_packed_call() { ("pickled", "pickled") } else { ("said in JSON", "as JSON") };
+        let Current { start, prepared, files, .. } = current;
+        let value = value_of(&start, &prepared, files.put, status);
         let outcome = match status {
-            Status::Value => Outcome::Finished,
-            Status::Raised(code) => Outcome::Failed(FailureKind::Exit(code), text),
-            Status::NotLoaded => {
-                Outcome::Failed(FailureKind::Start, format!("The function {name} cannot be loaded: {text}"))
+            Status::NotStored => {
+                self.mend_store();
+                not_now(&value_key(&start, &prepared).object, text)
             }
-            Status::NotStarted => Outcome::Failed(FailureKind::Start, text),
-            Status::NotTold => {
-                Outcome::Failed(FailureKind::Output, format!("The result of {name} cannot be {told}: {text}"))
-            }
-            Status::TooLarge => Outcome::Failed(
-                FailureKind::Output,
-                format!(
-                    "The result of {name} takes {text} bytes {form}, and at most {} are kept: let it write a file, and \
-                     return the path.",
-                    hq_core::limits::RESULT_BYTES_MAX
-                ),
-            ),
+            status => outcome_of_call(&prepared.template.spec.body, status, text),
         };
-        self.finish(*current.start, current.prepared, outcome, usage, result);
+        self.finish(*start, prepared, Finish { outcome, usage, result, value });
         Ok(())
     }
 
@@ -431,7 +448,8 @@ impl Supervisor {
             _ => None,
         };
         let for_memory = self.enforcer.end((first.task, first.instance), over_kib);
-        if let Some(Current { start, prepared, .. }) = call {
+        if let Some(Current { start, prepared, files, .. }) = call {
+            drop(files);
             self.running.remove(&start.task);
             let early = "before the function returned";
             let outcome = match (report.end, fault, for_memory) {
@@ -457,10 +475,55 @@ impl Supervisor {
                     None => return,
                 },
             };
-            self.finish(*start, prepared, outcome, report.usage, Vec::new());
+            self.finish(*start, prepared, Finish::new(outcome, report.usage));
         } else if !is_expected {
             warn!(runner = id.0, end = ?report.end, "an interpreter without a call has ended");
         }
         self.ended.push(Input::RunnerEnded { runner: id });
+    }
+}
+
+// The file of what a function returned.
+fn value_of(start: &Start, prepared: &Prepared, put: Option<PutFile>, status: Status) -> Option<Value> {
+    let file = put?;
+    if status != Status::Stored {
+        file.is_settled();
+        return None;
+    }
+    let function = prepared.template.spec.body.function().map_or_else(String::new, |f| f.name.clone());
+    Some(Value { key: value_key(start, prepared), function, file })
+}
+
+fn value_key(start: &Start, prepared: &Prepared) -> Key {
+    let spec = &prepared.template.spec;
+    let (object, instance) = spec.object_left(start.task, start.instance, &ObjectName::value());
+    Key { object, instance }
+}
+
+// What a runner says of the end of a call, in words.
+fn outcome_of_call(body: &Body, status: Status, text: String) -> Outcome {
+    let name = body.function().map_or("", |function| &function.name);
+    let (told, form) =
+        if body.is_packed_call() { ("pickled", "pickled") } else { ("said in JSON", "as JSON") };
+    match status {
+        Status::Value | Status::Stored => Outcome::Finished,
+        Status::Raised(code) => Outcome::Failed(FailureKind::Exit(code), text),
+        Status::NotLoaded => {
+            Outcome::Failed(FailureKind::Start, format!("The function {name} cannot be loaded: {text}"))
+        }
+        Status::NotStarted => Outcome::Failed(FailureKind::Start, text),
+        Status::NotTold => {
+            Outcome::Failed(FailureKind::Output, format!("The result of {name} cannot be {told}: {text}"))
+        }
+        // Told apart before.
+        Status::NotStored => Outcome::NotStarted(text),
+        Status::TooLarge => Outcome::Failed(
+            FailureKind::Output,
+            format!(
+                "The result of {name} takes {text} bytes {form}, and at most {} are kept: let it write a file, and \
+                 return the path.",
+                hq_core::limits::RESULT_BYTES_MAX
+            ),
+        ),
     }
 }

@@ -17,11 +17,11 @@ def main(connection, receive):
     import time
     import traceback
 
-    VERSION = 2
+    VERSION = 3
     CALL, END, CODE, GO_ON = 1, 2, 3, 4
     READY, DONE, WAITS, WANTS = 1, 2, 3, 4
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
-    VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE = 0, 1, 2, 3, 4, 5
+    VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE, STORED, NOT_STORED = range(8)
     RESULT_MAX = 16384
     TEXT_MAX = 2048
     NAME_MAX = 256
@@ -29,7 +29,8 @@ def main(connection, receive):
     PRINTED_MAX = 4096
     CAPTURE_MAX = 1 << 20
     # Parts of what a packed call leaves behind.
-    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK = range(1, 9)
+    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT = range(1, 10)
+    dump_value, write_value, load_value = _hq_value_files()
 
     nowhere = os.open(os.devnull, os.O_RDWR)
     state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0)}
@@ -263,12 +264,53 @@ def main(connection, receive):
     values = {}
     inputs_of_call = {}
 
+    # Where values are that are files.
+    taken_of_call = {}
+
     def ref(job, task):
         if (job, task) not in values:
-            if (job, task) not in inputs_of_call:
-                raise RuntimeError(f"the result of task {job}@{task} is not kept any more")
-            values[job, task] = pickle.loads(without_parts(inputs_of_call[job, task]))
+            values[job, task] = value_of(job, task)
         return values[job, task]
+
+    def value_of(job, task):
+        if (job, task) in taken_of_call:
+            try:
+                return load_value(taken_of_call[job, task])
+            except (OSError, ValueError) as error:
+                raise RuntimeError(f"the value of task {job}@{task} cannot be read: {error}") from error
+        return pickle.loads(without_parts(input_of(job, task)))
+
+    def input_of(job, task):
+        if (job, task) not in inputs_of_call:
+            raise RuntimeError(f"the result of task {job}@{task} is not kept any more")
+        return inputs_of_call[job, task]
+
+    class Lazy:
+        """The value of another call, for those who want it only when they ask. It is there until this call ends."""
+
+        __slots__ = ("job", "task")
+
+        def __init__(self, job, task):
+            self.job, self.task = job, task
+
+        def get(self):
+            return ref(self.job, self.task)
+
+        @property
+        def nbytes(self):
+            path = taken_of_call.get((self.job, self.task))
+            if path is not None:
+                return os.stat(path).st_size
+            return len(without_parts(input_of(self.job, self.task)))
+
+        def __reduce__(self):
+            return lazy, (self.job, self.task)
+
+        def __repr__(self):
+            return f"<value of task {self.job}@{self.task}>"
+
+    def lazy(job, task):
+        return Lazy(job, task)
 
     def unpack(number):
         if number in functions:
@@ -300,10 +342,11 @@ def main(connection, receive):
             sys.modules["cloudpickle"] = module
             spec.loader.exec_module(module)
 
-    def pack(value):
+    def pack(value, dump=lambda dumps, value: (dumps(value, protocol=5), [])):
+        # The pickle, and what `dump` leaves out of it.
         try:
-            packed = pickle.dumps(value, 5)
-            if b"__main__" not in packed:
+            packed = dump(pickle.dumps, value)
+            if b"__main__" not in packed[0]:
                 return packed
         except BaseException as error:
             try:
@@ -315,7 +358,7 @@ def main(connection, receive):
                 import cloudpickle
             except ImportError:
                 return packed
-        return cloudpickle.dumps(value, protocol=5)
+        return dump(cloudpickle.dumps, value)
 
     def part(kind, data):
         return struct.pack("<BH", kind, len(data)) + data
@@ -325,14 +368,16 @@ def main(connection, receive):
         at = 0
         if payload[:1] == b"E":
             at = 1
-            while payload[at] != 0x80:
+            while at < len(payload) and payload[at] != 0x80:
                 at += 3 + struct.unpack_from("<H", payload, at + 1)[0]
+            if at >= len(payload):
+                raise RuntimeError("the value of a call that is among the arguments was not brought here")
         return payload[at:]
 
     def told(kind, error, text=None):
         # How a call failed, for the client and for people.
         try:
-            packed = pack(error) if kind == "raised" else None
+            packed = pack(error)[0] if kind == "raised" else None
             if packed is not None:
                 pickle.loads(packed)
         except BaseException:
@@ -362,14 +407,23 @@ def main(connection, receive):
             data = b"\n...\n".join(whole.decode("utf-8", "ignore").encode() for whole in (begin, end))
         return data
 
-    def call_packed(number, entry, inputs, stderr):
-        inputs_of_call.clear()
-        values.clear()
+    def read_rows(rows, into):
+        into.clear()
         at = 0
-        while at < len(inputs):
-            job, task, length = struct.unpack_from("<III", inputs, at)
-            inputs_of_call[job, task] = inputs[at + 12 : at + 12 + length]
+        while at < len(rows):
+            job, task, length = struct.unpack_from("<III", rows, at)
+            into[job, task] = rows[at + 12 : at + 12 + length]
             at += 12 + length
+
+    def forget_inputs():
+        inputs_of_call.clear()
+        taken_of_call.clear()
+        values.clear()
+
+    def call_packed(number, entry, inputs, stderr, put, taken):
+        values.clear()
+        read_rows(inputs, inputs_of_call)
+        read_rows(taken, taken_of_call)
 
         def failed(status, kind, error, text=None):
             if stderr:
@@ -395,17 +449,30 @@ def main(connection, receive):
         finally:
             state["runs"] = False
         try:
-            result = pack(value)
+            # What is left out of the pickle is too large in any case.
+            packed, buffers = pack(value, lambda dumps, value: dump_value(dumps, value, RESULT_MAX))
         except BaseException as error:
             return failed(NOT_TOLD, "not-picklable", error)
         finally:
-            inputs_of_call.clear()
-            values.clear()
-        if len(result) > RESULT_MAX:
-            size = len(result)
-            text = f"it takes {size} bytes pickled, and at most {RESULT_MAX} are kept"
-            return TOO_LARGE, 1, told("too-large", ValueError(text)), str(size)
-        return VALUE, 0, result, ""
+            forget_inputs()
+        if not buffers and len(packed) <= RESULT_MAX:
+            return VALUE, 0, packed, ""
+        if put:
+            return stored(put, packed, buffers)
+        size = len(packed) + sum(buffer.nbytes for buffer in buffers)
+        text = f"it takes {size} bytes pickled, and at most {RESULT_MAX} are kept"
+        return TOO_LARGE, 1, told("too-large", ValueError(text)), str(size)
+
+    def stored(put, packed, buffers):
+        # A process that the function forked has no value to leave.
+        if os.getpid() != own:
+            return VALUE, 0, b"", ""
+        try:
+            size, nonce = write_value(put, packed, buffers)
+        except OSError as error:
+            text = f"{os.fsdecode(put)}: {error.strerror}"
+            return NOT_STORED, 1, b"", f"the value cannot be written: {text}"
+        return STORED, 0, b"E" + part(OBJECT, struct.pack("<Q16s", size, nonce)), ""
 
     def with_printed(status, result, captured):
         (out, out_lost), (err, err_lost) = [
@@ -512,7 +579,7 @@ def main(connection, receive):
         for length in struct.unpack_from("<%dI" % count, body, 14):
             parts.append(body[at : at + length])
             at += length
-        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs = parts[:10]
+        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs, put, taken = parts[:12]
         began, (user, system, _) = time.monotonic(), state["used"]
         state["number"], state["waits"] = number, False
         set_environment(environment)
@@ -522,7 +589,7 @@ def main(connection, receive):
         if failed:
             status, code, result, text = NOT_STARTED, 1, b"", failed
         elif flags & IS_PACKED:
-            status, code, result, text = call_packed(code_number, entry, inputs, stderr)
+            status, code, result, text = call_packed(code_number, entry, inputs, stderr, put, taken)
         else:
             status, code, result, text = called(flags, name.decode(), arguments, entry)
         if os.getpid() != own:
@@ -555,8 +622,9 @@ def main(connection, receive):
     # What stands for results of others among arguments is a function of this module, wherever it is unpickled.
     sys.modules["_hq_runner"] = type(sys)("_hq_runner")
     # Also for calls that this one makes.
-    ref.__module__, ref.__name__, ref.__qualname__ = "_hq_runner", "ref", "ref"
-    sys.modules["_hq_runner"].ref = ref
+    for name, known in (("ref", ref), ("lazy", lazy), ("Lazy", Lazy)):
+        known.__module__, known.__name__, known.__qualname__ = "_hq_runner", name, name
+        setattr(sys.modules["_hq_runner"], name, known)
     sys.modules["_hq_runner"].waits = waits
     sys.modules["_hq_runner"].goes_on = goes_on
     use_default_signals()
