@@ -349,6 +349,10 @@ pub const DEFERRALS_MAX: usize = 10_000;
 pub const ENDED_IDS_CHARS_MAX: usize = 40;
 /// Files that are looked for at once; further ones when those are there.
 pub const FILES_WATCHED_MAX: usize = 10_000;
+/// Ids of tasks for what clients give to an open job begin here: other ids are given by clients.
+pub const GIVEN_FROM: u32 = 3_000_000_000;
+/// Files that workers are told to take and have not taken yet.
+pub const GIVES_MAX: usize = 10_000;
 /// Workers that store an object, of which one that is to get it is told.
 pub const HOLDERS_TOLD_MAX: usize = 4;
 /// How often a task is tried that could not have an object which is stored.

@@ -20,7 +20,7 @@ use super::forecast::{Estimate, Forecast};
 use super::last_moments::LastMoments;
 use super::live::LiveWorker;
 use super::locality::Locality;
-use super::objects::Copies;
+use super::objects::{Copies, Gives};
 use super::overview::Watching;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
@@ -128,6 +128,8 @@ pub struct Server {
     retention: Retention,
     /// Which workers store which objects.
     pub(super) copies: Copies,
+    /// Files that workers were told to take.
+    pub(super) gives: Gives,
     /// When tasks may start at the latest.
     pub(super) last_moments: LastMoments,
     /// What allocations need beyond the records.
@@ -194,6 +196,7 @@ impl Server {
             undecided: BTreeSet::new(),
             retention: Retention::default(),
             copies: Copies::default(),
+            gives: Gives::default(),
             last_moments: LastMoments::default(),
             alloc: AllocLive::default(),
             speculation: Speculation::default(),
@@ -271,6 +274,7 @@ impl Server {
                 self.watching.forget(connection);
                 self.end_waits.forget(connection);
                 self.feed_waits.forget(connection);
+                self.gives.forget(connection);
                 self.cancelings.forget(connection);
                 self.forget_reader(connection, effects);
                 self.alloc.forget_client(connection);
@@ -280,6 +284,9 @@ impl Server {
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
             Input::WorkerGone { connection, is_closed } => {
                 self.lose_reads(connection, effects);
+                if let Some(worker) = self.worker_connections.get(&connection).copied() {
+                    self.gives_fail_on(worker, effects);
+                }
                 self.connection_lost(now, connection, is_closed);
             }
             Input::Tick => {}

@@ -16,11 +16,12 @@ use std::time::Duration;
 use hq_model::dependency::{After, Mapping};
 use hq_model::object::{ObjectTask, check_objects};
 use hq_model::{
-    Dependencies, IdSet, InputObject, Instance, JobId, ObjectId, TaskRef, TaskSpec, TaskState, Timestamp,
-    WorkerId,
+    Body, Dependencies, IdSet, InputObject, Instance, JobId, ObjectId, TaskRef, TaskSpec, TaskState,
+    Timestamp, WorkerId,
 };
 
 pub(super) use copies::Copies;
+pub(super) use give::Gives;
 
 use super::machine::Server;
 use super::{ConnectionId, Effect, Gate};
@@ -30,7 +31,7 @@ use crate::object_messages::{
     ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectRequest, ObjectSource, TaskObjects, Unfetched,
 };
 use crate::record::{FinishedSpan, Record, RestartCause};
-use crate::worker_messages::{TemplateId, ToWorker};
+use crate::worker_messages::{TaskNode, TemplateId, ToWorker};
 
 /// Refuses objects that no task could leave or take.
 pub(super) fn check(spec: &TaskSpec) -> Result<(), RequestError> {
@@ -41,8 +42,8 @@ pub(super) fn check(spec: &TaskSpec) -> Result<(), RequestError> {
     if let Err(error) = check_objects(&spec.output_objects, &spec.input_objects) {
         return invalid(&format!("Invalid objects: {error}."));
     }
-    if spec.body.function().is_some() || spec.body.is_pulled() {
-        return invalid("Only programs leave and take objects.");
+    if !matches!(spec.body, Body::Program { .. }) {
+        return invalid("Only programs leave and take objects by name.");
     }
     if spec.service || (spec.speculate.is_some() && !spec.output_objects.is_empty()) {
         return invalid("A task that leaves objects is no service, and is not started a second time.");
@@ -115,7 +116,7 @@ impl Server {
         let Some(job) = self.state.jobs.get(&template.job) else { return Vec::new() };
         let inputs = &job.submits[template.submit as usize].task.input_objects;
         if inputs.is_empty() {
-            return Vec::new();
+            return self.values_for(worker, template, ids);
         }
         // Of those that take the same nothing differs but for whom a holder has failed.
         let take_the_same = inputs.iter().all(|input| matches!(input.from.task, ObjectTask::One(_)));
@@ -135,16 +136,21 @@ impl Server {
 
     // Of what is not known nobody is a holder: its reader comes back, and does not start without it.
     fn source_of(&self, worker: WorkerId, reader: TaskRef, input: &InputObject) -> ObjectSource {
-        let object = input.from.of(reader);
-        let known = self.state.objects.get(&object).map(|known| known.copy(object.task));
+        let (copy, holders) = self.copy_for(worker, reader, &input.from.of(reader));
+        ObjectSource { copy, path: input.path().to_vec(), holders }
+    }
+
+    // What is meant, and where it is, the best place first.
+    fn copy_for(&self, worker: WorkerId, reader: TaskRef, object: &ObjectId) -> (ObjectCopy, Vec<TaskNode>) {
+        let known = self.state.objects.get(object).map(|known| known.copy(object.task));
         let copy = known.unwrap_or_else(|| unknown(object.clone()));
-        let mut holders: Vec<WorkerId> = self.copies.holders_of(&object).collect();
+        let mut holders: Vec<WorkerId> = self.copies.holders_of(object).collect();
         holders.sort_by_key(|holder| {
             let is_away = self.live.get(holder).is_none_or(|live| live.connection.is_none());
             (*holder != worker, self.copies.failed_for(reader, *holder), is_away, *holder)
         });
         let holders = holders.into_iter().take(HOLDERS_TOLD_MAX).map(|holder| self.task_node(holder));
-        ObjectSource { copy, path: input.path().to_vec(), holders: holders.collect() }
+        (copy, holders.collect())
     }
 
     /// A worker reports of objects, before anything else of the same report.
@@ -161,6 +167,9 @@ impl Server {
         for object in std::mem::take(&mut news.lost) {
             self.copies.lost(&object, worker);
         }
+        for (object, why) in std::mem::take(&mut news.refused) {
+            self.give_fails(worker, &object, &why, effects);
+        }
     }
 
     fn object_stored(
@@ -170,6 +179,9 @@ impl Server {
         copy: ObjectCopy,
         effects: &mut Vec<Effect>,
     ) {
+        if self.is_given(now, worker, &copy, effects) {
+            return;
+        }
         // A report that was not saved is told again, perhaps to another server.
         let is_new = !self.is_meant(&copy);
         if is_new && self.is_of_attempt(worker, &copy) {
@@ -213,8 +225,7 @@ impl Server {
             };
             let instance = Instance(copy.instance.0.checked_sub(before)?);
             let attempts = job.attempts_on(worker, &IdSet::single(task.task), instance);
-            let declares = spec.output_objects.iter().any(|object| object.name == *name);
-            Some(declares && !attempts.is_empty())
+            Some(spec.may_leave(name) && !attempts.is_empty())
         };
         let is_over = self.state.objects.get(&copy.object).is_some_and(|known| known.gone.is_some());
         self.state.jobs.contains_key(&task.job)
@@ -239,6 +250,7 @@ impl Server {
         if !self.copies.is_producer(span.job) {
             return;
         }
+        self.check_values(now, span, effects);
         let Some(job) = self.state.jobs.get(&span.job) else { return };
         let mut missing = Vec::new();
         for (submit, ids) in job.by_submit(&span.ids) {
@@ -252,17 +264,23 @@ impl Server {
                     if is_told && self.copies.holders_of(&object).next().is_none() {
                         self.copies.orphaned(object);
                     } else if !is_told {
-                        missing.push(ObjectCopy { object, instance, size: 0, checksum: 0 });
+                        missing.push((object, instance));
                     }
                 }
             }
         }
+        self.never_left(now, missing, effects);
+    }
+
+    // Lost before it was told of: no worker that comes back has it.
+    fn never_left(&mut self, now: Timestamp, missing: Vec<(ObjectId, Instance)>, effects: &mut Vec<Effect>) {
         if missing.is_empty() {
             return;
         }
-        // Lost before it was told of: no worker that comes back has it.
-        let objects: Vec<ObjectId> = missing.iter().map(|copy| copy.object.clone()).collect();
-        self.record(now, Record::Objects(Box::new(ObjectChange::Stored(missing))), effects);
+        let objects: Vec<ObjectId> = missing.iter().map(|(object, _)| object.clone()).collect();
+        let copy = |(object, instance)| ObjectCopy { object, instance, size: 0, checksum: 0 };
+        let copies = missing.into_iter().map(copy).collect();
+        self.record(now, Record::Objects(Box::new(ObjectChange::Stored(copies))), effects);
         for object in objects {
             self.copies.is_lost(
                 object,
@@ -289,8 +307,13 @@ impl Server {
                 self.drop_attempt(now, task.job, task.task, instance, effects);
                 continue;
             }
-            let takes = self.takes(task, &object);
-            if takes && self.copies.lost_words(&object).is_some() {
+            let takes_value = self.takes_value(task, &object);
+            let takes = takes_value || self.takes(task, &object);
+            let is_lost = match takes_value {
+                true => self.wants_value(task, &object),
+                false => takes && self.copies.lost_words(&object).is_some(),
+            };
+            if is_lost {
                 // It waits until that is left once more.
                 self.restart(now, task.job, &valid, RestartCause::Left, effects);
                 continue;
@@ -382,10 +405,11 @@ impl Server {
 
     fn object_gone(&mut self, now: Timestamp, object: ObjectId, why: ObjectEnd, effects: &mut Vec<Effect>) {
         let reason = format!("Object {object} is gone, which this task takes: {}.", why.words());
+        let readers = self.waiting_readers(&object);
         self.copies.free(&object);
         let change = ObjectChange::Gone { objects: vec![object.clone()], why };
         self.record(now, Record::Objects(Box::new(change)), effects);
-        for (job, ids) in self.waiting_readers(&object) {
+        for (job, ids) in readers {
             let record = Record::Aborted { job, ids: ids.clone(), reason: reason.clone() };
             self.end_by(now, record, &ids, effects);
             self.forget_if_over(job);
@@ -414,6 +438,11 @@ impl Server {
                 }
             }
         }
+        for TaskRef { job: id, task } in self.copies.callers(object) {
+            if self.state.jobs.get(&id).is_some_and(|job| job.queued.contains(task)) {
+                readers.entry(id).or_default().insert(task);
+            }
+        }
         readers
     }
 
@@ -425,7 +454,14 @@ impl Server {
         asks: ObjectRequest,
         effects: &mut Vec<Effect>,
     ) {
-        let body = self.objects_asked(now, asks, effects).unwrap_or_else(ClientResponse::Error);
+        let body = match asks {
+            // Answered later, unless it is refused.
+            ObjectRequest::Give(give) => match self.give(now, (connection, request), *give, effects) {
+                Ok(()) => return,
+                Err(error) => ClientResponse::Error(error),
+            },
+            asks => self.objects_asked(now, asks, effects).unwrap_or_else(ClientResponse::Error),
+        };
         effects.push(Effect::Answer { connection, request, body, gate: Gate::Synced });
     }
 
@@ -447,7 +483,11 @@ impl Server {
                 self.record(now, Record::Objects(Box::new(ObjectChange::Kept(objects))), effects);
                 Ok(ClientResponse::Done)
             }
-            ObjectRequest::Release(_) | ObjectRequest::Give(_) => Err(RequestError::Invalid(String::new())),
+            ObjectRequest::Release(objects) => {
+                self.release_values(now, objects, effects)?;
+                Ok(ClientResponse::Done)
+            }
+            ObjectRequest::Give(_) => Err(RequestError::Invalid("A file is given by itself.".into())),
             ObjectRequest::Drop(objects) => {
                 self.refuse_when_read_only()?;
                 let objects: BTreeSet<ObjectId> = objects.into_iter().collect();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::{JobId, TaskSpec, Timestamp, WorkerId};
+use hq_model::{Dependencies, JobId, TaskSpec, Timestamp, WorkerId};
 
 use super::job::{Job, SubmitState};
 use super::state::State;
@@ -53,7 +53,9 @@ impl Retention {
     pub(super) fn recount(keep: Keep, state: &State) -> Retention {
         let mut retention = Retention { keep, ..Retention::default() };
         for (id, job) in state.jobs.iter().filter(|(_, job)| !job.has_ended()) {
-            job.submits.iter().for_each(|submit| retention.job_takes(*id, &submit.task));
+            job.submits
+                .iter()
+                .for_each(|submit| retention.job_takes(*id, &submit.task, &submit.dependencies));
         }
         retention.held.retain(|id, _| state.jobs.contains_key(id));
         for (id, job) in state.jobs.iter().filter(|(_, job)| job.has_ended()) {
@@ -67,8 +69,8 @@ impl Retention {
     /// Hears a record that is in the state already.
     pub(super) fn hear(&mut self, state: &State, record: &Record) {
         for part in record.parts() {
-            if let Record::Submitted { job, task, .. } = part {
-                self.job_takes(*job, task);
+            if let Record::Submitted { job, task, dependencies, .. } = part {
+                self.job_takes(*job, task, dependencies);
             }
         }
         match record {
@@ -149,8 +151,8 @@ impl Retention {
         self.bytes += bytes;
     }
 
-    fn job_takes(&mut self, id: JobId, task: &TaskSpec) {
-        for from in task.input_objects.iter().filter_map(|input| input.from.job) {
+    fn job_takes(&mut self, id: JobId, task: &TaskSpec, dependencies: &Dependencies) {
+        for from in takes_from(id, task, dependencies) {
             self.held.entry(from).or_default().insert(id);
             if let Some((ended, _)) = self.jobs.get(&from) {
                 self.jobs_by_end.remove(&(*ended, from));
@@ -159,8 +161,9 @@ impl Retention {
     }
 
     fn job_takes_no_more(&mut self, id: JobId, job: &Job) {
-        let inputs = job.submits.iter().flat_map(|submit| &submit.task.input_objects);
-        for from in inputs.filter_map(|input| input.from.job) {
+        let of_submit = |submit: &SubmitState| takes_from(id, &submit.task, &submit.dependencies).collect();
+        let from: BTreeSet<JobId> = job.submits.iter().flat_map::<Vec<JobId>, _>(of_submit).collect();
+        for from in from {
             let Some(takers) = self.held.get_mut(&from) else { continue };
             takers.remove(&id);
             if takers.is_empty() {
@@ -178,6 +181,13 @@ impl Retention {
             self.bytes -= bytes;
         }
     }
+}
+
+// Jobs whose objects tasks of a submit may take: as programs say, or as calls wait for others.
+fn takes_from(id: JobId, task: &TaskSpec, dependencies: &Dependencies) -> impl Iterator<Item = JobId> {
+    let after = dependencies.after.iter().filter(|_| task.body.is_packed_call());
+    let after = after.map(|after| after.job).filter(move |job| *job != id);
+    task.input_objects.iter().filter_map(|input| input.from.job).chain(after)
 }
 
 // About what is kept of the objects that the tasks of a job leave.

@@ -38,6 +38,7 @@ mod shares;
 mod speculation;
 mod task_pages;
 mod time;
+mod values;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -274,6 +275,7 @@ impl World {
                         objects.iter().map(|object| format!("free {object}")).collect::<Vec<_>>().join(" "),
                     );
                 }
+                ToWorker::TakeFile { object, file } => words.push(format!("take {file} as {object}")),
                 ToWorker::Welcome(_)
                 | ToWorker::Saved { .. }
                 | ToWorker::Weighed { .. }

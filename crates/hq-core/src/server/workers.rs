@@ -138,6 +138,7 @@ impl Server {
         let gate = if returning.is_some() { Gate::Open } else { Gate::Synced };
         effects.push(Effect::ToWorker { connection, message, gate });
         // Of one that was given up and comes back as another one, too: it may have what is meant.
+        self.gives_fail_on(worker, effects);
         self.objects_of_worker(worker, hello.objects);
         for held in hello.holds {
             self.take_over(now, worker, connection, returning.is_some(), held, effects);
@@ -425,6 +426,7 @@ impl Server {
         self.lose_tasks_of(now, worker, end, has_said_so, effects);
         self.forget_running_on(worker);
         self.locality.worker_gone(worker);
+        self.gives_fail_on(worker, effects);
         self.live.remove(&worker);
         self.copies.worker_is_gone(&self.state, worker);
         self.changed_workers.remove(&worker);

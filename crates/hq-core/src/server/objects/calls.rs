@@ -4,20 +4,156 @@
 //! that it waits for. Whoever called says when a value is needed no more; a call that finds none of its arguments comes back, and
 //! is put behind a job that leaves it once more.
 
-use hq_model::{Body, ObjectId, ObjectName};
+use hq_model::{Body, IdSet, ObjectId, ObjectName, TaskRef, Timestamp, WorkerId};
 
+use crate::client_messages::RequestError;
+use crate::object_messages::{ObjectChange, ObjectSource, TaskObjects};
+use crate::record::{FinishedSpan, Record};
+use crate::server::Effect;
 use crate::server::machine::Server;
+use crate::server::state::objects::Object;
+use crate::worker_messages::TemplateId;
 
 impl Server {
+    /// What calls of a submit take, and where that is, for a worker.
+    pub(super) fn values_for(&self, worker: WorkerId, template: TemplateId, ids: &IdSet) -> Vec<TaskObjects> {
+        let Some(job) = self.state.jobs.get(&template.job) else { return Vec::new() };
+        let submit = &job.submits[template.submit as usize];
+        if !submit.task.body.is_packed_call() || (submit.dependencies.is_empty() && job.deferred.is_empty()) {
+            return Vec::new();
+        }
+        let tried = self.copies.tried_among(template.job, ids);
+        // What the last one takes, and whether those that take the same may be told of together with it.
+        let (mut last, mut is_shared): (Vec<ObjectId>, bool) = (Vec::new(), false);
+        let mut all: Vec<TaskObjects> = Vec::new();
+        for task in ids.iter() {
+            let reader = TaskRef::new(template.job, task);
+            let taken = self.values_taken(reader);
+            if taken.is_empty() {
+                continue;
+            }
+            let is_alone = tried.contains(task);
+            match all.last_mut().filter(|_| is_shared && !is_alone && taken == last) {
+                Some(before) => drop(before.tasks.insert(task)),
+                None => {
+                    let inputs = taken.iter().map(|object| {
+                        let (copy, holders) = self.copy_for(worker, reader, object);
+                        ObjectSource { copy, path: Vec::new(), holders }
+                    });
+                    all.push(TaskObjects { tasks: IdSet::single(task), inputs: inputs.collect() });
+                }
+            }
+            (last, is_shared) = (taken, !is_alone);
+        }
+        all
+    }
+
+    // Objects of calls and clients among what a call waits for.
+    fn values_taken(&self, reader: TaskRef) -> Vec<ObjectId> {
+        let mut taken = Vec::new();
+        let Some(job) = self.state.jobs.get(&reader.job) else { return taken };
+        for after in job.dependencies_of(reader.job, reader.task) {
+            let Some(tasks) = &after.tasks else { continue };
+            let there = self.state.objects.of_tasks(after.job, tasks);
+            let values = there.filter(|(task, object)| self.is_value(*task, object));
+            taken.extend(values.map(|(task, object)| ObjectId { task, name: object.name.clone() }));
+        }
+        taken
+    }
+
+    fn is_value(&self, task: TaskRef, object: &Object) -> bool {
+        match self.body_of(task) {
+            Some(Body::Given) => true,
+            Some(body) => body.is_packed_call() && object.name == ObjectName::value(),
+            None => false,
+        }
+    }
+
+    fn body_of(&self, task: TaskRef) -> Option<&Body> {
+        let job = self.state.jobs.get(&task.job)?;
+        Some(&job.submits[job.submit_of(task.task)? as usize].task.body)
+    }
+
+    /// True when an object is among the arguments of a call.
+    pub(super) fn takes_value(&self, call: TaskRef, object: &ObjectId) -> bool {
+        self.body_of(call).is_some_and(Body::is_packed_call) && self.values_taken(call).contains(object)
+    }
+
+    /// A call came back without one of its arguments. True when it waits until that is left once more.
+    pub(super) fn wants_value(&mut self, call: TaskRef, object: &ObjectId) -> bool {
+        let known = self.state.objects.get(object);
+        let is_released = known.is_some_and(|known| known.is_released && known.gone.is_none());
+        let is_away = self.copies.holders_of(object).next().is_none();
+        if is_released && is_away && self.copies.lost_words(object).is_none() {
+            self.copies.is_lost(object.clone(), "it was not needed any more".to_owned());
+        }
+        let is_lost = self.copies.lost_words(object).is_some();
+        if is_lost {
+            self.copies.is_wanted(object.clone(), call);
+        }
+        is_lost
+    }
+
     /// True while whoever has called, or has given it, may ask for it: as long as its job has not ended.
     pub(super) fn is_value_of_session(&self, object: &ObjectId) -> bool {
-        let Some(job) = self.state.jobs.get(&object.task.job).filter(|job| !job.has_ended()) else {
-            return false;
+        let Some(job) = self.state.jobs.get(&object.task.job) else { return false };
+        let known = self.state.objects.get(object);
+        !job.has_ended() && known.is_some_and(|known| self.is_value(object.task, known))
+    }
+
+    /// Calls have finished: values that they are known to have left must be there, as these attempts left them, and those that
+    /// were called once more for theirs must have left them.
+    pub(super) fn check_values(&mut self, now: Timestamp, span: &FinishedSpan, effects: &mut Vec<Effect>) {
+        let Some(job) = self.state.jobs.get(&span.job) else { return };
+        let (mut away, mut missing) = (Vec::new(), Vec::new());
+        for (submit, ids) in job.by_submit(&span.ids) {
+            let spec = &job.submits[submit as usize].task;
+            if !spec.body.is_packed_call() {
+                continue;
+            }
+            let left =
+                |task| spec.object_left(TaskRef::new(span.job, task), span.instance, &ObjectName::value());
+            let tasks: IdSet = match spec.rebuilds {
+                Some(_) => ids,
+                None => self.state.objects.of_tasks(span.job, &ids).map(|(task, _)| task.task).collect(),
+            };
+            for (object, instance) in tasks.iter().map(left) {
+                let known = self.state.objects.get(&object).filter(|known| known.gone.is_none());
+                let is_told = known.is_some_and(|known| known.instance == instance);
+                match is_told && self.copies.holders_of(&object).next().is_some() {
+                    true => {}
+                    false if is_told => away.push(object),
+                    false => missing.push((object, instance)),
+                }
+            }
+        }
+        away.into_iter().for_each(|object| self.copies.orphaned(object));
+        self.never_left(now, missing, effects);
+    }
+
+    /// Whoever called needs these no more.
+    pub(super) fn release_values(
+        &mut self,
+        now: Timestamp,
+        objects: Vec<ObjectId>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), RequestError> {
+        self.refuse_when_read_only()?;
+        let can_go = |object: &ObjectId| {
+            let known = self.state.objects.get(object);
+            known.is_some_and(|known| {
+                !known.is_kept
+                    && !known.is_released
+                    && known.gone.is_none()
+                    && self.is_value(object.task, known)
+            })
         };
-        let submit = job.submit_of(object.task.task).map(|submit| &job.submits[submit as usize]);
-        submit.is_some_and(|submit| match submit.task.body {
-            Body::Given => true,
-            _ => submit.task.body.is_packed_call() && object.name == ObjectName::value(),
-        })
+        let objects: Vec<ObjectId> = objects.into_iter().filter(can_go).collect();
+        if objects.is_empty() {
+            return Ok(());
+        }
+        objects.iter().for_each(|object| self.copies.free(object));
+        self.record(now, Record::Objects(Box::new(ObjectChange::Released(objects))), effects);
+        Ok(())
     }
 }

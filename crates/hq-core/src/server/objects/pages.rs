@@ -1,8 +1,10 @@
 //! What clients are told of objects, a page at a time.
 
+use std::ops::RangeInclusive;
+
 use hq_model::object::ObjectTask;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, ObjectId, ObjectName, TaskRef, TaskState};
+use hq_model::{IdSet, JobId, ObjectId, ObjectName, TaskRef, TaskSpec, TaskState};
 
 use crate::client_messages::RequestError;
 use crate::limits::{
@@ -28,32 +30,45 @@ impl Server {
             let after = after.filter(|after| after.task.job == id);
             let first = after.map_or(0, |after| after.task.task.0);
             for (range, submit) in job.owners_in(first..=u32::MAX) {
-                let mut names: Vec<&ObjectName> =
-                    job.submits[submit as usize].task.own_objects().iter().map(|left| &left.name).collect();
-                if names.is_empty() {
-                    continue;
-                }
-                names.sort_unstable();
-                for task in range.map(|task| TaskRef::new(id, hq_model::TaskId(task))) {
-                    for name in &names {
-                        let object = ObjectId { task, name: (*name).clone() };
-                        if after.is_some_and(|after| object <= *after) {
-                            continue;
-                        }
-                        if page.objects.len() == OBJECTS_PAGE || looked == OBJECTS_LOOKED_MAX {
-                            page.next = last;
-                            return Ok(page);
-                        }
-                        looked += 1;
-                        if phases.is_empty() || phases.contains(&self.object_state(&object).phase()) {
-                            page.objects.push(self.object_view(object.clone(), HOLDERS_LISTED_MAX));
-                        }
-                        last = Some(object);
+                for object in self.objects_of(id, range, &job.submits[submit as usize].task) {
+                    if after.is_some_and(|after| object <= *after) {
+                        continue;
                     }
+                    if page.objects.len() == OBJECTS_PAGE || looked == OBJECTS_LOOKED_MAX {
+                        page.next = last;
+                        return Ok(page);
+                    }
+                    looked += 1;
+                    if phases.is_empty() || phases.contains(&self.object_state(&object).phase()) {
+                        page.objects.push(self.object_view(object.clone(), HOLDERS_LISTED_MAX));
+                    }
+                    last = Some(object);
                 }
             }
         }
         Ok(page)
+    }
+
+    // What some tasks of a submit leave, in order; of calls what they have left.
+    fn objects_of<'a>(
+        &'a self,
+        id: JobId,
+        range: RangeInclusive<u32>,
+        spec: &'a TaskSpec,
+    ) -> Box<dyn Iterator<Item = ObjectId> + 'a> {
+        let task = move |task| TaskRef::new(id, hq_model::TaskId(task));
+        if spec.body.is_packed_call() {
+            let left = self.state.objects.of_range(task(*range.start())..=task(*range.end()));
+            return Box::new(left.map(|(task, object)| ObjectId { task, name: object.name.clone() }));
+        }
+        let mut names: Vec<&ObjectName> = spec.own_objects().iter().map(|left| &left.name).collect();
+        if names.is_empty() {
+            return Box::new(std::iter::empty());
+        }
+        names.sort_unstable();
+        let of_task = move |id| names.clone().into_iter().map(move |name| (id, name));
+        let all = range.flat_map(of_task);
+        Box::new(all.map(move |(id, name)| ObjectId { task: task(id), name: name.clone() }))
     }
 
     // Those of a selector from the one on where the page before ended, which leave objects. Whether there are such jobs is
@@ -94,7 +109,7 @@ impl Server {
         let job = self.state.jobs.get(&id).ok_or(RequestError::NoJob(id))?;
         let submit = job.submit_of(task).ok_or(RequestError::NoTask(id, task))?;
         let left = job.submits[submit as usize].task.own_objects();
-        if left.iter().any(|left| left.name == object.name) {
+        if left.iter().any(|left| left.name == object.name) || self.state.objects.get(object).is_some() {
             return Ok(());
         }
         let names: Vec<&str> = left.iter().map(|left| left.name.as_str()).collect();
@@ -125,6 +140,11 @@ impl Server {
         }
         if let Some(words) = self.copies.lost_words(object) {
             return ObjectState::Lost { words: words.to_owned(), rebuilt_by: self.rebuilding(object.task) };
+        }
+        let is_released = known.is_some_and(|known| known.is_released);
+        if is_released && self.copies.holder_count(object) == 0 {
+            let words = "it was not needed any more".to_owned();
+            return ObjectState::Lost { words, rebuilt_by: self.rebuilding(object.task) };
         }
         match self.state.task_state(object.task) {
             Some(TaskState::Finished) if known.is_some() => ObjectState::Stored,

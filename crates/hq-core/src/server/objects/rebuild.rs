@@ -12,10 +12,11 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::pattern;
 use hq_model::task::{CrashLimit, Rebuild};
 use hq_model::{
-    Body, ByteString, Entries, IdSet, Instance, JobId, JobSpec, ObjectId, OnClose, OutputSink, Submit,
-    TaskRef, TaskSpec, TaskState, Timestamp,
+    Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, ObjectId, OnClose, OutputSink,
+    Submit, TaskRef, TaskSpec, TaskState, Timestamp,
 };
 
+use crate::client_messages::RequestError;
 use crate::limits::{ENDED_IDS_CHARS_MAX, REBUILDS_MAX};
 use crate::object_messages::ObjectEnd;
 use crate::record::{NEVER, Record};
@@ -123,6 +124,9 @@ impl Server {
         let job = self.state.jobs.get(&task.job);
         let submit = job.and_then(|job| Some(&job.submits[job.submit_of(task.task)? as usize]));
         let Some(submit) = submit else { return Err(format!("job {} has been forgotten", task.job)) };
+        if submit.task.body == Body::Given {
+            return Err("a client gave it, which no task can do again".to_owned());
+        }
         if submit.task.crash_limit == CrashLimit::NeverRestart {
             return Err(format!("task {task} does not run again (--crash-limit never-restart)"));
         }
@@ -158,6 +162,10 @@ impl Server {
         }
         let mut refused = BTreeMap::new();
         for (template, ids) in tasks {
+            if self.has_arguments(template) {
+                refused.extend(self.call_again(now, template, &ids, effects));
+                continue;
+            }
             if self.submit_again(now, template, &ids, effects).is_ok() {
                 continue;
             }
@@ -166,6 +174,36 @@ impl Server {
                 if let Err(why) = self.submit_again(now, template, &IdSet::single(task), effects) {
                     refused.insert(TaskRef::new(template.job, task), why);
                 }
+            }
+        }
+        refused
+    }
+
+    // True for calls among whose arguments are results of others.
+    fn has_arguments(&self, template: TemplateId) -> bool {
+        let submit = &self.state.jobs[&template.job].submits[template.submit as usize];
+        submit.task.body.is_packed_call() && !submit.dependencies.is_empty()
+    }
+
+    // Calls what finished calls of one submit called, as one job: each call waits for others. Tells of which could not be, and why.
+    fn call_again(
+        &mut self,
+        now: Timestamp,
+        template: TemplateId,
+        ids: &IdSet,
+        effects: &mut Vec<Effect>,
+    ) -> Vec<(TaskRef, String)> {
+        let new = JobId(self.state.last_job.0 + 1);
+        let name = format!("rebuild {}@{}", template.job, shown(ids));
+        let mut refused = Vec::new();
+        for task in ids.iter() {
+            let mut again = self.again(new, template, &IdSet::single(task));
+            let after = self.state.jobs[&template.job].dependencies_of(template.job, task);
+            again.dependencies = Dependencies { after, ..Dependencies::default() }.into();
+            let is_first = !self.state.jobs.contains_key(&new);
+            let spec = is_first.then(|| JobSpec { name: name.clone(), ..JobSpec::default() });
+            if let Err(error) = self.add_tasks(now, 0, new, spec, &again, effects) {
+                refused.push((TaskRef::new(template.job, task), not_again(&error)));
             }
         }
         refused
@@ -180,6 +218,14 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Result<(), String> {
         let new = JobId(self.state.last_job.0 + 1);
+        let spec = JobSpec { name: format!("rebuild {}@{}", template.job, shown(ids)), ..JobSpec::default() };
+        let again = self.again(new, template, ids);
+        let added = self.add_tasks(now, 0, new, Some(spec), &again, effects);
+        added.map(drop).map_err(|error| not_again(&error))
+    }
+
+    // What finished tasks were, as a submit of a new job. They wait for nothing.
+    fn again(&self, new: JobId, template: TemplateId, ids: &IdSet) -> Submit {
         let old = template.job;
         let job = &self.state.jobs[&old];
         let submit = &job.submits[template.submit as usize];
@@ -188,21 +234,14 @@ impl Server {
             |task| self.state.objects.of_task(TaskRef::new(old, task)).iter().map(|object| object.instance);
         let last = ids.iter().flat_map(|task| left(task).chain([job.instance_of(task)])).max();
         let instance = Instance(last.map_or(0, |last| last.0 + 1));
-        let spec = JobSpec { name: format!("rebuild {old}@{}", shown(ids)), ..JobSpec::default() };
-        let again = Submit {
-            target: Target::New(spec.clone()),
+        Submit {
+            target: Target::Open(new),
             ids: TaskIds::Given(ids.clone()),
             entries: part.entries(),
             keys: Entries::default(),
             dependencies: Arc::default(),
             spec: Arc::new(spec_of(&submit.task, old, new, instance)),
             submit_dir: submit.submit_dir.clone(),
-        };
-        match self.add_tasks(now, 0, new, Some(spec), &again, effects) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                Err(format!("its task cannot run again: {}", error.to_string().trim_end_matches('.')))
-            }
         }
     }
 
@@ -217,6 +256,10 @@ impl Server {
         let record = Record::Deferred { job: task.job, task: task.task, instance, after, not_before: None };
         self.record(now, record, effects);
     }
+}
+
+fn not_again(error: &RequestError) -> String {
+    format!("its task cannot run again: {}", error.to_string().trim_end_matches('.'))
 }
 
 // Names tasks, briefly.

@@ -1,7 +1,7 @@
 //! What the tasks of a submit may be, whatever else there is.
 
 use hq_model::job::Target;
-use hq_model::{Request, Submit, pulled};
+use hq_model::{Body, Request, Submit, pulled};
 
 use super::count_of;
 use crate::client_messages::RequestError;
@@ -27,6 +27,9 @@ pub(in crate::server) fn check_spec(submit: &Submit) -> Result<(), RequestError>
         return invalid("A task needs a resource request.");
     }
     check_pulled(submit)?;
+    if spec.body == Body::Given {
+        return Err(RequestError::Invalid("A task of an object is made by giving that.".into()));
+    }
     crate::server::objects::check(spec)?;
     if spec.locality.as_ref().is_some_and(|key| key.len() > LOCALITY_KEY_MAX) {
         return invalid(&format!("A locality key may be {LOCALITY_KEY_MAX} bytes long at most."));

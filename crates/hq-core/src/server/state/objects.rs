@@ -1,6 +1,7 @@
 //! The objects that finished tasks have left. Which workers store them is not durable: these say it themselves.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use hq_model::{IdSet, Instance, JobId, ObjectId, ObjectName, TaskId, TaskRef};
 
@@ -47,10 +48,13 @@ impl Objects {
 
     /// Those of some tasks of a job, in order of these.
     pub fn of_tasks(&self, job: JobId, tasks: &IdSet) -> impl Iterator<Item = (TaskRef, &Object)> {
-        let tasks = tasks.ranges().flat_map(move |range| {
-            let (first, last) = range.into_inner();
-            self.by_task.range(TaskRef::new(job, TaskId(first))..=TaskRef::new(job, TaskId(last)))
-        });
+        let task = move |id| TaskRef::new(job, TaskId(id));
+        tasks.ranges().flat_map(move |range| self.of_range(task(*range.start())..=task(*range.end())))
+    }
+
+    /// Those of tasks from one to another, in order of these.
+    pub fn of_range(&self, tasks: RangeInclusive<TaskRef>) -> impl Iterator<Item = (TaskRef, &Object)> {
+        let tasks = self.by_task.range(tasks);
         tasks.flat_map(|(task, objects)| objects.iter().map(move |object| (*task, object)))
     }
 
@@ -138,6 +142,6 @@ impl Objects {
     }
 }
 
-fn all_of(job: JobId) -> std::ops::RangeInclusive<TaskRef> {
+fn all_of(job: JobId) -> RangeInclusive<TaskRef> {
     TaskRef::new(job, TaskId(0))..=TaskRef::new(job, TaskId(u32::MAX))
 }

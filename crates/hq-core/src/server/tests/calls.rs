@@ -9,7 +9,7 @@ use crate::client_messages::JobEnds;
 use crate::limits::RESULT_BYTES_MAX;
 use crate::worker_messages::{Lends, Started};
 
-fn packed(spec: &mut TaskSpec) {
+pub(super) fn packed(spec: &mut TaskSpec) {
     spec.body = Body::Function(Function {
         name: "fit".into(),
         code: b"code".to_vec(),

@@ -25,7 +25,7 @@ pub(super) fn task(world: &mut World, job: JobId, task: u32) -> crate::client_me
     }
 }
 
-fn lose(world: &mut World, connection: u64) {
+pub(super) fn lose(world: &mut World, connection: u64) {
     world.step(Input::WorkerGone { connection: ConnectionId(connection), is_closed: false });
     world.wait(Duration::from_secs(31));
 }

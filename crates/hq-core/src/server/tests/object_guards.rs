@@ -8,7 +8,7 @@ use crate::object_messages::ObjectRequest;
 
 impl World {
     // What a worker was told since the last call: `+` before what stays, `-` before what may go.
-    fn guards(&mut self, connection: u64) -> String {
+    pub(super) fn guards(&mut self, connection: u64) -> String {
         let mut told = Vec::new();
         for (_, message) in self.to_workers.iter().filter(|(to, _)| *to == connection) {
             let ToWorker::GuardObjects { guard, release } = message else { continue };

@@ -70,7 +70,7 @@ impl World {
     }
 
     // What a worker is told of the objects that tasks take, since the last call: `object/instance path from workers`.
-    fn told_objects(&mut self, connection: u64) -> String {
+    pub(super) fn told_objects(&mut self, connection: u64) -> String {
         let mut told = Vec::new();
         for (_, message) in self.to_workers.iter().filter(|(to, _)| *to == connection) {
             let ToWorker::Run(batches) = message else { continue };
@@ -84,13 +84,13 @@ impl World {
         told.join(" ")
     }
 
-    fn object_state(&mut self, text: &str) -> ObjectState {
+    pub(super) fn object_state(&mut self, text: &str) -> ObjectState {
         let page = self.ask(ClientRequest::Objects(ObjectRequest::Info(object(text))));
         let ClientResponse::Objects(mut page) = page else { panic!("{page:?}") };
         page.objects.remove(0).state
     }
 
-    fn abort_reason(&self, job: JobId) -> String {
+    pub(super) fn abort_reason(&self, job: JobId) -> String {
         self.server.state().jobs[&job].abort_reasons[0].1.clone()
     }
 }
