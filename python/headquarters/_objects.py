@@ -200,19 +200,23 @@ class Objects:
         if self._session.is_forked:
             raise errors.Forked()
         self.check(value)
+        why = ""
         for _ in range(limits.REBUILDS_MAX):
             try:
                 return self.stores.open(value.named, value.nonce)
             except NotThere as missing:
+                why = missing.why
                 if missing.state == "gone":
-                    raise self._lost(value, missing.why) from missing
-                self._rebuild(value, missing.why)
+                    raise self._lost(value, why) from missing
             except Exception as error:
                 reason = errors.from_native(error)
                 if isinstance(reason, errors.ServerLost):
                     raise self._session._reason(error) from error
-                raise self._lost(value, str(reason)) from error
-        raise self._lost(value, f"it was lost {limits.REBUILDS_MAX} times more while it was fetched")
+                if str(reason) == why or getattr(reason, "code", "") not in ("unreachable", "not-stored"):
+                    raise self._lost(value, str(reason)) from error
+                why = str(reason)
+            self._rebuild(value, why)
+        raise self._lost(value, f"{why}. It was made {limits.REBUILDS_MAX} times more, and lost while it was fetched")
 
     def check(self, value: Value) -> None:
         """Raises ObjectLost when it is known that no call can take the value any more."""

@@ -103,8 +103,11 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
     return None, _failure(answer, kind, message, name)
 
 
-def _answer(payload: bytes) -> tuple[str, bytes, str, str, str]:
+def _answer(payload: bytes) -> tuple[str, bytes, str, str, str] | None:
     parts, exception = _parts(payload)
+    if _FAILURE not in parts:
+        # It has returned, and failed all the same, as where its value finds no room.
+        return None
     how, type_name, text, traceback = (
         parts.get(kind, b"").decode(errors="replace") for kind in (_FAILURE, _TYPE, _TEXT, _TRACEBACK)
     )

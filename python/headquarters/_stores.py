@@ -78,6 +78,8 @@ class Stores:
             raise NotThere("gone", "the server does not know it any more")
         if found["state"] != "stored":
             raise NotThere(found["state"], found["why"] or f"it is {found['state']}")
+        if not found["copies"]:
+            raise NotThere("away", "the worker that has it is away")
         return found
 
     # Reading.

@@ -299,10 +299,42 @@ def test_a_value_that_is_gone_is_lost_in_words(there, state):
         stores.known[named] = {**stores.known[named], "state": state, "why": "worker 1 was lost", "copies": 0}
     with pytest.raises(hq.ObjectLost, match="the value of 7@0 .* cannot be had: ") as error:
         future.result()
-    why = {"unknown": "does not know it", "gone": "worker 1 was lost", "lost": "it was lost 3 times more"}[state]
+    why = {"unknown": "does not know it", "gone": "worker 1 was lost", "lost": "It was made 3 times more"}[state]
     assert why in str(error.value)
     # It is asked for anew each time.
     assert future.exception() is None
+
+
+def test_a_value_whose_worker_is_away_is_waited_for_by_a_call(there):
+    executor, calls, stores = there(near=False)
+    future = executor.submit(big)
+    future.exception(30)
+    known = stores.known[7, 0, "value"]
+    stores.known[7, 0, "value"] = {**known, "copies": 0, "holders": []}
+    calls.on_submit = lambda batches: stores.known.update({(7, 0, "value"): known})
+    assert (future.result() == BIG).all()
+
+
+@pytest.mark.parametrize("tries", [1, 9])
+def test_a_worker_that_cannot_be_reached_is_asked_again_after_a_call(there, tries):
+    executor, calls, stores = there(near=False)
+    future = executor.submit(big)
+    future.exception(30)
+    fetch, left = stores.fetch, [tries]
+
+    def unreachable(*named):
+        if left[0] == 0:
+            return fetch(*named)
+        left[0] -= 1
+        raise fake.NativeError("unreachable", "nobody listens there")
+
+    stores.fetch = unreachable
+    if tries == 1:
+        assert (future.result() == BIG).all()
+    else:
+        with pytest.raises(hq.ObjectLost, match="nobody listens there"):
+            future.result()
+        assert left[0] == 7
 
 
 def test_values_of_this_machine_outlive_their_executor(there):
@@ -442,6 +474,8 @@ def test_what_is_said_where_a_value_finds_no_store():
     from headquarters import _outcome
 
     text = "The value of f cannot be stored: it takes 5 bytes, and the store has 4"
-    assert isinstance(_outcome.decode((0, 1, None, "output", text), "f")[1], hq.NotStored)
+    for left in (None, b"E" + bytes([9, 24, 0]) + bytes(24)):
+        error = _outcome.decode((0, 1, left, "output", text), "f")[1]
+        assert isinstance(error, hq.NotStored) and str(error) == text
     assert isinstance(_outcome.decode((0, 1, fake.failed("not-stored", b"", "", text, ""), "exit", ""), "f")[1], hq.NotStored)
     assert limits.HELD_MAX > 0
