@@ -7,6 +7,8 @@ mod harness;
 mod node_faults;
 #[path = "worker/objects.rs"]
 mod objects;
+#[path = "worker/values.rs"]
+mod values;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -75,6 +77,12 @@ fn main() {
                 a_node_that_cannot_start_tasks_gives_them_back,
             ),
             ("a_file_goes_from_worker_to_worker", a_file_goes_from_worker_to_worker),
+            ("a_large_value_goes_from_call_to_call", values::a_large_value_goes_from_call_to_call),
+            (
+                "a_value_that_cannot_be_stored_fails_or_comes_again",
+                values::a_value_that_cannot_be_stored_fails_or_comes_again,
+            ),
+            ("a_file_of_a_client_becomes_an_object", values::a_file_of_a_client_becomes_an_object),
             ("many_tasks_that_do_nothing", many_tasks_that_do_nothing),
             ("without_a_server_there_is_no_worker", without_a_server_there_is_no_worker),
         ],
@@ -104,7 +112,10 @@ fn worker(words: &[String]) -> ! {
         interrupts: Interrupts::Signals,
         enforce: hq_worker::enforce::Enforce::default(),
         pull_socket: None,
-        objects: Some(hq_worker::ObjectStore::default()),
+        objects: Some(hq_worker::ObjectStore {
+            bytes: (words[2] == "small").then_some(1_000_000),
+            ..hq_worker::ObjectStore::default()
+        }),
     };
     let text = match hq_worker::run(options, launcher) {
         Ok(end) => format!("{end:?}"),

@@ -1,15 +1,17 @@
-//! Objects for programs that are no workers, and have the keys of workers.
+//! Objects for programs that are no workers, and files from them; they have the keys of workers.
 
-use std::io;
+use std::io::{self, Read};
 
-use hq_core::node_messages::{Fetch, ToNode};
+use hq_core::node_messages::{Fetch, FromNode, ToNode};
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker_messages::TaskNode;
 use hq_model::checksum::Checksum;
 use hq_net::{Endpoint, FrameReceiver, FrameSender, Keys};
+use hq_proto::{decode_from_node, encode_to_node};
 
 use super::bring::{Peer, Sink, Wanted, bring};
 use super::{Content, Key, StoreError};
+use crate::limits::PIECE_MAX;
 use crate::ranks::{keys_among_workers, reach};
 
 /// Where the bytes of an object go.
@@ -33,12 +35,26 @@ pub enum GetError {
     /// No worker gave it; for each of them why.
     #[error("no worker gave it: {0}")]
     There(String),
-    /// It cannot be written.
+    /// It cannot be written, or what is to be put cannot be read.
     #[error("{0}")]
     Here(io::Error),
+    /// A worker does not take a file.
+    #[error("{0}")]
+    NotTaken(String),
 }
 
-/// Asks workers for objects.
+/// Holds a file in the store of a worker that is no object yet: it is removed there when this is dropped before it is one.
+pub struct Putting {
+    _connection: (FrameSender, FrameReceiver),
+}
+
+impl std::fmt::Debug for Putting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Putting")
+    }
+}
+
+/// Asks workers for objects, and hands them files.
 #[derive(Debug)]
 pub struct Getter {
     keys: Keys,
@@ -68,6 +84,55 @@ impl Getter {
             (Ok(()), _) => Ok(()),
             (Err(_), Some(error)) => Err(GetError::Here(error)),
             (Err(unfetched), None) => Err(GetError::There(unfetched.reason)),
+        }
+    }
+}
+
+impl Getter {
+    /// Puts so many bytes into the store of a worker, as a file that may then be given to the server as an object. Says its name
+    /// there, for [`GiveObject`](hq_core::object_messages::GiveObject).
+    ///
+    /// # Errors
+    /// When the worker does not take them, or they cannot be read.
+    pub async fn put(
+        &self,
+        holder: &TaskNode,
+        size: u64,
+        source: &mut impl Read,
+    ) -> Result<(String, Putting), GetError> {
+        let first = ToNode::Put { worker: holder.worker, size };
+        let reached = reach(holder, &self.keys, &first).await;
+        let (mut sender, mut receiver) = reached.map_err(GetError::NotTaken)?;
+        let refused = |reason: String| GetError::NotTaken(format!("worker {}: {reason}", holder.worker));
+        let sent = send_pieces(&mut sender, size, source).await;
+        if let Err(error @ GetError::Here(_)) = sent {
+            return Err(error);
+        }
+        // Also where it takes no more: it has said why.
+        let answer = receiver.next().await.ok().flatten();
+        match (answer.as_deref().map(decode_from_node), sent) {
+            (Some(Ok(FromNode::Put { file })), Ok(())) => {
+                Ok((file, Putting { _connection: (sender, receiver) }))
+            }
+            (Some(Ok(FromNode::Refused { reason, .. })), _) => Err(refused(reason)),
+            (_, Err(GetError::NotTaken(reason))) => Err(refused(reason)),
+            _ => Err(refused("the connection ended".to_owned())),
+        }
+    }
+}
+
+async fn send_pieces(sender: &mut FrameSender, size: u64, source: &mut impl Read) -> Result<(), GetError> {
+    let mut left = size;
+    loop {
+        let mut bytes = vec![0; left.min(PIECE_MAX as u64) as usize];
+        source.read_exact(&mut bytes).map_err(GetError::Here)?;
+        left -= bytes.len() as u64;
+        let is_last = left == 0;
+        let piece = encode_to_node(&ToNode::Piece { bytes, is_last });
+        let sent = sender.send(&piece).await.map_err(|error| GetError::NotTaken(error.to_string()));
+        sent?;
+        if is_last {
+            return sender.flush().await.map_err(|error| GetError::NotTaken(error.to_string()));
         }
     }
 }

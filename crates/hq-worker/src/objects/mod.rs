@@ -6,6 +6,9 @@ mod fetch;
 pub mod get;
 mod home;
 mod leave;
+#[cfg(test)]
+mod put_tests;
+mod receive;
 mod serve;
 mod stage;
 mod store;
@@ -14,6 +17,7 @@ mod taken;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use hq_core::node_messages::Fetch;
@@ -46,6 +50,8 @@ pub(crate) struct Objects {
     coming: Mutex<HashMap<Key, Vec<Waiting>>>,
     fetches: Semaphore,
     serves: Semaphore,
+    // Counts files of clients.
+    received: AtomicU64,
 }
 
 impl Objects {
@@ -58,6 +64,7 @@ impl Objects {
             coming: Mutex::default(),
             fetches: Semaphore::new(FETCHES_MAX),
             serves: Semaphore::new(SERVES_MAX),
+            received: AtomicU64::new(0),
         })
     }
 

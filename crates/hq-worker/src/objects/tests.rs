@@ -244,7 +244,7 @@ fn an_object_goes_from_worker_to_worker() {
         assert_eq!(to.objects.fetch(&to.peer, wanted).await, Err(unfetched));
         to.objects.store.remove(&object(3));
         let files = fs::read_dir(from.objects.store.config().dir).expect("there").flatten();
-        files.for_each(|file| write_over(&file.path(), "x"));
+        files.filter(|file| file.path().is_file()).for_each(|file| write_over(&file.path(), "x"));
         let wanted = Wanted { key: key(3), content: content(&bytes(1 << 20)), holders: vec![from.place] };
         assert!(to.objects.fetch(&to.peer, wanted).await.is_err());
         assert_eq!(from.told.recv().await, Some(Input::ObjectLost(object(3))));
@@ -457,7 +457,7 @@ fn a_task_without_one_of_its_objects_has_failed() {
             let object = |name: &str| -> ObjectId { format!("1@7:{name}").parse().expect("an object") };
             let key = |name: &str| Key { object: object(name), instance: Instance(0) };
             let files = names.iter().map(|name| (key(name), at(name))).collect();
-            let leaves = Leaves { objects: objects.clone(), files };
+            let leaves = Leaves { objects: objects.clone(), files, value: None };
             let ended = Input::ended(object(names[0]).task, Outcome::Finished, Usage::default());
             cleanup.clean(Aftermath {
                 input: ended,
@@ -540,5 +540,41 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
         let mut full = Got { fails: true, ..Got::default() };
         let refused = getter.get(&copy, vec![from.place], &mut full).await;
         assert!(matches!(refused, Err(get::GetError::Here(error)) if error.to_string() == "no space left"));
+    });
+}
+
+#[test]
+fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let keys = Keys::generate();
+        let to = listening(dir.path(), 1, &keys);
+        let getter = get::Getter::new(&Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys) })
+            .expect("keys");
+        let store = &to.objects.store;
+        let path = |file: &str| store.put_path(file).expect("a name");
+        for bytes in [bytes((2 << 20) + 5), Vec::new()] {
+            let (file, putting) =
+                getter.put(&to.place, bytes.len() as u64, &mut &bytes[..]).await.expect("it is taken");
+            assert_eq!(fs::read(path(&file)).expect("there"), bytes);
+            store.adopt(key(1), &file, Hold::Free).expect("adopted");
+            drop(putting);
+            assert_eq!(store.content(&key(1)), Some(content(&bytes)));
+        }
+        let (file, putting) = getter.put(&to.place, 3, &mut &b"abc"[..]).await.expect("it is taken");
+        let left = path(&file);
+        assert!(left.exists());
+        drop(putting);
+        while left.exists() {
+            tokio::task::yield_now().await;
+        }
+        let too_large = getter.put(&to.place, 1 << 40, &mut &b""[..]).await.expect_err("too large");
+        let text = "1099511627776 bytes do not fit: the object store may hold 104857600 bytes";
+        assert!(too_large.to_string().ends_with(text), "{too_large}");
+        // It ends before so much has come.
+        let short = getter.put(&to.place, 10, &mut &b"abc"[..]).await.expect_err("too short");
+        assert!(matches!(short, get::GetError::Here(_)));
+        fs::remove_dir_all(store.config().dir).expect("writable");
+        getter.put(&to.place, 1, &mut &b"x"[..]).await.expect("made again");
     });
 }

@@ -234,10 +234,20 @@ async fn serve_worker(mut sender: FrameSender, mut receiver: FrameReceiver, shar
         _ => return,
     };
     let first = decode_to_node(&first);
-    let (Ok(ToNode::Hello { worker, .. }) | Ok(ToNode::Fetch(Fetch { worker, .. }))) = first else { return };
+    let (Ok(ToNode::Hello { worker, .. } | ToNode::Fetch(Fetch { worker, .. }) | ToNode::Put { worker, .. })) =
+        first
+    else {
+        return;
+    };
     if worker != shared.own() {
         let text = format!("this is worker {}, not {worker}", shared.own());
         // It looks elsewhere then.
+        let _ = refuse(sender, &text).await;
+        return;
+    }
+    if let (Ok(ToNode::Put { size, .. }), Some(objects)) = (&first, shared.objects.get())
+        && let Some(text) = objects.refuses_size(*size)
+    {
         let _ = refuse(sender, &text).await;
         return;
     }
@@ -255,6 +265,7 @@ async fn serve_worker(mut sender: FrameSender, mut receiver: FrameReceiver, shar
                 _ = receiver.next() => {}
             }
         }
+        (Ok(ToNode::Put { size, .. }), Some(objects)) => objects.receive(sender, receiver, size).await,
         _ => drop(refuse(sender, "it stores no objects").await),
     }
 }

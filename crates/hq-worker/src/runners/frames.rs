@@ -304,6 +304,26 @@ mod tests {
         assert!(header([255; HEADER]).is_err());
     }
 
+    #[test]
+    fn a_call_says_where_values_are() {
+        let put = b"/store/put/r-1-1";
+        let bytes = Call { put, ..Call::default() }.encode();
+        let body = &bytes[HEADER..];
+        // Two more parts than in version 2.
+        assert_eq!(body[9], 12);
+        let lengths = body[14..14 + 4 * 12].chunks(4);
+        let lengths: Vec<u32> =
+            lengths.map(|length| u32::from_le_bytes(length.try_into().expect("four"))).collect();
+        assert_eq!(lengths[10..], [put.len() as u32, 0]);
+        assert!(body.ends_with(put));
+        for (number, status) in [(6, Status::Stored), (7, Status::NotStored)] {
+            let Ok(Said::Done(done)) = decode(DONE, &done_body(1, number, 0, b"", "full")) else {
+                panic!("an end")
+            };
+            assert_eq!((done.status, done.text.as_str()), (status, "full"));
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_understood(kind in 0_u8..6, body in prop::collection::vec(any::<u8>(), 0..200)) {

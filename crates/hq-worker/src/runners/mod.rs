@@ -527,3 +527,18 @@ fn outcome_of_call(body: &Body, status: Status, text: String) -> Outcome {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn files_of_values_are_read_as_they_were_written() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let program = concat!(include_str!("values.py"), include_str!("values_test.py"));
+        let output = std::process::Command::new("python3")
+            .args(["-c", program])
+            .current_dir(dir.path())
+            .output()
+            .expect("python3 runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

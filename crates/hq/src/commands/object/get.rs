@@ -72,7 +72,7 @@ fn getter(context: &Context, view: &ObjectView) -> Result<Getter, HqError> {
 fn not_got(view: &ObjectView, error: GetError) -> HqError {
     match error {
         GetError::Here(error) => error.into(),
-        GetError::There(reason) => {
+        GetError::There(reason) | GetError::NotTaken(reason) => {
             let object = &view.copy.object;
             let text = format!("Object {object} cannot be fetched from {}: {reason}.", holders(view));
             HqError::failed("unreachable", text).hint(other_way(view))

@@ -1,0 +1,142 @@
+//! Files that are written for the store, and become objects where they are.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hq_core::worker::Input;
+use hq_model::checksum::Checksum;
+use hq_model::{Instance, ObjectId};
+use tokio::sync::mpsc;
+
+use super::*;
+
+type Told = mpsc::UnboundedReceiver<Input>;
+
+fn store(dir: &Path, size: u64) -> (SharedStore, Told) {
+    let (sender, told) = mpsc::unbounded_channel();
+    (Arc::new(Store::open(dir, Some(size), Duration::ZERO, sender).expect("a store")), told)
+}
+
+fn object(text: &str) -> ObjectId {
+    text.parse().expect("an object")
+}
+
+fn value(task: u32, instance: u32) -> Key {
+    Key { object: object(&format!("1@{task}:value")), instance: Instance(instance) }
+}
+
+fn put(store: &Store, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = store.put_path(name).expect("a name");
+    fs::write(&path, bytes).expect("writable");
+    path
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().expect("a name").to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_file_becomes_an_object_where_it_is() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, mut told) = store(dir.path(), 100);
+    let mode = fs::metadata(dir.path().join(file_name(Path::new(&store.config().dir))).join("put"));
+    assert_eq!(mode.expect("made").permissions().mode() & 0o777, 0o700);
+    for instance in [0, 0, 1] {
+        let path = put(&store, "r-1-1", b"a value");
+        let key = value(7, instance);
+        let content = store.adopt(key.clone(), "r-1-1", Hold::Free).expect("adopted");
+        assert_eq!(content, Content { size: 7, checksum: Checksum::of(b"a value") });
+        assert!(!path.exists());
+        let lies = store.locate(&key).expect("there");
+        assert_eq!(file_name(&lies), format!("v-1-7-{instance}"));
+        assert_eq!(fs::metadata(&lies).expect("there").permissions().mode() & 0o777, 0o444);
+        assert_eq!(store.held(), [(key, content)], "what came before is gone");
+    }
+    put(&store, "c-1", b"parts");
+    let key = Key { object: object("1@7:parts"), instance: Instance(0) };
+    store.adopt(key.clone(), "c-1", Hold::Free).expect("adopted");
+    assert!(!file_name(&store.locate(&key).expect("there")).starts_with("v-"));
+    store.remove(&value(7, 1).object);
+    let files = fs::read_dir(store.config().dir).expect("there").flatten();
+    let files: Vec<String> =
+        files.map(|file| file_name(&file.path())).filter(|name| name.len() > 4).collect();
+    assert_eq!(files, [""; 0], "no value is left");
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
+fn what_is_no_file_of_ours_is_refused_and_removed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _told) = store(&dir.path().join("store"), 4);
+    let check = |name: &str, expected: &str| {
+        let error = store.adopt(value(1, 0), name, Hold::Free).expect_err("refused");
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+        assert!(store.put_path(name).map_or(true, |path| !path.exists()), "{name}");
+        assert_eq!(store.held(), []);
+    };
+    let outside = dir.path().join("outside");
+    fs::write(&outside, "secret").expect("writable");
+    symlink(&outside, store.put_path("c-1").expect("a name")).expect("writable");
+    check("c-1", "is a link, or belongs to another user");
+    fs::hard_link(&outside, store.put_path("c-2").expect("a name")).expect("writable");
+    check("c-2", "is a link, or belongs to another user");
+    assert_eq!(fs::read(&outside).expect("there"), b"secret");
+    put(&store, "c-3", b"12345");
+    check("c-3", "5 bytes do not fit: the object store may hold 4 bytes");
+    check("c-4", "No such file");
+    for name in ["", ".", "..", "../outside", "a/b", "/etc/passwd"] {
+        check(name, "is no name of a file for the store");
+    }
+    let (used, key) = (put(&store, "c-5", b"1234"), value(2, 0));
+    store.adopt(key, "c-5", Hold::Free).expect("nothing is in use by what was refused");
+    assert!(!used.exists());
+}
+
+#[test]
+fn files_of_clients_that_are_gone_are_removed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _told) = store(dir.path(), 4);
+    let held = put(&store, "c-held", b"x");
+    let lock = File::open(&held).expect("there");
+    lock.lock().expect("ours");
+    let others = [put(&store, "n-1", b"x"), put(&store, "r-1-1", b"x")];
+    let abandoned = put(&store, "c-abandoned", b"x");
+    put(&store, "r-1-2", b"x");
+    store.adopt(value(1, 0), "r-1-2", Hold::Free).expect("adopted");
+    assert!(!abandoned.exists() && held.exists() && others.iter().all(|path| path.exists()));
+    drop(lock);
+    assert!(store.receive(5).is_err(), "no room");
+    assert!(!held.exists() && others.iter().all(|path| path.exists()));
+}
+
+#[test]
+fn a_file_goes_with_whom_it_is_for() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _told) = store(dir.path(), 100);
+    let objects = Objects::new(store.clone());
+    let file = |name: &str| {
+        put(&store, name, b"x");
+        PutFile::new(&objects, name.to_owned())
+    };
+    file("r-1-1").adopt(value(1, 0), Hold::Free).expect("adopted");
+    let (dropped, settled) = (file("r-1-2"), file("r-1-3"));
+    let paths = [dropped.path(), settled.path()];
+    drop(dropped);
+    settled.is_settled();
+    // Removed by the thread for files, which does one thing after the other.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(objects.files.run(|| ()));
+    assert_eq!(paths.map(|path| path.exists()), [false, true]);
+}
+
+#[test]
+fn a_directory_for_files_that_was_removed_is_made_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _told) = store(&dir.path().join("base"), 100);
+    fs::remove_dir_all(Path::new(&store.config().dir).join("put")).expect("writable");
+    store.create_put("n-1").expect("made again");
+    fs::remove_dir_all(dir.path().join("base")).expect("writable");
+    store.create_put("n-2").expect("made again");
+}
