@@ -256,6 +256,39 @@ def test_no_store_or_one_that_is_too_small(store, tmp_path):
         cluster.stop()
 
 
+@pytest.fixture(scope="module")
+def far():
+    """A cluster with two workers that are called as if they were elsewhere."""
+    cluster = hq.LocalCluster(workers=0)
+    workers = [start_worker(cluster, f"far-{at}", "--hostname", f"far-{at}") for at in range(2)]
+    cluster._workers = 2
+    cluster.wait_for_workers(2)
+    yield cluster
+    for worker in workers:
+        worker.stdin.close()
+        worker.wait(60)
+    cluster.stop()
+
+
+def test_values_on_other_nodes(far):
+    with hq.Executor(cluster=far) as executor:
+        made = executor.submit(array, 20 * MEGABYTE)
+        value = made.result()
+        assert value.all() and value.nbytes == 20 * MEGABYTE and not made.stored().where()["is_near"]
+        value[:] = 0
+        assert executor.submit(_dig, [made]).result(60) == 20 * MEGABYTE
+        assert [len(value) for value in executor.map(array, range(20_000, 20_030))] == list(range(20_000, 20_030))
+
+
+def test_values_are_put_on_other_nodes(far):
+    with hq.Executor(cluster=far) as executor:
+        ref = executor.put(array(20 * MEGABYTE))
+        sums = [executor.submit(_dig, [ref]) for _ in range(4)]
+        assert [one.result(60) for one in sums] == [20 * MEGABYTE] * 4 and ref.get().all()
+        assert executor.submit(_dig, array(MEGABYTE)).result(60) == MEGABYTE
+    assert not [name for name in files_of(far) if name.startswith("n-")]
+
+
 def test_a_program_that_is_killed_in_a_put_leaves_nothing(three, tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hq_client::{Session, access_path};
 use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
 use hq_core::object_messages::{GiveObject, ObjectRequest, ObjectView};
+use hq_core::worker_messages::TaskNode;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, ObjectId, ObjectName, TaskId, TaskRef, WorkerId};
 use hq_net::AccessFile;
@@ -17,7 +18,7 @@ use pyo3::prelude::*;
 
 use crate::error::{self, NativeError};
 use crate::session::ask;
-use crate::waiting::{runtime, until};
+use crate::waiting::Ground;
 
 /// Job, task and name of an object.
 type Named = (u32, u32, String);
@@ -86,7 +87,7 @@ impl Objects {
         let getter = self.getter().map_err(|why| unreachable(&object, &why))?;
         let mut target = InFile(OpenOptions::new().write(true).open(&path)?);
         python.detach(|| {
-            let got = until(&runtime()?, getter.get(&view.copy, view.holders.clone(), &mut target))?;
+            let got = Ground::new()?.until(getter.get(&view.copy, view.holders.clone(), &mut target))?;
             got.map_err(|error| unreachable(&object, &error.to_string()))
         })
     }
@@ -113,8 +114,22 @@ impl Objects {
         worker: u32,
         path: PathBuf,
     ) -> PyResult<(u32, u32)> {
-        let _ = (python, job, name, worker, path);
-        Err(refused("unreachable", "it is on another node".to_owned()))
+        let name = object_name(name)?;
+        let worker = WorkerId(worker);
+        let not_taken = |why: String| refused("not-stored", why);
+        let unreachable = |why: &str| not_taken(format!("worker {worker} cannot be reached: {why}"));
+        let getter = self.getter().map_err(|why| unreachable(&why))?;
+        let found = self.with(python, workers)?.into_iter().find(|found| found.worker == worker);
+        let holder = found.map(node).ok_or_else(|| unreachable("it is gone"))?;
+        let mut source = File::open(&path)?;
+        let size = source.metadata()?.len();
+        let ground = Ground::new()?;
+        let sent = python.detach(|| ground.until(getter.put(&holder, size, &mut source)))?;
+        // The file goes with the connection, unless it is an object by then.
+        let (file, connection) = sent.map_err(|error| not_taken(error.to_string()))?;
+        let given = self.with(python, |session| give(session, job, name, worker, file));
+        drop(connection);
+        given
     }
 
     /// These values are needed no more.
@@ -191,6 +206,11 @@ fn workers(session: &mut Session) -> PyResult<Vec<WorkerInfo>> {
         }
         _ => Err(error::unexpected()),
     }
+}
+
+fn node(worker: WorkerInfo) -> TaskNode {
+    let (hostname, address) = (worker.config.hostname, worker.config.listen_address);
+    TaskNode { worker: worker.worker, hostname, address }
 }
 
 fn store(worker: WorkerInfo) -> Option<Store> {

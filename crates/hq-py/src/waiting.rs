@@ -35,26 +35,40 @@ pub(crate) fn next(watch: &mut Watch<'_>) -> PyResult<ClientResponse> {
     }
 }
 
-/// What connections to workers live on.
-///
-/// # Errors
-/// When the system has no room for it.
-pub(crate) fn runtime() -> PyResult<Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+/// What connections to workers live on. When it goes, nobody waits for names that are still looked up.
+pub(crate) struct Ground(Option<Runtime>);
+
+impl Ground {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When the system has no room for it.
+    pub(crate) fn new() -> PyResult<Ground> {
+        Ok(Ground(Some(tokio::runtime::Builder::new_current_thread().enable_all().build()?)))
+    }
+
+    /// Waits for something of workers; without the GIL, but for looking for signals.
+    ///
+    /// # Errors
+    /// When a handler raises.
+    pub(crate) fn until<F: Future>(&self, work: F) -> PyResult<F::Output> {
+        let mut work = pin!(work);
+        let runtime = self.0.as_ref().ok_or_else(error::unexpected)?;
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    output = &mut work => return Ok(output),
+                    () = tokio::time::sleep(SIGNALS) => Python::attach(|python| python.check_signals())?,
+                }
+            }
+        })
+    }
 }
 
-/// Waits for something of workers; without the GIL, but for looking for signals.
-///
-/// # Errors
-/// When a handler raises.
-pub(crate) fn until<F: Future>(runtime: &Runtime, work: F) -> PyResult<F::Output> {
-    let mut work = pin!(work);
-    runtime.block_on(async {
-        loop {
-            tokio::select! {
-                output = &mut work => return Ok(output),
-                () = tokio::time::sleep(SIGNALS) => Python::attach(|python| python.check_signals())?,
-            }
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
         }
-    })
+    }
 }
