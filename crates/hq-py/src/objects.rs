@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hq_client::{Session, access_path};
 use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
@@ -51,13 +51,15 @@ pub(crate) struct Objects {
     pid: u32,
     server_dir: PathBuf,
     session: Mutex<Option<Session>>,
+    ground: Mutex<Option<Arc<Ground>>>,
 }
 
 #[pymethods]
 impl Objects {
     #[new]
     pub(crate) fn new(server_dir: PathBuf) -> Objects {
-        Objects { pid: std::process::id(), server_dir, session: Mutex::default() }
+        let (session, ground) = (Mutex::default(), Mutex::default());
+        Objects { pid: std::process::id(), server_dir, session, ground }
     }
 
     /// The stores of the workers that are connected.
@@ -85,9 +87,10 @@ impl Objects {
         let view =
             view.ok_or_else(|| refused("not-stored", format!("Object {object} is on no worker now.")))?;
         let getter = self.getter().map_err(|why| unreachable(&object, &why))?;
+        let ground = self.ground()?;
         let mut target = InFile(OpenOptions::new().write(true).open(&path)?);
         python.detach(|| {
-            let got = Ground::new()?.until(getter.get(&view.copy, view.holders.clone(), &mut target))?;
+            let got = ground.until(getter.get(&view.copy, view.holders.clone(), &mut target))?;
             got.map_err(|error| unreachable(&object, &error.to_string()))
         })
     }
@@ -123,7 +126,7 @@ impl Objects {
         let holder = found.map(node).ok_or_else(|| unreachable("it is gone"))?;
         let mut source = File::open(&path)?;
         let size = source.metadata()?.len();
-        let ground = Ground::new()?;
+        let ground = self.ground()?;
         let sent = python.detach(|| ground.until(getter.put(&holder, size, &mut source)))?;
         // The file goes with the connection, unless it is an object by then.
         let (file, connection) = sent.map_err(|error| not_taken(error.to_string()))?;
@@ -165,6 +168,16 @@ impl Objects {
             }
             session.as_mut().map_or_else(|| Err(error::unexpected()), work)
         })
+    }
+
+    fn ground(&self) -> PyResult<Arc<Ground>> {
+        let mut ground = self.ground.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ground) = &*ground {
+            return Ok(ground.clone());
+        }
+        let made = Arc::new(Ground::new()?);
+        *ground = Some(made.clone());
+        Ok(made)
     }
 
     fn order(

@@ -35,7 +35,7 @@ pub(crate) fn next(watch: &mut Watch<'_>) -> PyResult<ClientResponse> {
     }
 }
 
-/// What connections to workers live on. When it goes, nobody waits for names that are still looked up.
+/// What connections to workers live on: a thread. When it goes, nobody waits for names that are still looked up.
 pub(crate) struct Ground(Option<Runtime>);
 
 impl Ground {
@@ -44,7 +44,8 @@ impl Ground {
     /// # Errors
     /// When the system has no room for it.
     pub(crate) fn new() -> PyResult<Ground> {
-        Ok(Ground(Some(tokio::runtime::Builder::new_current_thread().enable_all().build()?)))
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        Ok(Ground(Some(runtime)))
     }
 
     /// Waits for something of workers; without the GIL, but for looking for signals.
