@@ -107,9 +107,10 @@ class Objects:
     @property
     def stores(self) -> Stores:
         """Where values are."""
+        # In a process that was forked the lock may be held for ever.
+        self._session._check()
         with self._lock:
             if self._made is None:
-                self._session._check()
                 self._made = Stores(self._session._calls.objects())
             return self._made
 
@@ -156,6 +157,7 @@ class Objects:
     def put_once(self, packed: _values.Packed, is_keyed: bool) -> Future[Any]:
         """As `put_packed`, or what is there with the same content. What is for a call with a key is found again when the
         program is started again, and stays."""
+        self._session._check()
         digest = packed.digest()
         name = f"arg-{digest[:40]}" if is_keyed else VALUE
         with self._putting:

@@ -451,14 +451,16 @@ def test_in_a_forked_process_values_are_not_had(there):
     child = os.fork()
     if child == 0:
         try:
-            ref.get()
-            os.write(write, b"got")
-        except errors.Forked:
-            os.write(write, b"Forked")
+            for use in (ref.get, ref.where, lambda: executor.put(BIG), lambda: executor.submit(len, [BIG]).result()):
+                try:
+                    use()
+                    os.write(write, b"got ")
+                except errors.Forked:
+                    os.write(write, b"Forked ")
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(read, 100) == b"Forked"
+    assert os.read(read, 100) == b"Forked " * 4
 
 
 def test_parts_that_are_cut_do_not_stand_for_a_value():
