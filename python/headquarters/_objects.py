@@ -148,11 +148,22 @@ class Objects:
 
         nonce = os.urandom(16)
         try:
-            task = self.stores.put(self._session.job, name, packed, nonce, self._stores())
+            task = self._put_somewhere(name, packed, nonce)
         except Exception as error:
             raise self._session._reason(error) from error
         value = self._value(Named(self._session.job, task, name), packed.size, nonce)
         return given(self._session, task, value)
+
+    def _put_somewhere(self, name: str, packed: _values.Packed, nonce: bytes) -> int:
+        stores = self._stores()
+        try:
+            return self.stores.put(self._session.job, name, packed, nonce, stores)
+        except errors.NotStored:
+            # Workers may have come and gone since they were asked for.
+            fresh = self.stores.all(is_fresh=True)
+            if {store["dir"] for store in fresh} == {store["dir"] for store in stores}:
+                raise
+            return self.stores.put(self._session.job, name, packed, nonce, fresh)
 
     def put_once(self, packed: _values.Packed, is_keyed: bool) -> Future[Any]:
         """As `put_packed`, or what is there with the same content. What is for a call with a key is found again when the
@@ -316,7 +327,7 @@ class Ref(StaysHere, Generic[T]):
         """Where it is: its state, the workers that store it with their hosts, whether one of them is on this machine, and
         whether it is kept. Asks the server."""
         stores = self._value._objects.stores
-        found = stores.native.info(*self._value.named)
+        found = self._ask("info", *self._value.named)
         if found is None:
             return {"state": "gone", "workers": [], "is_near": False, "is_kept": False}
         workers = found["holders"]
@@ -325,20 +336,21 @@ class Ref(StaysHere, Generic[T]):
     def keep(self) -> Ref[T]:
         """It stays where stores have no room for more, and after the program has let go of it, until its job has ended or
         it is dropped."""
-        self._ask("keep")
+        self._ask("keep", [self._value.named])
         self._value.is_held = True
         return self
 
     def drop(self) -> None:
         """Removes it everywhere. Raises Refused while a call needs it; who asks for it then gets ObjectLost."""
-        self._ask("drop")
+        self._ask("drop", [self._value.named])
         self._value.is_dropped = True
 
-    def _ask(self, order: str) -> None:
+    def _ask(self, order: str, *named: Any) -> Any:
+        objects = self._value._objects
         try:
-            getattr(self._value._objects.stores.native, order)([self._value.named])
+            return getattr(objects.stores.native, order)(*named)
         except Exception as error:
-            raise errors.from_native(error) from error
+            raise objects._session._reason(error) from error
 
     def __repr__(self) -> str:
         return f"<Ref {self.task}, {self.nbytes} bytes>"

@@ -195,6 +195,23 @@ def test_a_worker_that_refuses_leaves_no_file(there):
     assert [os.listdir(os.path.join(directory, "put")) for directory in stores.dirs] == [[], []] or stores.asked
 
 
+def test_workers_that_came_meanwhile_are_asked(there):
+    executor, calls, stores = there()
+    executor.put(BIG)
+    gone, stores.workers = stores.workers[1], {2: {**stores.workers[1], "worker": 2, "dir": stores.dirs[0] + "/2"}}
+    os.makedirs(stores.dirs[0] + "/2/put")
+    os.rename(gone["dir"] + "/put", gone["dir"] + "/no")
+    put = stores.put
+
+    def is_gone(job, name, worker, path):
+        if worker == 1:
+            raise fake.NativeError("not-stored", "worker 1 cannot be reached: it is gone")
+        return put(job, name, worker, path)
+
+    stores.put = is_gone
+    assert executor.put(BIG).where()["workers"] == [(2, stores.host)]
+
+
 def test_values_are_put_far_over_the_network(there):
     executor, calls, stores = there(near=False)
     ref = executor.put(BIG)
