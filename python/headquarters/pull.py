@@ -82,6 +82,11 @@ class Bag:
             new += self._ask("create", bag=self.name, tasks=block)["created"]["new"]
         return new
 
+    def open(self) -> bool:
+        """Makes the bag without any task, for those who take some before there are any, and says whether it is new."""
+        new: bool = self._ask("open", name=self.name)["opened"]["new"]
+        return new
+
     def close(self) -> None:
         """No more tasks will come."""
         self._ask("close", bag=self.name)

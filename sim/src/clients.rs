@@ -90,6 +90,7 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
             after: None,
             limit: 100,
             grouped: false,
+            with_entries: false,
         },
         17 => ClientRequest::ForgetJobs { jobs: any(rng), states: Vec::new() },
         18 => ClientRequest::StopWorkers { workers: Selector::Last, drain: rng.chance(500) },

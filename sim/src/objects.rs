@@ -4,11 +4,14 @@
 //! The bytes of an object are its checksum, which no two processes share.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, NewJob, NewTasks};
-use hq_core::object_messages::{ObjectCopy, ObjectRequest};
+use hq_core::object_messages::{GiveObject, ObjectCopy, ObjectRequest};
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, Start};
+use hq_model::body::{EntryKind, Function};
+use hq_model::dependency::{Dependencies, Edges};
 use hq_model::job::{Target, TaskIds};
 use hq_model::object::{ObjectRef, ObjectTask};
 use hq_model::request::parse_amount;
@@ -16,7 +19,7 @@ use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry};
 use hq_model::{
     Body, IdSet, InputObject, Instance, JobId, JobSpec, ObjectId, ObjectName, OutputObject, Request,
-    ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
+    ResourceRequest, Submit, TaskId, TaskRef, TaskSpec, WorkerId,
 };
 
 use crate::nodes::Process;
@@ -125,7 +128,8 @@ pub fn wish(rng: &mut Rng, known: &[(JobId, IdSet)]) -> ClientRequest {
     let task = ids.slice(rng.between(0, ids.len() - 1), 1).first().unwrap_or(TaskId(0));
     let object = ObjectId { task: TaskRef::new(*job, task), name: name() };
     let jobs = || Selector::Ids(IdSet::single(TaskId(job.0)));
-    match rng.between(0, 19) {
+    let values = vec![ObjectId { task: object.task, name: ObjectName::value() }];
+    match rng.between(0, 24) {
         0..=6 => {
             let count = [1, 3, 20][rng.between(0, 2) as usize];
             reader(rng, *job, TaskIds::Next(count), ObjectTask::One(task))
@@ -140,6 +144,10 @@ pub fn wish(rng: &mut Rng, known: &[(JobId, IdSet)]) -> ClientRequest {
         }),
         17 => ClientRequest::Cancel { jobs: jobs(), tasks: None, reason: None },
         18 => ClientRequest::Cancel { jobs: jobs(), tasks: Some(IdSet::single(task)), reason: None },
+        19 | 20 => ClientRequest::Objects(ObjectRequest::Release(values)),
+        21 => ClientRequest::Objects(ObjectRequest::Keep(values)),
+        22 => ClientRequest::Objects(ObjectRequest::Drop(values)),
+        23 => gives(rng, Ok(*job)),
         _ => ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() },
     }
 }
@@ -148,14 +156,14 @@ pub fn wish(rng: &mut Rng, known: &[(JobId, IdSet)]) -> ClientRequest {
 pub fn leaves(asked: &ClientRequest, answer: &ClientResponse) -> Vec<(JobId, IdSet)> {
     match (asked, answer) {
         (ClientRequest::Submit { submit, .. }, ClientResponse::Submitted { job, ids, .. })
-            if !submit.spec.output_objects.is_empty() =>
+            if leaves_any(&submit.spec) =>
         {
             vec![(*job, ids.clone())]
         }
         (ClientRequest::SubmitJobs { jobs: new, .. }, ClientResponse::JobsSubmitted { jobs, .. }) => {
             let leave = |(new, job): (&NewJob, &JobId)| {
                 let NewTasks::Submits(submits) = &new.tasks else { return None };
-                let leaving = submits.iter().filter(|submit| !submit.spec.output_objects.is_empty());
+                let leaving = submits.iter().filter(|submit| leaves_any(&submit.spec));
                 let ids = leaving.filter_map(|submit| match &submit.ids {
                     TaskIds::Given(ids) => Some(ids.clone()),
                     TaskIds::Next(_) => None,
@@ -172,8 +180,48 @@ pub fn leaves(asked: &ClientRequest, answer: &ClientResponse) -> Vec<(JobId, IdS
     }
 }
 
+fn leaves_any(spec: &TaskSpec) -> bool {
+    !spec.output_objects.is_empty() || spec.body.is_packed_call()
+}
+
+// A file is put into a store, and is to be an object.
+fn gives(rng: &mut Rng, job: Result<JobId, String>) -> ClientRequest {
+    let give =
+        GiveObject { job, name: name(), worker: WorkerId(rng.between(1, 6) as u32), file: "c1".to_owned() };
+    ClientRequest::Objects(ObjectRequest::Give(Box::new(give)))
+}
+
+// A graph of calls, which take each other's values.
+fn calls(rng: &mut Rng) -> ClientRequest {
+    let count = rng.between(2, 12) as u32;
+    let call = |place: u32, rng: &mut Rng| {
+        let mut spec = spec(rng);
+        spec.output_objects.clear();
+        spec.body = Body::Function(Function {
+            name: "call".into(),
+            code: b"code".to_vec(),
+            interpreter: vec![b"python3".to_vec()],
+            entry: EntryKind::Packed,
+            ..Function::default()
+        });
+        let before = (0..place).filter(|_| rng.chance(400)).map(TaskId).collect::<Vec<_>>();
+        let edges = Edges::new([before]).unwrap_or_default();
+        let dependencies = Arc::new(Dependencies { edges, ..Dependencies::default() });
+        let ids = TaskIds::Given(IdSet::range(place, place));
+        Submit { dependencies, ..Submit::new(Target::New(job()), ids, spec) }
+    };
+    let submits = (0..count).map(|place| call(place, rng)).collect();
+    let new = NewJob { spec: job(), after: Vec::new(), tasks: NewTasks::Submits(submits) };
+    ClientRequest::SubmitJobs { key: u128::from(rng.draw()), jobs: vec![new] }
+}
+
 // Tasks that leave something, or a chain in one job.
 fn first(rng: &mut Rng) -> ClientRequest {
+    match rng.between(0, 9) {
+        0..=2 => return calls(rng),
+        3 => return gives(rng, Err("given".to_owned())),
+        _ => {}
+    }
     if rng.chance(500) {
         let count = [1, 3, 20][rng.between(0, 2) as usize];
         return submit(rng, TaskIds::Next(count), spec);
@@ -280,7 +328,6 @@ impl World {
                 break;
             }
         }
-        self.nodes[node].staging.remove(&task);
         self.worker_steps(node, said)?;
         // Hearing of that, its worker may have ended it.
         let known = &self.nodes[node];
@@ -291,6 +338,7 @@ impl World {
             Some(outcome) => self.process_ends(node, life, task, number, outcome),
             None => {
                 self.taken += 1;
+                self.nodes[node].staging.remove(&task);
                 self.begins(node, &start, Some(number))
             }
         }
@@ -368,7 +416,8 @@ impl World {
         left: Vec<(ObjectId, Instance)>,
     ) -> (Vec<WorkerInput>, Option<TaskOutcome>) {
         let mut said = Vec::new();
-        if !left.is_empty() && !self.healed && self.rng.chance(20) {
+        let has_promised = left.iter().any(|(object, _)| object.name != ObjectName::value());
+        if has_promised && !self.healed && self.rng.chance(20) {
             let text = "Its object is missing".to_owned();
             return (said, Some(TaskOutcome::Failed(FailureKind::Output, text)));
         }
@@ -378,6 +427,20 @@ impl World {
             self.nodes[node].takes_in(copy, &mut said);
         }
         (said, None)
+    }
+
+    /// A worker is told to take a file as an object.
+    pub(crate) fn takes_file(&mut self, node: usize, object: ObjectId) {
+        let mut said = Vec::new();
+        if self.rng.chance(200) {
+            said.push(WorkerInput::FileRefused { object, why: "no room".to_owned() });
+        } else {
+            self.processes += 1;
+            let copy = copy(&object, Instance(0), self.processes);
+            self.observers.objects.left(&copy);
+            self.nodes[node].takes_in(copy, &mut said);
+        }
+        self.launcher_says(node, said, None);
     }
 
     /// A worker is told to free objects.

@@ -131,9 +131,9 @@ impl World {
                         store.guards(guard, &release);
                     }
                 }
-                // Nobody reads there, or gives anything.
+                WorkerEffect::TakeFile { object, .. } => self.takes_file(node, object),
+                // Nobody reads there.
                 WorkerEffect::Read { .. }
-                | WorkerEffect::TakeFile { .. }
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
                 WorkerEffect::Expired { task } => self.lease_is_over(node, task)?,

@@ -169,6 +169,9 @@ pub enum ClientRequest {
         /// Tasks that differ in little may be told together, and then as many as the server likes; what they wait for
         /// is left out.
         grouped: bool,
+        /// Tasks are told with their entries, also where no path depends on them; but for pulled ones, which have their
+        /// payloads there. Such tasks are told one by one.
+        with_entries: bool,
     },
     /// Answered by `TaskIds`.
     TaskIds {
@@ -420,7 +423,8 @@ pub struct JobSummary {
     pub counters: Counters,
     /// The words given with `cancel`.
     pub cancel_reason: Option<String>,
-    /// Tasks that no worker could ever run that is there or that a queue may bring. Counted in lists and details.
+    /// Tasks that no worker could ever run that is there or that a queue may bring. Counted in lists and details, and of jobs
+    /// with a generator for those who follow them.
     pub unrunnable: u64,
     /// What its state is made of, beside its tasks.
     pub fed_end: FedEnd,
@@ -511,7 +515,7 @@ pub struct TaskInfo {
     pub nodes: Vec<WorkerId>,
     /// How it failed, if that is still known.
     pub failure: Option<FailureKind>,
-    /// Its entry, where [paths](hq_model::paths) of it depend on that.
+    /// Its entry, where [paths](hq_model::paths) of it depend on that, or where it is asked for.
     pub entry: Option<ByteString>,
     /// Set when it was canceled without having started: the time by which it could not have ended any more.
     pub too_late: Option<Timestamp>,

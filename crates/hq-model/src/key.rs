@@ -24,6 +24,12 @@ pub enum KeyError {
     /// Could be taken for ids of tasks.
     #[error("the key `{0}` begins with a digit, as task ids do; put a letter before it")]
     Digit(String),
+    /// Is an id of a task.
+    #[error("`{0}` is what the id of a task looks like; put a letter before it")]
+    Id(String),
+    /// Stands for standard input.
+    #[error("`-` stands for standard input; take another name")]
+    Dash,
     /// Would break lines and tables.
     #[error(
         "the key `{0}` is not plain text: control characters and bytes that are not UTF-8 are not allowed"
@@ -43,12 +49,26 @@ pub fn check_key(key: &[u8]) -> Result<(), KeyError> {
 }
 
 /// Checks the name of a pulled task, which is its key: text of 1 to [`PULLED_NAME_BYTES_MAX`] bytes without control
-/// characters. It may begin with a digit: nobody who names one means an id.
+/// characters. It may begin with a digit, but not look like an id such as `4@17`, nor be `-`: commands take these for
+/// something else.
 ///
 /// # Errors
 /// When it is none.
 pub fn check_pulled_name(name: &[u8]) -> Result<(), KeyError> {
+    if name == b"-" {
+        return Err(KeyError::Dash);
+    }
+    if is_task_id(name) {
+        return Err(KeyError::Id(shown(name)));
+    }
     check_text(name, PULLED_NAME_BYTES_MAX)
+}
+
+/// True of `4@17`: digits, an `@`, and digits.
+pub fn is_task_id(text: &[u8]) -> bool {
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let at = text.iter().position(|byte| *byte == b'@');
+    at.is_some_and(|at| is_number(&text[..at]) && is_number(&text[at + 1..]))
 }
 
 fn shown(bytes: &[u8]) -> String {
@@ -97,6 +117,12 @@ mod tests {
             assert_eq!(check_pulled_name(name), Ok(()));
         }
         assert_eq!(check_pulled_name(b""), Err(KeyError::Empty));
+        for name in ["4@17x", "a@1", "4@", "@4", "--", "4@1@7"] {
+            assert_eq!(check_pulled_name(name.as_bytes()), Ok(()), "{name}");
+        }
+        let told = |name: &[u8]| check_pulled_name(name).expect_err("taken for something else").to_string();
+        assert_eq!(told(b"4@17"), "`4@17` is what the id of a task looks like; put a letter before it");
+        assert_eq!(told(b"-"), "`-` stands for standard input; take another name");
         assert!(check_pulled_name(b"a\0b").is_err() && check_pulled_name(&[b'x'; 4097]).is_err());
         let long = check_key(&[b'x'; 201]).expect_err("too long").to_string();
         assert!(long.contains("has 201 bytes, and at most 200 are allowed"), "{long}");

@@ -91,7 +91,7 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::ForgetJobs { jobs, states } => {
             Body::ForgetJobs(form::ForgetJobs { jobs: Some(jobs.to_wire()), states: list_to_wire(states) })
         }
-        ClientRequest::ListTasks { jobs, tasks, states, after, limit, grouped } => {
+        ClientRequest::ListTasks { jobs, tasks, states, after, limit, grouped, with_entries } => {
             Body::ListTasks(form::ListTasks {
                 jobs: Some(jobs.to_wire()),
                 tasks: tasks.as_ref().map(Wire::to_wire),
@@ -99,6 +99,7 @@ fn to_wire(body: &ClientRequest) -> Body {
                 after: after.as_ref().map(Wire::to_wire),
                 limit: *limit,
                 grouped: *grouped,
+                with_entries: *with_entries,
             })
         }
         ClientRequest::TaskIds { jobs, states } => {
@@ -206,6 +207,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             after: list.after.map(TaskRef::from_wire).transpose()?,
             limit: list.limit,
             grouped: list.grouped,
+            with_entries: list.with_entries,
         },
         Body::TaskIds(list) => ClientRequest::TaskIds {
             jobs: required("jobs to list", list.jobs)?,

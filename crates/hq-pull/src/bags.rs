@@ -2,9 +2,11 @@
 
 use std::rc::Rc;
 
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, JobSummary};
 use hq_core::record::RequestKey;
-use hq_model::{JobId, JobSpec};
+use hq_model::key::is_task_id;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, JobSpec, TaskId};
 
 use crate::contract::{BagRef, Problem};
 use crate::shared::Shared;
@@ -13,6 +15,8 @@ use crate::shared::Shared;
 pub(crate) const DEFAULT: &str = "pull";
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
+/// Open jobs that are named where a bag is not there.
+const NAMED_MAX: usize = 8;
 
 /// What is done with a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,31 +25,44 @@ pub(crate) enum For {
     Creating,
     /// Tasks are taken there: the last one of its name, open or not.
     Taking,
-    /// It is only looked at: it is not made.
+    /// It is only looked at.
     Looking,
 }
 
-/// The job of a bag. One that is named and not there is made.
+/// The job of a bag.
 pub(crate) async fn find(shared: &Rc<Shared>, bag: Option<&BagRef>, what_for: For) -> Result<JobId, Problem> {
+    find_or_make(shared, bag, what_for).await.map(|found| found.0)
+}
+
+/// The job of a bag, and whether it is new: one that is named and not there is made for tasks that are created, as is the
+/// one that nobody needs to name.
+pub(crate) async fn find_or_make(
+    shared: &Rc<Shared>,
+    bag: Option<&BagRef>,
+    what_for: For,
+) -> Result<(JobId, bool), Problem> {
     if let Some(job) = known(shared, bag) {
-        return Ok(job);
+        return Ok((job, false));
     }
     let name = match bag {
         None => DEFAULT,
         Some(BagRef::Id(id)) => return by_id(shared, JobId(*id), what_for).await,
-        Some(BagRef::Name(name)) => match name.parse() {
-            Ok(id) => return by_id(shared, JobId(id), what_for).await,
-            Err(_) => name,
+        Some(BagRef::Name(name)) => match id_of(name)? {
+            Some(id) => return by_id(shared, id, what_for).await,
+            None => name,
         },
     };
     check_name(name)?;
     let known = BagRef::Name(name.to_owned());
     if let Some(job) = shared.bags.borrow().get(&known) {
-        return Ok(*job);
+        return Ok((*job, false));
     }
-    let job = look_up(shared, name, what_for, None).await?.0;
+    let (job, is_new) = look_up(shared, name, what_for, None).await?;
+    if !is_new {
+        check_is_bag(shared, job).await?;
+    }
     shared.bags.borrow_mut().insert(known, job);
-    Ok(job)
+    Ok((job, is_new))
 }
 
 /// The job of a bag that was named before, as far as that is known.
@@ -53,16 +70,47 @@ pub(crate) fn known(shared: &Shared, bag: Option<&BagRef>) -> Option<JobId> {
     shared.bags.borrow().get(bag?).copied()
 }
 
-// The server says of one that is not there when something is done with it, but not when its tasks are waited for.
-async fn by_id(shared: &Rc<Shared>, job: JobId, what_for: For) -> Result<JobId, Problem> {
+// What is only looked at need not be one that others name.
+async fn by_id(shared: &Rc<Shared>, job: JobId, what_for: For) -> Result<(JobId, bool), Problem> {
     let known = BagRef::Id(job.0);
-    if what_for == For::Taking && !shared.bags.borrow().contains_key(&known) {
-        if list(shared).await?.iter().all(|listed| listed.job != job) {
-            return Err(Problem::new("no-job", format!("there is no job {job}")));
+    if !shared.bags.borrow().contains_key(&known) {
+        check_is_bag(shared, job).await?;
+        if what_for != For::Looking {
+            shared.bags.borrow_mut().insert(known, job);
         }
-        shared.bags.borrow_mut().insert(known, job);
     }
-    Ok(job)
+    Ok((job, false))
+}
+
+// A number is the id of a job.
+fn id_of(name: &str) -> Result<Option<JobId>, Problem> {
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(None);
+    }
+    let id = name.parse().map_err(|_| Problem::new("no-job", format!("there is no job {name}")))?;
+    Ok(Some(JobId(id)))
+}
+
+// Nobody can take what workers run, or create what a generator makes.
+async fn check_is_bag(shared: &Rc<Shared>, job: JobId) -> Result<(), Problem> {
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
+    let ClientResponse::JobDetails { jobs, .. } =
+        shared.client.ask(ClientRequest::JobInfo { jobs, page }).await?
+    else {
+        return Err(unexpected());
+    };
+    match jobs.iter().find_map(|detail| detail.feed.as_ref()) {
+        None => Ok(()),
+        Some(feed) => Err(Problem::new(
+            "no-bag",
+            format!(
+                "job {job} is no bag: its tasks are made by a generator (job {}) and run by workers; `hq job info {job}` \
+                 shows it",
+                feed.feed.generator
+            ),
+        )),
+    }
 }
 
 /// What was known of a bag is not true any more.
@@ -77,12 +125,15 @@ pub(crate) async fn open(
     max_fails: Option<u64>,
 ) -> Result<(JobId, bool), Problem> {
     check_name(name)?;
-    if name.parse::<u32>().is_ok() {
+    if id_of(name)?.is_some() {
         let text =
             format!("`{name}` is the id of a bag for all others who name it: take a name that is no number");
         return Err(Problem::bad(text));
     }
     let (job, is_new) = look_up(shared, name, For::Creating, max_fails).await?;
+    if !is_new {
+        check_is_bag(shared, job).await?;
+    }
     shared.bags.borrow_mut().insert(BagRef::Name(name.to_owned()), job);
     Ok((job, is_new))
 }
@@ -100,8 +151,9 @@ async fn look_up(
     if let Some(found) = open.or(last) {
         return Ok((found.job, false));
     }
-    if what_for == For::Looking {
-        return Err(Problem::new("no-bag", format!("no bag has the name `{name}`")));
+    // The name that nobody has to say is not misspelled.
+    if what_for == For::Looking || (what_for == For::Taking && name != DEFAULT) {
+        return Err(no_bag(name, &jobs));
     }
     // Who takes tasks by the name would never get what is left there.
     if let Some(closed) = named.last().filter(|job| job.counters.terminal() < job.counters.total()) {
@@ -121,6 +173,31 @@ async fn look_up(
     }
 }
 
+fn no_bag(name: &str, jobs: &[JobSummary]) -> Problem {
+    let open = jobs.iter().rev().filter(|job| job.is_open).take(NAMED_MAX);
+    let open: Vec<String> = open.map(|job| format!("`{}` (job {})", job.name, job.job)).collect();
+    let others = match open.is_empty() {
+        true => "no job is open".to_owned(),
+        false => format!("open jobs are {}", open.join(", ")),
+    };
+    Problem::new("no-bag", format!("no bag has the name `{name}`: {others}; `hq pull open {name}` makes one"))
+}
+
+/// Drops a bag that was made for tasks which the server has refused, unless others have found it.
+pub(crate) async fn take_back(shared: &Rc<Shared>, job: JobId) {
+    let is_empty = |jobs: &[JobSummary]| {
+        jobs.iter().any(|listed| listed.job == job && listed.is_open && listed.counters.total() == 0)
+    };
+    if list(shared).await.is_ok_and(|jobs| is_empty(&jobs)) {
+        forget(shared, job);
+        let jobs = || Selector::Ids(IdSet::single(TaskId(job.0)));
+        // What was refused is told; an empty bag that is left because the server has gone is no harm.
+        if shared.client.ask(ClientRequest::CloseJobs { jobs: jobs() }).await.is_ok() {
+            let _ = shared.client.ask(ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() }).await;
+        }
+    }
+}
+
 /// All jobs.
 pub(crate) async fn list(shared: &Rc<Shared>) -> Result<Vec<JobSummary>, Problem> {
     match shared.client.ask(ClientRequest::ListJobs { states: Vec::new() }).await? {
@@ -137,6 +214,11 @@ pub(crate) fn unexpected() -> Problem {
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {
+    if name == "-" || is_task_id(name.as_bytes()) {
+        return Err(Problem::bad(format!(
+            "`{name}` is no name of a bag: commands take it for something else"
+        )));
+    }
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(char::is_control) {
         let text =
             format!("the name of a bag is a text of 1 to {NAME_BYTES_MAX} bytes without control characters");
@@ -155,6 +237,24 @@ fn key_of(name: &str, after: u32) -> RequestKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_the_id_of_a_job_and_no_name() {
+        assert_eq!(id_of("17").ok(), Some(Some(JobId(17))));
+        for name in ["", "+17", "17a", "1.7"] {
+            assert_eq!(id_of(name).ok(), Some(None), "{name}");
+        }
+        assert_eq!(id_of("99999999999").expect_err("too large").message, "there is no job 99999999999");
+    }
+
+    #[test]
+    fn what_commands_take_for_something_else_is_no_name() {
+        for name in ["-", "4@17"] {
+            let told = check_name(name).expect_err("refused").message;
+            assert_eq!(told, format!("`{name}` is no name of a bag: commands take it for something else"));
+        }
+        assert!(check_name("dock-1").is_ok() && check_name("a@1").is_ok());
+    }
 
     #[test]
     fn the_key_of_a_bag_depends_on_its_name_and_on_the_one_before() {

@@ -212,6 +212,7 @@ impl Calls {
                 after: None,
                 limit: 1,
                 grouped: false,
+                with_entries: false,
             };
             match ask(session, request)? {
                 ClientResponse::Tasks { mut tasks, .. } => Ok(tasks.pop()),

@@ -154,6 +154,7 @@ pub(crate) fn tasks(session: &mut Session, job: u32, states: &[String]) -> PyRes
             after,
             limit: PAGE,
             grouped: false,
+            with_entries: false,
         };
         let ClientResponse::Tasks { tasks, next, .. } = ask(session, request)? else {
             return Err(error::unexpected());

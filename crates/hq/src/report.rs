@@ -110,12 +110,23 @@ pub(crate) struct Submitted {
     pub job: JobId,
     /// The jobs with their names, when several were made together.
     pub together: Vec<(JobId, String)>,
-    /// The jobs of its generator and its reducer, where it has one and that is known.
-    pub feeders: Option<(JobId, Option<JobId>)>,
+    /// The generators of those that have one, with their reducers, as far as that is known.
+    pub feeders: Vec<Feeders>,
     /// How many of its tasks, named by their keys, had been submitted before.
     pub existing: usize,
     /// What the user should know.
     pub warnings: Vec<String>,
+}
+
+/// The jobs whose tasks make and reduce those of a job.
+#[derive(Clone, Copy)]
+pub(crate) struct Feeders {
+    /// That job.
+    pub job: JobId,
+    /// The one of its generator.
+    pub generator: JobId,
+    /// The one of its reducer, if it has one.
+    pub reducer: Option<JobId>,
 }
 
 impl Submitted {

@@ -74,6 +74,7 @@ pub(crate) struct ServerPages {
     now: Option<Timestamp>,
     limit: u32,
     grouped: bool,
+    with_entries: bool,
     is_single: bool,
     is_done: bool,
     // Those of the page before, if they are wanted; all those of servers that tell all or nothing.
@@ -99,6 +100,7 @@ impl ServerPages {
             now: None,
             limit: TASK_PAGE,
             grouped: true,
+            with_entries: false,
             is_single: false,
             is_done: jobs.is_empty(),
             submits: None,
@@ -114,6 +116,11 @@ impl ServerPages {
     /// With what they wait for.
     pub(crate) fn with_waits(self) -> ServerPages {
         ServerPages { grouped: false, ..self }
+    }
+
+    /// With their entries.
+    pub(crate) fn with_entries(self) -> ServerPages {
+        ServerPages { with_entries: true, ..self }
     }
 
     /// Only one page: so many tasks behind this one.
@@ -165,6 +172,7 @@ impl Pages for ServerPages {
             after: self.after,
             limit: self.limit,
             grouped: self.grouped,
+            with_entries: self.with_entries,
         };
         let ClientResponse::Tasks { tasks, groups, next, now } =
             self.session.borrow_mut().request(request)?

@@ -1,6 +1,6 @@
 //! Following jobs until they end: counters for the progress bar, notifications for the user's program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::{Command, Stdio};
@@ -14,6 +14,7 @@ use tracing::warn;
 
 use crate::error::HqError;
 use crate::progress::Progress;
+use crate::render::unrunnable;
 use crate::report::Waited;
 use crate::signals::Signals;
 
@@ -117,7 +118,7 @@ pub(crate) fn follow_or<T>(
 ) -> Result<Waited, HqError> {
     let begin = Instant::now();
     let Follow { on_notify, mut progress } = follow;
-    let mut known = Known::new();
+    let (mut known, mut warned) = (Known::new(), Warned::default());
     loop {
         let response = match watch.next_or(std::pin::pin!(other()))? {
             Next::Response(response) => response,
@@ -128,6 +129,7 @@ pub(crate) fn follow_or<T>(
         };
         match response {
             ClientResponse::Progress(jobs) => {
+                progress.suspend(|| warned.warn_of(&jobs));
                 known.extend(jobs.into_iter().map(|job| (job.job, job)));
                 progress.update(&known);
                 check_goes_on(&known)?;
@@ -145,6 +147,23 @@ pub(crate) fn follow_or<T>(
     Ok(Waited { jobs: known.into_values().collect(), duration: begin.elapsed() })
 }
 
+/// Jobs of which it was said that some of their tasks can never run: those of generators, whose lines come when nobody can be
+/// warned at submit.
+#[derive(Default)]
+pub(crate) struct Warned(BTreeSet<JobId>);
+
+impl Warned {
+    /// Warns of each once.
+    pub(crate) fn warn_of(&mut self, jobs: &[JobSummary]) {
+        self.new_of(jobs).iter().for_each(|text| warn!("{text}"));
+    }
+
+    fn new_of(&mut self, jobs: &[JobSummary]) -> Vec<String> {
+        let new = jobs.iter().filter(|job| job.unrunnable > 0 && self.0.insert(job.job));
+        new.map(|job| format!("Job {}: {}", job.job, unrunnable(job))).collect()
+    }
+}
+
 // What has not ended must be able to end, or the wait would have no end.
 fn check_goes_on(known: &Known) -> Result<(), HqError> {
     let open: Vec<&JobSummary> = known.values().filter(|job| !has_ended(job)).collect();
@@ -160,6 +179,8 @@ fn check_goes_on(known: &Known) -> Result<(), HqError> {
 
 #[cfg(test)]
 mod tests {
+    use hq_model::job::{Counters, FedEnd};
+
     use super::*;
 
     #[test]
@@ -175,5 +196,24 @@ mod tests {
             assert_eq!(error.text, format!("The wait was interrupted; {text}"));
             assert_eq!((error.hint.as_deref(), error.exit), (Some(hint), 130));
         }
+    }
+
+    #[test]
+    fn lines_that_nobody_can_run_are_warned_of_once() {
+        let job = |id, unrunnable| JobSummary {
+            job: JobId(id),
+            name: String::new(),
+            is_open: true,
+            counters: Counters { waiting: 3, ..Counters::default() },
+            cancel_reason: None,
+            unrunnable,
+            fed_end: FedEnd::ByTasks,
+            stalled: None,
+        };
+        let mut warned = Warned::default();
+        assert_eq!(warned.new_of(&[job(3, 0)]), [""; 0]);
+        let told = "Job 3: 1 task fits no worker that is there or to come; see `hq job explain 3`";
+        assert_eq!(warned.new_of(&[job(3, 1), job(4, 0)]), [told]);
+        assert_eq!(warned.new_of(&[job(3, 2)]), [""; 0], "once");
     }
 }

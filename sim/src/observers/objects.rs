@@ -7,8 +7,9 @@ use hq_core::object_messages::{ObjectChange, ObjectCopy};
 use hq_core::record::Record;
 use hq_core::server::Effect;
 use hq_core::server::state::State;
+use hq_core::server::state::job::Job;
 use hq_core::worker::Start;
-use hq_model::{IdSet, Instance, JobId, ObjectId, TaskRef};
+use hq_model::{IdSet, Instance, JobId, ObjectId, ObjectName, TaskRef};
 
 use crate::objects::Store;
 
@@ -89,7 +90,9 @@ impl Objects {
     fn stored(&mut self, copy: &ObjectCopy) -> Result<(), String> {
         let object = &copy.object;
         // Of what was lost before it was told of nothing else is known.
-        let is_unknown = copy.size == 0 && self.has_left(object, copy.instance);
+        // Nor has a call to leave any, though it did before.
+        let is_value = object.name == ObjectName::value();
+        let is_unknown = copy.size == 0 && (is_value || self.has_left(object, copy.instance));
         if !is_unknown && !self.left.contains(&(object.clone(), copy.instance, copy.checksum)) {
             return Err(format!("object {object} is meant as {copy:?}, which no process left"));
         }
@@ -116,7 +119,9 @@ impl Objects {
         let wanted = start.template.spec.input_objects.iter().map(|input| input.from.of(start.task));
         let wanted: Vec<ObjectId> = wanted.collect();
         let told: Vec<ObjectId> = start.objects.iter().map(|source| source.copy.object.clone()).collect();
-        if wanted != told {
+        // What calls take shows only when it is there.
+        let is_call = start.template.spec.body.is_packed_call();
+        if wanted != told && !is_call {
             return Err(format!("task {} takes {wanted:?} and is told of {told:?}", start.task));
         }
         for copy in start.objects.iter().map(|source| &source.copy).filter(|_| !machine_lost) {
@@ -154,6 +159,7 @@ pub fn nobody_waits_for_what_is_gone(state: &State, effects: &[Effect]) -> Resul
                 let named = |task| {
                     let task = TaskRef::new(*job, task);
                     inputs_of(state, task).any(|object| reason.contains(&object.to_string()))
+                        || values_of(state, task).any(|value| reason.contains(&value))
                 };
                 if state.jobs.contains_key(job) && !ids.iter().all(named) {
                     return Err(format!(
@@ -207,6 +213,17 @@ fn inputs_of(state: &State, task: TaskRef) -> impl Iterator<Item = ObjectId> {
     submit
         .into_iter()
         .flat_map(move |submit| submit.task.input_objects.iter().map(move |input| input.from.of(task)))
+}
+
+// Values that a call may take.
+fn values_of(state: &State, task: TaskRef) -> impl Iterator<Item = String> {
+    let job = state.jobs.get(&task.job);
+    let is_call = |job: &&Job| {
+        job.submit_of(task.task).is_some_and(|at| job.submits[at as usize].task.body.is_packed_call())
+    };
+    let after = job.filter(is_call).map_or_else(Vec::new, |job| job.dependencies_of(task.job, task.task));
+    let tasks = after.into_iter().filter_map(|after| Some((after.job, after.tasks?)));
+    tasks.flat_map(|(job, tasks)| tasks.iter().map(|of| format!("{job}@{of}:value")).collect::<Vec<_>>())
 }
 
 // Tasks that have not ended and take an object, and whether they wait.

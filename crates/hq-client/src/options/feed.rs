@@ -13,6 +13,8 @@ use super::error::OptionsError;
 
 /// What stands for the worker's own program in the command of a generator or a reducer.
 const HQ: &[u8] = b"%{HQ}";
+/// Words between commands of a shell.
+const SHELL_OPERATORS: [&str; 9] = [";", "|", "||", "&", "&&", ">", ">>", "<", "2>"];
 /// So long a generator is ahead unless something else is said.
 pub const AHEAD_DEFAULT: Ahead = Ahead::Time(Duration::from_secs(5));
 
@@ -22,10 +24,10 @@ pub const AHEAD_DEFAULT: Ahead = Ahead::Time(Duration::from_secs(5));
 pub struct FeedOptions {
     /// Make a task of each line that this command prints, as tasks are needed
     ///
-    /// Split at blanks as a shell does it. It runs as a task of its own, on some worker, and its output is read only as far as
-    /// --ahead says. A line is the entry of its task (HQ_ENTRY, %{ENTRY}). A line `#hq cursor TEXT` says where it is: started
-    /// again after a failure, it finds TEXT in HQ_CURSOR, and in HQ_GENERATED how many lines behind that were taken already and
-    /// will be skipped.
+    /// Split into words as a shell does it, but no shell runs: that is `sh -c '...'`. It is a task of its own, on some worker,
+    /// and its output is read only as far as --ahead says. A line is the entry of its task (HQ_ENTRY, %{ENTRY}). A line `#hq
+    /// cursor TEXT` says where it is: started again after a failure, it finds TEXT in HQ_CURSOR, and in HQ_GENERATED how many
+    /// lines behind that were taken already and will be skipped.
     ///
     /// Example: `--generate './spaces.sh 5' --result last-line --reduce ./best.sh -- ./search`.
     #[arg(long, value_name = "COMMAND", value_parser = command)]
@@ -67,6 +69,24 @@ pub enum ReduceOrder {
 /// A command as words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words(pub Vec<String>);
+
+impl Words {
+    // Said where a word of it is one that only a shell understands, and none is named.
+    fn for_a_shell(&self, what: &str) -> Option<String> {
+        let [program, arguments @ ..] = &self.0[..] else { return None };
+        let is_operator = |word: &str| SHELL_OPERATORS.contains(&word);
+        let ends_a_command = |word: &String| word.len() > 1 && word.ends_with(';');
+        let word = self.0.iter().find(|word| is_operator(word) || ends_a_command(word))?;
+        let is_script = arguments.iter().any(|word| word == "-c");
+        (!is_script).then(|| {
+            format!(
+                "{what} is split into words, and no shell looks at them: `{program}` gets {}. If a shell is meant, write \
+                 {what} \"sh -c '…'\".",
+                if word == program { "what is behind it as arguments".to_owned() } else { format!("`{word}` as an argument") }
+            )
+        })
+    }
+}
 
 /// How far a generator is ahead of the tasks that run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +150,13 @@ impl FeedOptions {
             reduce_failed: self.reduce_failed || script.reduce_failed,
             reduce_order: self.reduce_order.or(script.reduce_order),
         }
+    }
+
+    /// Commands that look as if they were for a shell.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let both = [("--generate", &self.generate), ("--reduce", &self.reduce)];
+        let commands = both.into_iter().filter_map(|(what, words)| Some((what, words.as_ref()?)));
+        commands.filter_map(|(what, words)| words.for_a_shell(what)).collect()
     }
 
     /// What is submitted for a job with these tasks: nothing where no generator is named.
@@ -260,6 +287,31 @@ mod tests {
         assert_eq!(command("./a 'b c' \"d\""), Ok(Words(vec!["./a".into(), "b c".into(), "d".into()])));
         for text in ["", "  ", "./a 'b"] {
             assert!(command(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_that_are_for_a_shell_are_warned_of() {
+        let told = |text: &str| command(text).expect("words").for_a_shell("--generate").unwrap_or_default();
+        for (text, expected) in [
+            ("a ; b", "`a` gets `;` as an argument"),
+            ("a 1; b", "`a` gets `1;` as an argument"),
+            ("a; b", "`a;` gets what is behind it as arguments"),
+            ("seq 3 | sort", "`seq` gets `|` as an argument"),
+            ("a && b", "`a` gets `&&` as an argument"),
+            ("a > b", "`a` gets `>` as an argument"),
+        ] {
+            assert!(told(text).contains(expected), "{text}: {}", told(text));
+        }
+        for text in [
+            "./a b",
+            "sh -c 'a; b'",
+            "sh -c 'a;' x",
+            "bash -c \"a | b\" ;",
+            "awk '{ print $1 }'",
+            "./a 'b; c'",
+        ] {
+            assert_eq!(told(text), "", "{text}");
         }
     }
 }

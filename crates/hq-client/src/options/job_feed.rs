@@ -81,12 +81,13 @@ pub(super) fn job_tasks(
         let what = if has_ids { "leave ids and entries out" } else { "say in [array] what they are" };
         return Err(wrong(format!("generate makes the tasks: {what}")));
     }
-    let PreparedFile { job: spec, mut submits, warnings } =
+    let PreparedFile { job: spec, mut submits, mut warnings } =
         prepared(path, file, tables, (None, is_fed), submit_dir)?;
     let fed = match submits.first() {
         Some(template) => feed.fed(template).map_err(|error| wrong(error.to_string()))?,
         None => None,
     };
+    warnings.extend(feed.warnings());
     let tasks = match fed {
         Some(Fed { generator, reducer, .. }) => {
             NewTasks::Fed { generator: Box::new(generator), reducer: reducer.map(Box::new) }

@@ -166,6 +166,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "--after-file", &[])));
     let submit = Submit { target, ids, entries, keys, dependencies, spec: Arc::new(spec), submit_dir };
     let fed = feed.fed(&submit)?;
+    warnings.extend(feed.warnings());
     Ok(Prepared { submit, fed, wait, warnings, hints })
 }
 

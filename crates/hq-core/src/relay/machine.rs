@@ -239,9 +239,9 @@ impl Relay {
         self.sessions.tell_lost(session, number)
     }
 
-    /// Those who take tasks here.
-    pub fn sessions(&self) -> Vec<SessionInfo> {
-        self.sessions.info()
+    /// Those who take tasks here; with bags, how many they have of these.
+    pub fn sessions(&self, bags: Option<&BTreeSet<JobId>>) -> Vec<SessionInfo> {
+        self.sessions.info(bags)
     }
 
     /// Bags that are asked for here: how many of their tasks are taken, and how many could be.

@@ -298,10 +298,11 @@ impl Sessions {
         }
     }
 
-    pub(super) fn info(&self) -> Vec<SessionInfo> {
+    pub(super) fn info(&self, bags: Option<&BTreeSet<JobId>>) -> Vec<SessionInfo> {
+        let counts = |task: &&TaskRef| bags.is_none_or(|bags| bags.contains(&task.job));
         let info = |session: &Session| SessionInfo {
             label: session.label.clone(),
-            taken: session.taken.len() as u64,
+            taken: session.taken.iter().filter(counts).count() as u64,
             accepted: session.accepted,
             saved: session.saved(),
         };

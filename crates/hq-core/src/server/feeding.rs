@@ -13,12 +13,16 @@ use hq_model::task::EndBy;
 use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp, WorkerId};
 
 use super::clients::Asked;
+use super::job::Job;
 use super::live::Stop;
 use super::machine::Server;
 use super::{Effect, Gate};
-use crate::client_messages::{ClientResponse, RequestError};
+use crate::client_messages::{ClientResponse, JobSummary, RequestError};
 use crate::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
-use crate::limits::{FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX, UNREDUCED_TASKS_MAX};
+use crate::limits::{
+    FED_SUBMITS_LOOKED_AT_MAX, FEED_TEXT_BYTES_MAX, RESULTS_PAGE_BYTES, UNREDUCED_BYTES_MAX,
+    UNREDUCED_TASKS_MAX,
+};
 use crate::record::Record;
 use crate::worker_messages::{TemplateId, ToWorker};
 
@@ -121,7 +125,6 @@ impl Server {
         for (job, is_hopeless) in &over {
             if !is_hopeless {
                 self.end_reducing(now, *job, effects);
-                self.close(now, *job, effects);
                 continue;
             }
             self.give_up_feeding(now, *job, FedEnd::Aborted, effects);
@@ -161,6 +164,21 @@ impl Server {
         (!ended.is_empty()).then(|| ended.join("; "))
     }
 
+    /// Says of fed jobs how many lines nobody could ever run. Whoever submitted such a job was not warned of them, for they came
+    /// later.
+    pub(super) fn count_unrunnable_lines(&self, now: Timestamp, summaries: &mut [JobSummary]) {
+        let is_looked_at = |summary: &&mut JobSummary| {
+            let job = self.state.jobs.get(&summary.job).filter(|job| job.feed.is_some());
+            let is_short = |job: &Job| job.submits.len() <= FED_SUBMITS_LOOKED_AT_MAX;
+            summary.counters.waiting > 0
+                && job.is_some_and(|job| is_short(job) || summary.counters.running == 0)
+        };
+        for summary in summaries.iter_mut().filter(is_looked_at) {
+            let counts = self.unrunnable(now, &[summary.job]);
+            summary.unrunnable = counts.get(&summary.job).copied().unwrap_or_default();
+        }
+    }
+
     /// A worker that is to finish what runs there, and has nothing left but generators and reducers, ends these: they may have
     /// no end of their own, and go on elsewhere where they were.
     pub(super) fn end_feeders_on(&mut self, worker: WorkerId, effects: &mut Vec<Effect>) {
@@ -181,12 +199,29 @@ impl Server {
     // A reducer that has ended with success has in what it leaves behind all that it was told.
     fn end_reducing(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
         let Some(fed) = self.state.jobs.get(&job) else { return };
-        let Some(feed) = fed.feed.as_ref().filter(|feed| feed.end != FedEnd::Enough) else { return };
-        let ids = fed.ids.difference(&fed.alive()).difference(&feed.reduced);
-        if !ids.is_empty() {
-            let change = FeedChange::Reduced { ids, state: None, is_enough: false };
-            self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
-        }
+        let feed = fed.feed.as_ref().filter(|feed| feed.end != FedEnd::Enough);
+        let ids = feed.map(|feed| fed.ids.difference(&fed.alive()).difference(&feed.reduced));
+        let change = ids.filter(|ids| !ids.is_empty()).map(|ids| FeedChange::Reduced {
+            ids,
+            state: None,
+            is_enough: false,
+        });
+        self.close_with(now, job, change, effects);
+    }
+
+    // Closes a job for the reason that its feed has changed: both by one record. A server that dies between them would
+    // come back with a job that takes no more tasks and that nobody closes.
+    fn close_with(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        change: Option<FeedChange>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(change) = change else { return self.close(now, job, effects) };
+        let records = vec![Record::Feed { job, change: Box::new(change) }, Record::JobClosed { job }];
+        self.record(now, Record::Together { records }, effects);
+        self.when_closed(job);
     }
 
     /// Closes a job, which has not succeeded unless all of its tasks were made.
@@ -198,10 +233,8 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
-        if feed.is_some_and(|feed| !feed.is_decomposed) {
-            self.record(now, Record::Feed { job, change: Box::new(FeedChange::GivenUp(end)) }, effects);
-        }
-        self.close(now, job, effects);
+        let is_cut_short = feed.is_some_and(|feed| !feed.is_decomposed);
+        self.close_with(now, job, is_cut_short.then_some(FeedChange::GivenUp(end)), effects);
     }
 
     /// The same where nobody has asked for it: its generator is ended, too. Nothing where no generator feeds it any more.
@@ -220,19 +253,25 @@ impl Server {
         self.end_generator(now, generator, reason, effects);
     }
 
-    /// A user wants no more tasks of a job: those that are there are all.
+    /// A user wants no more tasks of a job: those that are there are all. One that has no feed is closed.
     pub(super) fn close_feeding(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
         let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
-        let Some(generator) = feed.filter(|feed| !feed.is_decomposed).map(|feed| feed.generator) else {
-            return;
-        };
-        let change = FeedChange::Fed { cursor: None, is_decomposed: true };
-        self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
-        self.end_generator(now, generator, &format!("job {job} was closed"), effects);
+        let generator = feed.filter(|feed| !feed.is_decomposed).map(|feed| feed.generator);
+        let change = generator.map(|_| FeedChange::Fed { cursor: None, is_decomposed: true });
+        match (self.ends_with_reducer(job), change) {
+            (false, change) => self.close_with(now, job, change, effects),
+            (true, Some(change)) => {
+                self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
+            }
+            (true, None) => {}
+        }
+        if let Some(generator) = generator {
+            self.end_generator(now, generator, &format!("job {job} was closed"), effects);
+        }
     }
 
     /// True of a job that ends with its reducer, which has not ended.
-    pub(super) fn ends_with_reducer(&self, job: JobId) -> bool {
+    fn ends_with_reducer(&self, job: JobId) -> bool {
         let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
         feed.and_then(|feed| feed.reducer)
             .is_some_and(|reducer| self.state.jobs.get(&reducer).is_some_and(|reducer| !reducer.has_ended()))
@@ -310,6 +349,7 @@ impl Server {
     ) -> Result<(), RequestError> {
         let fed = &self.state.jobs[&job];
         let made = fed.ids.len();
+        let has_no_reducer = fed.feed.as_ref().is_some_and(|feed| feed.reducer.is_none());
         let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
         let (mut count, mut last) = (0, None);
         for submit in submits {
@@ -350,24 +390,32 @@ impl Server {
         if !fed.is_open && !is_repeated {
             return Err(RequestError::JobNotOpen(job));
         }
-        if !is_repeated {
-            if at != made {
-                return Err(RequestError::Invalid(format!(
-                    "Task {by} has made {at} tasks of job {job}, by its own account, and there are {made}."
-                )));
+        let is_over = is_last && has_no_reducer;
+        if is_repeated {
+            // Earlier releases kept that it was the last one and that the job is closed by two records.
+            if is_over && fed.is_open {
+                self.close(now, job, effects);
             }
-            let change = FeedChange::Fed { cursor, is_decomposed: is_last };
-            let change = Record::Feed { job, change: Box::new(change) };
-            if submits.is_empty() || are_there {
-                self.record(now, change, effects);
-            } else {
-                let submits = self.counted_from_submit(job, submits);
-                self.add_all(now, 0, job, &submits, Some(change), effects)?;
-            }
+            return Ok(());
         }
-        let is_drained = self.state.jobs[&job].feed.as_ref().is_some_and(|feed| feed.reducer.is_none());
-        if is_last && is_drained && self.state.jobs[&job].is_open {
-            self.close(now, job, effects);
+        if at != made {
+            return Err(RequestError::Invalid(format!(
+                "Task {by} has made {at} tasks of job {job}, by its own account, and there are {made}."
+            )));
+        }
+        let change = FeedChange::Fed { cursor, is_decomposed: is_last };
+        let mut beside = vec![Record::Feed { job, change: Box::new(change) }];
+        if is_over {
+            beside.push(Record::JobClosed { job });
+        }
+        if submits.is_empty() || are_there {
+            self.record(now, Record::Together { records: beside }, effects);
+        } else {
+            let submits = self.counted_from_submit(job, submits);
+            self.add_all(now, 0, job, &submits, beside, effects)?;
+        }
+        if is_over {
+            self.when_closed(job);
         }
         Ok(())
     }

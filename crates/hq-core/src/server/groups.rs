@@ -125,7 +125,7 @@ impl Server {
         self.record(now, Record::JobOpened { job: id, key: 0, spec }, effects);
         group.drafts.push(id);
         for some in submits.chunks(SUBMITS_MAX) {
-            self.add_all(now, 0, id, some, None, effects)?;
+            self.add_all(now, 0, id, some, Vec::new(), effects)?;
         }
         // What is true of these is most likely true of the rest.
         for warning in self.warnings_of(now, &submits[..submits.len().min(SUBMITS_MAX)]) {

@@ -406,12 +406,13 @@ impl Server {
         let unblocked = blocked.map(|blocked| ids.difference(blocked));
         for (submit, ids) in job.by_submit(unblocked.as_ref().unwrap_or(ids)) {
             let template = TemplateId { job: id, submit };
-            let task = &job.submits[submit as usize].task;
+            let (task, needs_store) =
+                (&job.submits[submit as usize].task, job.submits[submit as usize].needs_store());
             let queue = &mut self.queue;
             let class = *self
                 .classes
                 .entry(template)
-                .or_insert_with(|| queue.class(task.priority, &task.requests, share, task.has_objects()));
+                .or_insert_with(|| queue.class(task.priority, &task.requests, share, needs_store));
             parts.push((class, template, ids));
         }
         for (class, template, ids) in parts {

@@ -158,7 +158,7 @@ impl Server {
             Some(state) if state.feed.is_some() => return Err(is_fed(job)),
             Some(_) => {}
         }
-        let (ids, existing) = self.add_all(now, key, job, submits, None, effects)?;
+        let (ids, existing) = self.add_all(now, key, job, submits, Vec::new(), effects)?;
         Ok(ClientResponse::Submitted { job, ids, existing, warnings: self.warnings_of(now, submits) })
     }
 
@@ -172,7 +172,7 @@ impl Server {
         Ok(true)
     }
 
-    /// Adds the tasks of several submits to an open job, by one record, perhaps with another one, and remembers them for the
+    /// Adds the tasks of several submits to an open job, by one record, perhaps with others, and remembers them for the
     /// request with this key. Those that are new, and those with keys that were there.
     pub(super) fn add_all(
         &mut self,
@@ -180,7 +180,7 @@ impl Server {
         key: RequestKey,
         job: JobId,
         submits: &[Submit],
-        beside: Option<Record>,
+        beside: Vec<Record>,
         effects: &mut Vec<Effect>,
     ) -> Result<(IdSet, Vec<(u32, TaskId)>), RequestError> {
         let before = self.state.jobs[&job].submits.len();
@@ -389,7 +389,10 @@ impl Server {
         spec: &JobSpec,
         effects: &mut Vec<Effect>,
     ) -> Answer {
-        if let Some((job, _)) = self.state.answered.get(&key) {
+        // One that is forgotten since then is no answer: whoever asks wants one that is there.
+        if let Some((job, _)) = self.state.answered.get(&key)
+            && self.state.jobs.contains_key(job)
+        {
             return Ok(opened(*job));
         }
         check_name(spec)?;
@@ -403,9 +406,6 @@ impl Server {
         let open: Vec<JobId> = selected.iter().copied().filter(|id| self.state.jobs[id].is_open).collect();
         for job in &open {
             self.close_feeding(now, *job, effects);
-            if !self.ends_with_reducer(*job) {
-                self.close(now, *job, effects);
-            }
         }
         Ok(ClientResponse::Jobs(open))
     }
@@ -413,6 +413,11 @@ impl Server {
     /// Takes no more submits into a job.
     pub(super) fn close(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
         self.record(now, Record::JobClosed { job }, effects);
+        self.when_closed(job);
+    }
+
+    /// What follows the record of that.
+    pub(super) fn when_closed(&mut self, job: JobId) {
         self.note_closed(job);
         self.forget_if_over(job);
     }

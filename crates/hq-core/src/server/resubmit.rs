@@ -147,7 +147,7 @@ impl Server {
         let spec = JobSpec { is_draft: true, ..spec };
         self.record(now, Record::JobOpened { job, key: 0, spec }, effects);
         for some in submits.chunks(SUBMITS_MAX) {
-            if let Err(error) = self.add_all(now, 0, job, some, None, effects) {
+            if let Err(error) = self.add_all(now, 0, job, some, Vec::new(), effects) {
                 self.drop_draft(now, job, effects);
                 return Err(error);
             }

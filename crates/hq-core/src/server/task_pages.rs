@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use hq_model::selector::Selector;
-use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timestamp, Usage, WorkerId};
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId};
 
 use super::job::Job;
 use super::last_moments::too_late;
@@ -36,6 +36,8 @@ pub(super) struct TaskQuery<'a> {
     pub(super) limit: u32,
     /// Some may be told together.
     pub(super) grouped: bool,
+    /// With entries, also where no path depends on them.
+    pub(super) with_entries: bool,
     /// What goes into a page.
     pub(super) bounds: Bounds,
     /// When it is asked.
@@ -109,6 +111,7 @@ struct Gathering<'a> {
     job: &'a Job,
     alike: BTreeMap<Common<'a>, Alike>,
     singles: IdSet,
+    with_entries: bool,
     bounds: Bounds,
     // Up to here it is all; what lies behind is for the next page.
     last: TaskId,
@@ -171,6 +174,7 @@ impl Server {
             job,
             alike: BTreeMap::new(),
             singles: IdSet::new(),
+            with_entries: query.with_entries,
             bounds: query.bounds,
             last: last.unwrap_or(TaskId(u32::MAX)),
         };
@@ -260,7 +264,8 @@ impl Server {
             let index = job.submit_of(task).unwrap_or(0);
             let submit = job.submits.get(index as usize);
             if has_entry.0 != index {
-                has_entry = (index, submit.is_some_and(|submit| submit.task.has_paths_of_entry()));
+                has_entry =
+                    (index, submit.is_some_and(|submit| tells_entries(&submit.task, query.with_entries)));
             }
             let entry = submit.filter(|_| has_entry.1).and_then(|submit| submit.entry_of(task));
             let mut info = TaskInfo {
@@ -344,7 +349,7 @@ impl<'a> Gathering<'a> {
         let of_submit = &self.job.submits[submit as usize];
         let has_ended = matches!(state, TaskState::Finished | TaskState::Failed);
         let had_nodes = has_ended && of_submit.task.requests.iter().any(|request| request.nodes > 0);
-        let has_entries = !of_submit.entries.is_empty() && of_submit.task.has_paths_of_entry();
+        let has_entries = !of_submit.entries.is_empty() && tells_entries(&of_submit.task, self.with_entries);
         if had_nodes || has_entries || !of_submit.keys.is_empty() {
             self.add_singles(ids);
             return;
@@ -566,6 +571,11 @@ impl Common<'_> {
             too_late: self.too_late,
         }
     }
+}
+
+// Payloads of pulled tasks stand in their entries, and are nobody's who looks at tasks.
+fn tells_entries(task: &TaskSpec, are_wanted: bool) -> bool {
+    task.has_paths_of_entry() || (are_wanted && !task.body.is_pulled())
 }
 
 fn singles_max(limit: u32) -> usize {

@@ -33,7 +33,7 @@ impl Server {
             }
             ClientRequest::CountJobs => Ok(ClientResponse::JobCounts(self.count_jobs())),
             ClientRequest::JobInfo { jobs, page } => self.job_info(now, jobs, page.as_ref(), JOB_PAGE_BYTES),
-            ClientRequest::ListTasks { jobs, tasks, states, after, limit, grouped } => {
+            ClientRequest::ListTasks { jobs, tasks, states, after, limit, grouped, with_entries } => {
                 let tasks = tasks.as_ref();
                 let query = TaskQuery {
                     tasks,
@@ -41,6 +41,7 @@ impl Server {
                     after: *after,
                     limit: *limit,
                     grouped: *grouped,
+                    with_entries: *with_entries,
                     bounds: Bounds::default(),
                     now,
                 };

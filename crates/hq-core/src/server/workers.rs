@@ -248,7 +248,8 @@ impl Server {
             (None, Some(job)) if (template.submit as usize) < job.submits.len() => {
                 let task = &job.submits[template.submit as usize].task;
                 let share = job.spec.share.is_some().then_some(template.job);
-                let class = self.queue.class(task.priority, &task.requests, share, task.has_objects());
+                let stores = job.submits[template.submit as usize].needs_store();
+                let class = self.queue.class(task.priority, &task.requests, share, stores);
                 if share.is_some() {
                     self.shared.entry(template.job).or_default();
                 }

@@ -2547,6 +2547,9 @@ pub struct ListTasks {
     /// The answer may have groups, beyond the limit.
     #[prost(bool, tag = "6")]
     pub grouped: bool,
+    /// With entries of tasks, also where no path depends on them.
+    #[prost(bool, tag = "7")]
+    pub with_entries: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListTaskIds {

@@ -47,14 +47,15 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
             reason
         }),
         (selector(), job_states()).prop_map(|(jobs, states)| ForgetJobs { jobs, states }),
-        (selector(), of(id_set()), task_states(), of(task_ref()), any::<(u32, bool)>()).prop_map(
-            |(jobs, tasks, states, after, (limit, grouped))| ListTasks {
+        (selector(), of(id_set()), task_states(), of(task_ref()), any::<(u32, bool, bool)>()).prop_map(
+            |(jobs, tasks, states, after, (limit, grouped, with_entries))| ListTasks {
                 jobs,
                 tasks,
                 states,
                 after,
                 limit,
-                grouped
+                grouped,
+                with_entries
             }
         ),
         (selector(), task_states()).prop_map(|(jobs, states)| TaskIds { jobs, states }),

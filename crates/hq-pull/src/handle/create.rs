@@ -35,8 +35,21 @@ pub(super) async fn create(shared: &Rc<Shared>, mut create: Create) -> Result<An
         let (count, most) = (tasks.len(), limits::TASKS_MAX);
         return Err(Problem::bad(format!("a request creates 1 to {most} tasks, and not {count}")));
     }
+    let (bag, is_new) = bags::find_or_make(shared, create.bag.as_ref(), For::Creating).await?;
+    let created = create_in(shared, bag, create, tasks).await;
+    if is_new && created.is_err() {
+        bags::take_back(shared, bag).await;
+    }
+    created
+}
+
+async fn create_in(
+    shared: &Rc<Shared>,
+    mut bag: JobId,
+    create: Create,
+    tasks: Vec<NewTask>,
+) -> Result<Answer, Problem> {
     let count = tasks.len() as u64;
-    let mut bag = bags::find(shared, create.bag.as_ref(), For::Creating).await?;
     let mut groups = groups_of(bag, tasks)?;
     let mut may_reopen = true;
     loop {

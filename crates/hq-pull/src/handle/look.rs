@@ -58,6 +58,7 @@ pub(super) async fn find(
             after,
             limit: PAGE,
             grouped: false,
+            with_entries: false,
         };
         let ClientResponse::Tasks { tasks, next, .. } = shared.client.ask(request).await? else {
             return Err(bags::unexpected());
@@ -135,8 +136,11 @@ pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Answ
         }
     });
     let bags = told.collect();
-    let sessions = shared.look(hq_core::relay::Relay::sessions).into_iter();
-    let sessions = sessions.filter(|session| session.label.is_some() || session.taken > 0);
+    // Of bags that are named only those who have some of their tasks.
+    let only = (!named.is_empty()).then(|| wanted.iter().map(|bag| JobId(bag.0)).collect());
+    let sessions = shared.look(|relay| relay.sessions(only.as_ref())).into_iter();
+    let sessions =
+        sessions.filter(|session| session.taken > 0 || (only.is_none() && session.label.is_some()));
     let sessions = sessions.map(|session| Session {
         label: session.label,
         taken: session.taken,

@@ -124,7 +124,7 @@ fn a_file_goes_with_whom_it_is_for() {
     let (dropped, settled) = (file("r-1-2"), file("r-1-3"));
     let paths = [dropped.path(), settled.path()];
     drop(dropped);
-    settled.is_settled();
+    settled.settle();
     // Removed by the thread for files, which does one thing after the other.
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(objects.files.run(|| ()));

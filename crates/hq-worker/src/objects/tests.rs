@@ -381,7 +381,7 @@ fn what_an_earlier_instance_left_goes_with_the_next_one() {
     assert!(told.try_recv().is_err(), "nothing that is meant was lost");
 }
 
-fn source(task: u32, bytes: &[u8], holders: Vec<TaskNode>) -> ObjectSource {
+fn source_of(task: u32, bytes: &[u8], holders: Vec<TaskNode>) -> ObjectSource {
     let Content { size, checksum } = content(bytes);
     let copy = ObjectCopy { object: object(task), instance: Instance(0), size, checksum };
     ObjectSource { copy, path: Vec::new(), holders }
@@ -400,13 +400,13 @@ fn what_a_task_takes_is_brought_to_its_places() {
         let own = holder(1, String::new());
         let (good, bad) = (holder(2, String::new()), holder(3, String::new()));
         let place = |source: &ObjectSource, name: &str| Place::new(source, at(name), WorkerId(1));
-        let here = source(1, b"here", vec![own.clone()]);
-        let elsewhere = source(2, b"elsewhere", vec![own.clone(), bad.clone(), good]);
+        let here = source_of(1, b"here", vec![own.clone()]);
+        let elsewhere = source_of(2, b"elsewhere", vec![own.clone(), bad.clone(), good]);
         let places = vec![place(&here, "in/a"), place(&elsewhere, "in/b")];
         assert_eq!(objects.stage(&made_up, places).await, None);
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).expect("there");
         assert_eq!((read("in/a"), read("in/b")), ("here".into(), "elsewhere".into()));
-        let nowhere = place(&source(3, b"x", vec![own, bad]), "in/c");
+        let nowhere = place(&source_of(3, b"x", vec![own, bad]), "in/c");
         let reason = "worker 3: no".to_owned();
         let unfetched = Outcome::Unfetched { object: object(3), holders: vec![WorkerId(3)], reason };
         assert_eq!(objects.stage(&made_up, vec![nowhere]).await, Some(unfetched));
@@ -576,5 +576,39 @@ fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
         assert!(matches!(short, get::GetError::Here(_)));
         fs::remove_dir_all(store.config().dir).expect("writable");
         getter.put(&to.place, 1, &mut &b"x"[..]).await.expect("made again");
+    });
+}
+
+#[test]
+fn what_a_call_takes_is_held_until_it_has_ended() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (store, _told) = store(&dir.path().join("store"), 20);
+        add(&store, dir.path(), 1, b"here").expect("stored");
+        store.hold(&[object(1)], Hold::Free);
+        let objects = Objects::new(store.clone());
+        let does = BTreeMap::from([(WorkerId(2), Does::SendAll), (WorkerId(3), Does::Refuse)]);
+        let made_up = Arc::new(MadeUp { does, bytes: b"elsewhere".to_vec(), ..MadeUp::default() });
+        let [own, good, bad] = [1, 2, 3].map(|worker| holder(worker, String::new()));
+        let source = |source: ObjectSource| Source::new(&source, WorkerId(1));
+        let here = source(source_of(1, b"here", vec![own.clone()]));
+        let elsewhere = source(source_of(2, b"elsewhere", vec![own, bad.clone(), good]));
+        let take = |sources: Vec<Source>| objects.take_all(&made_up, sources);
+        // Twice, as of two calls.
+        let sources = vec![here, elsewhere];
+        let (first, second) =
+            (take(sources.clone()).await.expect("had"), take(sources.clone()).await.expect("had"));
+        assert_eq!(first.iter().map(|taken| taken.of.task.0).collect::<Vec<u32>>(), [1, 2]);
+        assert_eq!(fs::read(&first[1].path).expect("there"), b"elsewhere");
+        drop(first);
+        assert!(store.receive(8).is_err(), "the second one holds them");
+        drop(second);
+        drop(store.receive(8).expect("there is room"));
+        // What cannot be had is named, and nothing is held for it.
+        let mut sources = sources[1..].to_vec();
+        sources.push(source(source_of(3, b"x", vec![bad])));
+        let refused = take(sources).await.expect_err("nobody has it");
+        assert!(matches!(&refused, Outcome::Unfetched { object: of, .. } if *of == object(3)), "{refused:?}");
+        drop(store.receive(20).expect("there is room"));
     });
 }

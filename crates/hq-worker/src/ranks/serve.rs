@@ -234,7 +234,7 @@ async fn serve_worker(mut sender: FrameSender, mut receiver: FrameReceiver, shar
         _ => return,
     };
     let first = decode_to_node(&first);
-    let (Ok(ToNode::Hello { worker, .. } | ToNode::Fetch(Fetch { worker, .. }) | ToNode::Put { worker, .. })) =
+    let Ok(ToNode::Hello { worker, .. } | ToNode::Fetch(Fetch { worker, .. }) | ToNode::Put { worker, .. }) =
         first
     else {
         return;

@@ -487,7 +487,7 @@ impl Supervisor {
 fn value_of(start: &Start, prepared: &Prepared, put: Option<PutFile>, status: Status) -> Option<Value> {
     let file = put?;
     if status != Status::Stored {
-        file.is_settled();
+        file.settle();
         return None;
     }
     let function = prepared.template.spec.body.function().map_or_else(String::new, |f| f.name.clone());

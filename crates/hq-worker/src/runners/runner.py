@@ -277,7 +277,7 @@ def main(connection, receive):
             try:
                 return load_value(taken_of_call[job, task])
             except (OSError, ValueError) as error:
-                raise RuntimeError(f"the value of task {job}@{task} cannot be read: {error}") from error
+                raise RuntimeError(f"the value of task {job}@{task} cannot be read: {error}") from None
         return pickle.loads(without_parts(input_of(job, task)))
 
     def input_of(job, task):

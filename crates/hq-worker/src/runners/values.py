@@ -67,11 +67,12 @@ def _hq_value_files():
 
     def load(path):
         # The value. What is written to it changes no file, and the mapping goes with it.
+        path = os.fsdecode(path)
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(file).st_size
             if size < HEAD.size + SECTION.size:
-                raise ValueError(f"its file {os.fsdecode(path)} has only {size} bytes")
+                raise ValueError(f"its file {path} has only {size} bytes")
             mapping = mmap.mmap(file, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
         finally:
             os.close(file)
@@ -79,11 +80,11 @@ def _hq_value_files():
         magic, _, count, _ = HEAD.unpack_from(whole)
         begin = HEAD.size + SECTION.size * (1 + count)
         if magic != MAGIC or begin > size:
-            raise ValueError(f"its file {os.fsdecode(path)} is no file of a value")
+            raise ValueError(f"its file {path} is no file of a value")
         sections = []
         for offset, length in SECTION.iter_unpack(whole[HEAD.size : begin]):
             if offset % ALIGNED or offset < begin or offset > size or length > size - offset:
-                raise ValueError(f"its file {os.fsdecode(path)} is cut or damaged: it has {size} bytes")
+                raise ValueError(f"its file {path} is cut or damaged: it has {size} bytes")
             sections.append(whole[offset : offset + length])
         return pickle.loads(sections[0], buffers=sections[1:])
 

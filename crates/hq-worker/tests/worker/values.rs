@@ -60,8 +60,8 @@ impl Caller {
         Caller { server, connection, store, seen, news, results: Vec::new(), submits: 0 }
     }
 
-    /// Calls a function with packed arguments, and with objects among them.
-    async fn call(&mut self, task: u32, name: &str, args: &str, copies: &[ObjectCopy]) {
+    /// Calls a function with packed arguments, and with an object among them.
+    async fn call(&mut self, task: u32, name: &str, args: &str, copy: Option<&ObjectCopy>) {
         let dir = self.server.dir.path().to_owned();
         self.submits += 1;
         let template = TemplateId { job: JobId(3), submit: self.submits };
@@ -79,7 +79,7 @@ impl Caller {
             path: Vec::new(),
             holders: vec![own.clone()],
         };
-        let inputs: Vec<ObjectSource> = copies.iter().map(source).collect();
+        let inputs: Vec<ObjectSource> = copy.into_iter().map(source).collect();
         let tasks = IdSet::range(task, task);
         let batch = RunBatch {
             template,
@@ -167,7 +167,7 @@ fn lazy(task: u32) -> String {
 pub(crate) fn a_large_value_goes_from_call_to_call(_: &mut ()) {
     block_on(async {
         let mut caller = Caller::start("process").await;
-        caller.call(1, "leave", "I1048576\n", &[]).await;
+        caller.call(1, "leave", "I1048576\n", None).await;
         let result = caller.result(1).await;
         let copy = caller.news.stored[0].clone();
         assert_eq!((copy.object.to_string().as_str(), copy.instance), ("3@1:value", Instance(0)));
@@ -182,19 +182,19 @@ pub(crate) fn a_large_value_goes_from_call_to_call(_: &mut ()) {
 
         // What is written to a value is seen by nobody else.
         for task in [2, 3] {
-            caller.call(task, "take", &reference(1), &[copy.clone()]).await;
+            caller.call(task, "take", &reference(1), Some(&copy)).await;
             assert_eq!(caller.result(task).await, b"\x80\x05\x95\x06\0\0\0\0\0\0\0J\0\0\x10\0.");
         }
-        caller.call(4, "lazy", &[lazy(1), lazy(1)].concat(), &[copy.clone()]).await;
+        caller.call(4, "lazy", &[lazy(1), lazy(1)].concat(), Some(&copy)).await;
         caller.result(4).await;
         // The process that it forked comes back, too.
-        caller.call(5, "forks", "", &[]).await;
+        caller.call(5, "forks", "", None).await;
         caller.result(5).await;
         assert_eq!(caller.news.stored.len(), 2);
 
         // A call that is ended holds nothing any more.
         named_pipe(&caller.server.dir.path().join("begun"));
-        caller.call(6, "hang", &reference(1), &[copy.clone()]).await;
+        caller.call(6, "hang", &reference(1), Some(&copy)).await;
         fs::read(caller.server.dir.path().join("begun")).expect("readable");
         let ids = IdSet::range(6, 6);
         caller
@@ -205,7 +205,7 @@ pub(crate) fn a_large_value_goes_from_call_to_call(_: &mut ()) {
 
         // Nobody has it.
         caller.connection.say(&ToWorker::FreeObjects(vec![copy.object.clone()])).await;
-        caller.call(7, "take", &reference(1), &[copy.clone()]).await;
+        caller.call(7, "take", &reference(1), Some(&copy)).await;
         caller.until(|caller| !caller.news.unfetched.is_empty()).await;
         assert_eq!(caller.news.unfetched[0].object, copy.object);
         assert!(!path.exists());
@@ -216,13 +216,13 @@ pub(crate) fn a_large_value_goes_from_call_to_call(_: &mut ()) {
 pub(crate) fn a_value_that_cannot_be_stored_fails_or_comes_again(_: &mut ()) {
     block_on(async {
         let mut caller = Caller::start("small").await;
-        caller.call(1, "leave", "I1048576\n", &[]).await;
+        caller.call(1, "leave", "I1048576\n", None).await;
         caller.until(|caller| !caller.seen.failed.is_empty()).await;
         let (_, kind, text) = &caller.seen.failed[0];
         assert_eq!(*kind, FailureKind::Output);
         let expected = "The value of leave cannot be stored: 2097";
         assert!(text.starts_with(expected) && text.contains("may hold 1000000 bytes"), "{text}");
-        caller.call(2, "full", "", &[]).await;
+        caller.call(2, "full", "", None).await;
         caller.until(|caller| !caller.news.unfetched.is_empty()).await;
         let unfetched = &caller.news.unfetched[0];
         assert_eq!(unfetched.object.to_string(), "3@2:value");
@@ -241,13 +241,13 @@ pub(crate) fn a_file_of_a_client_becomes_an_object(_: &mut ()) {
             caller.connection.say(&ToWorker::TakeFile { object, file: "c-1".into() }).await;
         }
         caller.until(|caller| !caller.news.refused.is_empty()).await;
-        let stored = &caller.news.stored[0];
+        let stored = caller.news.stored[0].clone();
         assert_eq!((stored.object.to_string().as_str(), stored.size), ("3@1:value", 5));
         let (object, why) = &caller.news.refused[0];
         assert!(object.to_string() == "3@2:value" && why.contains("c-1: No such file"), "{why}");
         assert_eq!(fs::read(caller.store.join("v-3-1-0")).expect("there"), b"given");
         // What is no value is no argument.
-        caller.call(3, "take", &reference(1), &[stored.clone()]).await;
+        caller.call(3, "take", &reference(1), Some(&stored)).await;
         caller.until(|caller| !caller.seen.failed.is_empty()).await;
         let (_, kind, text) = &caller.seen.failed[0];
         assert_eq!(*kind, FailureKind::Start);

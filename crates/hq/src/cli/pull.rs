@@ -71,7 +71,7 @@ pub(crate) struct OpenArgs {
     after_help = "Examples:\n  hq pull create dock-1 --payload 'ligand 1'\n  hq pull create report dock-1 dock-2 --bag dock"
 )]
 pub(crate) struct CreateArgs {
-    /// Its name, unique in the bag
+    /// Its name, unique in the bag; not -, and nothing like 4@17, which is an id
     #[arg(value_name = "TASK", value_parser = NonEmptyStringValueParser::new())]
     pub task: String,
     /// Tasks of the bag that must finish before
@@ -112,6 +112,8 @@ pub(crate) struct AddfileArgs {
 }
 
 /// Take tasks
+///
+/// The bag must be there: `hq pull open` makes one without tasks.
 ///
 /// Exits with 1 when none is ready now, and with 4 when none will come: the bag is closed and all of its tasks have ended.
 #[derive(Args, Debug)]
@@ -282,8 +284,8 @@ pub(crate) struct WaitArgs {
 ///
 /// The program has the payload on its standard input, and HQ_PULL_NAME, HQ_PULL_ID and HQ_PULL_ATTEMPT in its
 /// environment. A task whose program exits with 0 has finished, any other has failed. After SIGINT or SIGTERM nothing
-/// more is begun, what runs may end, and what has not ended well is given back; a second one kills it. Behind the name of
-/// who has the tasks comes the number of this process.
+/// more is begun, what runs may end, and what has not ended well is given back; a second one kills it, and so does the end
+/// of this process. Behind the name of who has the tasks comes the number of this process.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull run -j 4 -- ./dock.sh\n  hq pull run --last-line -- wc -c")]
 pub(crate) struct RunArgs {

@@ -267,6 +267,7 @@ fn some_failed_of(
         after: None,
         limit: FAILED_SHOWN,
         grouped: false,
+        with_entries: false,
     };
     match session.request(request)? {
         ClientResponse::Tasks { tasks, .. } => Ok(tasks.into_iter().map(|(_, task)| task).collect()),
@@ -433,7 +434,7 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
             Done::ok(crate::report::Opened(Submitted {
                 job,
                 together: Vec::new(),
-                feeders: None,
+                feeders: Vec::new(),
                 existing: 0,
                 warnings,
             }))

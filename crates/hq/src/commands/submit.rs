@@ -33,7 +33,7 @@ use crate::following::{JobFollow, follow_job};
 use crate::jobs::only;
 use crate::progress::Progress;
 use crate::render::submit::fields;
-use crate::report::{SubmitWaited, Submitted, Waited};
+use crate::report::{Feeders, SubmitWaited, Submitted, Waited};
 use crate::waiting::{Follow, NotifyCommand, follow};
 
 // What to do about a file of which only a part is submitted.
@@ -152,7 +152,8 @@ fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> 
     let PreparedJobs { jobs, places, mut warnings } = jobs;
     let names: Vec<String> = jobs.iter().map(|job| job.spec.name.clone()).collect();
     let waits = waits_of(&jobs);
-    let is_fed = matches!(&jobs[..], [NewJob { tasks: NewTasks::Fed { .. }, .. }]);
+    let is_fed = |place: &usize| matches!(jobs[*place].tasks, NewTasks::Fed { .. });
+    let fed: Vec<usize> = (0..jobs.len()).filter(is_fed).collect();
     let request = ClientRequest::SubmitJobs { key: request_key()?, jobs };
     let answer = session.request(request).map_err(|error| match &error {
         ClientError::Refused(RequestError::NoJob(id)) if waits.contains_key(id) => {
@@ -172,10 +173,17 @@ fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> 
     let together: Vec<(JobId, String)> = together.into_iter().map(|(_, job)| job).collect();
     let Some(job) = jobs.last().copied() else { return unexpected() };
     let together = if together.len() == 1 { Vec::new() } else { together };
-    // It is submitted: nothing goes wrong when this cannot be told.
-    let feed = if is_fed { feed_of(session, &only([job])).ok().flatten() } else { None };
-    let feeders = feed.map(|state| (state.feed.generator, state.feed.reducer));
+    let feeders = feeders_of(session, &fed.into_iter().map(|place| jobs[place]).collect::<Vec<_>>());
     Ok(Submitted { job, together, feeders, existing: 0, warnings })
+}
+
+// The jobs of their generators and reducers. These are submitted: nothing goes wrong when this cannot be told.
+fn feeders_of(session: &mut Session, fed: &[JobId]) -> Vec<Feeders> {
+    let of = |job: &JobId| {
+        let feed = feed_of(session, &only([*job])).ok().flatten()?.feed;
+        Some(Feeders { job: *job, generator: feed.generator, reducer: feed.reducer })
+    };
+    fed.iter().filter_map(of).collect()
 }
 
 // Shows what was submitted, at once or when it has ended.
@@ -254,7 +262,7 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
             let submitted = session.submit_file(file, open, &mut |warnings| context.printer.advise(warnings));
             let SubmittedFile { job, existing, warnings } =
                 submitted.map_err(|refused| with_hint(refused, open))?;
-            Submitted { job, together: Vec::new(), feeders: None, existing, warnings }
+            Submitted { job, together: Vec::new(), feeders: Vec::new(), existing, warnings }
         }
     };
     end_of(context, session, submitted, (wait, None))
@@ -371,7 +379,13 @@ fn submitted(
         ClientResponse::Submitted { job, existing, warnings: more, .. } => {
             show(&more);
             warnings.extend(more);
-            Ok(Submitted { job, together: Vec::new(), feeders: None, existing: existing.len(), warnings })
+            Ok(Submitted {
+                job,
+                together: Vec::new(),
+                feeders: Vec::new(),
+                existing: existing.len(),
+                warnings,
+            })
         }
         _ => unexpected(),
     }

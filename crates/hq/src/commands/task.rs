@@ -40,7 +40,7 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     };
     let tasks = ids_of(&session, job, tasks)?;
     let left = LeftReader::new(Rc::clone(&session), &[job], Some(tasks.clone()));
-    let pages = ServerPages::new(session, &[job], Some(tasks), Vec::new()).with_submits();
+    let pages = ServerPages::new(session, &[job], Some(tasks), Vec::new()).with_submits().with_entries();
     // Only people are told what tasks wait for.
     let pages = if context.printer.mode == OutputMode::Cli { pages.with_waits() } else { pages };
     let tasks = TaskStream::begin(pages)?;

@@ -76,6 +76,7 @@ impl Want {
                 after: None,
                 limit: TASKS_MAX,
                 grouped: false,
+                with_entries: false,
             },
             Want::Running(job) => ClientRequest::ListTasks {
                 jobs: only([job]),
@@ -84,6 +85,7 @@ impl Want {
                 after: None,
                 limit: TASKS_MAX,
                 grouped: false,
+                with_entries: false,
             },
             Want::Task(task) => ClientRequest::ListTasks {
                 jobs: only([task.job]),
@@ -92,6 +94,7 @@ impl Want {
                 after: None,
                 limit: 1,
                 grouped: false,
+                with_entries: false,
             },
             Want::Reasons(task) => ClientRequest::ExplainTask { jobs: only([task.job]), task: task.task },
             Want::Output(task, channel) => ClientRequest::ReadOutput(OutputRead {

@@ -24,7 +24,7 @@ use crate::report::Waited;
 use crate::signals::Signals;
 use crate::streams::Streams;
 use crate::tasks::{ServerPages, TaskStream};
-use crate::waiting::Known;
+use crate::waiting::{Known, Warned};
 
 /// Tasks that are followed at once. Of others that run, lines come when there is room for them, or at their end.
 const FOLLOWED_MAX: usize = 64;
@@ -62,6 +62,7 @@ struct Following<'a> {
     ended: IdSet,
     prefix: Prefix,
     known: Known,
+    warned: Warned,
     is_over: bool,
     // First of all that could not be read, and how many.
     unreadable: Option<(String, u64)>,
@@ -111,6 +112,7 @@ pub(crate) fn follow_job(session: &SharedSession, what: JobFollow<'_>) -> Result
         ended: IdSet::new(),
         prefix: Prefix::None,
         known: Known::new(),
+        warned: Warned::default(),
         is_over: false,
         unreadable: None,
         unknown: IdSet::new(),
@@ -179,7 +181,10 @@ impl Following<'_> {
 
     fn job_is(&mut self, response: ClientResponse) -> Result<(), HqError> {
         match response {
-            ClientResponse::Progress(jobs) => self.known.extend(jobs.into_iter().map(|job| (job.job, job))),
+            ClientResponse::Progress(jobs) => {
+                self.warned.warn_of(&jobs);
+                self.known.extend(jobs.into_iter().map(|job| (job.job, job)));
+            }
             ClientResponse::WatchEnded => self.is_over = true,
             _ => return Err(ClientError::Unexpected.into()),
         }

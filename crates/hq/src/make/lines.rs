@@ -129,6 +129,7 @@ impl<'a> Follower<'a> {
                 after: None,
                 limit: TASK_PAGE_MAX,
                 grouped: false,
+                with_entries: false,
             };
             self.asking.ask(RUNNING, request);
         }

@@ -86,6 +86,7 @@ fn for_each_task(
             after,
             limit: hq_core::limits::TASK_PAGE_MAX,
             grouped: false,
+            with_entries: false,
         };
         let ClientResponse::Tasks { tasks, next, .. } = session.request(request)? else {
             return unexpected();

@@ -155,7 +155,7 @@ impl<W: Write> Events<W> {
                     "job_desc": known.map(|job| job_desc(&job.spec)),
                     "submit_desc": {
                         "ids": ids.to_string(),
-                        "array": json::task_desc(task),
+                        "array": json::task_desc(task, at),
                         "submit_dir": bytes(submit_dir),
                     },
                 });

@@ -110,7 +110,8 @@ fn progress(c: &Counters) -> String {
     format!("{percent} %{lost}")
 }
 
-fn unrunnable(job: &JobSummary) -> String {
+/// That some tasks of a job can never run.
+pub(crate) fn unrunnable(job: &JobSummary) -> String {
     let tasks = text::count(job.unrunnable, "task");
     let fit = if job.unrunnable == 1 { "fits" } else { "fit" };
     format!("{tasks} {fit} no worker that is there or to come; see `hq job explain {}`", job.job)
@@ -236,6 +237,7 @@ impl Serialize for Document<'_> {
         if let Some(stream) = stream.as_deref_mut() {
             let (id, stream, told) = (summary.job, RefCell::new(stream), RefCell::default());
             let tasks = TaskArray {
+                is_detailed: false,
                 job: id,
                 stream: &stream,
                 left: &RefCell::default(),
@@ -283,6 +285,8 @@ impl Serialize for SubmitArray<'_> {
 /// The tasks of a job, read while they are written. An error of the stream is left in `error`.
 pub(super) struct TaskArray<'a, 'b> {
     pub job: JobId,
+    /// With what their submits and entries say of each.
+    pub is_detailed: bool,
     pub stream: &'a RefCell<&'a mut TaskStream>,
     /// Where those that failed are told of with what they left behind.
     pub left: &'b RefCell<Option<&'b mut LeftReader>>,
@@ -328,8 +332,10 @@ impl Serialize for TaskArray<'_, '_> {
                     // One that never ran, and will not, has no files.
                     let has_paths = info.started.is_some() || info.state == TaskState::Waiting;
                     let paths = if has_paths { stream.paths_of(self.job, &info) } else { None };
+                    let submit = stream.submit_of(self.job, &info).filter(|_| self.is_detailed);
                     list.serialize_element(&json::Task {
                         task: &info,
+                        submitted: submit.map(|submit| (self.job, &*submit.spec)),
                         paths: paths.as_ref(),
                         left: left.as_ref(),
                     })?;

@@ -7,10 +7,10 @@ use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_core::record::FailureKind;
 use hq_model::left_behind::{LeftBehind, Packed, Raised};
 use hq_model::paths::TaskPaths;
-use hq_model::task::{CrashLimit, EndBy, Pin};
+use hq_model::task::{CrashLimit, Pin};
 use hq_model::{
-    AmountRequest, Body, Compression, InputObject, OutputObject, OutputSink, PoolKind, Request, ResourcePool,
-    Stream, TaskSpec, TaskState, Timestamp, Usage,
+    AmountRequest, Body, Compression, InputObject, JobId, OutputObject, OutputSink, PoolKind, Request,
+    ResourcePool, Stream, TaskSpec, TaskState, Timestamp, Usage,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ pub(crate) fn job(summary: &JobSummary) -> Value {
 
 /// A submit of a job.
 pub(crate) fn submit(submit: &SubmitInfo) -> Value {
-    let mut array = task_desc(&submit.spec);
+    let mut array = task_desc(&submit.spec, submit.submitted);
     array["stdin_bytes"] = submit.stdin_bytes.into();
     json!({
         "array": array,
@@ -86,8 +86,8 @@ pub(crate) fn submit(submit: &SubmitInfo) -> Value {
 /// Where a channel goes that goes to a stream: what callers look for.
 const PIPE: &str = "<pipe>";
 
-/// What a task executes.
-pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
+/// What tasks execute that were submitted then.
+pub(crate) fn task_desc(spec: &TaskSpec, submitted: Timestamp) -> Value {
     let env: serde_json::Map<String, Value> =
         spec.env.iter().map(|(key, value)| (text::bytes(key), bytes(value))).collect();
     let function = spec.body.function().map(|function| {
@@ -125,11 +125,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
         },
         "priority": spec.priority,
         "time_limit": optional_seconds(spec.time_limit),
-        "end_by": match spec.end_by {
-            None => Value::Null,
-            Some(EndBy::At(at)) => at.to_string().into(),
-            Some(EndBy::Within(time)) => seconds(time),
-        },
+        "end_by": spec.end_by.map(|end| end.after(submitted).to_string()),
         "task_dir": spec.task_dir,
         "service": spec.service,
         "stream": stream,
@@ -233,6 +229,8 @@ pub(crate) fn usage(usage: &Usage) -> impl Serialize {
 pub(crate) struct Task<'a> {
     /// The task.
     pub task: &'a TaskInfo,
+    /// Its job and what its submit says, if that is to be told.
+    pub submitted: Option<(JobId, &'a TaskSpec)>,
     /// Its files.
     pub paths: Option<&'a TaskPaths>,
     /// What it left behind, if that is to be told.
@@ -271,6 +269,14 @@ impl Serialize for Task<'_> {
         }
         if let Some(key) = &task.key {
             map.serialize_entry("key", key)?;
+        }
+        if let Some((job, spec)) = self.submitted {
+            if let Some(entry) = &task.entry {
+                map.serialize_entry("entry", &bytes(entry))?;
+            }
+            map.serialize_entry("priority", &spec.priority)?;
+            map.serialize_entry("expect", &spec.expected.map(|expected| expected.as_secs_f64()))?;
+            map.serialize_entry("locality", &super::task::locality(job, task, spec))?;
         }
         if let Some(error) = &task.error {
             map.serialize_entry("error", error)?;

@@ -45,6 +45,7 @@ use serde_json::Value;
 
 use crate::cli::{Colors, OutputMode};
 use crate::error::HqError;
+pub(crate) use job::unrunnable;
 use style::Style;
 
 /// What a command has found out or done. Streams may be read while they are printed, so an error can still occur.

@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use hq_model::JobId;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
 use super::{Report, wait};
 use crate::error::HqError;
-use crate::report::{Opened, SubmitWaited, Submitted};
+use crate::report::{Feeders, Opened, SubmitWaited, Submitted};
 
 impl Report for Submitted {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
@@ -19,6 +19,11 @@ impl Report for Submitted {
             let named: Vec<String> =
                 self.together.iter().map(|(job, name)| format!("{job} ({name})")).collect();
             writeln!(out, "Jobs submitted successfully, job IDs: {}", named.join(", "))?;
+            for Feeders { job, generator, reducer } in &self.feeders {
+                let reduced =
+                    reducer.map_or(String::new(), |reducer| format!(", job {reducer} reduces them"));
+                writeln!(out, "Job {generator} generates the tasks of job {job}{reduced}")?;
+            }
         }
         match self.existing {
             0 => {}
@@ -94,12 +99,22 @@ impl Report for SubmitWaited {
 pub(crate) fn fields(submitted: &Submitted) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("id".into(), submitted.job.0.into());
-    if let Some((generator, reducer)) = submitted.feeders {
-        fields.insert("generator".into(), generator.0.into());
-        fields.insert("reducer".into(), reducer.map(|reducer| reducer.0).into());
-    }
-    if !submitted.together.is_empty() {
-        let job = |(job, name): &(JobId, String)| json!({ "id": job.0, "name": name });
+    let add_feeders = |fields: &mut Map<String, Value>, job: JobId| {
+        if let Some(feeders) = submitted.feeders.iter().find(|feeders| feeders.job == job) {
+            fields.insert("generator".into(), feeders.generator.0.into());
+            fields.insert("reducer".into(), feeders.reducer.map(|reducer| reducer.0).into());
+        }
+    };
+    if submitted.together.is_empty() {
+        add_feeders(&mut fields, submitted.job);
+    } else {
+        let job = |(job, name): &(JobId, String)| {
+            let mut told = Map::new();
+            told.insert("id".into(), job.0.into());
+            told.insert("name".into(), name.as_str().into());
+            add_feeders(&mut told, *job);
+            Value::Object(told)
+        };
         fields.insert("jobs".into(), submitted.together.iter().map(job).collect());
     }
     if submitted.existing > 0 {

@@ -5,9 +5,11 @@ use std::io::Write;
 
 use hq_core::client_messages::TaskInfo;
 use hq_model::dependency::Condition;
+use hq_model::entry::Entry;
 use hq_model::left_behind::{LeftBehind, Packed};
 use hq_model::paths::TaskPaths;
-use hq_model::{JobId, TaskRef, TaskState, Timestamp};
+use hq_model::pattern::Pattern;
+use hq_model::{JobId, TaskRef, TaskSpec, TaskState, Timestamp};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::job::{TaskArray, key, usage, write_error};
@@ -20,6 +22,8 @@ use crate::report::{TaskDetails, Tasks};
 use crate::results::{LeftReader, TaskResult};
 use crate::tasks::TaskStream;
 
+/// Characters of an entry that are shown.
+const ENTRY_SHOWN: usize = 120;
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
 const HEADER: [&str; 5] = ["Task ID", "State", "Worker", "Makespan", "Error"];
@@ -68,7 +72,14 @@ impl Report for Tasks {
         let mut map = serializer.serialize_map(None).map_err(write_error)?;
         for job in self.jobs.iter().copied() {
             let (told, left) = (RefCell::default(), RefCell::default());
-            let tasks = TaskArray { job, stream: &stream, left: &left, error: &error, told: &told };
+            let tasks = TaskArray {
+                job,
+                is_detailed: false,
+                stream: &stream,
+                left: &left,
+                error: &error,
+                told: &told,
+            };
             let written = map.serialize_entry(&key(job), &tasks);
             if let Some(error) = error.take() {
                 return Err(error);
@@ -106,7 +117,14 @@ impl Report for TaskDetails {
         let stream = RefCell::new(&mut self.tasks);
         let told = RefCell::default();
         let left = RefCell::new(self.left.as_mut());
-        let tasks = TaskArray { job: self.job, stream: &stream, left: &left, error: &error, told: &told };
+        let tasks = TaskArray {
+            job: self.job,
+            is_detailed: true,
+            stream: &stream,
+            left: &left,
+            error: &error,
+            told: &told,
+        };
         let written = serde_json::to_writer_pretty(&mut *out, &tasks);
         if let Some(error) = error.take() {
             return Err(error);
@@ -219,6 +237,15 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
         ("Instance", task.instance.to_string().into()),
         ("Crashes", task.crashes.to_string().into()),
     ];
+    if let Some(entry) = &task.entry {
+        rows.push(("Entry", shortened(entry).into()));
+    }
+    if let Some(expected) = spec.and_then(|spec| spec.expected) {
+        rows.push(("Expected", text::optional_duration(Some(expected)).into()));
+    }
+    if let Some(locality) = spec.and_then(|spec| locality(report.job, task, spec)) {
+        rows.push(("Locality", locality.into()));
+    }
     if let Some(spec) = spec.filter(|spec| spec.has_objects()) {
         rows.push(("Output objects", text::listed(&spec.output_objects).into()));
         rows.push(("Input objects", text::listed(&spec.input_objects).into()));
@@ -230,6 +257,30 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
         rows.extend(usage(used, false));
     }
     rows
+}
+
+/// The key of a task that likes to run where those ran that have the same.
+pub(super) fn locality(job: JobId, task: &TaskInfo, spec: &TaskSpec) -> Option<String> {
+    let entry = Entry::new(task.entry.as_deref().unwrap_or_default());
+    let mut key = Vec::new();
+    Pattern::new(spec.locality.as_ref()?).expand_into(&mut key, &|name, out| {
+        let id = match name {
+            "JOB_ID" => job.0,
+            "TASK_ID" => task.task.0,
+            _ => return entry.append(name, out),
+        };
+        out.extend_from_slice(id.to_string().as_bytes());
+        true
+    });
+    Some(text::bytes(&key))
+}
+
+// One line of it, which shows what it is: all of it is in JSON.
+fn shortened(entry: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(entry);
+    let line: String =
+        shown.chars().take(ENTRY_SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.len() == shown.len() { line } else { format!("{line}… ({} bytes)", entry.len()) }
 }
 
 // As --after reads them.

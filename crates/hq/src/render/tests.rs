@@ -127,7 +127,7 @@ pub(crate) fn spec() -> TaskSpec {
         priority: -5,
         time_limit: Some(Duration::from_secs(3600)),
         kill_grace: Duration::from_secs(5),
-        end_by: None,
+        end_by: Some(hq_model::task::EndBy::Within(Duration::from_secs(3600))),
         output_patience: Duration::ZERO,
         result: hq_model::result::ResultFrom::LastLine,
         warning: Some(Warning { signal: 10, before: Duration::from_secs(60) }),
@@ -383,26 +383,29 @@ snapshots! {
         server.info.internal_errors = 2;
         server
     };
-    submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: None, existing: 0, warnings: Vec::new() };
-    submitted_before: Submitted { job: JobId(7), together: Vec::new(), feeders: None, existing: 3, warnings: Vec::new() };
-    submitted_with_warnings: Submitted { job: JobId(7), together: Vec::new(), feeders: None, existing: 0, warnings: vec!["look".into()] };
+    submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), existing: 0, warnings: Vec::new() };
+    submitted_before: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), existing: 3, warnings: Vec::new() };
+    submitted_with_warnings: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), existing: 0, warnings: vec!["look".into()] };
     submitted_together: Submitted {
         job: JobId(9),
         together: vec![(JobId(7), "chains".into()), (JobId(9), "lookup".into())],
-        feeders: None,
+        feeders: vec![
+            Feeders { job: JobId(7), generator: JobId(5), reducer: Some(JobId(6)) },
+            Feeders { job: JobId(9), generator: JobId(8), reducer: None },
+        ],
         existing: 0,
         warnings: Vec::new(),
     };
     submitted_with_generator: Submitted {
         job: JobId(3),
         together: Vec::new(),
-        feeders: Some((JobId(1), Some(JobId(2)))),
+        feeders: vec![Feeders { job: JobId(3), generator: JobId(1), reducer: Some(JobId(2)) }],
         existing: 0,
         warnings: Vec::new(),
     };
-    opened: Opened(Submitted { job: JobId(8), together: Vec::new(), feeders: None, existing: 0, warnings: Vec::new() });
+    opened: Opened(Submitted { job: JobId(8), together: Vec::new(), feeders: Vec::new(), existing: 0, warnings: Vec::new() });
     submit_waited: SubmitWaited {
-        submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: None, existing: 0, warnings: Vec::new() },
+        submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), existing: 0, warnings: Vec::new() },
         waited: waited(),
     };
     wait: waited();
@@ -434,7 +437,7 @@ snapshots! {
         job: JobId(1),
         tasks: stream(vec![Ok(vec![
             (JobId(1), task(3, TaskState::Failed)),
-            (JobId(1), task(7, TaskState::Waiting)),
+            (JobId(1), TaskInfo { entry: Some("a\tb ".repeat(60).into()), ..task(7, TaskState::Waiting) }),
         ])]),
         left: None,
         now: at(100),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Process};
 use crate::patience;
 
 // Numbers from 1 to 300; it dies once. Where it is, it says now and then.
@@ -186,6 +186,11 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
             "line 1 of the reducer: it acknowledges too much: 5 lines",
         ),
         ("--generate 'echo a' --reduce 'echo \"#hq saved x\"'", 2, "it needs the number of lines read"),
+        (
+            "--generate 'echo a' --reduce 'echo \"#hq foo\"'",
+            2,
+            "line 1 of the reducer: it knows no `#hq foo`, only `#hq saved N TEXT` and `#hq end`",
+        ),
     ];
     let mut before = 0;
     for (options, failing, expected) in cases {
@@ -208,6 +213,57 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
         let ran = cluster.hq(&format!("submit {options} -- true"));
         assert!(ran.exit == 2 && ran.stderr.contains(expected), "{options}: {ran:?}");
     }
+}
+
+#[test]
+fn a_reducer_is_told_why_a_line_has_no_result() {
+    let cluster = cluster();
+    let task = "sh -c 'test $HQ_ENTRY = 2 || exec sleep 1000'";
+    submit(
+        &cluster,
+        &format!("--generate 'seq 2' --reduce 'sh -c \"cat > reduced\"' --reduce-failed -- {task}"),
+    );
+    patience::until("one has finished", || match count(&cluster, "3", "finished") {
+        1 => Ok(()),
+        found => Err(format!("{found}")),
+    });
+    cluster.ok("job cancel 3 --tasks 0");
+    assert_eq!(cluster.hq("job wait 3").exit, 1);
+    let told: Vec<Value> =
+        cluster.read("reduced").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let canceled =
+        json!({"task": 0, "entry": "1", "state": "canceled", "result": null, "error": "it was canceled"});
+    assert!(told.len() == 2 && told.contains(&canceled), "{told:?}");
+}
+
+#[test]
+fn a_line_that_no_worker_can_run_is_told_to_whoever_waits() {
+    let cluster = cluster();
+    let line =
+        r#"{"entry":"large one","resources":{"cpus":1000},"expect":90,"locality":"here","priority":7}"#;
+    cluster.write("large.sh", format!("echo '{line}'\n"));
+    cluster.write("said", "");
+    let mut command = cluster.command(
+        shlex::split("submit --wait --end-by 2h --generate 'sh large.sh' --generate-json -- true")
+            .expect("words"),
+    );
+    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
+    let waiting = Process::start(command);
+    let warning = "Job 2: 1 task fits no worker that is there or to come; see `hq job explain 2`";
+    patience::until("a warning", || match cluster.read("said") {
+        said if said.contains(warning) => Ok(()),
+        said => Err(said),
+    });
+    let shown = &cluster.json("task info 2 0")[0];
+    assert_eq!(
+        (&shown["entry"], &shown["expect"], &shown["locality"], &shown["priority"]),
+        (&json!("large one"), &json!(90.0), &json!("here"), &json!(7))
+    );
+    assert!(cluster.ok("task info 2 0").contains("large one"));
+    let end = cluster.json("job info 2")[0]["submits"][0]["array"]["end_by"].clone();
+    assert!(end.as_str().is_some_and(|end| end.ends_with('Z')), "{end}");
+    cluster.ok("job cancel 2");
+    assert_eq!(waiting.end(), 1);
 }
 
 #[test]

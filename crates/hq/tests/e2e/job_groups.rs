@@ -69,7 +69,8 @@ fn each_table_of_a_file_is_a_job_that_waits_for_others() {
     let said = cluster.ok("job submit-file --wait group.toml");
     assert!(
         said.starts_with(
-            "Jobs submitted successfully, job IDs: 6 (collect), 1 (parts), 5 (search), 2 (odd)\n"
+            "Jobs submitted successfully, job IDs: 6 (collect), 1 (parts), 5 (search), 2 (odd)\n\
+             Job 3 generates the tasks of job 5, job 4 reduces them\n"
         ),
         "{said}"
     );
@@ -80,7 +81,8 @@ fn each_table_of_a_file_is_a_job_that_waits_for_others() {
     assert_eq!(cluster.ok("--output-mode quiet job submit-file group.toml"), "12\n7\n11\n8\n");
     let shown = cluster.json("job submit-file --wait group.toml");
     let of = |id: u32, name: &str| json!({ "id": id, "name": name });
-    assert_eq!(shown["jobs"], json!([of(18, "collect"), of(13, "parts"), of(17, "search"), of(14, "odd")]));
+    let search = json!({ "id": 17, "name": "search", "generator": 15, "reducer": 16 });
+    assert_eq!(shown["jobs"], json!([of(18, "collect"), of(13, "parts"), search, of(14, "odd")]));
     assert_eq!(shown["wait"]["finished"], json!(4), "{shown}");
     assert_eq!(shown["id"], json!(18), "the last one");
 }
@@ -100,6 +102,10 @@ fn nothing_is_submitted_of_a_file_with_a_mistake() {
     let ran = cluster.hq("job submit-file --wait refused.toml");
     assert_eq!(ran.exit, 1, "{ran:?}");
     assert!(ran.stderr.contains("Job `b`: Job 77 not found"), "{ran:?}");
+    cluster.write("alone.toml", "[[job]]\nname='a'\nafter=['999']\ngenerate='seq 3'\ncommand=['true']\n");
+    let ran = cluster.hq("job submit-file alone.toml");
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    assert!(ran.stderr.contains("Job 999 not found: job `a` is to run after it"), "{ran:?}");
     assert_eq!(names(&cluster), Vec::<String>::new());
 }
 

@@ -159,6 +159,7 @@ fn tasks_of_a_worker_find_the_relay_beside_it_which_ends_with_the_worker() {
 fn who_died_while_it_waited_is_given_nothing() {
     let cluster = Cluster::server();
     let relay = Relay::start(&cluster);
+    relay.line().ask(&json!({"open": {"name": "b"}}));
     for number in 0..20 {
         let mut dead = relay.labeled(&format!("dead{number}"));
         dead.say(b"{\"next\":{\"take\":1,\"wait\":60,\"bags\":[\"b\"]}}\n");
@@ -241,6 +242,74 @@ fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
     cluster.ok("pull complete b");
     cluster.ok("pull close --bag pull");
     cluster.ok("pull wait --bag pull");
+    stop_with_relay(&cluster);
+}
+
+#[test]
+fn a_program_ends_with_the_command_that_runs_it_also_when_that_is_killed() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    let script = "echo $$ > pid.new; mv pid.new pid; exec sleep 1000";
+    let running = Process::start(cluster.command(["pull", "run", "--", "sh", "-c", script]));
+    let is_there = || if cluster.path("pid").exists() { Ok(()) } else { Err("it is not there".into()) };
+    patience::until("a program", is_there);
+    running.signal(SIGKILL);
+    running.end();
+    let process = PathBuf::from(format!("/proc/{}", cluster.read("pid").trim()));
+    // One that nobody has waited for yet has no command line any more.
+    let has_ended = || match std::fs::read(process.join("cmdline")) {
+        Ok(words) if !words.is_empty() => Err("it runs".into()),
+        _ => Ok(()),
+    };
+    patience::until("the end of the program", has_ended);
+    stop_with_relay(&cluster);
+}
+
+#[test]
+fn a_bag_that_is_not_there_is_made_for_tasks_alone() {
+    let cluster = Cluster::server();
+    for command in
+        ["steal --bag dokc", "run --bag dokc -- true", "look a --bag dokc", "status dokc", "close dokc"]
+    {
+        let told = cluster.fails(1, &format!("pull {command}"));
+        let expected = "no bag has the name `dokc`: no job is open; `hq pull open dokc` makes one";
+        assert!(told.contains(expected), "{command}: {told}");
+    }
+    // The server refuses the first task of a bag: there is no such bag.
+    let told = cluster.fails(1, "pull create b nobody --bag dock");
+    assert!(told.contains("no task of bag 1 has the name `nobody`"), "{told}");
+    assert_eq!(cluster.json("job list --all"), json!([]));
+    assert_eq!(cluster.ok("pull create a --bag dock"), "1 new in bag 2\n");
+    cluster.fails(1, "pull create b nobody --bag dock");
+    assert_eq!(cluster.json("job list --all")[0]["task_count"], 1);
+    let told = cluster.fails(1, "pull steal --bag dokc");
+    assert!(told.contains("open jobs are `dock` (job 2); `hq pull open dokc` makes one"), "{told}");
+    for name in ["4@17", "-"] {
+        let told = cluster.fails(2, &format!("pull create {name} --bag dock"));
+        assert!(told.contains(&format!("invalid name: `{name}`")), "{told}");
+        let told = cluster.fails(2, &format!("pull open {name}"));
+        assert!(told.contains(&format!("`{name}` is no name of a bag")), "{told}");
+    }
+    stop_with_relay(&cluster);
+}
+
+#[test]
+fn the_status_of_a_bag_names_those_who_have_tasks_of_it() {
+    let mut cluster = Cluster::server();
+    for bag in ["x", "y"] {
+        cluster.ok(&format!("pull create a --bag {bag}"));
+        cluster.ok(&format!("pull steal --bag {bag} --as has-{bag}"));
+    }
+    let status = cluster.ok("pull status x");
+    assert!(status.contains("has-x has 1") && !status.contains("has-y"), "{status}");
+    assert!(cluster.ok("pull status").contains("has-y has 1"));
+    cluster.worker("--cpus 1");
+    cluster.ok("submit --name made --generate 'seq 3' --wait -- true");
+    for command in ["steal --bag made", "create z --bag 4", "status 4", "run --bag made -- true"] {
+        let told = cluster.fails(1, &format!("pull {command}"));
+        let expected = "job 4 is no bag: its tasks are made by a generator (job 3) and run by workers";
+        assert!(told.contains(expected), "{command}: {told}");
+    }
     stop_with_relay(&cluster);
 }
 
@@ -442,8 +511,9 @@ fn bad_lines_are_answered_and_end_nobody() {
     let half = json!({"create": {"tasks": [{"name": "good"}, {"name": "bad", "after": ["nobody"]}]}});
     assert_eq!(error_of(&line.ask(&half)), "unknown-name");
     assert_eq!(
-        line.ask(&json!({"look": {"names": ["good"]}}))["looked"]["tasks"][0]["error"],
-        "unknown-name"
+        error_of(&line.ask(&json!({"look": {"names": ["good"]}}))),
+        "no-bag",
+        "there is not even a bag"
     );
     // Half a line, and one that is too long.
     let mut half = relay.line();
@@ -564,6 +634,7 @@ sys.modules["pull"] = pull
 spec.loader.exec_module(pull)
 
 bag = pull.Bag("snakes")
+assert bag.open() and not bag.open()
 assert bag.create_many((f"t{i}", bytes([i, 255])) for i in range(250)) == 250
 assert bag.create("t0", bytes([0, 255])) is False
 assert bag.create("last", "text", after=["t0"], priority=3)

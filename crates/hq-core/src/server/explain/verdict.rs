@@ -51,8 +51,8 @@ impl Server {
             return reason(ReasonKind::Lacks, variants.join("; as another variant: "));
         }
         if class.is_some_and(ClassId::needs_store) && !live.stores {
-            let text =
-                "it keeps no objects, and tasks that leave or take some need that (`--no-object-store`)";
+            let text = "it keeps no objects, which tasks that leave or take some need, and calls that take what others return \
+                 (`--no-object-store`)";
             return reason(ReasonKind::Lacks, text.to_owned());
         }
         if live.connection.is_none() {

@@ -18,7 +18,8 @@ impl Server {
         for news in self.clients.news(now, &changed, &self.state) {
             let (connection, request) = news.to;
             let jobs = news.changed.iter().filter_map(|id| Some((*id, self.state.jobs.get(id)?)));
-            let summaries = jobs.map(|(id, job)| self.summary(id, job)).collect();
+            let mut summaries = jobs.map(|(id, job)| self.summary(id, job)).collect::<Vec<_>>();
+            self.count_unrunnable_lines(now, &mut summaries);
             let body = ClientResponse::Progress(summaries);
             effects.push(Effect::Answer { connection, request, body, gate: Gate::Synced });
             if news.is_over {

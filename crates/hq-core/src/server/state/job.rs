@@ -73,6 +73,12 @@ pub struct SubmitState {
 }
 
 impl SubmitState {
+    /// True when only workers that store objects can run its tasks: they leave or take some, or results of others are among
+    /// their arguments, which may be objects.
+    pub fn needs_store(&self) -> bool {
+        self.task.has_objects() || (self.task.body.is_packed_call() && !self.dependencies.is_empty())
+    }
+
     /// The entry of one of its tasks, if they have entries.
     pub fn entry_of(&self, task: TaskId) -> Option<&[u8]> {
         if self.entries.is_empty() {

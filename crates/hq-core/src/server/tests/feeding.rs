@@ -1,6 +1,7 @@
 //! Jobs that a generator feeds and a reducer drains.
 
 use hq_model::TaskRef;
+use hq_model::job::FedEnd;
 
 use super::*;
 use crate::client_messages::{NewJob, NewTasks};
@@ -167,6 +168,28 @@ fn lines_that_ask_for_different_things_keep_their_numbers() {
     assert!(refused.contains("behind those that it has made"), "{refused}");
     let refused = world.feed_refuses(GENERATOR, 0, order(3, vec![of("3", &["x"], 1), of("3", &["y"], 2)]));
     assert!(refused.contains("no gaps"), "{refused}");
+}
+
+// Nobody could be warned of them at submit.
+#[test]
+fn who_waits_for_a_job_is_told_of_lines_that_nobody_can_run() {
+    let mut world = fed();
+    let unrunnable = |answers: Vec<ClientResponse>| -> Vec<u64> {
+        let progress = answers.into_iter().filter_map(|answer| match answer {
+            ClientResponse::Progress(jobs) => jobs.into_iter().find(|job| job.job == JOB),
+            _ => None,
+        });
+        progress.map(|job| job.unrunnable).collect()
+    };
+    let jobs = Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    let body = ClientRequest::WatchJobs { jobs, until_closed: true, notifications: false };
+    let answers = world.step(Input::Client { connection: CLIENT, request: 8, body });
+    assert_eq!(unrunnable(answers), [0]);
+    let spec = TaskSpec { requests: vec![cpus(64)], ..one_cpu() };
+    let submits = vec![Submit { spec: spec.into(), ..lines(&["large", "larger"]) }, lines(&["small"])];
+    world.feeds(GENERATOR, 0, FeedOrder::Add { at: 0, submits, cursor: None, is_last: false });
+    world.now = world.now.after(Duration::from_secs(1));
+    assert_eq!(unrunnable(world.step(Input::Tick)), [2]);
 }
 
 #[test]
@@ -413,6 +436,66 @@ fn a_job_whose_reducer_has_failed_is_over_when_it_is_closed() {
     assert_eq!(world.states(JOB), "opened: 1 finished");
     world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(JOB.0))) });
     assert_eq!(world.states(JOB), "finished: 1 finished");
+}
+
+// A server that dies between any two records that a request makes comes back with a job that gets more tasks, or with one
+// that is closed: never with one that stays open for no one.
+#[test]
+fn wherever_a_server_dies_a_job_that_gets_no_more_tasks_is_closed() {
+    let close = |job| ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(job))) };
+    let cancel = |job| {
+        let jobs = Selector::Ids(IdSet::single(TaskId(job)));
+        ClientRequest::Cancel { jobs, tasks: None, reason: None }
+    };
+    let by = TaskRef::new(GENERATOR, TaskId(0));
+    let more = Submit { target: Target::Open(JobId(2)), ..lines(&["b"]) };
+    let order = FeedOrder::Add { at: 1, submits: vec![more], cursor: None, is_last: true };
+    let last_line = ClientRequest::Feed(Box::new(FeedRequest { by, instance: Instance(0), order }));
+    let order = FeedOrder::Add { at: 1, submits: Vec::new(), cursor: None, is_last: true };
+    let end = ClientRequest::Feed(Box::new(FeedRequest { by, instance: Instance(0), order }));
+    let without_reducer = || {
+        let mut world = World::new();
+        world.ask(submit_fed(9, false));
+        world.worker(2, 4);
+        let submits = vec![Submit { target: Target::Open(JobId(2)), ..lines(&["a"]) }];
+        world.fed_state(GENERATOR, FeedOrder::Add { at: 0, submits, cursor: None, is_last: false });
+        world
+    };
+    let with_failed_reducer = || {
+        let mut world = fed();
+        world.fed_state(GENERATOR, add(0, &["a"], None));
+        world.reports(2, |r| r.failed = vec![(REDUCER, failed(0, 0, 3))]);
+        world
+    };
+    check_deaths(without_reducer(), JobId(2), close(2));
+    check_deaths(without_reducer(), JobId(2), cancel(2));
+    check_deaths(without_reducer(), JobId(2), last_line);
+    check_deaths(without_reducer(), JobId(2), end);
+    check_deaths(with_failed_reducer(), JOB, close(3));
+    check_deaths(with_failed_reducer(), JOB, cancel(3));
+}
+
+// Restarts a server from what it had and the first of the records that a request makes, for each number of these.
+fn check_deaths(mut world: World, job: JobId, body: ClientRequest) {
+    let before = world.fold.clone();
+    let mut effects = Vec::new();
+    world.server.handle(world.now, Input::Client { connection: CLIENT, request: 1, body }, &mut effects);
+    let records = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Persist { at, record } => Some((at, record)),
+        _ => None,
+    });
+    let records: Vec<_> = records.collect();
+    for count in 0..=records.len() {
+        let mut fold = before.clone();
+        records[..count].iter().for_each(|(at, record)| fold.apply(*at, record));
+        let mut world = World { fold, ..World::new() };
+        world.now = records[0].0;
+        world.restart();
+        let fed = &world.server.state().jobs[&job];
+        let feed = fed.feed.as_deref().expect("it is fed");
+        let gets_more = !feed.is_decomposed && feed.end == FedEnd::ByTasks;
+        assert_eq!(fed.is_open, gets_more, "{feed:?} after {:?}", &records[..count]);
+    }
 }
 
 // Attempts that die at any moment, and requests that are repeated because their answers were lost.

@@ -18,6 +18,7 @@ pub(super) fn task(world: &mut World, job: JobId, task: u32) -> crate::client_me
         after: None,
         limit: 1,
         grouped: false,
+        with_entries: false,
     };
     match world.ask(request) {
         ClientResponse::Tasks { mut tasks, .. } => tasks.remove(0).1,

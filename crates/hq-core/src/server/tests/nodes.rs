@@ -287,6 +287,7 @@ fn all_workers_of_an_ended_task_are_told() {
                 after: None,
                 limit: 1,
                 grouped: false,
+                with_entries: false,
             };
             let ClientResponse::Tasks { tasks, .. } = world.ask(request) else { panic!("tasks") };
             let (info, all) = (&tasks[0].1, [1, 2, 3].map(WorkerId));

@@ -63,6 +63,7 @@ fn tasks_that_are_there_are_listed_and_canceled() {
         after: None,
         limit: 10,
         grouped: false,
+        with_entries: false,
     };
     let (refused, rest) = ask(&mut world, list(&tasks));
     assert_eq!(refused, ["Task 9 not found in job 1."]);

@@ -125,6 +125,7 @@ fn where_files_are_told_by_entries_these_are_told_too() {
                 after: None,
                 limit: 10,
                 grouped,
+                with_entries: false,
             };
             let ClientResponse::Tasks { tasks, groups, .. } = world.ask(request) else { panic!("tasks") };
             let together = groups.into_iter().flat_map(|group| group.into_tasks());

@@ -24,7 +24,16 @@ fn list(
 ) -> (Vec<(JobId, TaskInfo)>, usize) {
     let (mut all, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
-        let query = TaskQuery { tasks, states, after, limit: 3, grouped, bounds, now: world.now };
+        let query = TaskQuery {
+            tasks,
+            states,
+            after,
+            limit: 3,
+            grouped,
+            with_entries: false,
+            bounds,
+            now: world.now,
+        };
         let answer = world.server.list_tasks(&Selector::All, &query);
         let (told, groups, next) = match answer {
             Ok(ClientResponse::Tasks { tasks, groups, next, .. }) => (tasks, groups, next),
@@ -95,6 +104,7 @@ fn tasks_alike_cost_a_page_as_little_as_one() {
             after: None,
             limit: u32::MAX,
             grouped,
+            with_entries: false,
         };
         match world.ask(request) {
             ClientResponse::Tasks { tasks, groups, next, .. } => (tasks.len(), groups, next),
@@ -118,4 +128,38 @@ fn tasks_alike_cost_a_page_as_little_as_one() {
     let one = IdSet::single(TaskId(777_777));
     let (all, pages) = list(&world, Some(&one), &[TaskState::Canceled], true, Bounds::default());
     assert_eq!((all.len(), pages), (1, 1), "one of many is found at once");
+}
+
+// Who looks at single tasks sees what each of them is for; a list of a million lines stays short.
+#[test]
+fn entries_are_told_to_those_who_ask_for_them() {
+    let mut world = World::new();
+    let entries = Entries::new([&b"x"[..], b"y"]).expect("little");
+    let lines = |spec| {
+        let submit = Submit::new(Target::New(JobSpec::default()), TaskIds::Next(2), spec);
+        Submit { entries: entries.clone(), ..submit }
+    };
+    let job = world.submits(lines(one_cpu()));
+    let list = |world: &mut World, grouped, with_entries| {
+        let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+        let (states, after, limit) = (Vec::new(), None, 10);
+        let request =
+            ClientRequest::ListTasks { jobs, tasks: None, states, after, limit, grouped, with_entries };
+        match world.ask(request) {
+            ClientResponse::Tasks { tasks, groups, .. } => {
+                let told = tasks.into_iter().map(|(_, task)| task.entry);
+                (
+                    told.map(|entry| String::from_utf8(entry.unwrap_or_default()).expect("text")).collect(),
+                    groups.len(),
+                )
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let expected =
+        |texts: &[&str], groups| (texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), groups);
+    assert_eq!(list(&mut world, true, true), expected(&["x", "y"], 0));
+    assert_eq!(list(&mut world, false, true), expected(&["x", "y"], 0));
+    assert_eq!(list(&mut world, true, false), expected(&[], 1));
+    assert_eq!(list(&mut world, false, false), expected(&["", ""], 0));
 }

@@ -95,6 +95,20 @@ fn a_call_is_told_where_the_values_are_that_it_waited_for() {
 }
 
 #[test]
+fn a_call_that_takes_what_others_return_needs_a_worker_with_a_store() {
+    let mut world = World::new();
+    world.session();
+    world.worker_saying(1, 4, |hello| hello.stores = false);
+    world.call(&[]);
+    world.call(&[0]);
+    assert_eq!(world.sent(1), "1:0/0");
+    world.reports(1, |report| report.finished = vec![finished(JOB, 0, 0, 0)]);
+    assert_eq!(world.sent(1), "");
+    world.worker(2, 4);
+    assert_eq!(world.sent(2), "1:1/0");
+}
+
+#[test]
 fn calls_that_take_the_same_are_told_together() {
     let mut world = World::new();
     world.session();

@@ -165,7 +165,7 @@ impl PutFile {
     }
 
     /// There is no such file any more, or there never was.
-    pub(crate) fn is_settled(mut self) {
+    pub(crate) fn settle(mut self) {
         self.is_settled = true;
     }
 
@@ -175,7 +175,7 @@ impl PutFile {
     /// As [`Store::adopt`].
     pub(crate) fn adopt(self, key: Key, hold: Hold) -> Result<Content, StoreError> {
         let adopted = self.objects.store.adopt(key, &self.name, hold);
-        self.is_settled();
+        self.settle();
         adopted
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hq_client::error::EXIT_FAILED;
 use hq_client::options::values;
+use hq_model::key::is_task_id;
 use hq_model::pulled::PAYLOAD_BYTES_MAX;
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
@@ -233,7 +234,7 @@ fn ends(
     let mut line = Line::open(context)?;
     line.ask(&json!({"hello": {"label": worker(of)}}))?;
     let items = tasks.iter().map(|task| {
-        let mut item = if is_id(task) { json!({"id": task}) } else { json!({"name": task}) };
+        let mut item = if is_task_id(task.as_bytes()) { json!({"id": task}) } else { json!({"name": task}) };
         with(&mut item);
         item
     });
@@ -272,11 +273,6 @@ fn names(tasks: Vec<String>) -> Result<Vec<String>, HqError> {
         return Ok(names);
     }
     Ok(tasks)
-}
-
-fn is_id(task: &str) -> bool {
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    task.split_once('@').is_some_and(|(job, task)| is_number(job) && is_number(task))
 }
 
 fn bag(option: &BagOption) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::panic::AssertUnwindSafe;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,7 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hq_client::error::EXIT_FAILED;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
+    waitid,
+};
 use serde_json::{Value, json};
 
 use super::{Context, Done, Line, bag, worker};
@@ -288,6 +292,22 @@ fn work_on(crew: &Crew, tasks: &[Value], done: &mut Vec<Value>, counts: &mut Cou
     Ok(())
 }
 
+// The program of a task that nobody says the end of any more ends, too: the kernel kills it when the thread that started it is
+// gone, which waits for it.
+#[expect(unsafe_code, reason = "says in the child that it ends with its parent")]
+fn end_with_us(command: &mut Command) {
+    let us = getpid();
+    let bind = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // We may have died before it said so.
+        if getppid() == Some(us) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: the closure makes two system calls, which are async-signal-safe, and allocates nothing.
+    unsafe {
+        command.pre_exec(bind);
+    }
+}
+
 // Runs the program of one task. What it leaves behind, or why it failed.
 fn execute(crew: &Crew, task: &Value) -> Result<Option<Vec<u8>>, Fault> {
     let args = &crew.args;
@@ -305,6 +325,7 @@ fn execute(crew: &Crew, task: &Value) -> Result<Option<Vec<u8>>, Fault> {
             (false, true) => std::io::stderr().into(),
             (false, false) => Stdio::inherit(),
         });
+    end_with_us(&mut command);
     let mut child = {
         // Whoever stops all has either seen this one, or it is not begun.
         let mut state = crew.state();
