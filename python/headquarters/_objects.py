@@ -212,7 +212,8 @@ class Objects:
         """Opens the file of a value, or a copy of it; what is lost is rebuilt. Raises ObjectLost."""
         if self._session.is_forked:
             raise errors.Forked()
-        self.check(value)
+        if value.is_dropped:
+            raise self._lost(value, "it was dropped")
         why = ""
         for _ in range(limits.REBUILDS_MAX):
             try:

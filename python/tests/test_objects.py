@@ -395,13 +395,15 @@ def test_ends_are_heard_while_an_argument_is_put(there):
     putting.join(30)
 
 
-def test_far_values_end_with_their_executor(there):
+def test_far_values_of_an_executor_that_has_ended_are_had_while_they_are_there(there):
     executor, calls, stores = there(near=False)
-    future = executor.submit(big)
-    future.exception(30)
+    there_still, gone = executor.submit(big), executor.submit(big)
+    gone.exception(30)
     executor.shutdown()
-    with pytest.raises(hq.ObjectLost, match="the executor that had it has ended"):
-        future.result()
+    stores.known[7, 1, "value"] = {**stores.known[7, 1, "value"], "state": "lost", "why": "a store needed room", "copies": 0}
+    assert (there_still.result() == BIG).all()
+    with pytest.raises(hq.ObjectLost, match="a store needed room, and it could not be made once more: .* after shutdown"):
+        gone.result()
 
 
 def test_a_ref_of_another_executor_of_the_server(there):
