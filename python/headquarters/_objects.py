@@ -250,6 +250,8 @@ class Objects:
         # A call that takes it, and does not look at it: the server has it made once more, and brings it there.
         from ._future import given
 
+        if self._is_closed:
+            raise self._lost(value, f"{why}, and its executor has ended, so it is not made once more")
         taken = given(self._session, value.named.task, value)
         code = _pickling.Codes().of(callable)
         entry, deps = _pickling.dumps_entry((Lazy(taken),), {})
@@ -361,7 +363,7 @@ class Ref(StaysHere, Generic[T]):
         return self._future.__reduce_ex__(protocol)
 
 
-class Lazy(Generic[T]):
+class Lazy(StaysHere, Generic[T]):
     """What `lazy` makes: among the arguments of a call it arrives as a handle, whose `get()` gives the value there."""
 
     def __init__(self, future: Future[T]) -> None:
