@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._errors import DependencyFailed as DependencyFailed
     from ._errors import EnvironmentBroken as EnvironmentBroken
     from ._errors import JobAborted as JobAborted
+    from ._errors import NotStored as NotStored
+    from ._errors import ObjectLost as ObjectLost
     from ._errors import Refused as Refused
     from ._errors import RemoteError as RemoteError
     from ._errors import RemoteTraceback as RemoteTraceback
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from ._executor import Executor as Executor
     from ._executor import current as current
     from ._future import Future as Future
+    from ._objects import Lazy as Lazy
+    from ._objects import Ref as Ref
+    from ._objects import get as get
+    from ._objects import lazy as lazy
     from ._options import TaskOptions as TaskOptions
     from ._pickling import by_value as by_value
     from ._results import Results as Results
@@ -77,9 +83,13 @@ _PLACES: dict[str, str] = {
     "Job": ".job",
     "JobAborted": "._errors",
     "JobInfo": ".client",
+    "Lazy": "._objects",
     "LocalCluster": ".cluster",
     "NativeError": "._base",
+    "NotStored": "._errors",
+    "ObjectLost": "._errors",
     "PythonEnv": "._environment",
+    "Ref": "._objects",
     "Refused": "._errors",
     "RemoteError": "._errors",
     "RemoteTraceback": "._errors",
@@ -104,7 +114,9 @@ _PLACES: dict[str, str] = {
     "by_value": "._pickling",
     "current": "._executor",
     "gather": "._waiting",
+    "get": "._objects",
     "get_version": ".ffi",
+    "lazy": "._objects",
     "visualize_job": ".visualization",
     "wait": "._waiting",
     "task": ".task",

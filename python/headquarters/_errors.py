@@ -36,6 +36,14 @@ class ResultLost(HqError):
     """The call returned, and the server has dropped its result: it keeps 256 MiB for all jobs, the newest ones."""
 
 
+class ObjectLost(HqError):
+    """A value that stayed in a store cannot be had any more, or not from here; the text says which, where it was, and why."""
+
+
+class NotStored(HqError):
+    """A value finds no store: there is none, or none with room for it; the text has the sizes."""
+
+
 class RemoteError(HqError):
     """The call raised an exception that cannot be made again here.
 

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from . import _options, validation
+from ._arguments import entry_of
 from ._base import StaysHere
 from ._errors import HqError
 from ._future import Future, fail
 from ._lending import is_in_call
 from ._map import Blocks, all_blocks, in_order
 from ._native_types import open_calls
-from ._pickling import Code, Codes, Setup, dumps_entry, name_of
+from ._objects import Ref
+from ._pickling import Code, Codes, Setup, name_of
 from ._results import Results
 from ._session import Session
 
@@ -124,7 +126,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
             validation.function("the first argument of submit", fn)
         try:
             code = self._codes.of(fn)
-            entry, futures = dumps_entry(args, kwargs)
+            entry, futures = entry_of(self._session.objects, args, kwargs)
         except HqError as error:
             return self._unsent(fn, error)
         deps = (*code.futures, *futures) if futures or code.futures else None
@@ -136,11 +138,19 @@ class Executor(StaysHere, concurrent.futures.Executor):
         validation.text("the key of submit_named", key)
         try:
             code = self._codes.of(fn)
-            entry, futures = dumps_entry(args, kwargs)
+            entry, futures = entry_of(self._session.objects, args, kwargs, is_keyed=True)
         except HqError as error:
             return self._unsent(fn, error)
         template = (self._unranked or self)._template
         return self._session.submit_named(key, template, code, entry, (*code.futures, *futures) or None)
+
+    def put(self, value: T) -> Ref[T]:
+        """Puts a value into the store of a worker, for the calls that take it; once, however many these are.
+
+        Raises NotStored where there is no store with room for it.
+        """
+        self._session.check_open()
+        return Ref(self._session.objects.put(value))
 
     def map(
         self,
@@ -223,7 +233,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
         code: Code = self._codes.of(fn)
         futures: list[Future[T]] = []
         for row in rows:
-            entry, found = dumps_entry(row, {})
+            entry, found = entry_of(self._session.objects, row, {})
             futures.append(self._session.submit(self._template, code, entry, (*code.futures, *found) or None))
         return futures
 

@@ -16,12 +16,13 @@ from . import _pickling
 from ._errors import DependencyFailed, Forked
 from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FAILED
-from ._outcome import decode, printed
+from ._outcome import PARTS, decode, printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ._native_types import End
+    from ._objects import Ref, Value
     from ._session import Session
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ class Future(concurrent.futures.Future[T]):
 
     __slots__ = (
         "_callbacks", "_code_name", "_deps", "_end", "_exception", "_lock", "_output", "_result", "_session", "_state",
-        "_task", "_waiting",
+        "_task", "_value", "_waiting",
     )  # fmt: skip
 
     def __init__(self, session: Session, task: int | None, name: str, deps: tuple[Future[Any], ...] | None) -> None:
@@ -53,6 +54,8 @@ class Future(concurrent.futures.Future[T]):
         self._output: tuple[bytes, bytes] | None = None
         self._result: Any = None
         self._exception: BaseException | None = None
+        # What it has left in a store.
+        self._value: Value | None = None
 
     # What the functions of concurrent.futures look at.
 
@@ -102,6 +105,15 @@ class Future(concurrent.futures.Future[T]):
         """Job and task, which stay valid in other processes."""
         return self.job_id, self.task_id
 
+    def stored(self) -> Ref[T]:
+        """What stands for its value, which is so large that it stays in a store; waits for the end.
+
+        Raises ValueError for one that travelled with the end of the call.
+        """
+        from ._objects import Ref
+
+        return Ref(self)
+
     def done(self) -> bool:
         """True if it has ended, in any way."""
         return self._state is not PENDING
@@ -131,7 +143,7 @@ class Future(concurrent.futures.Future[T]):
             finally:
                 # Else the exception would hold this frame, and the frame the future.
                 self = None  # type: ignore[assignment]
-        value: T = self._result
+        value: T = self._result if self._value is None else self._value.get()
         return value
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -197,6 +209,8 @@ class Future(concurrent.futures.Future[T]):
             raise DependencyFailed(f"{self._code_name} was not sent: {self._exception}"[:500]) from self._exception
         if self._session.is_forked:
             raise Forked()
+        if self._value is not None:
+            self._value.check()
         found.append(self)
         return _pickling.ref, (self._session.job, self._task)
 
@@ -265,6 +279,7 @@ def finish(ended: Iterable[tuple[Future[Any], End]]) -> None:
             if future._lock is not None:
                 looked_at.append((future, end))
             elif future._state is PENDING:
+                _note(future, end)
                 future._end = None if end[1] == CANCELED else end
                 future._state = CANCELLED_AND_NOTIFIED if end[1] == CANCELED else FINISHED
     for future, end in looked_at:
@@ -272,6 +287,23 @@ def finish(ended: Iterable[tuple[Future[Any], End]]) -> None:
             _end(future, None, None)
         else:
             _end(future, end, None)
+
+
+def _note(future: Future[Any], end: End) -> None:
+    # Only who was given up asks for those that it waited for; the values of others are needed no more.
+    if end[1] != ABORTED:
+        future._deps = None
+    payload = end[2]
+    if payload and payload[0] == PARTS:
+        future._value = future._session.objects.of_end(end)
+
+
+def given(session: Session, task: int, value: Value) -> Future[Any]:
+    """A future that has ended with a value in a store."""
+    future: Future[Any] = Future(session, task, "put", None)
+    future._value = value
+    future._state = FINISHED
+    return future
 
 
 def fail(future: Future[Any], error: BaseException) -> None:
@@ -284,6 +316,10 @@ def _end(future: Future[Any], end: End | None, error: BaseException | None) -> N
     with future._condition:
         if future._state is not PENDING:
             return
+        if end is not None:
+            _note(future, end)
+        else:
+            future._deps = None
         future._end, future._exception = end, error
         future._state = CANCELLED_AND_NOTIFIED if is_canceled else FINISHED
         for waiter in future._waiting or ():

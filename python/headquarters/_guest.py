@@ -85,8 +85,8 @@ class Guest(Session):
         self.check_open()
         while True:
             with self._lock:
-                if not self._next_free or self._next_free + len(entries) > limits.TASK_MAX:
-                    self._next_free = random.randrange(limits.GUESTS_FROM, limits.TASK_MAX - 10**8, 1000)
+                if not self._next_free or self._next_free + len(entries) > limits.GIVEN_FROM:
+                    self._next_free = random.randrange(limits.GUESTS_FROM, limits.GIVEN_FROM - 10**8, 1000)
                 first = self._next_free
                 self._next_free += len(entries)
             try:

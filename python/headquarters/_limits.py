@@ -53,3 +53,39 @@ TASK_MAX = 2**32 - 1
 
 GUESTS_FROM = 10**9
 """Ids of calls of those that come to a job of another client begin here."""
+
+GIVEN_FROM = 3 * 10**9
+"""Ids of what clients put into stores begin here; the server gives them."""
+
+ARGUMENTS_BYTES = 64 * 1024
+"""Pickled arguments of a call beyond which the large ones go to a store."""
+
+LARGE_BYTES = 16 * 1024
+"""Bytes of an argument that goes to a store when all of them take too much."""
+
+MAPPED_FROM = 256 * 1024
+"""Bytes of a value from which its file is mapped; shorter ones are read."""
+
+MAPPINGS_MAX = 256
+"""Values that are mapped at a time; of further ones only those are that are longer than READ_BYTES_MAX."""
+
+READ_BYTES_MAX = 64 * 1024 * 1024
+"""The longest value that is read into memory where there are many mappings."""
+
+HELD_MAX = 256
+"""Values of this machine whose files are held when their executor ends, so that they can be loaded afterwards."""
+
+STORES_KNOWN_S = 5.0
+"""Seconds for which it is not asked again where the stores of workers are."""
+
+PUT_TRIES = 3
+"""Workers that are asked to store a value before the put fails."""
+
+REBUILDS_MAX = 3
+"""Times that a value is rebuilt for one `result()`."""
+
+RELEASES_MAX = 10_000
+"""Values of which one request says that they are needed no more."""
+
+BESIDE_BYTES = 4096
+"""Buffers of a value up to this size are in its pickle, and longer ones beside it."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _limits as limits
+from ._arguments import entry_of
 from ._errors import HqError
-from ._pickling import dumps_entry
 from ._results import _PENDING, Block
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Blocks:
         always = self._code.futures
         for (row,) in zip(itertools.islice(self._rows, min(calls_max or self._calls_max, self._calls_max))):
             try:
-                entry, futures = dumps_entry(row, {})
+                entry, futures = entry_of(self._session.objects, row, {})
             except HqError as error:
                 wrong[len(entries) + len(wrong)] = error
                 if size == 0 and not entries:

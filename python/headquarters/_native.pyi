@@ -1,8 +1,8 @@
 """What the extension module has."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, TypedDict
 
 from ._base import Forked as Forked
 from ._base import NativeError as NativeError
@@ -63,6 +63,7 @@ class Calls:
     def job(self) -> int: ...
     @property
     def next_id(self) -> int: ...
+    def objects(self) -> Objects: ...
     def template(self, options: str, env: list[tuple[str, str]], interpreter: list[str]) -> int: ...
     def submit(self, batches: list[Batch]) -> list[int]: ...
     def ends(self, known: list[tuple[int, int]]) -> list[End] | None: ...
@@ -74,3 +75,37 @@ class Calls:
 
 def find_open_job(server_dir: str | PathLike[str], name: str) -> int | None:
     """The open job of this name that was made last."""
+
+class Store(TypedDict):
+    """Where a worker stores objects."""
+
+    worker: int
+    hostname: str
+    dir: str
+    size: int
+    used: int
+
+class Stored(TypedDict):
+    """How an object is: `awaited`, `stored`, `lost` or `gone`; the workers that store it with their hosts; why it is not there."""
+
+    state: str
+    instance: int
+    size: int
+    copies: int
+    holders: list[tuple[int, str]]
+    is_kept: bool
+    why: str | None
+
+class Objects:
+    """The objects of a server, over a connection of its own. Thread-safe. An object is named by job, task and name."""
+
+    def __init__(self, server_dir: str | PathLike[str]) -> None: ...
+    def stores(self) -> list[Store]: ...
+    def info(self, job: int, task: int, name: str) -> Stored | None: ...
+    def find(self, job: int, name: str) -> int | None: ...
+    def fetch(self, job: int, task: int, name: str, path: str) -> None: ...
+    def give(self, job: int, name: str, worker: int, file: str) -> tuple[int, int]: ...
+    def put(self, job: int, name: str, worker: int, path: str) -> tuple[int, int]: ...
+    def release(self, objects: Sequence[tuple[int, int, str]]) -> None: ...
+    def keep(self, objects: Sequence[tuple[int, int, str]]) -> None: ...
+    def drop(self, objects: Sequence[tuple[int, int, str]]) -> None: ...

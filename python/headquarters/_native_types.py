@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from ._native import Batch as Batch
     from ._native import Calls as Calls
     from ._native import End as End
+    from ._native import Objects as Objects
+    from ._native import Store as Store
+    from ._native import Stored as Stored
 
 FINISHED = 0
 FAILED = 1
@@ -22,3 +25,10 @@ def open_calls(server_dir: str, name: str, *, max_fails: int | None, job: int | 
     native: Any = import_module("headquarters._native")
     calls: Calls = native.Calls(server_dir, name, max_fails=max_fails, job=job)
     return calls
+
+
+def open_objects(server_dir: str) -> Objects:
+    """The objects of a server."""
+    native: Any = import_module("headquarters._native")
+    objects: Objects = native.Objects(server_dir)
+    return objects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from typing import TYPE_CHECKING, Any
 
 from . import _errors as errors
@@ -12,9 +13,11 @@ if TYPE_CHECKING:
     from ._native_types import End
 
 # What is said in the reference of the runner's protocol.
-_PARTS, _PICKLE = 0x45, 0x80
+PARTS, _PICKLE = 0x45, 0x80
 _STDOUT, _STDERR = 1, 2
 _FAILURE, _TYPE, _TEXT, _TRACEBACK = 5, 6, 7, 8
+_OBJECT = 9
+_STORED = struct.Struct("<Q16s")
 _BY_KIND: dict[str, type[errors.HqError]] = {
     "exit": errors.RunnerDied,
     "signal": errors.RunnerDied,
@@ -30,12 +33,13 @@ _BY_ANSWER: dict[str, type[errors.HqError]] = {
     "arguments": errors.ArgumentsNotPicklable,
     "not-picklable": errors.ResultNotPicklable,
     "too-large": errors.ResultTooLarge,
+    "not-stored": errors.NotStored,
 }
 
 
 def printed(payload: bytes | None) -> tuple[bytes, bytes] | None:
     """What the call wrote to standard output and error, if it wrote anything: the last of it."""
-    if not payload or payload[0] != _PARTS:
+    if not payload or payload[0] != PARTS:
         return None
     try:
         parts, _ = _parts(payload)
@@ -46,10 +50,22 @@ def printed(payload: bytes | None) -> tuple[bytes, bytes] | None:
     return both if any(both) else None
 
 
+def stored(payload: bytes | None) -> tuple[int, bytes] | None:
+    """Size and nonce of the value, if it stays in a store."""
+    if not payload or payload[0] != PARTS:
+        return None
+    try:
+        part = _parts(payload)[0].get(_OBJECT, b"")
+    except ValueError:
+        # Who asks for the value is told.
+        return None
+    return _STORED.unpack(part) if len(part) == _STORED.size else None
+
+
 def _parts(payload: bytes) -> tuple[dict[int, bytes], bytes]:
     # The parts of what a call left behind, by their kinds, and the pickle behind them.
     parts: dict[int, bytes] = {}
-    at = 1 if payload[0] == _PARTS else 0
+    at = 1 if payload[0] == PARTS else 0
     while at < len(payload) and payload[at] != _PICKLE:
         kind, length = payload[at], int.from_bytes(payload[at + 1 : at + 3], "little")
         if at + 3 + length > len(payload):
@@ -60,11 +76,16 @@ def _parts(payload: bytes) -> tuple[dict[int, bytes], bytes]:
 
 
 def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
-    """The value of a call, or the exception that it ends with. Canceled calls are no matter of this function."""
+    """The value of a call, or the exception that it ends with; None and None where it is `stored`.
+
+    Canceled calls are no matter of this function.
+    """
     _, state, payload, kind, message = end
     assert state != CANCELED
     try:
         if state == FINISHED:
+            if stored(payload) is not None:
+                return None, None
             if payload:
                 return pickle.loads(payload if payload[0] == _PICKLE else _parts(payload)[1]), None
             return None, errors.ResultLost(f"{name} returned, and its result is not kept any more: there were too many others")
@@ -82,8 +103,11 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
     return None, _failure(answer, kind, message, name)
 
 
-def _answer(payload: bytes) -> tuple[str, bytes, str, str, str]:
+def _answer(payload: bytes) -> tuple[str, bytes, str, str, str] | None:
     parts, exception = _parts(payload)
+    if _FAILURE not in parts:
+        # It has returned, and failed all the same, as where its value finds no room.
+        return None
     how, type_name, text, traceback = (
         parts.get(kind, b"").decode(errors="replace") for kind in (_FAILURE, _TYPE, _TEXT, _TRACEBACK)
     )
@@ -93,6 +117,8 @@ def _answer(payload: bytes) -> tuple[str, bytes, str, str, str]:
 def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message: str, name: str) -> BaseException:
     if answer is None or kind == "timeout":
         of_kind = _BY_KIND.get(kind, errors.RemoteError)(message or f"{name} failed: {kind}")
+        if kind == "output" and message.startswith("The value of"):
+            of_kind = errors.NotStored(message)
         if answer is not None:
             of_kind.__cause__ = errors.RemoteTraceback(answer[4])
         return of_kind

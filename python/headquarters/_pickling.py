@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _limits as limits
+from . import _values
 from ._base import StaysHere
 from ._errors import ArgumentsNotPicklable
 from ._fingerprint import Fingerprint, by_reference, fingerprint
@@ -46,19 +47,26 @@ def _ref(job: int, task: int) -> Any:
     return resolve(job, task)
 
 
-def _ref_function() -> Callable[[int, int], Any]:
-    # In a runner there is a module of this name already, whose `ref` gives values.
+def _lazy(job: int, task: int) -> Any:
+    # Where there are no handles, the value itself.
+    return _ref(job, task)
+
+
+def _runner() -> Any:
+    # In a runner there is a module of this name already, whose functions give values and handles of them.
     module: Any = sys.modules.get("_hq_runner")
     if module is None:
         module = types.ModuleType("_hq_runner", "References to the values of other calls.")
-        _ref.__module__, _ref.__name__, _ref.__qualname__ = "_hq_runner", "ref", "ref"
-        module.ref = _ref
         sys.modules["_hq_runner"] = module
-    function: Callable[[int, int], Any] = module.ref
-    return function
+    for name, function in (("ref", _ref), ("lazy", _lazy)):
+        if not hasattr(module, name):
+            function.__module__, function.__name__, function.__qualname__ = "_hq_runner", name, name
+            setattr(module, name, function)
+    return module
 
 
-ref = _ref_function()
+ref: Callable[[int, int], Any] = _runner().ref
+lazy: Callable[[int, int], Any] = _runner().lazy
 
 
 class Code:
@@ -177,26 +185,54 @@ def dumps_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, l
 
     Raises ArgumentsNotPicklable, which names the value that cannot be sent, or says how long they are.
     """
-    found: list[Future[Any]] = []
-    collecting.futures = found
-    try:
-        try:
-            data = _dumps((args, kwargs), 5)
-        except _ANY:
-            data = b""
-        if not data or b"__main__" in data:
-            found.clear()
-            try:
-                data = _cloudpickle().dumps((args, kwargs), 5)
-            except _ANY as error:
-                raise _not_picklable((args, kwargs), "", error) from error
-    finally:
-        collecting.futures = None
+    data, found = _collected((args, kwargs), None, "")
     if len(data) > limits.ENTRY_BYTES_MAX:
         raise ArgumentsNotPicklable(
             f"the arguments are {len(data)} bytes long, more than {limits.ENTRY_BYTES_MAX}: "
             "write large values to a file, and give its path"
         )
+    return data, found
+
+
+def dumps_short_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, list[Future[Any]]] | None:
+    """As `dumps_entry`; None when they are so long that large ones go to a store."""
+    large: list[memoryview] = []
+    data, found = _collected((args, kwargs), _values.beside(large, limits.LARGE_BYTES), "")
+    if large and len(data) + sum(map(len, large)) <= limits.ARGUMENTS_BYTES:
+        data, found = _collected((args, kwargs), None, "")
+        large.clear()
+    return None if large or len(data) > limits.ARGUMENTS_BYTES else (data, found)
+
+
+def dumps_value(value: Any, start: str = "the value") -> tuple[_values.Packed, list[Future[Any]]]:
+    """A value with its buffers beside it, and the futures that are in it. Raises ArgumentsNotPicklable, which names what in
+    `start` cannot be sent."""
+    buffers: list[memoryview] = []
+    data, found = _collected(value, _values.beside(buffers, limits.BESIDE_BYTES), start, buffers)
+    return _values.Packed(data, buffers), found
+
+
+def _collected(
+    value: Any, beside: Any, start: str, buffers: list[memoryview] | None = None
+) -> tuple[bytes, list[Future[Any]]]:
+    # The pickle, and the futures in it. `beside` is asked what becomes of buffers.
+    found: list[Future[Any]] = []
+    collecting.futures = found
+    try:
+        try:
+            data = _dumps(value, 5, buffer_callback=beside)
+        except _ANY:
+            data = b""
+        if not data or b"__main__" in data:
+            found.clear()
+            if buffers is not None:
+                buffers.clear()
+            try:
+                data = _cloudpickle().dumps(value, 5, buffer_callback=beside)
+            except _ANY as error:
+                raise _not_picklable(value, start, error) from error
+    finally:
+        collecting.futures = None
     return data, found
 
 

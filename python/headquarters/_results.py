@@ -14,7 +14,8 @@ from ._base import StaysHere
 from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FINISHED
 from ._future import because_of
-from ._outcome import decode
+from ._objects import Objects, Value
+from ._outcome import PARTS, decode
 
 if TYPE_CHECKING:
     from ._future import Future
@@ -44,12 +45,21 @@ class Block:
         self.changed = changed
         self.waiters = 0
 
-    def take(self, end: End) -> bool:
+    def take(self, end: End, objects: Objects) -> bool:
         """Notes an end; False if it was known."""
         at = end[0] - self.first
         if self.states[at] != _PENDING:
             return False
-        self.ends[at] = end[2] if end[1] == FINISHED else end
+        payload = end[2]
+        if end[1] == FINISHED:
+            # As bytes, or as what it has left in a store.
+            is_stored = payload and payload[0] == PARTS
+            self.ends[at] = (objects.of_end(end) if is_stored else None) or payload
+        else:
+            self.ends[at] = end
+        if end[1] != ABORTED:
+            # What it took is needed no more.
+            self.deps.pop(at, None)
         self.states[at] = end[1]
         self.left -= 1
         return True
@@ -60,6 +70,7 @@ class Block:
             self.ends[at] = error
             self.states[at] = _LOCAL
             self.left -= 1
+            self.deps.pop(at, None)
 
     def notify(self) -> None:
         """Wakes those that wait for one of the calls."""
@@ -90,6 +101,8 @@ class Block:
         if state == _LOCAL:
             raise end
         if state == FINISHED:
+            if isinstance(end, Value):
+                return end.load()
             end = (self.first + at, FINISHED, end, "", "")
         value, error = decode(end, self.name)
         if error is not None:

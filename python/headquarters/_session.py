@@ -9,7 +9,6 @@ import atexit
 import hashlib
 import logging
 import os
-import sys
 import threading
 import time
 import weakref
@@ -19,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from . import _errors as errors
 from . import _limits as limits
+from ._echo import Echo
 from ._future import Future, fail, finish, forget_locks
 from ._intervals import Intervals
 from ._native_types import ABORTED, CANCELED
-from ._outcome import printed
+from ._objects import Objects
 from ._results import Block
 
 if TYPE_CHECKING:
@@ -68,11 +68,12 @@ class Session:
     ) -> None:
         self.job = calls.job
         self.is_forked = False
+        self.objects = Objects(self)
         self._calls = calls
         self._owns_job = owns_job
         self._cluster = cluster
         self._on_end = on_end
-        self._echo = _Echo() if echo else None
+        self._echo = Echo() if echo else None
         self._lock = threading.RLock()
         # Notified, under the lock, when there is something to send, and when all was sent or has ended.
         self._to_send = threading.Condition(self._lock)
@@ -394,6 +395,7 @@ class Session:
             # The server may be gone by now, and nobody is left to be told.
             pass
         self._reader.join(max(0.0, until - time.monotonic()))
+        self.objects.leave(until - time.monotonic())
 
     # The thread that sends.
 
@@ -404,6 +406,8 @@ class Session:
                 if groups is None:
                     return
                 self._send(groups)
+                # Who waits for more must not hold what these have left.
+                del groups
                 with self._lock:
                     self._is_sending = False
                     if not self._queue:
@@ -547,7 +551,7 @@ class Session:
                     if block is None:
                         continue
                     blocks[id(block)] = block
-                block.take(end)
+                block.take(end, self.objects)
             self._known.add([end[0] for end in ends])
         finish(futures)
         if self._aside:
@@ -637,7 +641,9 @@ class Session:
         if self._pending or self._blocks:
             self._break(errors.ClusterStopped("the executor ended before the call"))
         try:
-            if self._owns_job and not getattr(self._cluster, "stopped", False):
+            job_ends = self._owns_job and not getattr(self._cluster, "stopped", False)
+            self.objects.close(job_ends)
+            if job_ends:
                 self._calls.close()
         except Exception:
             # A job whose server is gone needs no closing.
@@ -645,42 +651,6 @@ class Session:
         if self._on_end is not None:
             self._on_end()
         _SESSIONS.discard(self)
-
-
-class _Echo:
-    # Repeats what calls print, up to a rate.
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._second = 0.0
-        self._left = limits.ECHO_BYTES_PER_S
-        self._is_told = False
-
-    def show(self, ends: Iterable[End]) -> None:
-        for end in ends:
-            both = printed(end[2])
-            if both is None:
-                continue
-            for text, stream in zip(both, (sys.stdout, sys.stderr)):
-                if text and stream is not None:
-                    self._write(text, stream)
-
-    def _write(self, text: bytes, stream: Any) -> None:
-        now = self._now()
-        if now - self._second >= 1.0:
-            self._second, self._left, self._is_told = now, limits.ECHO_BYTES_PER_S, False
-        if len(text) > self._left:
-            if not self._is_told:
-                self._is_told = True
-                text = b"[some output of calls is left out here; each future has its own: .output()]\n"
-            else:
-                return
-        self._left -= len(text)
-        try:
-            stream.write(text.decode(errors="replace"))
-            stream.flush()
-        except Exception:
-            # A stream of ours that is closed or broken is no failure of the calls.
-            pass
 
 
 _SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()

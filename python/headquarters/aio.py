@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ._future import Future as _Future
+    from ._objects import Ref
     from ._options import TaskOptions, Unpack
     from ._results import Results
 
@@ -38,6 +39,10 @@ class Future(Generic[T]):
     def __await__(self) -> Generator[Any, None, T]:
         if not self.future.done():
             yield from _ended(self.future).__await__()
+        value = self.future._value
+        if value is not None and not value.is_loaded:
+            # It comes from a store, and may take a while.
+            yield from asyncio.to_thread(value.get).__await__()
         return self.future.result()
 
     @property
@@ -102,8 +107,12 @@ class Executor:
         await self.shutdown(cancel_futures=exc_type is not None)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As `Executor.submit`."""
+        """As `Executor.submit`. Large arguments are put into a store before it returns: `await put(...)` does not block."""
         return Future(self.executor.submit(fn, *args, **kwargs))
+
+    async def put(self, value: T) -> Ref[T]:
+        """As `Executor.put`."""
+        return await asyncio.to_thread(self.executor.put, value)
 
     async def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], chunksize: int | None = None, buffersize: int = 10_000
@@ -156,7 +165,10 @@ async def gather(fs: Iterable[Future[T]], errors: Literal["raise", "return", "sk
     for future in all_of_them:
         if not future.done():
             await _ended(future.future)
-    return _gather((future.future for future in all_of_them), errors)
+    futures = [future.future for future in all_of_them]
+    if any(future._value is not None for future in futures):
+        return await asyncio.to_thread(lambda: _gather(futures, errors))
+    return _gather(futures, errors)
 
 
 def _ended(future: concurrent.futures.Future[Any]) -> asyncio.Future[None]:

@@ -176,7 +176,7 @@ class Client(StaysHere):
         Raises LookupError for a task that leaves nothing, such as a program, and FailedJobsException for one that failed.
         """
         from . import _native_types as states
-        from ._outcome import decode
+        from ._outcome import decode, stored
 
         job_id = get_job_id(job)
         name = f"task {job_id}@{task}"
@@ -192,7 +192,25 @@ class Client(StaysHere):
         value, error = decode(end, name)
         if error is not None:
             raise error
-        return value
+        found = stored(end[2])
+        return value if found is None else self._load(job_id, task, found[1])
+
+    def _load(self, job: JobId, task: TaskId, nonce: bytes) -> Any:
+        from . import _values
+        from ._errors import ObjectLost, from_native
+        from ._native_types import open_objects
+        from ._stores import Named, NotThere, Stores
+
+        try:
+            file = Stores(open_objects(self.server_dir)).open(Named(job, task), nonce)
+        except NotThere as missing:
+            raise ObjectLost(f"the value of task {job}@{task} cannot be had: {missing.why}") from missing
+        except Exception as error:
+            raise from_native(error) from error
+        try:
+            return _values.load(file)
+        finally:
+            os.close(file)
 
     def _end_of(self, job: JobId, task: TaskId, timeout: float | None) -> End:
         from ._errors import from_native

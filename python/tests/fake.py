@@ -1,10 +1,16 @@
 """The extension's side of the contract in this process: calls are unpickled and made here, when the test says so."""
 
+import os
 import pickle
+import shutil
 import struct
+import tempfile
 import threading
 import traceback
 import types
+
+RESULT_MAX = 16384
+GIVEN_FROM = 3_000_000_000
 
 
 def failed(how, exception, name, text, trace):
@@ -21,6 +27,122 @@ class NativeError(Exception):
 
 class ServerLost(Exception):
     pass
+
+
+class Objects:
+    """The stores of some workers, as directories of this machine, and what the server knows of objects. `workers` are the stores
+    by the ids of their workers; one that is not `near` has the name of another machine."""
+
+    def __init__(self, sizes=(1 << 30,), near=True):
+        self.dirs = [tempfile.mkdtemp(prefix="hq-objects-") for _ in sizes]
+        self.host = os.uname().nodename if near else "far"
+        self.workers = {}
+        for at, size in enumerate(sizes):
+            os.mkdir(os.path.join(self.dirs[at], "put"))
+            self.workers[at + 1] = {
+                "worker": at + 1, "hostname": self.host, "dir": self.dirs[at], "size": size, "used": 0,
+            }  # fmt: skip
+        self.known = {}
+        self.released, self.kept, self.dropped = [], [], []
+        self.asked = []
+        self.given = 0
+        self.refuses = None
+        self.changed = threading.Condition()
+
+    def remove(self):
+        for path in self.dirs:
+            shutil.rmtree(path, ignore_errors=True)
+
+    # The contract.
+
+    def stores(self):
+        return list(self.workers.values())
+
+    def info(self, job, task, name):
+        self.asked.append("info")
+        return self.known.get((job, task, name))
+
+    def find(self, job, name):
+        tasks = [task for of, task, known in self.known if (of, known) == (job, name)]
+        return tasks[0] if tasks else None
+
+    def fetch(self, job, task, name, path):
+        self.asked.append("fetch")
+        with open(self.path(job, task, name), "rb") as source, open(path, "wb") as target:
+            shutil.copyfileobj(source, target)
+
+    def give(self, job, name, worker, file):
+        if self.refuses is not None:
+            raise self.refuses
+        with self.changed:
+            task = GIVEN_FROM + self.given
+            self.given += 1
+        self.store(job, task, name, 0, worker, file)
+        return task, 0
+
+    def put(self, job, name, worker, path):
+        self.asked.append("put")
+        with open(path, "rb") as source, open(os.path.join(self.workers[worker]["dir"], "put", "n-1"), "wb") as target:
+            shutil.copyfileobj(source, target)
+        return self.give(job, name, worker, "n-1")
+
+    def release(self, objects):
+        with self.changed:
+            self.released += [tuple(one) for one in objects]
+            self.changed.notify_all()
+
+    def keep(self, objects):
+        self.kept += [tuple(one) for one in objects]
+
+    def drop(self, objects):
+        for one in objects:
+            self.dropped.append(tuple(one))
+            self.known[tuple(one)] = {**self.known[tuple(one)], "state": "gone", "why": "it was dropped", "copies": 0}
+
+    # What a test does.
+
+    def store(self, job, task, name, instance, worker, file):
+        """A worker takes a file."""
+        directory = self.workers[worker]["dir"]
+        path = os.path.join(directory, f"v-{job}-{task}-{instance}" if name == "value" else f"{task}-{name}")
+        os.rename(os.path.join(directory, "put", file), path)
+        size = os.stat(path).st_size
+        self.workers[worker]["used"] += size
+        self.known[job, task, name] = {
+            "state": "stored", "instance": instance, "size": size, "copies": 1, "holders": [(worker, self.host)],
+            "is_kept": False, "why": None,
+        }  # fmt: skip
+        return path
+
+    def path(self, job, task, name="value"):
+        known = self.known[job, task, name]
+        worker = known["holders"][0][0]
+        end = f"v-{job}-{task}-{known['instance']}" if name == "value" else f"{task}-{name}"
+        return os.path.join(self.workers[worker]["dir"], end)
+
+    def left(self, job, task, value, worker=1):
+        """A call has left a value that stays there; gives what the end of the call says."""
+        from headquarters import _pickling
+
+        packed, _ = _pickling.dumps_value(value)
+        nonce = os.urandom(16)
+        path = os.path.join(self.workers[worker]["dir"], "put", "r-1-1")
+        with open(path, "xb") as file:
+            packed.write(file.fileno(), nonce)
+        self.store(job, task, "value", 1, worker, "r-1-1")
+        return b"E" + struct.pack("<BHQ16s", 9, 24, packed.size, nonce)
+
+    def value(self, job, task):
+        """What a call gets that takes it."""
+        from headquarters import _values
+
+        name = next(name for of, known, name in self.known if (of, known) == (job, task))
+        with open(self.path(job, task, name), "rb") as file:
+            return _values.load(file.fileno())
+
+    def until_released(self, count):
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.released) >= count, 30), self.released
 
 
 class Calls:
@@ -46,12 +168,17 @@ class Calls:
         self.is_closed = False
         self.lost = None
         self._codes = {}
+        # Without, values stay as long as they like.
+        self.stores = None
         self.wakes = 0
         self._woken = 0
         self._hearing = 0
         self._changed = threading.Condition(threading.RLock())
 
     # The contract.
+
+    def objects(self):
+        return self.stores or Objects(())
 
     def template(self, options, env, interpreter):
         if '"bad"' in options:
@@ -178,11 +305,11 @@ class Calls:
 
         name, code, entry, waits = self.start(task)
         for job, other in waits:
-            assert job != self.job or other in self.tasks, "what a call waits for is there"
+            assert job != self.job or other in self.tasks or other >= GIVEN_FROM, "what a call waits for is there"
             if job == self.job and other in self.ended and self.ended[other][1] != 0:
                 return self.end(task, 3, None, "", f"task {other} failed")
         known = _pickling.resolve
-        _pickling.resolve = lambda job, other: ALL_VALUES[job, other]
+        _pickling.resolve = self._resolve
         try:
             state, payload, kind = self._call(task, code, entry)
         finally:
@@ -209,7 +336,14 @@ class Calls:
         except Exception as error:
             return 1, failed("not-picklable", b"", "", str(error), ""), "exit"
         ALL_VALUES[self.job, task] = value
+        if self.stores is not None and len(payload) > RESULT_MAX:
+            payload = self.stores.left(self.job, task, value)
         return 0, payload, ""
+
+    def _resolve(self, job, task):
+        if self.stores is not None and any((of, known) == (job, task) for of, known, _ in self.stores.known):
+            return self.stores.value(job, task)
+        return ALL_VALUES[job, task]
 
     def _check(self):
         if self.lost is not None:
@@ -223,6 +357,7 @@ def module(calls):
     """A `headquarters._native` that gives out these, one after the other."""
     made = types.ModuleType("headquarters._native")
     left = iter(calls)
+    made.Objects = lambda server_dir: calls[0].stores
     made.Calls = lambda *args, **kwargs: next(left)
     made.NativeError, made.ServerLost = NativeError, ServerLost
     return made

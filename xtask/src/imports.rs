@@ -47,7 +47,7 @@ const RULES: [(&str, &[&str], &[&str]); 19] = [
         ],
         &[],
     ),
-    ("hq-py", &["hq-model", "hq-core", "hq-client"], &["clap"]),
+    ("hq-py", &["hq-model", "hq-core", "hq-client", "hq-net", "hq-worker"], &["clap"]),
     ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
     (
         "hq-bench",

@@ -20,6 +20,7 @@ use pyo3::types::{PyBytes, PyDict};
 use tokio::sync::Notify;
 
 use crate::error;
+use crate::objects::Objects;
 use crate::session::ask;
 
 /// Submits of one request.
@@ -46,6 +47,7 @@ pub(crate) struct Calls {
     pid: u32,
     id: JobId,
     first: u32,
+    server_dir: PathBuf,
     dir: Vec<u8>,
     asking: Mutex<Session>,
     hearing: Mutex<Session>,
@@ -83,6 +85,7 @@ impl Calls {
                 pid: std::process::id(),
                 id,
                 first,
+                server_dir,
                 dir: std::os::unix::ffi::OsStringExt::into_vec(dir),
                 asking: Mutex::new(asking),
                 hearing: Mutex::new(hearing),
@@ -102,6 +105,11 @@ impl Calls {
     #[getter]
     fn next_id(&self) -> u32 {
         self.first
+    }
+
+    /// The objects of its server.
+    fn objects(&self) -> Objects {
+        Objects::new(self.server_dir.clone())
     }
 
     /// What calls have in common: options in JSON, as in the `[[task]]` of a job file, variables and the words of the

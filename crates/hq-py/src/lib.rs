@@ -5,6 +5,7 @@
 mod calls;
 mod error;
 mod jobs;
+mod objects;
 mod session;
 mod waiting;
 
@@ -19,6 +20,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Forked", python.get_type::<error::Forked>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<calls::Calls>()?;
+    module.add_class::<objects::Objects>()?;
     module.add_function(wrap_pyfunction!(calls::find_open_job, module)?)?;
     module.add_class::<session::Session>()
 }

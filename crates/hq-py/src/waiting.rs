@@ -1,10 +1,12 @@
 //! Waiting that can be interrupted: a handler of Python runs soon after its signal, and may raise.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use hq_client::session::{Next, Session, Watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use pyo3::prelude::*;
+use tokio::runtime::Runtime;
 
 use crate::error;
 
@@ -26,9 +28,48 @@ pub(crate) fn watch(session: &mut Session, request: ClientRequest) -> PyResult<W
 pub(crate) fn next(watch: &mut Watch<'_>) -> PyResult<ClientResponse> {
     loop {
         let pause = async { tokio::time::sleep(SIGNALS).await };
-        match watch.next_or(std::pin::pin!(pause)).map_err(|error| error::of_client(&error))? {
+        match watch.next_or(pin!(pause)).map_err(|error| error::of_client(&error))? {
             Next::Response(response) => return Ok(response),
             Next::Other(()) => Python::attach(|python| python.check_signals())?,
+        }
+    }
+}
+
+/// What connections to workers live on: a thread. When it goes, nobody waits for names that are still looked up.
+pub(crate) struct Ground(Option<Runtime>);
+
+impl Ground {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When the system has no room for it.
+    pub(crate) fn new() -> PyResult<Ground> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        Ok(Ground(Some(runtime)))
+    }
+
+    /// Waits for something of workers; without the GIL, but for looking for signals.
+    ///
+    /// # Errors
+    /// When a handler raises.
+    pub(crate) fn until<F: Future>(&self, work: F) -> PyResult<F::Output> {
+        let mut work = pin!(work);
+        let runtime = self.0.as_ref().ok_or_else(error::unexpected)?;
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    output = &mut work => return Ok(output),
+                    () = tokio::time::sleep(SIGNALS) => Python::attach(|python| python.check_signals())?,
+                }
+            }
+        })
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
         }
     }
 }
