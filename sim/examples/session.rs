@@ -70,7 +70,9 @@ impl Session {
                     self.server(Input::Worker { connection, message });
                 }
                 WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
-                WorkerEffect::FreeObjects(_) | WorkerEffect::GuardObjects { .. } => {}
+                WorkerEffect::FreeObjects(_)
+                | WorkerEffect::TakeFile { .. }
+                | WorkerEffect::GuardObjects { .. } => {}
                 // Each second instance succeeds, and so does each task but the third.
                 WorkerEffect::Start(start) => {
                     let fails = start.task.task.0 == 2 && start.instance.0 == 0;
