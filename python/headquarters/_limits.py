@@ -89,3 +89,6 @@ RELEASES_MAX = 10_000
 
 BESIDE_BYTES = 4096
 """Buffers of a value up to this size are in its pickle, and longer ones beside it."""
+
+# Of the way to a value that cannot be sent, so many characters are said.
+PATH_CHARS_MAX = 200

@@ -6,6 +6,7 @@ needed no more is told to the server by a thread, many at once.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
 import queue
@@ -388,7 +389,11 @@ class Lazy(StaysHere, Generic[T]):
 
 def lazy(value: Ref[T] | Future[T]) -> Lazy[T]:
     """A value that a call is to load only when it asks for it."""
-    return Lazy(value._future if isinstance(value, Ref) else value)
+    if isinstance(value, Ref):
+        return Lazy(value._future)
+    if not isinstance(value, concurrent.futures.Future):
+        raise TypeError(f"lazy takes a Ref or a Future, not {type(value).__name__}: put the value first (`Executor.put`)")
+    return Lazy(value)
 
 
 def get(refs: Iterable[Ref[T] | Future[T]]) -> list[T]:

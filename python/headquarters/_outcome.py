@@ -18,6 +18,10 @@ _STDOUT, _STDERR = 1, 2
 _FAILURE, _TYPE, _TEXT, _TRACEBACK = 5, 6, 7, 8
 _OBJECT = 9
 _STORED = struct.Struct("<Q16s")
+# What the server says of a call whose value found no room, however often it was tried.
+_FULL = "which it leaves, could not be stored"
+# What it says of a call one of whose arguments is gone.
+_GONE = " is gone, which this task takes"
 _BY_KIND: dict[str, type[errors.HqError]] = {
     "exit": errors.RunnerDied,
     "signal": errors.RunnerDied,
@@ -89,6 +93,10 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
             if payload:
                 return pickle.loads(payload if payload[0] == _PICKLE else _parts(payload)[1]), None
             return None, errors.ResultLost(f"{name} returned, and its result is not kept any more: there were too many others")
+        if state == ABORTED and _FULL in message:
+            return None, errors.NotStored(message)
+        if state == ABORTED and message.startswith("Object ") and _GONE in message:
+            return None, errors.ObjectLost(message)
         if state == ABORTED:
             return None, errors.JobAborted(message or f"{name} was aborted")
         answer = _answer(payload) if payload else None

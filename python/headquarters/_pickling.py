@@ -342,6 +342,8 @@ def _with_setup(setup: Setup, function: bytes) -> tuple[bytes, tuple[Future[Any]
 
 def _not_picklable(value: Any, start: str, error: BaseException) -> ArgumentsNotPicklable:
     path, reason = _Search(error).run(value, start)
+    if len(path) > limits.PATH_CHARS_MAX:
+        path = f"{path[: limits.PATH_CHARS_MAX // 2]} ... {path[-limits.PATH_CHARS_MAX // 2 :]}"
     return ArgumentsNotPicklable(f"{path or 'the arguments'} cannot be sent: {type(reason).__name__}: {reason}", path)
 
 

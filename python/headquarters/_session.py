@@ -67,6 +67,7 @@ class Session:
         self, calls: Calls, *, owns_job: bool, cluster: Any = None, echo: bool = False, on_end: Callable[[], None] | None = None
     ) -> None:
         self.job = calls.job
+        self.server_uid = calls.server_uid
         self.is_forked = False
         self.objects = Objects(self)
         self._calls = calls
@@ -210,6 +211,10 @@ class Session:
         waits: dict[tuple[int, int], None] = {}
         for future in deps:
             assert future._task is not None, "what was not sent is not pickled"
+            if future._session is not self and future._session.server_uid != self.server_uid:
+                raise errors.ArgumentsNotPicklable(
+                    f"{future!r} is of an executor on another server, where the call cannot get its value: give the value itself"
+                )
             if future._session is not self and not future.done():
                 future._session.sent_through(future._task)
             waits[future._session.job, future._task] = None

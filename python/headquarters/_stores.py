@@ -169,11 +169,15 @@ class Stores:
     def _put_near(self, job: int, name: str, packed: _values.Packed, nonce: bytes, store: Store) -> int:
         # The lock says that somebody is about to give the file: what is left of those who died meanwhile is removed.
         file = f"c-{secrets.token_hex(8)}"
-        path = os.path.join(store["dir"], "put", file)
+        directory = os.path.join(store["dir"], "put")
+        path = os.path.join(directory, f"new-{file}")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         opened = os.open(path, flags, 0o600)
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Under this name it is looked at by others.
+            os.rename(path, os.path.join(directory, file))
+            path = os.path.join(directory, file)
             packed.write(opened, nonce)
             return self._asked(self.native.give, job, name, store["worker"], file)
         except BaseException:

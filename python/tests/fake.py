@@ -151,6 +151,7 @@ class Calls:
 
     def __init__(self, server_dir="", name="", *, max_fails=None, job=None):
         self.server_dir, self.name = server_dir, name
+        self.server_uid = "fake01"
         self.job = 7 if job is None else job
         self.next_id = 0
         self.is_automatic = False

@@ -11,6 +11,7 @@ import fake
 import headquarters as hq
 from headquarters import _errors as errors
 from headquarters import _limits as limits
+from headquarters import _native_types, _outcome
 
 
 @pytest.fixture
@@ -500,3 +501,38 @@ def test_what_is_said_where_a_value_finds_no_store():
         assert isinstance(error, hq.NotStored) and str(error) == text
     assert isinstance(_outcome.decode((0, 1, fake.failed("not-stored", b"", "", text, ""), "exit", ""), "f")[1], hq.NotStored)
     assert limits.HELD_MAX > 0
+
+
+def test_what_is_on_another_server_is_refused(there, make):
+    executor, _, _ = there()
+    ref = executor.put(big())
+    calls = fake.Calls()
+    calls.server_uid = "fake02"
+    other, _ = make(automatic=True, calls=calls)
+    with pytest.raises(hq.ArgumentsNotPicklable, match="another server"):
+        other.submit(len, ref)
+
+
+def test_only_values_of_calls_are_taken_lazily():
+    with pytest.raises(TypeError, match="put the value first"):
+        hq.lazy(5)
+
+
+def test_a_call_that_is_given_up_for_a_value_says_so():
+    for message, kind in [
+        ("Tried 8 times: object 3@1:value, which it leaves, could not be stored; the last time: no room", hq.NotStored),
+        ("Object 3@1:value is gone, which this task takes: it was dropped.", hq.ObjectLost),
+        ("Task 3@1 failed, for which this task waits.", errors.JobAborted),
+    ]:
+        end = (1, _native_types.ABORTED, None, "", message)
+        value, error = _outcome.decode(end, "f")
+        assert value is None and type(error) is kind and str(error) == message
+
+
+def test_the_way_to_what_cannot_be_sent_is_not_endless(there):
+    executor, _, _ = there()
+    value = threading.Lock()
+    for _ in range(300):
+        value = [value]
+    error = executor.submit(len, value).exception()
+    assert isinstance(error, hq.ArgumentsNotPicklable) and len(str(error)) < 600

@@ -226,10 +226,7 @@ impl ObjectState {
                 )
             }
             ObjectState::Gone(why) => {
-                format!(
-                    "is gone: {}. It is there again when its task runs again, as in a new job.",
-                    why.words()
-                )
+                format!("is gone: {}.", why.words())
             }
         })
     }

@@ -15,6 +15,7 @@ const FAILURE: u8 = 5;
 const TYPE: u8 = 6;
 const TEXT: u8 = 7;
 const TRACEBACK: u8 = 8;
+const OBJECT: u8 = 9;
 /// Kind and length of a part.
 const PART_HEAD: usize = 3;
 
@@ -32,8 +33,10 @@ pub enum LeftBehind<'a> {
 /// What a packed call left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed<'a> {
-    /// The value or the exception, for the client; empty where an exception could not be pickled.
+    /// The value or the exception, for the client; empty where an exception could not be pickled, and where the value is an object.
     pub pickle: &'a [u8],
+    /// Bytes of the object `value` of its task, where that is what it returned.
+    pub object: Option<u64>,
     /// What it printed to standard output.
     pub stdout: Printed<'a>,
     /// What it printed to standard error.
@@ -95,6 +98,7 @@ impl<'a> Packed<'a> {
                 TYPE => raised.type_name = text(),
                 TEXT => raised.text = text(),
                 TRACEBACK => raised.traceback = text(),
+                OBJECT => packed.object = Some(u64::from_le_bytes(*part.first_chunk()?)),
                 128.. => return None,
                 _ => {}
             }
@@ -180,6 +184,7 @@ mod tests {
             });
             let packed = Packed {
                 pickle: &pickle,
+                object: None,
                 stdout: Printed { bytes: &stdout, lost: lost.0 },
                 stderr: Printed { bytes: &stderr, lost: lost.1 },
                 failure,

@@ -112,6 +112,12 @@ impl Calls {
         Objects::new(self.server_dir.clone())
     }
 
+    /// Names the server.
+    #[getter]
+    fn server_uid(&self) -> String {
+        lock(&self.asking).server_uid().to_owned()
+    }
+
     /// What calls have in common: options in JSON, as in the `[[task]]` of a job file, variables and the words of the
     /// interpreter. Returns its number here.
     fn template(

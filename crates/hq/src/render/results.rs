@@ -28,6 +28,10 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pickle: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     stdout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
@@ -39,7 +43,10 @@ fn hex(bytes: &[u8]) -> String {
 
 // What a call of the Python package left, in words: nobody here knows more of a pickle.
 fn in_words(packed: &Packed<'_>) -> String {
-    let pickle = format!("pickle of {} bytes", packed.pickle.len());
+    let pickle = match packed.object {
+        Some(size) => format!("object `value` of {}", bytes(size)),
+        None => format!("pickle of {} bytes", packed.pickle.len()),
+    };
     let channels = [("stdout", packed.stdout), ("stderr", packed.stderr)];
     let printed = channels.iter().filter(|(_, of)| size(of) > 0);
     let printed: Vec<String> = printed.map(|(name, of)| format!("{} to {name}", bytes(size(of)))).collect();
@@ -131,7 +138,9 @@ fn write_document(
         task: task.task.0,
         result: &value,
         result_base64: base64_of(result, *is_text),
-        pickle: packed.as_ref().map(|packed| hex(packed.pickle)),
+        pickle: packed.as_ref().filter(|packed| packed.object.is_none()).map(|packed| hex(packed.pickle)),
+        object: packed.as_ref().and_then(|packed| packed.object).map(|_| "value"),
+        object_size: packed.as_ref().and_then(|packed| packed.object),
         stdout: packed.as_ref().and_then(|packed| printed(packed.stdout)),
         stderr: packed.as_ref().and_then(|packed| printed(packed.stderr)),
     };
@@ -261,6 +270,7 @@ mod tests {
                 b"E\x01\x01\x00x\x02\x01\x00y\x04\x08\x00\x09\0\0\0\0\0\0\0\x80\x05N.",
                 "<pickle of 4 bytes; printed 1 byte to stdout and 10 bytes to stderr>\n",
             ),
+            (b"E\x09\x08\x00\x00\x50\0\0\0\0\0\0", "<object `value` of 20480 bytes>\n"),
             (b"E\x01", "<2 bytes that make no sense>\n"),
         ] {
             let mut out = Vec::new();

@@ -171,8 +171,7 @@ fn what_cannot_be_done_is_refused_in_words() {
     assert_eq!(world.refusal(dropped("1@0:parts")), text);
     world.leaves_object(1, 0, 0);
     assert_eq!(world.ask(ClientRequest::Objects(dropped("1@0:parts"))), ClientResponse::Done);
-    let text = "not-stored: Object 1@0:parts is gone: it was dropped. It is there again when its task runs again, as \
-                in a new job.";
+    let text = "not-stored: Object 1@0:parts is gone: it was dropped.";
     assert_eq!(world.refusal(dropped("1@0:parts")), text);
     assert_eq!(world.refusal(keep("1@0:parts")), text);
 }
