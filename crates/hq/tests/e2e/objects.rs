@@ -218,6 +218,19 @@ fn a_file_is_put_where_tasks_take_it() {
 }
 
 #[test]
+fn what_was_put_outlives_the_server() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --detect-resources none");
+    cluster.write("note", "note");
+    cluster.ok("object put note");
+    cluster.server.take().expect("a server").signal(libc::SIGKILL);
+    cluster.start_server("");
+    cluster.ok("worker wait 1");
+    assert_eq!(cluster.ok("object get 1@0:note"), "note");
+    assert_eq!(cluster.json("job info 1")[0]["info"]["name"], "note");
+}
+
+#[test]
 fn a_file_on_the_node_of_a_worker_needs_no_connection_to_it() {
     let mut cluster = Cluster::server_with("--disable-worker-authentication-and-encryption");
     cluster.write("note", "note");
@@ -250,7 +263,7 @@ fn what_cannot_be_put_is_refused_with_a_way_out() {
     check(&cluster, 1, "note", ["No worker that is connected stores objects", "--no-object-store"]);
     cluster.worker("--cpus 1 --detect-resources none --object-store store:1MiB");
     cluster.write("large", vec![b'x'; 3 << 20]);
-    let sizes = "large has 3 MiB, and the largest store of a worker holds 1 MiB";
+    let sizes = "large has 3.0 MiB, and the largest store of a worker holds 1.0 MiB";
     check(&cluster, 1, "large", [sizes, "--object-store DIR:SIZE"]);
     assert!(cluster.ok("object list").ends_with("0 objects\n"));
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use hq_model::dependency::Dependencies;
 use hq_model::{
-    Body, Entries, IdSet, Instance, JobId, JobSpec, ObjectId, OutputObject, TaskId, TaskRef, TaskSpec,
-    Timestamp, WorkerId,
+    Body, Entries, IdSet, Instance, JobId, JobSpec, ObjectId, OutputObject, Request, TaskId, TaskRef,
+    TaskSpec, Timestamp, WorkerId,
 };
 
 use crate::client_messages::{ClientResponse, RequestError};
@@ -132,7 +132,10 @@ impl Server {
         }
         let is_alone = new_job.is_some();
         let output = OutputObject { path: name.as_str().as_bytes().to_vec(), name };
-        let spec = TaskSpec { body: Body::Given, output_objects: vec![output], ..TaskSpec::default() };
+        // Nobody runs it, but every task has a request.
+        let requests = vec![Request::default()];
+        let spec =
+            TaskSpec { body: Body::Given, requests, output_objects: vec![output], ..TaskSpec::default() };
         let submitted = Record::Submitted {
             job: task.job,
             key: 0,
