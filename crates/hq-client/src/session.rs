@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
+use hq_core::object_messages::ObjectRequest;
 use hq_core::record::RequestKey;
 use hq_model::job::Target;
 use hq_model::selector::Selector;
@@ -426,7 +427,12 @@ fn may_repeat(request: &ClientRequest) -> bool {
             | ClientRequest::WaitWorkers { .. }
             | ClientRequest::ForgetJobs { .. }
             | ClientRequest::CloseJobs { .. }
-    )
+    ) && !is_new_given(request)
+}
+
+// Each time it would be another job.
+fn is_new_given(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::Objects(ObjectRequest::Give(give)) if give.job.is_err())
 }
 
 // How long a lost server is looked for.

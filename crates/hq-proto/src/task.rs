@@ -122,6 +122,10 @@ impl Wire for TaskSpec {
             }
         }
         rule("args", !spec.args.is_empty(), "must hold at least the program")?;
+        // Journals have been written where these have none.
+        if spec.given && spec.requests.is_empty() {
+            spec.requests = list_to_wire(&[Request::default()]);
+        }
         rule("variants of a request", !spec.requests.is_empty(), "must hold at least one")?;
         rule("log", spec.stream.is_none() || spec.log.is_none(), "must not be there beside a stream")?;
         let stream = spec.stream.map(Stream::Directory).or(spec.log.map(Stream::Log));

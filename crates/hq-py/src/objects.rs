@@ -197,12 +197,7 @@ impl Objects {
     // Whoever can ask workers; or why nobody can.
     fn getter(&self) -> Result<Getter, String> {
         let access = AccessFile::load(&access_path(&self.server_dir)).map_err(|error| error.to_string())?;
-        let Some(endpoint) = &access.worker else {
-            return Err("the access file here has no part for workers, with which these are asked".to_owned());
-        };
-        Getter::new(endpoint).ok_or_else(|| {
-            "the server does not encrypt the connections of workers, so these listen to nobody".to_owned()
-        })
+        Getter::of(&access).map_err(str::to_owned)
     }
 }
 

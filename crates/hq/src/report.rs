@@ -405,6 +405,9 @@ pub(crate) struct ObjectsDone {
     pub done: &'static str,
 }
 
+/// A file that was made an object.
+pub(crate) struct ObjectPut(pub ObjectView);
+
 /// An object that was written into a file.
 pub(crate) struct ObjectGot {
     /// Which one.

@@ -6,7 +6,7 @@ use hq_core::node_messages::{Fetch, FromNode, ToNode};
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker_messages::TaskNode;
 use hq_model::checksum::Checksum;
-use hq_net::{Endpoint, FrameReceiver, FrameSender, Keys};
+use hq_net::{AccessFile, Endpoint, FrameReceiver, FrameSender, Keys};
 use hq_proto::{decode_from_node, encode_to_node};
 
 use super::bring::{Peer, Piece, Sink, Wanted, bring};
@@ -61,6 +61,18 @@ pub struct Getter {
 }
 
 impl Getter {
+    /// With an access file.
+    ///
+    /// # Errors
+    /// Where workers cannot be asked with it: why, as the end of a sentence.
+    pub fn of(access: &AccessFile) -> Result<Getter, &'static str> {
+        let endpoint = access.worker.as_ref();
+        let endpoint =
+            endpoint.ok_or("the access file here has no part for workers, with which these are asked")?;
+        Getter::new(endpoint)
+            .ok_or("the server does not encrypt the connections of workers, so these listen to nobody")
+    }
+
     /// With the part of an access file for workers; nothing where that has no keys, for then workers listen to nobody.
     pub fn new(endpoint: &Endpoint) -> Option<Getter> {
         Some(Getter { keys: keys_among_workers(endpoint.keys.as_ref()?) })

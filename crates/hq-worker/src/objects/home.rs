@@ -14,7 +14,7 @@ use crate::prepare::ignore_missing;
 const PREFIX: &str = "hq-objects-";
 const LOCK: &str = "lock";
 /// Below it: files that are to be objects.
-const PUT: &str = "put";
+pub(super) const PUT: &str = "put";
 /// Held while a directory is made or looked at.
 const BASE_LOCK: &str = ".hq-objects.lock";
 /// More stores below one directory than that are none.

@@ -8,6 +8,7 @@ pub mod get;
 mod home;
 mod kept;
 mod leave;
+pub mod near;
 #[cfg(test)]
 mod put_tests;
 mod receive;

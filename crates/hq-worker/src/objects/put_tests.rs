@@ -1,6 +1,7 @@
 //! Files that are written for the store, and become objects where they are.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use hq_model::checksum::Checksum;
 use hq_model::{Instance, ObjectId};
 use tokio::sync::mpsc;
 
+use super::near::NearFile;
 use super::*;
 
 type Told = mpsc::UnboundedReceiver<Input>;
@@ -139,4 +141,25 @@ fn a_directory_for_files_that_was_removed_is_made_again() {
     store.create_put("n-1").expect("made again");
     fs::remove_dir_all(dir.path().join("base")).expect("writable");
     store.create_put("n-2").expect("made again");
+}
+
+#[test]
+fn a_program_on_this_node_writes_into_the_store() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _told) = store(&dir.path().join("store"), 100);
+    let home = PathBuf::from(store.config().dir);
+    let mut file = NearFile::make(&home).expect("made");
+    file.write_all(b"parts").expect("writable");
+    let second = NearFile::make(&home).expect("another name");
+    let paths = [&file, &second].map(|file| store.put_path(file.name()).expect("a name"));
+    let content = store.adopt(value(1, 0), file.name(), Hold::Free).expect("adopted");
+    assert_eq!(content, Content { size: 5, checksum: Checksum::of(b"parts") });
+    assert_eq!(paths.clone().map(|path| path.exists()), [false, true], "it is held by a lock");
+    drop((file, second));
+    assert!(!paths[1].exists() && store.content(&value(1, 0)) == Some(content));
+    let link = dir.path().join("link");
+    symlink(&home, &link).expect("writable");
+    let refused = NearFile::make(&link).expect_err("no directory");
+    assert!(refused.to_string().ends_with("link is no directory of this user"), "{refused}");
+    assert!(NearFile::make(&dir.path().join("missing")).is_err());
 }

@@ -28,6 +28,7 @@ use tracing::warn;
 use super::home::Home;
 use crate::limits::PIECE_MAX;
 
+pub(super) use adopt::OF_CLIENT;
 pub(crate) use adopt::PutFile;
 
 /// Names what one instance of a task left under a name.

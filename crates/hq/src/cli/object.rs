@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use hq_core::object_messages::ObjectPhase;
 use hq_model::selector::Selector;
-use hq_model::{JobId, ObjectId, TaskRef};
+use hq_model::{JobId, ObjectId, ObjectName, TaskRef};
 
 use super::job::selector;
 
-/// Show, get, keep and drop files that tasks leave for others
+/// Put, show, get, keep and drop files for other tasks
 #[derive(Subcommand, Debug)]
 pub(crate) enum ObjectCommand {
     List(ListArgs),
     Info(InfoArgs),
+    Put(PutArgs),
     Get(GetArgs),
     Keep(KeepArgs),
     Drop(DropArgs),
@@ -47,6 +48,26 @@ pub(crate) struct InfoArgs {
     /// Such as `1@0:parts`: the job or `last`, the task and the name
     #[arg(value_name = "OBJECT", required = true, value_parser = object)]
     pub objects: Vec<ObjectArg>,
+}
+
+/// Make a file an object that tasks can take
+///
+/// A worker takes a copy into its store, one on this machine if there is one. Elsewhere the bytes go over the connections that
+/// workers use among themselves: this machine must reach the port of a worker, and the access file must have the part for
+/// workers. The object belongs to a finished job of its own, which has its name, and is kept until it is dropped. Its id is
+/// printed, which `hq submit --input-object` takes.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq object put reads.fq\n  hq object put --name reads data/2024-05.fq\n  tar -c lib | hq object put --name \
+                  lib.tar -"
+)]
+pub(crate) struct PutArgs {
+    /// The file; `-` is standard input, which is written to a temporary file first
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// What the object is called, which is the name of the file otherwise
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<ObjectName>,
 }
 
 /// Write an object into a file, or to standard output

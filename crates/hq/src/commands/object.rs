@@ -1,6 +1,7 @@
-//! `hq object list`, `info`, `keep` and `drop`; `get` is beside.
+//! `hq object list`, `info`, `keep` and `drop`; `put` and `get` are beside.
 
 mod get;
+mod put;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,6 +23,7 @@ pub(super) fn run(context: &Context, command: ObjectCommand) -> Result<Done, HqE
     match command {
         ObjectCommand::List(args) => list(context, args),
         ObjectCommand::Info(args) => info(context, args),
+        ObjectCommand::Put(args) => put::put(context, args),
         ObjectCommand::Get(args) => get::get(context, args),
         ObjectCommand::Keep(KeepArgs { objects }) => change(context, objects, ObjectRequest::Keep, "kept"),
         ObjectCommand::Drop(DropArgs { objects }) => change(context, objects, ObjectRequest::Drop, "dropped"),

@@ -15,7 +15,7 @@ use super::table::{self, Cell, TableWriter};
 use super::{Report, json, text};
 use crate::error::HqError;
 use crate::objects::ObjectStream;
-use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectsDone};
+use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectPut, ObjectsDone};
 
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
@@ -180,6 +180,25 @@ impl Report for ObjectsDone {
     }
 }
 
+impl Report for ObjectPut {
+    fn done(&self) -> Option<String> {
+        Some(format!("object {} is stored all the same", self.0.copy.object))
+    }
+
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        let (copy, workers) = (&self.0.copy, holders(&self.0).join(", "));
+        Ok(writeln!(out, "Object {}: {} on worker {workers}.", copy.object, text::size_of(copy.size))?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(json::write(out, &vec![document(&self.0)].into())?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(writeln!(out, "{}", self.0.copy.object)?)
+    }
+}
+
 impl Report for ObjectGot {
     fn is_message(&self) -> bool {
         true
@@ -244,6 +263,10 @@ fn readers(view: &ObjectView) -> String {
     and_more(view.readers.iter().map(JobId::to_string).collect(), view.reader_count, ", ")
 }
 
+fn holders(view: &ObjectView) -> Vec<String> {
+    view.holders.iter().map(|holder| format!("{} ({})", holder.worker, holder.hostname)).collect()
+}
+
 fn and_more(some: Vec<String>, all: u64, between: &str) -> String {
     match all.saturating_sub(some.len() as u64) {
         0 => some.join(between),
@@ -270,10 +293,9 @@ fn details(view: &ObjectView) -> Vec<(&'static str, Cell)> {
         rows.push(("Checksum (XXH64)", checksum(copy.checksum).into()));
         rows.push(("Instance of its task", copy.instance.to_string().into()));
     }
-    let workers = view.holders.iter().map(|holder| format!("{} ({})", holder.worker, holder.hostname));
     let workers = match (view.state.phase(), view.copies) {
         (ObjectPhase::Stored, 0) => "none that is connected now".to_owned(),
-        _ => and_more(workers.collect(), view.copies, "\n"),
+        _ => and_more(holders(view), view.copies, "\n"),
     };
     rows.push(("Workers", workers.into()));
     rows.push(("Kept", if view.is_kept { "yes" } else { "no" }.into()));

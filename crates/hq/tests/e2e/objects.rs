@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
-use crate::cluster::{Cluster, Ran};
+use crate::cluster::{Cluster, Process, Ran};
 use crate::patience;
 
 // A server with two workers; each of them gets what asks for its resource. The task of job 1 has left an object on the
@@ -177,4 +178,114 @@ fn workers_that_do_not_encrypt_give_nothing_to_clients() {
     let error = cluster.fails(1, "object get 1@0:note");
     assert!(error.contains("the server does not encrypt the connections of workers"), "{error}");
     assert!(error.contains("hq submit --input-object 'note=1@0:note' -- cp 'note' PATH"), "{error}");
+}
+
+// The names of files that are to be objects of a worker.
+fn files_to_be_objects(cluster: &Cluster, worker: u32) -> Vec<String> {
+    let info = cluster.json(&format!("worker info {worker}"));
+    let dir = info[0]["object_store"]["dir"].as_str().expect("a directory");
+    let files = fs::read_dir(format!("{dir}/put")).expect("there").flatten();
+    files.map(|file| file.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_file_is_put_where_tasks_take_it() {
+    for (options, node) in [("", None), ("--hostname other", Some("other"))] {
+        let mut cluster = Cluster::server();
+        cluster.worker(&format!("--cpus 1 --detect-resources none {options}"));
+        cluster.write("data/reads.fq", "ACGT".repeat(700_000));
+        let info = cluster.json("worker info 1");
+        let node = node.unwrap_or_else(|| info[0]["configuration"]["hostname"].as_str().expect("a name"));
+        let put = cluster.ok("object put data/reads.fq");
+        assert_eq!(put, format!("Object 1@0:reads.fq: 2.7 MiB on worker 1 ({node}).\n"));
+        cluster.ok("submit --wait --input-object in=1@0:reads.fq -- cmp in data/reads.fq");
+        assert_eq!(files_to_be_objects(&cluster, 1), [""; 0]);
+        assert_eq!(cluster.json("job info 1")[0]["info"]["name"], "reads.fq");
+
+        cluster.write("empty", "");
+        let put = cluster.json("object put --name none empty");
+        assert_eq!(put, cluster.json("object info 3@0:none"));
+        assert_eq!((&put[0]["size"], &put[0]["is_kept"]), (&0.into(), &true.into()), "{put}");
+
+        let mut command =
+            cluster.command(["--output-mode", "quiet", "object", "put", "--name", "lines", "-"]);
+        command.stdin(fs::File::open(cluster.path("data/reads.fq")).expect("there"));
+        let ran: Ran = command.output().expect("hq can be run").into();
+        assert_eq!((ran.exit, ran.stdout.as_str()), (0, "4@0:lines\n"), "{ran:?}");
+        cluster.ok("object get last@0:lines -o got");
+        assert!(cluster.read("got") == cluster.read("data/reads.fq"));
+    }
+}
+
+#[test]
+fn what_was_put_outlives_the_server() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --detect-resources none");
+    cluster.write("note", "note");
+    cluster.ok("object put note");
+    cluster.server.take().expect("a server").signal(libc::SIGKILL);
+    cluster.start_server("");
+    cluster.ok("worker wait 1");
+    assert_eq!(cluster.ok("object get 1@0:note"), "note");
+    assert_eq!(cluster.json("job info 1")[0]["info"]["name"], "note");
+}
+
+#[test]
+fn a_file_on_the_node_of_a_worker_needs_no_connection_to_it() {
+    let mut cluster = Cluster::server_with("--disable-worker-authentication-and-encryption");
+    cluster.write("note", "note");
+    cluster.worker("--cpus 1 --detect-resources none --hostname other");
+    let error = cluster.fails(1, "object put note");
+    assert!(error.contains("No worker has stored note: the server does not encrypt"), "{error}");
+    cluster.worker("--cpus 1 --detect-resources none");
+    let put = cluster.ok("object put note");
+    assert!(put.starts_with("Object 1@0:note: 4 B on worker 2 ("), "{put}");
+}
+
+#[test]
+fn what_cannot_be_put_is_refused_with_a_way_out() {
+    let mut cluster = Cluster::server();
+    cluster.write("note", "note");
+    cluster.write("a:b", "note");
+    cluster.pipe("pipe");
+    let check = |cluster: &Cluster, exit: i32, line: &str, texts: [&str; 2]| {
+        let error = cluster.fails(exit, &format!("object put {line}"));
+        assert!(texts.iter().all(|text| error.contains(text)), "{line}: {error}");
+    };
+    check(&cluster, 1, "note", ["No worker that is connected stores objects", "`hq worker start`"]);
+    check(&cluster, 1, "missing", ["missing: No such file", ""]);
+    check(&cluster, 2, ".", [". is a directory", "tar -c . | hq object put --name NAME.tar -"]);
+    check(&cluster, 2, "pipe", ["pipe is no regular file", "hq object put --name NAME - < pipe"]);
+    check(&cluster, 2, "a:b", ["`a:b` cannot be the name of an object", "use --name NAME"]);
+    check(&cluster, 2, "--name a/b note", ["`a/b` cannot be the name of an object", "--name"]);
+    check(&cluster, 2, "-", ["standard input has no name", "--name NAME"]);
+    cluster.worker("--cpus 1 --detect-resources none --no-object-store");
+    check(&cluster, 1, "note", ["No worker that is connected stores objects", "--no-object-store"]);
+    cluster.worker("--cpus 1 --detect-resources none --object-store store:1MiB");
+    cluster.write("large", vec![b'x'; 3 << 20]);
+    let sizes = "large has 3.0 MiB, and the largest store of a worker holds 1.0 MiB";
+    check(&cluster, 1, "large", [sizes, "--object-store DIR:SIZE"]);
+    assert!(cluster.ok("object list").ends_with("0 objects\n"));
+}
+
+#[test]
+fn a_put_that_is_interrupted_leaves_nothing() {
+    for options in ["", "--hostname other"] {
+        let mut cluster = Cluster::server();
+        cluster.worker(&format!("--cpus 1 --detect-resources none {options}"));
+        cluster.write("note", "note");
+        cluster.workers[0].signal(libc::SIGSTOP);
+        let mut command = cluster.command(["object", "put", "note"]);
+        command.stdout(Stdio::null()).stderr(fs::File::create(cluster.path("said")).expect("writable"));
+        let put = Process::start(command);
+        put.until_it_catches(libc::SIGINT);
+        put.signal(libc::SIGINT);
+        assert_eq!(put.end(), 130);
+        assert_eq!(cluster.read("said"), "ERROR Interrupted: the object was not stored\n");
+        cluster.workers[0].signal(libc::SIGCONT);
+        // What the worker was told before it has done by then.
+        assert_eq!(cluster.ok("object put --name other note").lines().count(), 1);
+        assert_eq!(files_to_be_objects(&cluster, 1), [""; 0]);
+        assert!(cluster.ok("object list").ends_with("1 object: 1 stored (4 B)\n"));
+    }
 }

@@ -13,7 +13,7 @@ use super::{Content, Hold, Key, Store, StoreError, Whole, at, checksum_of, remov
 use crate::objects::Objects;
 
 /// Files of clients on this node begin with it.
-const OF_CLIENT: &str = "c-";
+pub(in crate::objects) const OF_CLIENT: &str = "c-";
 
 impl Store {
     /// What fits into it altogether.

@@ -58,15 +58,10 @@ fn getter(context: &Context, view: &ObjectView) -> Result<Getter, HqError> {
     }
     let path = hq_client::access_path(&context.server_dir);
     let access = AccessFile::load(&path).map_err(ClientError::Access)?;
-    let why = match &access.worker {
-        None => "the access file here has no part for workers, with which these are asked",
-        Some(endpoint) => match Getter::new(endpoint) {
-            Some(getter) => return Ok(getter),
-            None => "the server does not encrypt the connections of workers, so these listen to nobody",
-        },
-    };
-    let text = format!("Object {object} cannot be fetched from {}: {why}.", holders(view));
-    Err(HqError::failed("unreachable", text).hint(other_way(view)))
+    Getter::of(&access).map_err(|why| {
+        let text = format!("Object {object} cannot be fetched from {}: {why}.", holders(view));
+        HqError::failed("unreachable", text).hint(other_way(view))
+    })
 }
 
 fn not_got(view: &ObjectView, error: GetError) -> HqError {

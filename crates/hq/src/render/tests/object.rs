@@ -8,7 +8,7 @@ use hq_model::ObjectId;
 
 use super::*;
 use crate::objects::{ObjectPages, ObjectStream};
-use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectsDone};
+use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectPut, ObjectsDone};
 
 fn id(text: &str) -> ObjectId {
     text.parse().expect(text)
@@ -110,4 +110,6 @@ fn what_was_done_with_objects() {
     let mut got = ObjectGot { copy: stored("1@1:parts", 5_000, &[1]).copy, path: "/w/parts.bin".into() };
     insta::assert_snapshot!("object_got", format!("{}{}", show(&mut got), json(&mut got)));
     assert_eq!(quiet(&mut got), "");
+    let mut put = ObjectPut(ObjectView { is_kept: true, ..stored("1@0:reads.fq", 12 << 20, &[3]) });
+    insta::assert_snapshot!("object_put", format!("{}{}{}", show(&mut put), quiet(&mut put), json(&mut put)));
 }
