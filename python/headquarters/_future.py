@@ -30,7 +30,7 @@ T = TypeVar("T")
 STATES = threading.RLock()
 """Held while a future without condition ends, or gets one."""
 
-_PICKLED_HERE = "a future is pickled only as an argument of another call; take its .ref to name it elsewhere"
+_PICKLED_HERE = "a Future or a Ref is pickled only as an argument of another call; its .task names it elsewhere"
 
 
 class Future(concurrent.futures.Future[T]):

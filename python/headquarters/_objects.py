@@ -396,9 +396,17 @@ def lazy(value: Ref[T] | Future[T]) -> Lazy[T]:
     return Lazy(value)
 
 
-def get(refs: Iterable[Ref[T] | Future[T]]) -> list[T]:
+def get(refs: Iterable[Ref[T] | Future[T]], writable: bool = True) -> list[T]:
     """The values of many, in their order."""
-    return [one.get() if isinstance(one, Ref) else one.result() for one in refs]
+    return [_get(one, writable) for one in refs]
+
+
+def _get(one: Ref[T] | Future[T], writable: bool) -> T:
+    if isinstance(one, Ref):
+        return one.get(writable)
+    if not isinstance(one, concurrent.futures.Future):
+        raise TypeError(f"get takes Refs and Futures, not {type(one).__name__}")
+    return one.result()
 
 
 def value_of(future: Future[Any]) -> Value:

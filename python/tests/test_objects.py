@@ -536,3 +536,12 @@ def test_the_way_to_what_cannot_be_sent_is_not_endless(there):
         value = [value]
     error = executor.submit(len, value).exception()
     assert isinstance(error, hq.ArgumentsNotPicklable) and len(str(error)) < 600
+
+
+def test_many_are_had_at_once(there):
+    executor, _, _ = there()
+    ref, future = executor.put(big()), executor.submit(len, "abc")
+    values = hq.get([ref, future], writable=False)
+    assert (values[0] == BIG).all() and values[1] == 3 and not values[0].flags.writeable
+    with pytest.raises(TypeError, match="Refs and Futures"):
+        hq.get([1])
