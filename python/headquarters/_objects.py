@@ -193,10 +193,8 @@ class Objects:
         return given(self._session, task, self._value(Named(self._session.job, task, name), 0, None))
 
     def _stays(self, future: Future[Any]) -> None:
-        value = value_of(future)
-        value.is_held = True
-        with contextlib.suppress(errors.NativeError):
-            self.stores.native.keep([value.named])
+        # Nobody releases it, and the server counts on it until its job has ended.
+        value_of(future).is_held = True
 
     def _stores(self) -> list[Store]:
         found = self.stores.all()

@@ -39,6 +39,10 @@ impl Server {
                         return Ok(page);
                     }
                     looked += 1;
+                    if self.is_let_go(&object) {
+                        last = Some(object);
+                        continue;
+                    }
                     if phases.is_empty() || phases.contains(&self.object_state(&object).phase()) {
                         page.objects.push(self.object_view(object.clone(), HOLDERS_LISTED_MAX));
                     }
@@ -47,6 +51,12 @@ impl Server {
             }
         }
         Ok(page)
+    }
+
+    // Nobody needs it any more, and it was freed: it is not there, and is not missed.
+    fn is_let_go(&self, object: &ObjectId) -> bool {
+        let is_released = self.state.objects.get(object).is_some_and(|known| known.is_released);
+        is_released && self.copies.holder_count(object) == 0 && self.copies.lost_words(object).is_none()
     }
 
     // What some tasks of a submit leave, in order; of calls what they have left.
@@ -141,8 +151,7 @@ impl Server {
         if let Some(words) = self.copies.lost_words(object) {
             return ObjectState::Lost { words: words.to_owned(), rebuilt_by: self.rebuilding(object.task) };
         }
-        let is_released = known.is_some_and(|known| known.is_released);
-        if is_released && self.copies.holder_count(object) == 0 {
+        if self.is_let_go(object) {
             let words = "it was not needed any more".to_owned();
             return ObjectState::Lost { words, rebuilt_by: self.rebuilding(object.task) };
         }

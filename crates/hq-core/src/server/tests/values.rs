@@ -140,6 +140,13 @@ fn a_value_stays_as_long_as_its_job_and_is_freed_when_it_is_needed_no_more() {
     world.releases("1@0:value");
     assert_eq!(world.sent(1), "");
     assert!(matches!(world.object_state("1@0:value"), ObjectState::Lost { .. }));
+    // It is not missed.
+    let all = ObjectRequest::List { jobs: Selector::All, phases: Vec::new(), after: None };
+    let ClientResponse::Objects(page) = world.ask(ClientRequest::Objects(all)) else { panic!("a page") };
+    assert_eq!(
+        page.objects.iter().map(|view| view.copy.object.to_string()).collect::<Vec<_>>(),
+        ["1@1:value"]
+    );
     world.ask(ClientRequest::CloseJobs { jobs: Selector::Last });
     assert_eq!(world.guards(1), "-1@1:value");
     world.restart();
