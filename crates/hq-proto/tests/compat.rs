@@ -7,9 +7,10 @@ use std::sync::Arc;
 use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, PageStart, SubmitInfo,
 };
-use hq_model::job::Counters;
+use hq_core::record::Record;
+use hq_model::job::{Counters, JobSpec};
 use hq_model::selector::Selector;
-use hq_model::{Body, IdSet, JobId, Request, TaskSpec, Timestamp, Usage};
+use hq_model::{Body, Entries, IdSet, JobId, Request, TaskId, TaskSpec, Timestamp, Usage};
 use prost::Message;
 
 use hq_proto::{
@@ -179,4 +180,21 @@ fn answers_of_servers_before_are_whole_and_say_the_places_of_submits_by_their_or
     let again = known.encode_to_vec();
     assert!(again.len() < bytes.len());
     assert_eq!(decode_client_response(&again), Ok((5, answer)));
+}
+
+#[test]
+fn a_given_file_without_a_request_gets_one() {
+    let written = |requests: Vec<Request>| Record::Submitted {
+        job: JobId(1),
+        key: 0,
+        spec: Some(JobSpec { name: "note".into(), ..JobSpec::default() }),
+        ids: IdSet::single(TaskId(0)),
+        entries: Entries::default(),
+        keys: Entries::default(),
+        dependencies: Arc::default(),
+        task: Arc::new(TaskSpec { body: Body::Given, requests, ..TaskSpec::default() }),
+        submit_dir: Vec::new(),
+    };
+    let read = decode_record(&encode_record(Timestamp(7), &written(Vec::new())));
+    assert_eq!(read, Ok((Timestamp(7), written(vec![Request::default()]))));
 }
