@@ -55,10 +55,10 @@ def test_a_failed_call_is_told_with_its_traceback(executor, run):
     assert told["exception"]["text"] == "5 is no good\x1b[2J" and "in talk" in told["exception"]["traceback"]
     (told,) = json.loads(run(f"--output-mode json task info {job}@1")[0])
     assert "exception" not in told and "kind" not in told and "Traceback" not in run(f"task info {job}@1")[0]
-    lost = executor.submit(bytes, 20_000)
+    lost = executor.submit(eval, "(x for x in [1])")
     ended(lost)
     (told,) = json.loads(run(f"--output-mode json task info {lost.task}")[0])
-    assert (told["kind"], told["exit_code"], told["exception"]["kind"]) == ("output", None, "too-large")
+    assert (told["kind"], told["exit_code"], told["exception"]["kind"]) == ("output", None, "not-picklable")
 
 
 def test_failures_are_counted_by_what_was_raised(executor, run):
