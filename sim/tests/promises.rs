@@ -4,7 +4,13 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 39] = [
+const REGRESSIONS: [(u64, &str); 42] = [
+    (9_662_839_736_037_621_460, "what was to be left once more for a forgotten job was kept of that"),
+    (6_086_642_934_160_475_000, "as 9_662_839_736_037_621_460"),
+    (
+        6_086_642_934_160_461_513,
+        "a task that was put back twice, the second time not on disk, was thought to wait as the second time",
+    ),
     (61, "tasks that ask for nothing summed up to more slots than a number holds"),
     (485, "a job that waited for a fed one ran although its generator was tried again"),
     (

@@ -53,10 +53,9 @@ impl Order {
 
     /// A server starts again. What was put back and not kept is not put back.
     pub fn restarted(&mut self, state: &State) {
-        let is_kept = |task: &TaskRef| {
-            state.jobs.get(&task.job).is_some_and(|job| job.deferred.contains_key(&task.task))
-        };
-        self.deferred.retain(|task, _| is_kept(task));
+        let kept = |task: &TaskRef| state.jobs.get(&task.job)?.deferred.get(&task.task);
+        // It may have been put back before, behind something else.
+        self.deferred.retain(|task, (_, after)| kept(task).map(|kept| after.clone_from(kept)).is_some());
     }
 
     /// A worker says how tasks ended.

@@ -259,6 +259,10 @@ impl Server {
                 for task in ids.iter() {
                     let task = TaskRef::new(span.job, task);
                     let (object, instance) = spec.object_left(task, span.instance, &output.name);
+                    // It may have been forgotten.
+                    if !self.state.jobs.contains_key(&object.task.job) {
+                        continue;
+                    }
                     let known = self.state.objects.get(&object).filter(|known| known.gone.is_none());
                     let is_told = known.is_some_and(|known| known.instance == instance);
                     if is_told && self.copies.holders_of(&object).next().is_none() {

@@ -117,7 +117,8 @@ impl Server {
                 Some(_) => ids,
                 None => self.state.objects.of_tasks(span.job, &ids).map(|(task, _)| task.task).collect(),
             };
-            for (object, instance) in tasks.iter().map(left) {
+            let of_known = |(object, _): &(ObjectId, _)| self.state.jobs.contains_key(&object.task.job);
+            for (object, instance) in tasks.iter().map(left).filter(of_known) {
                 let known = self.state.objects.get(&object).filter(|known| known.gone.is_none());
                 let is_told = known.is_some_and(|known| known.instance == instance);
                 match is_told && self.copies.holders_of(&object).next().is_some() {
