@@ -406,8 +406,8 @@ impl Server {
         let unblocked = blocked.map(|blocked| ids.difference(blocked));
         for (submit, ids) in job.by_submit(unblocked.as_ref().unwrap_or(ids)) {
             let template = TemplateId { job: id, submit };
-            let (task, needs_store) =
-                (&job.submits[submit as usize].task, job.submits[submit as usize].needs_store());
+            let known = &job.submits[submit as usize];
+            let (task, needs_store) = (&known.task, known.needs_store());
             let queue = &mut self.queue;
             let class = *self
                 .classes

@@ -31,10 +31,14 @@ impl NearFile {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
         let name = format!("{OF_CLIENT}{:016x}", u64::from_ne_bytes(random));
-        let path = dir.join(PUT).join(&name);
+        // Under that name the worker looks whether it is locked.
+        let path = dir.join(PUT).join(format!("new-{name}"));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        let made = NearFile { path, name, file };
+        let mut made = NearFile { path, name, file };
         made.file.try_lock()?;
+        let path = dir.join(PUT).join(&made.name);
+        fs::rename(&made.path, &path)?;
+        made.path = path;
         Ok(made)
     }
 

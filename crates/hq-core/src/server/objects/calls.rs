@@ -83,8 +83,7 @@ impl Server {
     pub(super) fn wants_value(&mut self, call: TaskRef, object: &ObjectId) -> bool {
         let known = self.state.objects.get(object);
         let is_released = known.is_some_and(|known| known.is_released && known.gone.is_none());
-        let is_away = self.copies.holders_of(object).next().is_none();
-        if is_released && is_away && self.copies.lost_words(object).is_none() {
+        if is_released && self.copies.holder_count(object) == 0 && self.copies.lost_words(object).is_none() {
             self.copies.is_lost(object.clone(), "it was not needed any more".to_owned());
         }
         let is_lost = self.copies.lost_words(object).is_some();
@@ -121,12 +120,12 @@ impl Server {
             for (object, instance) in tasks.iter().map(left).filter(of_known) {
                 let known = self.state.objects.get(&object).filter(|known| known.gone.is_none());
                 let is_told = known.is_some_and(|known| known.instance == instance);
-                match is_told && self.copies.holders_of(&object).next().is_some() {
-                    true => {}
-                    false if is_told => away.push(object),
+                match (is_told, spec.rebuilds) {
+                    (true, _) if self.copies.holder_count(&object) > 0 => {}
+                    (true, _) => away.push(object),
                     // It would not the next time.
-                    false if spec.rebuilds.is_some() => never.push(object),
-                    false => missing.push((object, instance)),
+                    (false, Some(_)) => never.push(object),
+                    (false, None) => missing.push((object, instance)),
                 }
             }
         }
