@@ -277,8 +277,9 @@ impl fmt::Display for AmountRequest {
 }
 
 /// Prints `cpus: 2, mem: 4 GiB`, `cpus: 8 scatter`, or `nodes: 3`.
-impl fmt::Display for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Request {
+    /// What it asks for, a line for each thing, but for the time that it needs.
+    pub fn lines(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.nodes > 0 {
             parts.push(format!("nodes: {}", self.nodes));
@@ -299,6 +300,13 @@ impl fmt::Display for Request {
                 amount => format!("{}: {amount}", resource.name),
             });
         }
+        parts
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = self.lines();
         if !self.time_request.is_zero() {
             parts.push(format!("time: {}", crate::duration::format(self.time_request)));
         }

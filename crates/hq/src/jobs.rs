@@ -99,6 +99,15 @@ impl JobPages for ServerJobs {
     }
 }
 
+// Of no job.
+impl JobPages for () {
+    fn next_page(&mut self) -> Result<Option<Vec<JobDetail>>, HqError> {
+        Ok(None)
+    }
+
+    fn skip(&mut self, _: JobId) {}
+}
+
 /// The selector of these jobs.
 pub(crate) fn only(jobs: impl IntoIterator<Item = JobId>) -> Selector {
     Selector::Ids(jobs.into_iter().map(|job| TaskId(job.0)).collect())

@@ -62,6 +62,9 @@ fn main() -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
     };
+    if let Some(version) = cli.global.output_version {
+        render::units::set_version(version);
+    }
     let printer = Printer::new(mode, cli.global.colors);
     match commands::run(cli, printer) {
         Ok(exit) => ExitCode::from(exit),

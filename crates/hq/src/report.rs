@@ -1,5 +1,6 @@
 //! What commands find out: plain data, printed by [`crate::render`].
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use hq_core::client_messages::{JobSummary, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::explanation::{JobExplanation, TaskExplanation};
 use hq_core::object_messages::{ObjectCopy, ObjectView};
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::{IdSet, JobId, JobState, ObjectId, QueueId, TaskId, WorkerId};
+use hq_model::{IdSet, JobId, JobState, ObjectId, QueueId, Request, TaskId, WorkerId, WorkerResources};
 use hq_worker::discovery::Detected;
 
 use crate::accounts::{Accounts, Gathered};
@@ -292,7 +293,20 @@ pub(crate) struct WorkerEnded(pub WorkerEnd);
 pub(crate) struct Hardware(pub Detected);
 
 /// What a task waits for.
-pub(crate) struct Explained(pub Box<TaskExplanation>);
+pub(crate) struct Explained {
+    /// What the server says.
+    pub told: Box<TaskExplanation>,
+    /// What the task asks for, a request for each of its variants, where that is known.
+    pub requests: Vec<Request>,
+    /// What workers offer, as far as that is known.
+    pub offers: BTreeMap<WorkerId, WorkerResources>,
+}
+
+impl From<Box<TaskExplanation>> for Explained {
+    fn from(told: Box<TaskExplanation>) -> Explained {
+        Explained { told, requests: Vec::new(), offers: BTreeMap::new() }
+    }
+}
 
 /// What the tasks of jobs wait for.
 pub(crate) struct ExplainedJobs(pub Vec<JobExplanation>);

@@ -144,7 +144,6 @@ fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
         (resources.gpus.is_some(), "--gpus"),
         (resources.mem.is_some(), "--mem"),
         (resources.pin.is_some(), "--pin"),
-        (!resources.resources.is_empty(), "--resource"),
         (failures.speculate.is_some(), "--speculate"),
     ];
     match excluded.iter().find(|excluded| excluded.0 && has_nodes) {

@@ -25,6 +25,9 @@ pub enum OptionsError {
     /// Two options that contradict each other.
     #[error("{0} cannot be used together with {1}")]
     Conflict(&'static str, &'static str),
+    /// An option of a new job beside an open one.
+    #[error("Parameter {0} is not allowed when submitting to an open job.")]
+    OfNewJob(&'static str),
     /// A request that cannot be.
     #[error("{0}")]
     Request(String),
@@ -139,7 +142,7 @@ pub enum OptionsError {
         message: String,
     },
     /// The script cannot be read.
-    #[error("cannot read the script {} for #HQ lines: {source}", path.display())]
+    #[error("Could not parse directives from {}: {source}", path.display())]
     Script {
         /// Its path.
         path: PathBuf,

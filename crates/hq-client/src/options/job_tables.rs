@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn placeholders_of_keys_and_awaited_files_are_warned_of() {
         let of = |content: &str| read(content).expect("a job").warnings;
-        let key = "%{JOB_IDD} in key is no placeholder that is known; it stays as it is";
+        let key = "Found unknown placeholder `JOB_IDD` in key; it stays as it is";
         let file = "%{TASK_ID} is not replaced in after_files; it stays as it is";
         let tables = "[[task]]\ncommand = [\"a\"]\nkey = \"x%{JOB_IDD}\"\nafter_files = [\"r-%{TASK_ID}\"]\n";
         assert_eq!(of(tables), [key, file]);

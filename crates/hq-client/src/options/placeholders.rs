@@ -40,12 +40,12 @@ pub(super) fn warnings(
         }
     };
     let path = |name| Place { name, known, is_of_programs: false };
-    for (option, output) in [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)] {
+    for (option, output) in [("stdout path", &spec.stdout), ("stderr path", &spec.stderr)] {
         if let Some(text) = output.path() {
             check(text, &path(option));
         }
     }
-    check(&spec.cwd, &Place { known: &not_itself, ..path("--cwd") });
+    check(&spec.cwd, &Place { known: &not_itself, ..path("working directory path") });
     spec.outputs.iter().for_each(|text| check(text, &path("--output")));
     spec.result.path().iter().for_each(|text| check(text, &path("--result")));
     spec.output_objects.iter().for_each(|left| check(&left.path, &path("--output-object")));
@@ -94,8 +94,8 @@ fn told(name: &str, place: &Place<'_>) -> String {
     if is_ours(name) && !is_replaced(&capital(name), place) {
         return format!("%{{{name}}} is not replaced in {at}; it stays as it is");
     }
-    let meant = nearest(name, place).map_or_else(String::new, |meant| format!(" (%{{{meant}}} is)"));
-    format!("%{{{name}}} in {at} is no placeholder that is known{meant}; it stays as it is")
+    let meant = nearest(name, place).map_or_else(String::new, |meant| format!(" (%{{{meant}}} is known)"));
+    format!("Found unknown placeholder `{name}` in {at}{meant}; it stays as it is")
 }
 
 fn without_entries(name: &str, place: &Place<'_>) -> String {
@@ -205,9 +205,9 @@ mod tests {
                 warnings(&spec, true, None, None).concat()
             };
             let told = of_text(&format!("%{{{name}}}"));
-            let meant = if meant.is_empty() { String::new() } else { format!(" (%{{{meant}}} is)") };
+            let meant = if meant.is_empty() { String::new() } else { format!(" (%{{{meant}}} is known)") };
             let expected =
-                format!("%{{{name}}} in --output is no placeholder that is known{meant}; it stays as it is");
+                format!("Found unknown placeholder `{name}` in --output{meant}; it stays as it is");
             assert_eq!(told, if name.contains('-') { String::new() } else { expected }, "{name}");
         }
     }
@@ -217,27 +217,27 @@ mod tests {
         check(
             |spec| spec.body = Body::program(["run %{entry} %{Entry_2}"]),
             &[
-                "%{entry} in the command is no placeholder that is known (%{ENTRY} is); it stays as it is",
-                "%{Entry_2} in the command is no placeholder that is known (%{ENTRY_2} is); it stays as it is",
+                "Found unknown placeholder `entry` in the command (%{ENTRY} is known); it stays as it is",
+                "Found unknown placeholder `Entry_2` in the command (%{ENTRY_2} is known); it stays as it is",
             ],
         );
         check(
             |spec| spec.outputs = vec![b"%{entry.aB}".to_vec(), b"%{Cwd}".to_vec()],
             &[
-                "%{entry.aB} in --output is no placeholder that is known (%{ENTRY.aB} is); it stays as it is",
-                "%{Cwd} in --output is no placeholder that is known (%{CWD} is); it stays as it is",
+                "Found unknown placeholder `entry.aB` in --output (%{ENTRY.aB} is known); it stays as it is",
+                "Found unknown placeholder `Cwd` in --output (%{CWD} is known); it stays as it is",
             ],
         );
         check(
             |spec| spec.env = vec![(b"A%{task_id}".to_vec(), b"%{Job_id}".to_vec())],
             &[
                 "%{task_id} is not replaced in the name of a variable; it stays as it is",
-                "%{Job_id} in --env is no placeholder that is known (%{JOB_ID} is); it stays as it is",
+                "Found unknown placeholder `Job_id` in --env (%{JOB_ID} is known); it stays as it is",
             ],
         );
         assert_eq!(
             warnings(&TaskSpec::default(), true, None, Some("%{entry}")),
-            ["%{entry} in --key is no placeholder that is known (%{ENTRY} is); it stays as it is"]
+            ["Found unknown placeholder `entry` in --key (%{ENTRY} is known); it stays as it is"]
         );
     }
 
@@ -246,7 +246,7 @@ mod tests {
         check(|spec| spec.body = Body::program(["curl -w %{http_code} %{time_total}"]), &[]);
         check(
             |spec| spec.body = Body::program(["echo %{task_id}"]),
-            &["%{task_id} in the command is no placeholder that is known (%{TASK_ID} is); it stays as it is"],
+            &["Found unknown placeholder `task_id` in the command (%{TASK_ID} is known); it stays as it is"],
         );
     }
 }

@@ -32,7 +32,7 @@ use super::same_paths;
 use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, ResourceOptions, TaskOptions};
 use super::values::{OutputArg, StdinArg};
-use super::warnings::{hints, warnings};
+use super::warnings::{hints, is_in_path, warnings};
 use crate::limits;
 
 /// Time between SIGTERM and SIGKILL of tasks that say nothing of it.
@@ -74,7 +74,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let mode = options.command.directives.unwrap_or_default();
     check_stdin(&options, mode)?;
     let function = function::of_options(&options)?;
-    let script = Script::read(&options.command.command, mode, around)?;
+    check_target(&options)?;
+    let script = Script::read(&options, mode, around)?;
     let defaults = std::mem::take(&mut around.defaults);
     let common = options.common.over(script.directives.common.clone());
     // What is set here is set nowhere else.
@@ -98,7 +99,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let wait = options.wait.over(script.directives.wait.clone()).over(defaults.wait);
     check(&common, &wait)?;
 
-    let CommonOptions { job, array, dependencies, task, feed } = common;
+    let CommonOptions { job, array, dependencies, mut task, feed } = common;
+    let unused = without_effect(&mut task);
     let is_fed = feed.generate.is_some();
     if is_fed && array != Default::default() {
         return Err(OptionsError::Conflict(
@@ -147,6 +149,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     warnings.extend(same_paths::of_entries(&spec, &entries, numbers_of(&ids)));
     warnings.extend(without_entries(array.array.as_ref(), &ids));
     warnings.extend(without_interpreter);
+    warnings.extend(unused);
     if let Some(unused) = stream.filter(|_| spec.stream.is_none()) {
         let (what, path) = match &unused {
             Stream::Directory(path) => ("stream", path),
@@ -182,14 +185,20 @@ struct Script {
 
 impl Script {
     fn read(
-        command: &[OsString],
+        options: &SubmitOptions,
         mode: DirectivesArg,
         around: &mut Surroundings,
     ) -> Result<Script, OptionsError> {
+        let command = &options.command.command;
         match mode {
             DirectivesArg::Off => Ok(Script::default()),
             DirectivesArg::Auto => match command.first() {
-                Some(path) if path.as_bytes().ends_with(b".sh") => Script::from_file(path, true, around),
+                Some(path) if path.as_bytes().ends_with(b".sh") => {
+                    let may_be_elsewhere = options.common.task.execution.cwd.is_some()
+                        || path.as_bytes().windows(2).any(|pair| pair == b"%{")
+                        || is_in_path(path);
+                    Script::from_file(path, may_be_elsewhere, around)
+                }
                 _ => Ok(Script::default()),
             },
             DirectivesArg::File => {
@@ -221,11 +230,38 @@ impl Script {
                 let directives = directives::parse(&path.to_string_lossy(), BufReader::new(file))?;
                 Ok(Script { directives, is_command: true, stdin: None })
             }
-            // The worker may find it by its own PATH or in another directory.
+            // The worker finds it in another directory.
             Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => Ok(Script::default()),
-            Err(source) => Err(OptionsError::Script { path: full, source }),
+            Err(source) => Err(OptionsError::Script { path: path.into(), source }),
         }
     }
+}
+
+// What belongs to a new job is not given for one that is there.
+fn check_target(options: &SubmitOptions) -> Result<(), OptionsError> {
+    let job = &options.common.job;
+    let of_new = [
+        (job.name.is_some(), "--name"),
+        (job.max_fails.is_some(), "--max-fails"),
+        (job.share.is_some(), "--share"),
+        (job.share_weight.is_some(), "--share-weight"),
+    ];
+    match of_new.iter().find(|(is_given, _)| *is_given && options.job.is_some()) {
+        Some((_, option)) => Err(OptionsError::OfNewJob(option)),
+        None => Ok(()),
+    }
+}
+
+// Tasks on several nodes have these whole.
+fn without_effect(task: &mut TaskOptions) -> Option<String> {
+    let resources = &mut task.resources;
+    let is_whole =
+        resources.nodes.is_some_and(|nodes| nodes > 0) && resources.ranks_per_node.unwrap_or(0) == 0;
+    if !is_whole || resources.resources.is_empty() {
+        return None;
+    }
+    resources.resources.clear();
+    Some("--resource is ignored with --nodes: such a task has its nodes for itself".to_owned())
 }
 
 fn command(

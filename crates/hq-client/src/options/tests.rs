@@ -305,8 +305,9 @@ fn bad_input_is_named() {
         ),
         ("--retry-on 3 cmd", "--retry-on needs --retry: without it nothing is retried"),
         ("--on-notify x cmd", "--on-notify works only together with --wait or --progress"),
+        ("nofile.sh", "Could not parse directives from nofile.sh: No such file or directory (os error 2)"),
+        ("--job 3 --name x cmd", "Parameter --name is not allowed when submitting to an open job."),
         ("--nodes 2 --pin omp cmd", "--nodes cannot be used together with --pin"),
-        ("--nodes 2 --resource mem=1GiB cmd", "--nodes cannot be used together with --resource"),
         ("--ranks-per-node 2 --speculate 3 cmd", "--ranks-per-node cannot be used together with --speculate"),
         ("--cpus-per-rank 2 cmd", "--cpus-per-rank works only together with --ranks-per-node"),
         ("--launcher srun cmd", "--launcher works only together with --ranks-per-node"),
@@ -331,7 +332,7 @@ fn bad_input_is_named() {
         ),
         (
             "--directives file none",
-            "cannot read the script DIR/none for #HQ lines: No such file or directory (os error 2)",
+            "Could not parse directives from none: No such file or directory (os error 2)",
         ),
     ] {
         assert_eq!(place.error(line), expected, "{line}");
@@ -399,8 +400,6 @@ fn clap_refuses_what_contradicts_itself() {
     for (line, word) in [
         ("--each-line a --from-json b cmd", "--from-json"),
         ("--wait --progress cmd", "--progress"),
-        ("--job 1 --name x cmd", "--name"),
-        ("--job 1 --max-fails 1 cmd", "--max-fails"),
         ("--array 5-1 cmd", "--array"),
         ("--array '' cmd", "--array"),
         ("--crash-limit 0 cmd", "--crash-limit"),
@@ -518,7 +517,12 @@ fn where_directives_are_looked_for() {
     assert_eq!((name(&piped), args(&piped)), ("from-script", vec!["bash".into(), "-s".into()]));
     assert_eq!(piped.spec.stdin, SCRIPT.as_bytes());
     assert_eq!(args(&place.submit("--directives stdin")), ["/bin/bash", "-e"]);
-    assert_eq!(args(&place.submit("elsewhere.sh")), ["elsewhere.sh"], "the worker may know it");
+    assert_eq!(
+        args(&place.submit("--cwd /else elsewhere.sh")),
+        ["elsewhere.sh"],
+        "the worker finds it there"
+    );
+    assert_eq!(args(&place.submit("step-%{TASK_ID}.sh")), ["step-%{TASK_ID}.sh"]);
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub(super) fn hints(command: &[OsString], submit_dir: &Path, foreign: Option<&st
 }
 
 // On this machine; workers may have another PATH.
-fn is_in_path(program: &OsStr) -> bool {
+pub(super) fn is_in_path(program: &OsStr) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }

@@ -154,6 +154,9 @@ pub(crate) struct DryRunArgs {
     /// What it asks for.
     #[command(flatten)]
     pub queue: NewQueue,
+    /// Has no effect here: lines of `hq alloc add` can be tried as they are
+    #[arg(long, hide = true)]
+    pub no_dry_run: bool,
 }
 
 /// A queue.

@@ -101,8 +101,11 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_name = "MODE")]
     pub output_mode: Option<OutputMode>,
 
-    /// Version of the JSON documents; there is only 1 so far
-    #[arg(long, allow_hyphen_values = true, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1), hide_short_help = true)]
+    /// Version of the JSON documents: 1, or 0 for programs that were written for HyperQueue
+    ///
+    /// In version 0 amounts of resources and weights are ten-thousandths (`{"Compact": 20000}` are two), times that workers lack are
+    /// `{"secs": 1, "nanos": 0}`, and no document has `schema_version`.
+    #[arg(long, allow_hyphen_values = true, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1), hide_short_help = true)]
     pub output_version: Option<u32>,
 
     /// Log what is done in detail [env: HQ_DEBUG]

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use hq_client::{ClientError, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, JobPage, RequestError, TaskInfo};
@@ -26,7 +27,7 @@ use crate::progress::Progress;
 use crate::render::results::tasks_have;
 use crate::report::{
     Canceled, Efficiency, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten,
-    Results, Submitted, TaskIds,
+    Results, Submitted, TaskIds, Waited,
 };
 use crate::results::ResultStream;
 use crate::tasks::{ServerPages, TaskStream};
@@ -208,14 +209,18 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let session = Rc::new(RefCell::new(context.connect()?));
     let (selector, tasks) = match context.printer.mode {
         OutputMode::Json => {
-            let jobs = selected(&session, args.jobs)?;
+            let jobs = selected_or_none(&session, args.jobs)?;
             let pages = ServerPages::new(Rc::clone(&session), &jobs, None, Vec::new()).with_submits();
             (only(jobs), Some(TaskStream::begin(pages)?))
         }
         OutputMode::Cli | OutputMode::Quiet => (args.jobs, None),
     };
     let noted = selector.clone();
-    let jobs = JobStream::begin(ServerJobs::new(Rc::clone(&session), selector))?;
+    let jobs = JobStream::begin(ServerJobs::new(Rc::clone(&session), selector));
+    let jobs = match or_none(&noted, jobs.map(Some))? {
+        Some(jobs) => jobs,
+        None => JobStream::begin(())?,
+    };
     let notes = context.notes_of(Rc::clone(&session), noted);
     let server_uid = session.borrow().server_uid().to_owned();
     let failed = Box::new(move |job| some_failed(&mut session.borrow_mut(), job));
@@ -247,6 +252,21 @@ pub(super) fn selected(session: &SharedSession, jobs: Selector) -> Result<Vec<Jo
         ids.push(job.summary.job);
     }
     Ok(ids)
+}
+
+/// The same, and nothing where the last job is meant and there is none yet.
+pub(super) fn selected_or_none(session: &SharedSession, jobs: Selector) -> Result<Vec<JobId>, HqError> {
+    or_none(&jobs.clone(), selected(session, jobs))
+}
+
+/// The last one of none is nothing: programs ask before they submit anything.
+pub(super) fn or_none<T: Default>(of: &Selector, result: Result<T, HqError>) -> Result<T, HqError> {
+    match result {
+        Err(error) if *of == Selector::Last && matches!(error.code, "no-job" | "no-worker") => {
+            Ok(T::default())
+        }
+        result => result,
+    }
 }
 
 /// The first failed tasks of a job.
@@ -377,7 +397,10 @@ fn wait_for(
 ) -> Result<Done, HqError> {
     let jobs = match jobs {
         // Soon it may be another one.
-        Selector::Last => only([last_job(&mut session)?]),
+        Selector::Last => match or_none(&Selector::Last, last_job(&mut session).map(Some))? {
+            Some(job) => only([job]),
+            None => return Done::ok(Waited { jobs: Vec::new(), duration: Duration::ZERO }),
+        },
         jobs => jobs,
     };
     if until_closed && context.printer.is_read() {

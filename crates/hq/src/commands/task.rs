@@ -5,9 +5,9 @@ use std::io;
 use std::rc::Rc;
 
 use hq_client::ClientError;
-use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, WorkerFilter};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskRef};
+use hq_model::{IdSet, JobId, TaskId, TaskRef};
 
 use super::{Context, Done, job, unexpected};
 use crate::cli::OutputMode;
@@ -15,7 +15,7 @@ use crate::cli::job::{JobAndTasks, TasksArg};
 use crate::cli::task::{ExplainArgs, InfoArgs, ListArgs, TailArgs, tail_of};
 use crate::error::HqError;
 use crate::following;
-use crate::jobs::{SharedSession, only};
+use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::render::StandardOutput;
 use crate::report::{Explained, Plain, TaskDetails, Tasks};
 use crate::results::LeftReader;
@@ -23,7 +23,7 @@ use crate::tasks::{ServerPages, TaskStream};
 
 pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
     let session = Rc::new(RefCell::new(context.connect()?));
-    let jobs = job::selected(&session, args.jobs)?;
+    let jobs = job::selected_or_none(&session, args.jobs)?;
     let pages = ServerPages::new(session, &jobs, args.tasks, args.task_status);
     // Files stand in long lists and in JSON.
     let shows_files = args.verbose || context.printer.mode == OutputMode::Json;
@@ -87,10 +87,29 @@ pub(super) fn explain_one(context: &Context, jobs: Selector, tasks: TasksArg) ->
         return Err(HqError::usage("one task only; write its id, such as 5"));
     };
     let request = ClientRequest::ExplainTask { jobs, task };
-    match session.borrow_mut().request(request)? {
-        ClientResponse::Explained(explained) => Done::ok(Explained(explained)),
-        _ => unexpected(),
+    let response = session.borrow_mut().request(request)?;
+    let ClientResponse::Explained(told) = response else { return unexpected() };
+    let mut explained = Explained::from(told);
+    if !explained.told.workers.is_empty() {
+        let task = explained.told.task;
+        let mut jobs = JobStream::begin(
+            ServerJobs::new(Rc::clone(&session), only([task.job])).of_tasks(IdSet::single(task.task)),
+        )?;
+        if jobs.next_job()?.is_some()
+            && let Some(submit) = jobs.next_submit()?
+        {
+            explained.requests.clone_from(&submit.spec.requests);
+        }
+        let workers = explained.told.workers.iter().map(|of| TaskId(of.worker.0)).collect();
+        let request =
+            ClientRequest::ListWorkers { workers: Selector::Ids(workers), filter: WorkerFilter::All };
+        // One that has been forgotten meanwhile is explained without what it offered.
+        if let Ok(ClientResponse::Workers(workers)) = session.borrow_mut().request(request) {
+            let offers = workers.into_iter().map(|worker| (worker.worker, worker.config.resources));
+            explained.offers = offers.collect();
+        }
     }
+    Done::ok(explained)
 }
 
 // Which tasks of which job: `3@17` in one word, or in two.

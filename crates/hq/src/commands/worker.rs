@@ -14,6 +14,7 @@ use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
 
+use super::job::or_none;
 use super::worker_config::{self, config};
 use super::{Context, Done, pull, refused_to, unexpected, worker_args};
 use crate::cli::OutputMode;
@@ -153,7 +154,8 @@ pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
-    Done::ok(WorkerDetails(workers(context, args.workers, WorkerFilter::All)?))
+    let of = args.workers.clone();
+    Done::ok(WorkerDetails(or_none(&of, workers(context, args.workers, WorkerFilter::All))?))
 }
 
 fn workers(context: &Context, workers: Selector, filter: WorkerFilter) -> Result<Vec<WorkerInfo>, HqError> {

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo, QueueStatus};
-use hq_core::alloc::policy::clock;
 use hq_model::allocation::{AllocationState, NodeTime};
 use hq_model::{Timestamp, duration};
 use serde_json::{Value, json};
@@ -114,12 +113,12 @@ impl Report for ExplainedQueue {
                 .iter()
                 .map(|line| {
                     vec![
-                        line.waiting.to_string().into(),
+                        Cell::number(line.waiting),
                         line.request.as_str().into(),
-                        line.priority.to_string().into(),
-                        line.coming.to_string().into(),
-                        line.new.to_string().into(),
-                        line.elsewhere.to_string().into(),
+                        Cell::number(line.priority),
+                        Cell::number(line.coming),
+                        Cell::number(line.new),
+                        Cell::number(line.elsewhere),
                         line.why_not.clone().unwrap_or_default().into(),
                     ]
                 })
@@ -132,9 +131,9 @@ impl Report for ExplainedQueue {
         for decision in decisions {
             let again = match decision.count {
                 1 => String::new(),
-                count => format!(" ({count} times, last at {})", seconds(decision.last, &style)),
+                count => format!(" ({count} times, last at {})", style.time(decision.last)),
             };
-            writeln!(out, "{}  {}{again}", seconds(decision.first, &style), decision.text)?;
+            writeln!(out, "{}  {}{again}", style.time(decision.first), decision.text)?;
         }
         Ok(())
     }
@@ -178,9 +177,9 @@ impl Report for ExplainedQueue {
 
 fn queue_state(info: &QueueInfo) -> (&'static str, Color) {
     match info.status {
-        QueueStatus::Active => ("active", Color::Green),
-        QueueStatus::Paused(..) => ("paused", Color::Yellow),
-        QueueStatus::Draining => ("draining", Color::Magenta),
+        QueueStatus::Active => ("Active", Color::Green),
+        QueueStatus::Paused(..) => ("Paused", Color::Yellow),
+        QueueStatus::Draining => ("Draining", Color::Magenta),
     }
 }
 
@@ -188,10 +187,10 @@ fn queue_row(info: &QueueInfo) -> Vec<Cell> {
     let params = &info.params;
     let (word, color) = queue_state(info);
     let mut cells: Vec<Cell> = vec![
-        info.queue.to_string().into(),
+        Cell::number(info.queue),
         Cell::colored(word.to_ascii_uppercase(), color),
-        params.backlog.to_string().into(),
-        params.max_workers_per_alloc.to_string().into(),
+        Cell::number(params.backlog),
+        Cell::number(params.max_workers_per_alloc),
         params.max_worker_count.map_or_else(|| "N/A".to_owned(), |count| count.to_string()).into(),
         duration::format(params.time_limit).into(),
         params.manager.to_ascii_uppercase().into(),
@@ -213,10 +212,7 @@ fn worker_resources(info: &QueueInfo) -> String {
 
 fn queue(info: &QueueInfo) -> Value {
     let params = &info.params;
-    let known = info.known.as_ref().map(|(resources, _)| {
-        let pools: Vec<Value> = resources.pools.iter().map(json::pool).collect();
-        json!({ "resources": pools })
-    });
+    let known = info.known.as_ref().map(|(resources, _)| json::resources(resources));
     let (paused_at, reason) = match &info.status {
         QueueStatus::Paused(at, why) => (json::time(*at), Some(why)),
         QueueStatus::Active | QueueStatus::Draining => (Value::Null, None),
@@ -226,7 +222,7 @@ fn queue(info: &QueueInfo) -> Value {
         "id": info.queue.0,
         "name": params.name,
         "state": queue_state(info).0,
-        "manager": params.manager,
+        "manager": json::manager(&params.manager),
         "additional_args": params.manager_args.iter().map(|arg| json::bytes(arg)).collect::<Vec<_>>(),
         "backlog": params.backlog,
         "max_workers_per_alloc": params.max_workers_per_alloc,
@@ -256,11 +252,6 @@ fn id(one: &AllocationInfo) -> String {
     one.batch_id.clone().unwrap_or_else(|| one.allocation.to_string())
 }
 
-// To the second; as the clock of the reader shows it on a terminal.
-fn seconds(at: Timestamp, style: &Style) -> String {
-    if style.has_lines { style.time(at) } else { clock(at) }
-}
-
 fn allocation_row(one: &AllocationInfo, style: &Style) -> Vec<Cell> {
     let color = match one.state {
         AllocationState::Queued => Color::Yellow,
@@ -268,7 +259,7 @@ fn allocation_row(one: &AllocationInfo, style: &Style) -> Vec<Cell> {
         AllocationState::Finished => Color::Green,
         AllocationState::Failed => Color::Red,
     };
-    let time = |at: Option<Timestamp>| Cell::from(at.map_or_else(String::new, |at| seconds(at, style)));
+    let time = |at: Option<Timestamp>| Cell::from(at.map_or_else(String::new, |at| style.clock(at)));
     vec![
         id(one).into(),
         Cell::colored(one.state.word().to_ascii_uppercase(), color),
@@ -278,7 +269,7 @@ fn allocation_row(one: &AllocationInfo, style: &Style) -> Vec<Cell> {
         time(one.started),
         time(one.ended.as_ref().map(|(at, _)| *at)),
         one.detail.clone().unwrap_or_default().into(),
-        one.allocation.to_string().into(),
+        Cell::number(one.allocation),
     ]
 }
 

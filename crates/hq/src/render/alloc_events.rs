@@ -11,10 +11,10 @@ use super::json;
 pub(crate) fn event(record: &AllocRecord) -> Option<(&'static str, Value)> {
     Some(match record {
         AllocRecord::QueueAdded { queue, params } => {
-            ("autoalloc-queue-created", json!({ "queue-id": queue.0, "parameters": parameters(params) }))
+            ("autoalloc-queue-created", json!({ "queue-id": queue.0, "params": parameters(params) }))
         }
         AllocRecord::QueueEdited { queue, params } => {
-            ("autoalloc-queue-edited", json!({ "queue-id": queue.0, "parameters": parameters(params) }))
+            ("autoalloc-queue-edited", json!({ "queue-id": queue.0, "params": parameters(params) }))
         }
         AllocRecord::QueuePaused { queue, cause } => {
             ("autoalloc-queue-paused", json!({ "queue-id": queue.0, "reason": cause.to_string() }))
@@ -39,10 +39,9 @@ pub(crate) fn event(record: &AllocRecord) -> Option<(&'static str, Value)> {
             let event = json!({ "status": end.state().word(), "reason": end.to_string() });
             ("autoalloc-allocation-finished", with(*allocation, event))
         }
-        AllocRecord::QueueKept { queue, state } => (
-            "autoalloc-queue-created",
-            json!({ "queue-id": queue.0, "parameters": parameters(&state.params) }),
-        ),
+        AllocRecord::QueueKept { queue, state } => {
+            ("autoalloc-queue-created", json!({ "queue-id": queue.0, "params": parameters(&state.params) }))
+        }
         AllocRecord::ShapeLearned { .. }
         | AllocRecord::Measured { .. }
         | AllocRecord::QueueIdGiven { .. }

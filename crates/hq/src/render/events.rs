@@ -14,8 +14,11 @@ use serde_json::{Value, json};
 
 use super::json::{self, bytes};
 use super::results::base64_of;
-use super::{StandardOutput, sample, text};
+use super::{StandardOutput, sample};
 use crate::error::HqError;
+
+/// Tasks that an event names at most; more are several events.
+const TASKS_IN_EVENT: usize = 10_000;
 
 /// Prints events. It keeps what jobs there are, to say when one is complete.
 pub(crate) struct Events<W: Write> {
@@ -113,6 +116,28 @@ impl<W: Write> Events<W> {
         Ok(self.out.write_all(b"\n")?)
     }
 
+    // Tasks that ended without a result, each by its ids: so many in an event.
+    fn ended_together(
+        &mut self,
+        at: Timestamp,
+        kind: &'static str,
+        job: JobId,
+        ids: &IdSet,
+        with: impl Fn(&mut Value),
+    ) -> Result<(), HqError> {
+        let mut rest = ids.clone();
+        while !rest.is_empty() {
+            let part: IdSet = rest.iter().take(TASKS_IN_EVENT).collect();
+            let tasks = part.iter().map(|task| json!({ "job_id": job.0, "job_task_id": task.0 }));
+            let mut event =
+                json!({ "job": job.0, "ids": part.to_string(), "tasks": tasks.collect::<Vec<_>>() });
+            with(&mut event);
+            self.line(at, kind, event)?;
+            rest = rest.difference(&part);
+        }
+        Ok(())
+    }
+
     fn events(&mut self, at: Timestamp, record: &Record) -> Result<(), HqError> {
         match record {
             Record::ServerStarted { epoch, uid, release } => {
@@ -120,15 +145,18 @@ impl<W: Write> Events<W> {
                 self.line(at, "server-start", event)
             }
             Record::WorkerJoined { worker, config } => {
-                let pools: Vec<Value> = config.resources.pools.iter().map(json::pool).collect();
                 let configuration = json!({
                     "hostname": config.hostname,
                     "group": config.group,
                     "work_dir": config.work_dir,
-                    "resources": { "resources": pools },
+                    "listen_address": config.listen_address,
+                    "resources": json::resources(&config.resources),
                     "heartbeat_interval": json::seconds(config.heartbeat),
+                    "idle_timeout": json::optional_seconds(config.idle_timeout),
                     "time_limit": json::optional_seconds(config.time_limit),
                     "on_server_lost": config.on_server_lost.to_string(),
+                    "min_utilization": f64::from(config.min_utilization) / 10_000.0,
+                    "overview_configuration": { "interval": json::optional_seconds(config.overview_interval) },
                 });
                 self.line(at, "worker-connected", json!({ "id": worker.0, "configuration": configuration }))
             }
@@ -155,8 +183,9 @@ impl<W: Write> Events<W> {
                     "job_desc": known.map(|job| job_desc(&job.spec)),
                     "submit_desc": {
                         "ids": ids.to_string(),
-                        "array": json::task_desc(task, at),
+                        "task_desc": json::task_desc(task, at),
                         "submit_dir": bytes(submit_dir),
+                        "stream_path": task.stream.as_ref().map(|stream| bytes(stream.path())),
                     },
                 });
                 self.line(at, "job-created", event)
@@ -224,19 +253,21 @@ impl<W: Write> Events<W> {
                 self.failed(at, *job, failure)
             }
             Record::Canceled { job, ids, reason, end_by } => {
-                let mut event = json!({ "job": job.0, "tasks": tasks(ids) });
-                if let Some(end) = end_by {
-                    event["cause"] = "end-by".into();
-                    event["end_by"] = end.to_string().into();
-                }
-                self.line(at, "task-canceled", event)?;
+                self.ended_together(at, "task-canceled", *job, ids, |event| {
+                    if let Some(end) = end_by {
+                        event["cause"] = "end-by".into();
+                        event["end_by"] = end.to_string().into();
+                    }
+                })?;
                 match reason {
                     Some(reason) => self.line(at, "job-cancel", json!({ "job": job.0, "job_id": job.0, "reason": reason })),
                     None => Ok(()),
                 }
             }
             Record::Aborted { job, ids, reason } => {
-                self.line(at, "task-aborted", json!({ "job": job.0, "tasks": tasks(ids), "reason": reason }))
+                self.ended_together(at, "task-aborted", *job, ids, |event| {
+                    event["reason"] = reason.as_str().into();
+                })
             }
             Record::EndedEarly { job, attempts } => {
                 attempts.iter().try_for_each(|attempt| self.started(*job, attempt))
@@ -376,7 +407,15 @@ fn tasks(ids: &IdSet) -> String {
 }
 
 fn reason(end: WorkerEnd) -> &'static str {
-    text::worker_state(Some(end))
+    match end {
+        WorkerEnd::ConnectionLost => "ConnectionLost",
+        WorkerEnd::HeartbeatLost => "HeartbeatLost",
+        WorkerEnd::Stopped => "Stopped",
+        WorkerEnd::IdleTimeout => "IdleTimeout",
+        WorkerEnd::TimeLimit => "TimeLimitReached",
+        WorkerEnd::Interrupted => "Interrupted",
+        WorkerEnd::LauncherLost => "LauncherLost",
+    }
 }
 
 #[cfg(test)]

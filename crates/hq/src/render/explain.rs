@@ -1,16 +1,17 @@
 //! `hq task explain` and `hq job explain`.
 
 use std::io::Write;
+use std::time::Duration;
 
-use hq_core::explanation::{Lack, Reason, ReasonKind, TaskGroup, WorkerMatch};
+use hq_core::explanation::{Lack, Reason, ReasonKind, TaskExplanation, TaskGroup, WorkerMatch};
 use hq_model::request::MEM;
-use hq_model::{Amount, AmountRequest, duration, memory};
+use hq_model::{Amount, AmountRequest, IdSet, TaskId, TaskState, duration, memory};
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
-use super::style::Style;
+use super::style::{Color, Style};
 use super::table::{self, Cell};
-use super::{Report, text};
+use super::{Report, text, units};
 use crate::error::HqError;
 use crate::report::{Explained, ExplainedJobs};
 
@@ -18,26 +19,29 @@ const HEADER: [&str; 6] = ["Worker Id", "Runnable", "Variant", "Type", "Provides
 
 impl Report for Explained {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
-        let explained = &self.0;
-        writeln!(out, "Task {} is {}", explained.task, explained.state)?;
+        let explained = &self.told;
+        writeln!(out, "{}", readiness(explained))?;
+        if !explained.workers.is_empty() {
+            writeln!(out, "{}", able(&explained.workers))?;
+        }
         // What workers lack for good is in the table.
         let is_told = |reason: &&Reason| reason.kind != ReasonKind::Lacks || explained.workers.is_empty();
         for reason in explained.reasons.iter().filter(is_told) {
             writeln!(out, "- {}", line(reason))?;
         }
         if !explained.workers.is_empty() {
-            let rows = explained.workers.iter().flat_map(rows);
+            let rows = explained.workers.iter().flat_map(|of| self.rows(of));
             table::table(out, style, &HEADER, &rows.collect::<Vec<_>>())?;
         }
         Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let explained = &self.0;
+        let explained = &self.told;
         let task = explained.task;
         let worker = |of: &WorkerMatch| {
-            let variants: Vec<Vec<Value>> =
-                of.variants.iter().map(|lacks| lacks.iter().map(lack).collect()).collect();
+            let of_variant = |variant| self.asked(of, variant).iter().map(asked_of).collect();
+            let variants: Vec<Vec<Value>> = (0..of.variants.len()).map(of_variant).collect();
             json!({ "worker_id": of.worker.0, "variants": variants })
         };
         let document = json!({
@@ -55,11 +59,120 @@ impl Report for Explained {
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        for reason in &self.0.reasons {
+        for reason in &self.told.reasons {
             writeln!(out, "{}", line(reason))?;
         }
         Ok(())
     }
+}
+
+// Whether what the task was to wait for has ended.
+fn readiness(explained: &TaskExplanation) -> String {
+    let TaskExplanation { task, state, dependencies, unresolved, .. } = explained;
+    match (state, dependencies, unresolved) {
+        (TaskState::Waiting, 0, 0) => format!("Task {task} is ready to run because it has no dependencies."),
+        (TaskState::Waiting, all, 0) => {
+            let are = if *all == 1 { "its dependency is" } else { "all its dependencies are" };
+            format!("Task {task} is ready to run because {are} finished.")
+        }
+        (TaskState::Waiting, all, left) => {
+            format!("Task {task} is not ready to run, because {left}/{all} dependencies are not finished.")
+        }
+        (state, ..) => format!("Task {task} is {state}"),
+    }
+}
+
+// Which workers have what one of the variants asks for, now or when what runs there has ended.
+fn able(workers: &[WorkerMatch]) -> String {
+    let fits = |of: &&WorkerMatch| of.variants.iter().any(Vec::is_empty);
+    let able: IdSet = workers.iter().filter(fits).map(|of| TaskId(of.worker.0)).collect();
+    match able.len() {
+        0 => "There is no worker where the task can run.".to_owned(),
+        count => format!("The task can run on {}: {able}", text::count(count, "worker")),
+    }
+}
+
+// A thing that a variant asks for, what a worker has of it, and whether that is enough.
+struct Asked {
+    what: Thing,
+    is_met: bool,
+}
+
+enum Thing {
+    Resource { name: String, request: AmountRequest, has: Amount },
+    // Without the time that is left where it is enough.
+    Time { request: Duration, left: Option<Duration> },
+    Group { nodes: u32, size: Option<u32> },
+}
+
+impl Explained {
+    // All that a variant asks for, or what lacks, where no more is known.
+    fn asked(&self, of: &WorkerMatch, variant: usize) -> Vec<Asked> {
+        let lacks = of.variants.get(variant).map_or(&[][..], Vec::as_slice);
+        let (Some(request), Some(offer)) = (self.requests.get(variant), self.offers.get(&of.worker)) else {
+            return lacks.iter().map(lacking).collect();
+        };
+        let mut all: Vec<Asked> = Vec::new();
+        let is_time = |lack: &&Lack| matches!(lack, Lack::Time { .. });
+        all.extend(match lacks.iter().find(is_time) {
+            Some(lack) => Some(lacking(lack)),
+            None if request.time_request.is_zero() => None,
+            None => {
+                Some(Asked { what: Thing::Time { request: request.time_request, left: None }, is_met: true })
+            }
+        });
+        if request.nodes > 0 {
+            let is_group = |lack: &&Lack| matches!(lack, Lack::Group { .. });
+            let met = Asked { what: Thing::Group { nodes: request.nodes, size: None }, is_met: true };
+            all.push(lacks.iter().find(is_group).map_or(met, lacking));
+        }
+        for resource in &request.resources {
+            let is_this =
+                |lack: &&Lack| matches!(lack, Lack::Resource { name, .. } if *name == resource.name);
+            let has = offer.giver(&resource.name).map_or(Amount::ZERO, |pool| offer.pools[pool].kind.total());
+            let what = Thing::Resource { name: resource.name.clone(), request: resource.amount, has };
+            all.push(lacks.iter().find(is_this).map_or(Asked { what, is_met: true }, lacking));
+        }
+        all
+    }
+
+    // A row for each thing that a variant asks for.
+    fn rows(&self, of: &WorkerMatch) -> Vec<Vec<Cell>> {
+        let fit = of.variants.iter().filter(|lacks| lacks.is_empty()).count();
+        let runnable = match of.variants.len() {
+            0 => "No".to_owned(),
+            all if fit == all => "Yes".to_owned(),
+            _ if fit == 0 => "No".to_owned(),
+            all => format!("Yes ({fit}/{all})"),
+        };
+        let mut rows = Vec::new();
+        for variant in 0..of.variants.len() {
+            let mut row = |what: [String; 3], color: Option<Color>| {
+                let mut row = vec![Cell::number(of.worker), runnable.as_str().into(), Cell::number(variant)];
+                row.extend(
+                    what.map(|text| color.map_or(text.as_str().into(), |color| Cell::colored(&*text, color))),
+                );
+                rows.push(row);
+            };
+            let asked = self.asked(of, variant);
+            if asked.is_empty() {
+                row(Default::default(), None);
+            }
+            for asked in asked {
+                row(shown(&asked.what), (!asked.is_met).then_some(Color::Red));
+            }
+        }
+        rows
+    }
+}
+
+fn lacking(lack: &Lack) -> Asked {
+    let what = match lack.clone() {
+        Lack::Resource { name, request, has } => Thing::Resource { name, request, has },
+        Lack::Time { request, left } => Thing::Time { request, left: Some(left) },
+        Lack::Group { nodes, size } => Thing::Group { nodes, size: Some(size) },
+    };
+    Asked { what, is_met: false }
 }
 
 impl Report for ExplainedJobs {
@@ -139,30 +252,10 @@ fn line(reason: &Reason) -> String {
     }
 }
 
-// A row for each thing that a variant lacks there, or one that says it does not.
-fn rows(of: &WorkerMatch) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (variant, lacks) in of.variants.iter().enumerate() {
-        let mut row = |runnable: &str, what: [String; 3]| {
-            let mut row: Vec<Cell> = vec![of.worker.to_string().into(), runnable.into()];
-            row.push((variant + 1).to_string().into());
-            row.extend(what.map(Cell::from));
-            rows.push(row);
-        };
-        if lacks.is_empty() {
-            row("yes", Default::default());
-        }
-        for lack in lacks {
-            row("no", what(lack));
-        }
-    }
-    rows
-}
-
 // Type, provides, request.
-fn what(lack: &Lack) -> [String; 3] {
-    match lack {
-        Lack::Resource { name, request, has } => {
+fn shown(what: &Thing) -> [String; 3] {
+    match what {
+        Thing::Resource { name, request, has } => {
             let shown = |amount: Amount| {
                 if name == MEM { memory::format(amount) } else { amount.to_string() }
             };
@@ -172,30 +265,35 @@ fn what(lack: &Lack) -> [String; 3] {
             };
             [name.clone(), shown(*has), request]
         }
-        Lack::Time { request, left } if left.is_zero() => {
+        Thing::Time { request, left: Some(left) } if left.is_zero() => {
             let request = if request.is_zero() { "any".into() } else { duration::format(*request) };
             ["time".into(), "none: its time is over".into(), request]
         }
-        Lack::Time { request, left } => ["time".into(), text::measured(*left), duration::format(*request)],
-        Lack::Group { nodes, size } => ["nodes".into(), size.to_string(), nodes.to_string()],
+        Thing::Time { request, left } => [
+            "time".into(),
+            left.map_or_else(|| "enough".to_owned(), text::measured),
+            duration::format(*request),
+        ],
+        Thing::Group { nodes, size } => {
+            let size =
+                size.map_or_else(|| "group is large enough".to_owned(), |size| format!("group size {size}"));
+            ["nodes".into(), size, nodes.to_string()]
+        }
     }
 }
 
-fn lack(lack: &Lack) -> Value {
-    match lack {
-        Lack::Resource { name, request, has } => json!({ "resources": {
+fn asked_of(asked: &Asked) -> Value {
+    match &asked.what {
+        Thing::Resource { name, request, has } => json!({ "Resources": {
             "resource": name,
-            "request_amount": match request {
-                AmountRequest::All => "all".into(),
-                AmountRequest::Some(amount, _) => text::amount(*amount),
-            },
-            "worker_amount": text::amount(*has),
+            "request_amount": units::asked(request),
+            "worker_amount": units::amount(*has),
         }}),
-        Lack::Time { request, left } => json!({ "time": {
-            "min_time": json::seconds(*request),
-            "remaining_time": json::seconds(*left),
+        Thing::Time { request, left } => json!({ "Time": {
+            "min_time": units::time(*request),
+            "remaining_time": left.map(units::time),
         }}),
-        Lack::Group { nodes, size } => json!({ "worker_group": { "n_nodes": nodes, "group_size": size }}),
+        Thing::Group { nodes, size } => json!({ "WorkerGroup": { "n_nodes": nodes, "group_size": size }}),
     }
 }
 

@@ -5,23 +5,20 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo, TaskInfo};
+use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskId, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
+use super::job_document::Document;
 use super::json;
 use super::style::Style;
 use super::table::{self, Cell};
-use super::task::left_by;
 use super::{Report, text, wait};
 use crate::error::HqError;
-use crate::jobs::JobStream;
 use crate::report::{Canceled, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, TaskIds};
-use crate::results::LeftReader;
-use crate::tasks::TaskStream;
 
 /// Submits of a job that are shown one by one; more are summed up.
 const SUBMITS_SHOWN: usize = 10;
@@ -34,10 +31,10 @@ impl Report for Jobs {
             .map(|job| {
                 let open = if job.is_open { "*" } else { "" };
                 let mut row = vec![
-                    Cell::from(format!("{open}{}", job.job)),
+                    Cell::number(format!("{open}{}", job.job)),
                     name_in_list(&job.name).into(),
                     text::job_state(job.state()),
-                    job.counters.total().to_string().into(),
+                    Cell::number(job.counters.total()),
                 ];
                 if style.has_lines {
                     row.push(progress(&job.counters).into());
@@ -143,7 +140,7 @@ impl Report for JobCounts {
         let rows: Vec<Vec<Cell>> = self
             .rows()
             .into_iter()
-            .map(|(state, count)| vec![text::job_state(state), count.to_string().into()])
+            .map(|(state, count)| vec![text::job_state(state), Cell::number(count)])
             .collect();
         Ok(table::table(out, style, &["Status", "Count"], &rows)?)
     }
@@ -175,14 +172,14 @@ impl Report for JobDetails {
                 let places = Places { paths: templates.expand_for_all(job), stream: templates.stream(job) };
                 submits.add(&submit, &places);
             }
-            table::record(out, style, details(&job, submits, self.now))?;
+            table::record(out, style, details(&job, submits, self.now, style))?;
             let all = job.summary.counters.failed;
             let failed = if all > 0 { (self.failed)(job.summary.job)? } else { Vec::new() };
             if !failed.is_empty() {
                 let shown = failed.len() as u64;
-                let which = if shown < all { format!(", {shown} of them shown") } else { String::new() };
-                writeln!(out, "{} failed{which}:", text::count(all, "task"))?;
                 wait::failed_tasks(out, style, &failed)?;
+                let which = if shown < all { format!(", {shown} of them shown") } else { String::new() };
+                writeln!(out, "{} failed{which}.", text::count(all, "task"))?;
             }
         }
         Ok(())
@@ -196,7 +193,8 @@ impl Report for JobDetails {
         let mut list = serializer.serialize_seq(None).map_err(write_error)?;
         loop {
             let Some(job) = jobs.borrow_mut().next_job()? else { break };
-            let document = Document { job, jobs: &jobs, tasks: &tasks, error: &error };
+            let document =
+                Document { job, server_uid: &self.server_uid, jobs: &jobs, tasks: &tasks, error: &error };
             let written = list.serialize_element(&document);
             if let Some(error) = error.take() {
                 return Err(error);
@@ -213,143 +211,6 @@ pub(super) fn write_error(error: serde_json::Error) -> HqError {
     std::io::Error::from(error).into()
 }
 
-// One job with all its submits and tasks, which are read while they are written.
-struct Document<'a> {
-    job: JobDetail,
-    jobs: &'a RefCell<&'a mut JobStream>,
-    tasks: &'a RefCell<Option<&'a mut TaskStream>>,
-    error: &'a RefCell<Option<HqError>>,
-}
-
-impl Serialize for Document<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let job = &self.job;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("max_fails", &job.max_fails)?;
-        if let Some(state) = &job.feed {
-            map.serialize_entry("feed", &super::feed::value(state))?;
-        }
-        map.serialize_entry("started_at", &json::time(job.submitted))?;
-        map.serialize_entry("submits", &SubmitArray { jobs: self.jobs, error: self.error })?;
-        let mut summary = job.summary.clone();
-        let mut ended = job.ended;
-        let mut stream = self.tasks.borrow_mut();
-        if let Some(stream) = stream.as_deref_mut() {
-            let (id, stream, told) = (summary.job, RefCell::new(stream), RefCell::default());
-            let tasks = TaskArray {
-                is_detailed: false,
-                job: id,
-                stream: &stream,
-                left: &RefCell::default(),
-                error: self.error,
-                told: &told,
-            };
-            map.serialize_entry("tasks", &tasks)?;
-            // The job goes on while its tasks are read: what is said of them together is what was said of each.
-            let told = told.into_inner();
-            summary.counters = told.counters;
-            let has_ended = !summary.is_open && summary.state().is_terminal();
-            ended = has_ended.then_some(ended.unwrap_or(told.last_end));
-        }
-        map.serialize_entry("info", &json::job(&summary))?;
-        map.serialize_entry("finished_at", &json::optional_time(ended))?;
-        map.serialize_entry("usage", &json::usage(&job.usage))?;
-        map.serialize_entry("workers", &job.workers.iter().map(|w| w.0).collect::<Vec<_>>())?;
-        map.end()
-    }
-}
-
-// The submits of the job that was told last. An error of the stream is left in `error`.
-struct SubmitArray<'a> {
-    jobs: &'a RefCell<&'a mut JobStream>,
-    error: &'a RefCell<Option<HqError>>,
-}
-
-impl Serialize for SubmitArray<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        let mut jobs = self.jobs.borrow_mut();
-        loop {
-            match jobs.next_submit() {
-                Ok(Some(submit)) => list.serialize_element(&json::submit(&submit))?,
-                Ok(None) => return list.end(),
-                Err(error) => {
-                    *self.error.borrow_mut() = Some(error);
-                    return Err(serde::ser::Error::custom("the list of submits ended early"));
-                }
-            }
-        }
-    }
-}
-
-/// The tasks of a job, read while they are written. An error of the stream is left in `error`.
-pub(super) struct TaskArray<'a, 'b> {
-    pub job: JobId,
-    /// With what their submits and entries say of each.
-    pub is_detailed: bool,
-    pub stream: &'a RefCell<&'a mut TaskStream>,
-    /// Where those that failed are told of with what they left behind.
-    pub left: &'b RefCell<Option<&'b mut LeftReader>>,
-    pub error: &'a RefCell<Option<HqError>>,
-    pub told: &'b RefCell<Told>,
-}
-
-/// What was told of tasks, together.
-#[derive(Default)]
-pub(super) struct Told {
-    counters: Counters,
-    last_end: Timestamp,
-}
-
-impl Told {
-    fn add(&mut self, task: &TaskInfo) {
-        let c = &mut self.counters;
-        *match task.state {
-            TaskState::Waiting => &mut c.waiting,
-            TaskState::Running => &mut c.running,
-            TaskState::Finished => &mut c.finished,
-            TaskState::Failed => &mut c.failed,
-            TaskState::Canceled => &mut c.canceled,
-            TaskState::Aborted => &mut c.aborted,
-        } += 1;
-        self.last_end = self.last_end.max(task.ended.unwrap_or_default());
-    }
-}
-
-impl Serialize for TaskArray<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        let mut stream = self.stream.borrow_mut();
-        loop {
-            let next = stream.next_of(self.job).and_then(|next| {
-                let Some(info) = next else { return Ok(None) };
-                let left = left_by(self.left.borrow_mut().as_deref_mut(), &stream, self.job, &info)?;
-                Ok(Some((info, left)))
-            });
-            match next {
-                Ok(Some((info, left))) => {
-                    self.told.borrow_mut().add(&info);
-                    // One that never ran, and will not, has no files.
-                    let has_paths = info.started.is_some() || info.state == TaskState::Waiting;
-                    let paths = if has_paths { stream.paths_of(self.job, &info) } else { None };
-                    let submit = stream.submit_of(self.job, &info).filter(|_| self.is_detailed);
-                    list.serialize_element(&json::Task {
-                        task: &info,
-                        submitted: submit.map(|submit| (self.job, &*submit.spec)),
-                        paths: paths.as_ref(),
-                        left: left.as_ref(),
-                    })?;
-                }
-                Ok(None) => return list.end(),
-                Err(error) => {
-                    *self.error.borrow_mut() = Some(error);
-                    return Err(serde::ser::Error::custom("the list of tasks ended early"));
-                }
-            }
-        }
-    }
-}
-
 // Where tasks of a submit work and print.
 struct Places {
     paths: TaskPaths,
@@ -359,11 +220,12 @@ struct Places {
 type Saying = fn(&SubmitInfo, &Places) -> String;
 
 // What submits say of their tasks, by the names of the rows.
-const SAID: [(&str, Saying); 15] = [
-    ("Resources", |s, _| text::requests(&s.spec.requests)),
+const SAID: [(&str, Saying); 16] = [
+    ("Resources", |s, _| text::request_lines(&s.spec.requests)),
+    ("Time request", |s, _| text::time_requests(&s.spec.requests)),
     ("Pin", |s, _| text::pin(s.spec.pin).into()),
     ("Priority", |s, _| s.spec.priority.to_string()),
-    ("Command", |s, _| text::body(&s.spec.body)),
+    ("Command", |s, _| text::body_lines(&s.spec.body)),
     ("Stdout", |s, at| text::output(&s.spec.stdout, at.paths.stdout.as_ref())),
     ("Stderr", |s, at| text::output(&s.spec.stderr, at.paths.stderr.as_ref())),
     ("Stream", |s, at| {
@@ -413,7 +275,8 @@ impl Submits {
             }
             let value = what(submit, places);
             if is_shown {
-                said.lines.push(format!("{}: {value}", text::ids(&submit.ids)));
+                let apart = if value.contains('\n') { "\n" } else { " " };
+                said.lines.push(format!("{}:{apart}{value}", text::ids(&submit.ids)));
             }
             if self.count == 0 {
                 said.first = value;
@@ -449,7 +312,7 @@ impl Submits {
     }
 }
 
-fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'static str, Cell)> {
+fn details(job: &JobDetail, mut submits: Submits, now: Timestamp, style: Style) -> Vec<(&'static str, Cell)> {
     let summary = &job.summary;
     let c = &summary.counters;
     let ids = submits.ids(c.total());
@@ -458,16 +321,13 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
     let mut rows = vec![
         ("ID", Cell::from(summary.job.to_string())),
         ("Name", summary.name.as_str().into()),
-        ("State", text::job_state(summary.state())),
-    ];
-    if let Some(reason) = &summary.cancel_reason {
-        rows.push(("Cancel Reason", reason.as_str().into()));
-    }
-    rows.extend([
+        ("State", if c.total() > 1 { states(c).into() } else { text::job_state(summary.state()) }),
+        ("Cancel Reason", summary.cancel_reason.clone().unwrap_or_default().into()),
         ("Session", if summary.is_open { "open" } else { "closed" }.into()),
         ("Tasks", ids.into()),
         ("Workers", workers.join(",").into()),
         each("Resources"),
+        each("Time request"),
         each("Pin"),
         each("Priority"),
         each("Command"),
@@ -478,13 +338,12 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
         each("Working directory"),
         each("Task time limit"),
         each("Crash limit"),
-        ("Submission date", job.submitted.to_string().into()),
+        ("Submission date", style.time(job.submitted).into()),
         each("Submission directory"),
         ("Makespan", text::measured(job.ended.unwrap_or(now).since(job.submitted)).into()),
-        ("Task states", states(c).into()),
         ("Max fails", job.max_fails.map_or(text::NONE.into(), |n| n.to_string()).into()),
         each("Retries"),
-    ]);
+    ];
     if submits.has_objects {
         rows.extend([submits.row("Output objects"), submits.row("Input objects")]);
     }
@@ -498,20 +357,23 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
     rows
 }
 
-fn states(c: &hq_model::job::Counters) -> String {
-    let parts: Vec<String> = [
-        (c.waiting, "waiting"),
-        (c.running, "running"),
-        (c.finished, "finished"),
-        (c.failed, "failed"),
-        (c.canceled, "canceled"),
-        (c.aborted, "aborted"),
-    ]
-    .iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, word)| format!("{count} {word}"))
-    .collect();
-    parts.join(", ")
+// How far the tasks of a job are, as a bar without blanks, and how many are in each state.
+fn states(c: &Counters) -> String {
+    const WIDTH: u64 = 40;
+    let done = (c.terminal() * WIDTH).checked_div(c.total()).unwrap_or(0);
+    let bar = |sign: &str, width: u64| sign.repeat(usize::try_from(width).unwrap_or(0));
+    let counts = [
+        (c.running, TaskState::Running),
+        (c.failed, TaskState::Failed),
+        (c.finished, TaskState::Finished),
+        (c.canceled, TaskState::Canceled),
+        (c.waiting, TaskState::Waiting),
+        (c.aborted, TaskState::Aborted),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts = counts.map(|(count, state)| format!("{} ({count})", state.word().to_ascii_uppercase()));
+    let bar = format!("[{}{}]", bar("#", done), bar(".", WIDTH - done));
+    std::iter::once(bar).chain(counts).collect::<Vec<_>>().join("\n")
 }
 
 fn retries(retry: &hq_model::task::Retry) -> String {

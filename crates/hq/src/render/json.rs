@@ -1,5 +1,6 @@
 //! The values of JSON documents: names as the reference has them, numbers as users write them.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -7,23 +8,31 @@ use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_core::record::FailureKind;
 use hq_model::left_behind::{LeftBehind, Packed, Raised};
 use hq_model::paths::TaskPaths;
+use hq_model::resources::Coupling;
 use hq_model::task::{CrashLimit, Pin};
 use hq_model::{
-    AmountRequest, Body, Compression, InputObject, JobId, OutputObject, OutputSink, PoolKind, Request,
-    ResourcePool, Stream, TaskSpec, TaskState, Timestamp, Usage,
+    Body, Compression, InputObject, JobId, OutputObject, OutputSink, PoolKind, Request, ResourcePool, Stream,
+    TaskSpec, TaskState, Timestamp, Usage, WorkerResources,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::results::{base64_of, left_behind, value_of};
-use super::text;
+use super::{text, units};
 use crate::results::TaskResult;
 
 /// Version of all documents.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 pub(crate) fn write(out: &mut dyn Write, value: &Value) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
+    match value {
+        Value::Object(map) if units::is_raw() => {
+            let without: BTreeMap<&String, &Value> =
+                map.iter().filter(|(key, _)| *key != "schema_version").collect();
+            serde_json::to_writer_pretty(&mut *out, &without)?;
+        }
+        value => serde_json::to_writer_pretty(&mut *out, value)?,
+    }
     out.write_all(b"\n")
 }
 
@@ -71,16 +80,35 @@ pub(crate) fn job(summary: &JobSummary) -> Value {
     })
 }
 
-/// A submit of a job.
-pub(crate) fn submit(submit: &SubmitInfo) -> Value {
-    let mut array = task_desc(&submit.spec, submit.submitted);
-    array["stdin_bytes"] = submit.stdin_bytes.into();
+/// A submit of a job, whose tasks work and print there.
+pub(crate) fn submit(submit: &SubmitInfo, paths: &TaskPaths) -> Value {
     json!({
-        "array": array,
+        "array": described(submit, paths),
         "ids": submit.ids.to_string(),
         "submit_dir": bytes(&submit.submit_dir),
         "submitted_at": time(submit.submitted),
     })
+}
+
+/// One of several that came together, as those of a job file do.
+pub(crate) fn graph_part(submit: &SubmitInfo, paths: &TaskPaths) -> Value {
+    let mut part = described(submit, paths);
+    part["ids"] = submit.ids.to_string().into();
+    part
+}
+
+// With paths as far as they are the same for all tasks.
+fn described(submit: &SubmitInfo, paths: &TaskPaths) -> Value {
+    let mut described = task_desc(&submit.spec, submit.submitted);
+    let program = &mut described["program"];
+    program["cwd"] = bytes(&paths.cwd);
+    for (name, path) in [("stdout", &paths.stdout), ("stderr", &paths.stderr)] {
+        if let Some(path) = path {
+            program[name] = bytes(path);
+        }
+    }
+    described["stdin_bytes"] = submit.stdin_bytes.into();
+    described
 }
 
 /// Where a channel goes that goes to a stream: what callers look for.
@@ -182,13 +210,13 @@ fn request(request: &Request) -> Value {
     let resources: Vec<Value> = request
         .resources
         .iter()
-        .map(|r| json!({ "resource": r.name, "request": amount_request(&r.amount) }))
+        .map(|r| json!({ "resource": r.name, "request": units::request(&r.amount) }))
         .collect();
     let mut document = json!({
         "n_nodes": request.nodes,
         "resources": resources,
         "min_time": seconds(request.time_request),
-        "weight": f64::from(request.weight) / f64::from(hq_model::request::WEIGHT_NEUTRAL),
+        "weight": units::weight(request.weight),
     });
     if let (true, Some(object)) = (request.ranks > 0, document.as_object_mut()) {
         object.insert("ranks_per_node".into(), request.ranks.into());
@@ -197,13 +225,25 @@ fn request(request: &Request) -> Value {
     document
 }
 
-fn amount_request(request: &AmountRequest) -> Value {
-    match request {
-        AmountRequest::All => "all".into(),
-        AmountRequest::Some(amount, policy) => {
-            json!({ policy.to_string(): text::amount(*amount) })
-        }
-    }
+/// How groups of pools are coupled, by the places of the pools.
+pub(crate) fn coupling(resources: &WorkerResources) -> Value {
+    let place = |name: &str| resources.pools.iter().position(|pool| pool.name == name);
+    let weight = |coupling: &Coupling| {
+        let ((left, left_group), (right, right_group)) = (&coupling.left, &coupling.right);
+        json!({
+            "resource1_idx": place(left),
+            "group1_idx": left_group,
+            "resource2_idx": place(right),
+            "group2_idx": right_group,
+            "weight": coupling.weight,
+        })
+    };
+    json!({ "weights": resources.coupling.iter().map(weight).collect::<Vec<_>>() })
+}
+
+/// What a worker offers.
+pub(crate) fn resources(resources: &WorkerResources) -> Value {
+    json!({ "resources": resources.pools.iter().map(pool).collect::<Vec<_>>(), "coupling": coupling(resources) })
 }
 
 /// A pool of a worker.
@@ -216,7 +256,16 @@ pub(crate) fn pool(pool: &ResourcePool) -> Value {
         PoolKind::Range { first, last } => {
             json!({ "name": pool.name, "kind": "range", "start": first, "end": last })
         }
-        PoolKind::Sum(amount) => json!({ "name": pool.name, "kind": "sum", "size": text::amount(*amount) }),
+        PoolKind::Sum(amount) => json!({ "name": pool.name, "kind": "sum", "size": units::amount(*amount) }),
+    }
+}
+
+/// A batch system as callers know it.
+pub(crate) fn manager(name: &str) -> String {
+    match name.to_ascii_lowercase().as_str() {
+        "slurm" => "Slurm".to_owned(),
+        "pbs" => "PBS".to_owned(),
+        _ => name.to_owned(),
     }
 }
 

@@ -54,19 +54,28 @@ impl Style {
         Style { has_colors: wanted, has_lines: is_terminal, width }
     }
 
-    /// A point in time: as the clock of the reader shows it on a terminal, and else in UTC with all digits.
+    /// A point in time to the second: as the clock of the reader shows it on a terminal, and else in UTC.
     pub(crate) fn time(&self, at: Timestamp) -> String {
-        if !self.has_lines {
-            return at.to_string();
-        }
-        let micros = i64::try_from(at.0).unwrap_or(i64::MAX);
-        let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
-        time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
+        self.written(at, "%Y-%m-%d %H:%M:%S UTC")
+    }
+
+    /// The same as tables of tasks and allocations have it where scripts read them.
+    pub(crate) fn clock(&self, at: Timestamp) -> String {
+        self.written(at, "%d.%m.%Y %H:%M:%S")
     }
 
     /// The same of what may not have been yet.
-    pub(crate) fn optional_time(&self, at: Option<Timestamp>) -> String {
-        at.map_or_else(String::new, |at| self.time(at))
+    pub(crate) fn optional_clock(&self, at: Option<Timestamp>) -> String {
+        at.map_or_else(String::new, |at| self.clock(at))
+    }
+
+    fn written(&self, at: Timestamp, of_scripts: &str) -> String {
+        let micros = i64::try_from(at.0).unwrap_or(i64::MAX);
+        let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
+        if self.has_lines {
+            return time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string();
+        }
+        time.to_zoned(jiff::tz::TimeZone::UTC).strftime(of_scripts).to_string()
     }
 
     /// The text in that colour.
@@ -92,7 +101,8 @@ mod tests {
     #[test]
     fn times_are_local_on_a_terminal_only() {
         let at = Timestamp(1_763_697_600_000_123);
-        assert_eq!(Style::default().time(at), "2025-11-21T04:00:00.000123Z");
+        assert_eq!(Style::default().time(at), "2025-11-21 04:00:00 UTC");
+        assert_eq!(Style::default().clock(at), "21.11.2025 04:00:00");
         let shown = Style { has_lines: true, ..Style::default() }.time(at);
         let read: jiff::Timestamp = shown.replacen(' ', "T", 1).replacen(' ', "", 1).parse().expect("a time");
         assert_eq!(read.as_second(), 1_763_697_600, "{shown}");

@@ -33,12 +33,24 @@ const SPACES: [u8; 64] = [b' '; 64];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     text: String,
+    look: Look,
+}
+
+// How the text of a cell is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Look {
     color: Option<Color>,
+    is_number: bool,
 }
 
 impl Cell {
     pub(crate) fn colored(text: impl Into<String>, color: Color) -> Cell {
-        Cell { text: text.into(), color: Some(color) }
+        Cell { text: text.into(), look: Look { color: Some(color), is_number: false } }
+    }
+
+    /// An id or a count, at the right of its column.
+    pub(crate) fn number(number: impl ToString) -> Cell {
+        Cell { text: number.to_string(), look: Look { color: None, is_number: true } }
     }
 
     // As wide as it has bytes: most cells of long lists are.
@@ -60,7 +72,7 @@ impl Cell {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Cell {
-        Cell { text: text.into(), color: None }
+        Cell { text: text.into(), look: Look::default() }
     }
 }
 
@@ -150,7 +162,8 @@ impl<'a> TableWriter<'a> {
     fn record_of(&self, row: &[Cell]) -> Vec<Vec<Cell>> {
         let names = self.stacked.iter().flatten();
         let said = names.zip(row).filter(|(_, cell)| !cell.text.is_empty());
-        said.map(|(name, cell)| vec![Cell::colored(name.as_str(), Color::Bold), cell.clone()]).collect()
+        let value = |cell: &Cell| Cell { look: Look { is_number: false, ..cell.look }, ..cell.clone() };
+        said.map(|(name, cell)| vec![Cell::colored(name.as_str(), Color::Bold), value(cell)]).collect()
     }
 
     fn lines_of(&mut self, rows: &[Vec<Cell>]) -> io::Result<()> {
@@ -164,13 +177,13 @@ impl<'a> TableWriter<'a> {
         for row in rows {
             if row.iter().zip(&self.widths).all(|(cell, width)| cell.is_plain() && cell.text.len() <= *width)
             {
-                let cells = row.iter().map(|cell| (cell.text.as_str(), cell.color));
+                let cells = row.iter().map(|cell| (cell.text.as_str(), cell.look));
                 self.line(cells)?;
             } else {
                 let wrapped: Vec<_> = row
                     .iter()
                     .zip(&self.widths)
-                    .map(|(cell, width)| (wrap(lines(&cell.text), *width), cell.color))
+                    .map(|(cell, width)| (wrap(lines(&cell.text), *width), cell.look))
                     .collect();
                 self.row(&wrapped)?;
             }
@@ -188,36 +201,30 @@ impl<'a> TableWriter<'a> {
             return Ok(());
         }
         let names = self.header.iter().zip(&self.widths);
-        let header: Vec<_> =
-            names.map(|(name, width)| (wrap(vec![name.clone()], *width), Some(Color::Bold))).collect();
+        let look = Look { color: Some(Color::Bold), is_number: false };
+        let header: Vec<_> = names.map(|(name, width)| (wrap(vec![name.clone()], *width), look)).collect();
         self.row(&header)
     }
 
-    fn row(&mut self, cells: &[(Vec<String>, Option<Color>)]) -> io::Result<()> {
+    fn row(&mut self, cells: &[(Vec<String>, Look)]) -> io::Result<()> {
         let height = cells.iter().map(|(lines, _)| lines.len()).max().unwrap_or(1).max(1);
         for line in 0..height {
-            self.line(
-                cells.iter().map(|(lines, color)| (lines.get(line).map_or("", String::as_str), *color)),
-            )?;
+            self.line(cells.iter().map(|(lines, look)| (lines.get(line).map_or("", String::as_str), *look)))?;
         }
         Ok(())
     }
 
-    fn line<'c>(&mut self, cells: impl Iterator<Item = (&'c str, Option<Color>)>) -> io::Result<()> {
+    fn line<'c>(&mut self, cells: impl Iterator<Item = (&'c str, Look)>) -> io::Result<()> {
         let bar = if self.style.has_lines { "│" } else { "|" };
-        for ((text, color), width) in cells.zip(&self.widths) {
+        for ((text, look), width) in cells.zip(&self.widths) {
+            let pad = width.saturating_sub(text.width());
             self.out.write_all(bar.as_bytes())?;
-            self.out.write_all(b" ")?;
-            match color {
-                Some(_) => write!(self.out, "{}", self.style.paint(text, color))?,
+            pad_with(self.out, if look.is_number { pad + 1 } else { 1 })?;
+            match look.color {
+                Some(_) => write!(self.out, "{}", self.style.paint(text, look.color))?,
                 None => self.out.write_all(text.as_bytes())?,
             }
-            let mut pad = width.saturating_sub(text.width()) + 1;
-            while pad > 0 {
-                let part = pad.min(SPACES.len());
-                self.out.write_all(&SPACES[..part])?;
-                pad -= part;
-            }
+            pad_with(self.out, if look.is_number { 1 } else { pad + 1 })?;
         }
         self.out.write_all(bar.as_bytes())?;
         self.out.write_all(b"\n")
@@ -273,6 +280,15 @@ impl<'a> TableWriter<'a> {
         }
         fits
     }
+}
+
+fn pad_with(out: &mut dyn Write, mut spaces: usize) -> io::Result<()> {
+    while spaces > 0 {
+        let part = spaces.min(SPACES.len());
+        out.write_all(&SPACES[..part])?;
+        spaces -= part;
+    }
+    Ok(())
 }
 
 // Takes that much from the widest columns, but for the least that each needs. Gives what is left.
@@ -481,6 +497,21 @@ mod tests {
         let shown = show(Style::default(), &["Name"], &[&["a\x1b[2Jb\tc"]]);
         assert!(shown.contains(r"a\u{1b}[2Jb c"), "{shown}");
         assert_eq!(clean("\u{202e}gpj.exe"), r"\u{202e}gpj.exe");
+    }
+
+    #[test]
+    fn numbers_are_at_the_right_of_their_column() {
+        let rows = [vec![Cell::number(1), "echo".into()], vec![Cell::number("*12"), "ls".into()]];
+        let mut out = Vec::new();
+        table(&mut out, Style::default(), &["ID", "Name"], &rows).expect("memory");
+        insta::assert_snapshot!(String::from_utf8(out).expect("text"), @r"
+        +-----+------+
+        | ID  | Name |
+        +-----+------+
+        |   1 | echo |
+        | *12 | ls   |
+        +-----+------+
+        ");
     }
 
     #[test]

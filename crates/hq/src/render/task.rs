@@ -4,15 +4,16 @@ use std::cell::RefCell;
 use std::io::Write;
 
 use hq_core::client_messages::TaskInfo;
-use hq_model::dependency::Condition;
+use hq_model::dependency::{After, Condition};
 use hq_model::entry::Entry;
 use hq_model::left_behind::{LeftBehind, Packed};
 use hq_model::paths::TaskPaths;
 use hq_model::pattern::Pattern;
-use hq_model::{JobId, TaskRef, TaskSpec, TaskState, Timestamp};
+use hq_model::{IdSet, JobId, TaskRef, TaskSpec, TaskState, Timestamp};
 use serde::ser::{SerializeMap, Serializer};
 
-use super::job::{TaskArray, key, usage, write_error};
+use super::job::{key, usage, write_error};
+use super::job_document::TaskArray;
 use super::results::{left_behind, line_of};
 use super::style::{Color, Style};
 use super::table::{self, Cell, TableWriter};
@@ -43,26 +44,30 @@ const HEADER_VERBOSE: [&str; 11] = [
 
 impl Report for Tasks {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        if self.jobs.is_empty() {
+            return Ok(());
+        }
         let several = self.jobs.len() > 1;
+        let of_task = if self.verbose { &HEADER_VERBOSE[..] } else { &HEADER[..] };
+        let header = several.then_some("Job ID").into_iter().chain(of_task.iter().copied());
+        let mut table = TableWriter::new(out, style, &header.collect::<Vec<_>>());
+        let mut rows = Vec::new();
         for job in self.jobs.iter().copied() {
-            if several {
-                writeln!(out, "Job {job}:")?;
-            }
-            let header = if self.verbose { &HEADER_VERBOSE[..] } else { &HEADER[..] };
-            let mut table = TableWriter::new(out, style, header);
-            let mut rows = Vec::new();
             while let Some(task) = self.tasks.next_of(job)? {
                 let paths = if self.verbose { self.tasks.paths_of(job, &task) } else { None };
-                rows.push(row(&task, paths, self.verbose, self.now));
+                let mut row = row(&task, paths, self.verbose, self.now);
+                if several {
+                    row.insert(0, Cell::number(job));
+                }
+                rows.push(row);
                 if rows.len() == ROWS {
                     table.rows(&rows)?;
                     rows.clear();
                 }
             }
-            table.rows(&rows)?;
-            table.finish()?;
         }
-        Ok(())
+        table.rows(&rows)?;
+        Ok(table.finish()?)
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
@@ -178,9 +183,10 @@ fn error(task: &TaskInfo) -> Cell {
 // Its directory, and where its channels go.
 fn places(paths: Option<&TaskPaths>) -> [String; 3] {
     let Some(paths) = paths else { return [text::NONE; 3].map(str::to_owned) };
-    let file = |path: Option<&Vec<u8>>| path.map_or(text::NONE.to_owned(), |path| text::bytes(path));
-    let channel = |path: &Option<Vec<u8>>, is_streamed: bool| {
-        if is_streamed { text::STREAM.to_owned() } else { file(path.as_ref()) }
+    let channel = |path: &Option<Vec<u8>>, is_streamed: bool| match path {
+        _ if is_streamed => text::STREAM.to_owned(),
+        Some(path) => text::bytes(path),
+        None => text::NO_OUTPUT.to_owned(),
     };
     let [of_stdout, of_stderr] = paths.is_streamed;
     [text::bytes(&paths.cwd), channel(&paths.stdout, of_stdout), channel(&paths.stderr, of_stderr)]
@@ -188,7 +194,7 @@ fn places(paths: Option<&TaskPaths>) -> [String; 3] {
 
 fn row(task: &TaskInfo, paths: Option<TaskPaths>, verbose: bool, now: Timestamp) -> Vec<Cell> {
     let mut row = vec![
-        Cell::from(task.task.to_string()),
+        Cell::number(task.task),
         text::task_state(task.state),
         workers_of(task).into(),
         makespan(task, now).into(),
@@ -198,7 +204,7 @@ fn row(task: &TaskInfo, paths: Option<TaskPaths>, verbose: bool, now: Timestamp)
         let used = task.usage.as_ref();
         let places = places(paths.as_ref());
         row.extend([
-            task.instance.to_string().into(),
+            Cell::number(task.instance),
             used.map_or(String::new(), |u| text::measured(u.cpu())).into(),
             used.map_or(String::new(), |u| text::size(u.rss_max_kib)).into(),
             places[0].as_str().into(),
@@ -217,22 +223,23 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
     let mut rows = vec![
         ("Task ID", Cell::from(task.task.to_string())),
         ("State", text::task_state(task.state)),
-        ("Command", of_spec(&|s| text::body(&s.body)).into()),
+        ("Command", of_spec(&|s| text::body_lines(&s.body)).into()),
         ("Environment", of_spec(&|s| text::environment(&s.env)).into()),
         ("Worker", workers_of(task).into()),
-        ("Start", style.optional_time(task.started).into()),
-        ("End", style.optional_time(task.ended).into()),
+        ("Start", style.optional_clock(task.started).into()),
+        ("End", style.optional_clock(task.ended).into()),
         ("Makespan", makespan(task, report.now).into()),
         ("Workdir", cwd.into()),
         ("Stdout", stdout.into()),
         ("Stderr", stderr.into()),
         ("Time limit", of_spec(&|s| text::optional_duration(s.time_limit)).into()),
-        ("Resources", of_spec(&|s| text::requests(&s.requests)).into()),
+        ("Resources", of_spec(&|s| text::request_lines(&s.requests)).into()),
+        ("Time request", of_spec(&|s| text::time_requests(&s.requests)).into()),
         ("Priority", of_spec(&|s| s.priority.to_string()).into()),
         ("Pin", of_spec(&|s| text::pin(s.pin).into()).into()),
         ("Task dir", of_spec(&|s| if s.task_dir { "yes" } else { "no" }.into()).into()),
         ("Crash limit", of_spec(&|s| s.crash_limit.to_string()).into()),
-        ("Dependencies", dependencies(task).into()),
+        ("Dependencies", dependencies(report.job, task).into()),
         ("Error", error(task)),
         ("Instance", task.instance.to_string().into()),
         ("Crashes", task.crashes.to_string().into()),
@@ -283,11 +290,20 @@ fn shortened(entry: &[u8]) -> String {
     if line.len() == shown.len() { line } else { format!("{line}… ({} bytes)", entry.len()) }
 }
 
-// As --after reads them.
-fn dependencies(task: &TaskInfo) -> String {
-    let words = task.dependencies.iter().map(|after| match after.condition {
+// As --after reads them; ids alone within the job.
+fn dependencies(own: JobId, task: &TaskInfo) -> String {
+    let is_plain = |after: &After| {
+        let of_ids = After { tasks: after.tasks.clone(), ..After::of(own) };
+        after.tasks.is_some() && *after == of_ids
+    };
+    let (plain, others): (Vec<&After>, Vec<&After>) =
+        task.dependencies.iter().partition(|after| is_plain(after));
+    let mut ids = IdSet::new();
+    plain.iter().filter_map(|after| after.tasks.as_ref()).for_each(|tasks| ids.union_with(tasks));
+    let words = others.iter().map(|after| match after.condition {
         Condition::Success => after.to_string(),
         Condition::AnyEnd => format!("{after} (any end)"),
     });
-    words.collect::<Vec<_>>().join(", ")
+    let own = (!ids.is_empty()).then(|| ids.to_string());
+    own.into_iter().chain(words).collect::<Vec<_>>().join(", ")
 }

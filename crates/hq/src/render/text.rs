@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::request::{MEM, PULLED};
+use hq_model::request::{MEM, PULLED, WEIGHT_NEUTRAL};
 use hq_model::task::Pin;
 use hq_model::{
     Amount, Body, ByteString, IdSet, JobState, OnClose, OutputSink, PoolKind, Request, ResourcePool,
@@ -16,6 +16,8 @@ use super::table::Cell;
 
 /// Shown for what is not there.
 pub(crate) const NONE: &str = "None";
+/// Shown for an output channel that goes nowhere.
+pub(crate) const NO_OUTPUT: &str = "<None>";
 /// Shown for an output channel that goes to a stream.
 pub(crate) const STREAM: &str = "<Stream>";
 
@@ -55,6 +57,14 @@ pub(crate) fn body(body: &Body) -> String {
     }
 }
 
+/// What a task executes, an argument of a program on each line.
+pub(crate) fn body_lines(what: &Body) -> String {
+    match what {
+        Body::Program { args } => args.iter().map(|arg| bytes(arg)).collect::<Vec<_>>().join("\n"),
+        Body::Pulled | Body::Given | Body::Function(_) => body(what),
+    }
+}
+
 /// A command as a shell takes it.
 pub(crate) fn command(args: &[Vec<u8>]) -> String {
     let quoted: Vec<String> = args
@@ -81,7 +91,7 @@ pub(crate) fn environment(env: &[(Vec<u8>, Vec<u8>)]) -> String {
 pub(crate) fn output(output: &OutputSink, path: Option<&ByteString>) -> String {
     let path = path.map_or_else(String::new, |path| bytes(path));
     match output {
-        OutputSink::None => "<None>".to_owned(),
+        OutputSink::None => NO_OUTPUT.to_owned(),
         OutputSink::Stream => STREAM.to_owned(),
         OutputSink::File { on_close, .. } => match on_close {
             OnClose::Keep => path,
@@ -93,7 +103,7 @@ pub(crate) fn output(output: &OutputSink, path: Option<&ByteString>) -> String {
 
 pub(crate) fn pin(pin: Pin) -> &'static str {
     match pin {
-        Pin::None => NONE,
+        Pin::None => "none",
         Pin::Taskset => "taskset",
         Pin::Omp => "omp",
     }
@@ -111,7 +121,32 @@ pub(crate) fn measured(value: Duration) -> String {
     duration::format(Duration::from_millis(u64::try_from(value.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// The variants of a request.
+/// What a request asks for, a line for each thing; variants one below the other.
+pub(crate) fn request_lines(requests: &[Request]) -> String {
+    let lines = |request: &Request| {
+        let mut lines = request.lines();
+        if request.weight != WEIGHT_NEUTRAL {
+            lines.push(format!("[weight: {}]", f64::from(request.weight) / f64::from(WEIGHT_NEUTRAL)));
+        }
+        lines.join("\n")
+    };
+    match requests {
+        [one] => lines(one),
+        several => {
+            let variants = several.iter().enumerate();
+            let variants = variants.map(|(at, request)| format!("# Variant {}\n{}", at + 1, lines(request)));
+            variants.collect::<Vec<_>>().join("\n\n")
+        }
+    }
+}
+
+/// How long workers must live to get a task, for each of its variants.
+pub(crate) fn time_requests(requests: &[Request]) -> String {
+    let all: Vec<String> = requests.iter().map(|request| duration::format(request.time_request)).collect();
+    if requests.iter().all(|request| request.time_request.is_zero()) { NONE.to_owned() } else { listed(&all) }
+}
+
+/// The variants of a request in one line each.
 pub(crate) fn requests(requests: &[Request]) -> String {
     match requests {
         [one] => one.to_string(),

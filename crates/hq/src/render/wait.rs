@@ -25,14 +25,14 @@ impl Report for Waited {
     }
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        let mut parts: Vec<String> = ENDS
+        let parts: Vec<String> = ENDS
             .iter()
             .map(|(state, word)| (self.count(*state), *word))
             .filter(|(count, _)| *count > 0)
             .map(|(count, word)| format!("{} {word}", text::count(count, "job")))
             .collect();
         if parts.is_empty() {
-            parts.push("no job".into());
+            return Ok(writeln!(out, "There are no jobs to wait for")?);
         }
         Ok(writeln!(out, "Wait ended after {}: {}", text::measured(self.duration), parts.join(", "))?)
     }
@@ -104,7 +104,7 @@ pub(super) fn failed_tasks(
         .iter()
         .map(|task| {
             vec![
-                task.task.to_string().into(),
+                Cell::number(task.task),
                 task.worker.map_or(String::new(), |w| w.to_string()).into(),
                 Cell::colored(task.error.clone().unwrap_or_default(), super::style::Color::Red),
             ]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::json::{self, SCHEMA_VERSION};
 use super::style::{Color, Style};
 use super::table::{self, Cell};
-use super::{Report, sample, text};
+use super::{Report, sample, text, units};
 use crate::error::HqError;
 use crate::report::{WorkerDetails, WorkerEnded, Workers, WorkersStopped};
 use hq_model::duration;
@@ -21,7 +21,7 @@ impl Report for Workers {
             .map(|w| {
                 let (manager, allocation) = manager(w);
                 vec![
-                    w.worker.to_string().into(),
+                    Cell::number(w.worker),
                     state(w),
                     w.config.hostname.as_str().into(),
                     text::resources(&w.config.resources).into(),
@@ -198,14 +198,13 @@ fn object_store(w: &WorkerInfo) -> String {
 
 fn worker(w: &WorkerInfo) -> Value {
     let config = &w.config;
-    let pools: Vec<Value> = config.resources.pools.iter().map(json::pool).collect();
-    let coupling: Vec<String> = config.resources.coupling.iter().map(ToString::to_string).collect();
     let runtime = match w.multi_node {
-        Some((task, main)) => json!({ "multi_node_task": {
+        Some((task, main)) => json!({ "MultiNodeTask": {
             "task": { "job_id": task.job.0, "job_task_id": task.task.0 },
-            "main_node": main.0,
+            "main_node": main == w.worker,
+            "main_worker": main.0,
         }}),
-        None => json!({ "single_node_tasks": {
+        None => json!({ "SingleNodeTasks": {
             "assigned_tasks": w.tasks_assigned,
             "running_tasks": w.tasks_running,
             "is_reserved": w.is_reserved,
@@ -221,7 +220,7 @@ fn worker(w: &WorkerInfo) -> Value {
             "hostname": config.hostname,
             "group": config.group,
             "listen_address": config.listen_address,
-            "resources": { "resources": pools, "coupling": coupling },
+            "resources": json::resources(&config.resources),
             "on_server_lost": config.on_server_lost.to_string(),
             "min_utilization": f64::from(config.min_utilization) / 10_000.0,
             "time_reserve": json::seconds(config.time_reserve),
@@ -231,10 +230,10 @@ fn worker(w: &WorkerInfo) -> Value {
             "pid": config.pid,
         },
         "allocation": config.allocation.as_ref().map(|(manager, id)| {
-            json!({ "manager": manager.to_string(), "id": id })
+            json!({ "manager": json::manager(&manager.to_string()), "id": id })
         }),
         "resources_taken": config.resources.pools.iter().zip(&w.taken).map(|(pool, taken)| {
-            json!({ "name": pool.name, "amount": text::amount(*taken) })
+            json!({ "name": pool.name, "amount": units::amount(*taken) })
         }).collect::<Vec<_>>(),
         "runtime_info": if w.ended.is_some() { Value::Null } else { runtime },
         "last_task_started": w.last_task.map(|(task, at)| {

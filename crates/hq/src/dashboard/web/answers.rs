@@ -149,7 +149,7 @@ impl Asked {
             Asked::Tasks { job, states, after, limit } => tasks(session, *job, states, *after, *limit),
             Asked::Task(task) => one_task(session, *task),
             Asked::Explain(task) => match want(Want::Reasons(*task))? {
-                ClientResponse::Explained(explained) => render::document(&mut Explained(explained)),
+                ClientResponse::Explained(explained) => render::document(&mut Explained::from(explained)),
                 _ => unexpected(),
             },
             Asked::Output(task, channel) => match want(Want::Output(*task, *channel))? {

@@ -17,7 +17,7 @@ pub(super) fn task() -> Explained {
                 about 12s";
     let short = Lack::Time { request: Duration::from_secs(7200), left: Duration::from_secs(1800) };
     let over = Lack::Time { request: Duration::ZERO, left: Duration::ZERO };
-    Explained(Box::new(TaskExplanation {
+    Explained::from(Box::new(TaskExplanation {
         task: TaskRef::new(JobId(3), TaskId(7)),
         state: TaskState::Waiting,
         dependencies: 2,
