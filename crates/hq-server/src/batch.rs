@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hq_batch::{AllocationRequest, Left, Manager, NodeShape};
+use hq_batch::{AllocationRequest, BatchError, Left, Manager, NodeShape};
 use hq_core::alloc::{BatchOrder, BatchReport, Said};
 use hq_core::server::Input;
 use hq_model::allocation::{BatchState, QueueParams};
@@ -232,12 +232,14 @@ impl Desk {
                 "{error}\nThe batch system takes nothing at present, so this could not be tried. --no-dry-run goes without: \
                  the queue then waits until more is taken"
             ),
-            false => error.to_string(),
+            false => refused(&error),
         });
         let granted = submitted.and_then(|id| {
             let granted = manager.granted(&id);
             let result = manager.cancel(std::slice::from_ref(&id));
-            let failed = |error| format!("the trial allocation {id} could not be canceled: {error}");
+            let failed = |error| {
+                format!("Could not cancel allocation {id}, which was submitted to try the queue: {error}")
+            };
             result.map(|()| granted).map_err(failed)
         });
         remove(directory);
@@ -335,6 +337,21 @@ fn failed(order: &BatchOrder, error: &str) -> Option<BatchReport> {
         BatchOrder::AskShape { queue, .. } => BatchReport::Shape { queue: *queue, resources: None },
         BatchOrder::Remove { .. } => return None,
     })
+}
+
+// Begins as programs expect it that read what `hq alloc add` says.
+fn refused(error: &BatchError) -> String {
+    let program = |command: &str| command.split(' ').next().unwrap_or_default().to_owned();
+    match error {
+        BatchError::CommandMissing { command } => {
+            format!("Could not submit allocation: {} start failed: {error}", program(command))
+        }
+        BatchError::Refused { command, stderr, .. } => {
+            let program = program(command);
+            format!("Could not submit allocation: {program} execution failed: {error}\nStderr: {stderr}")
+        }
+        error => format!("Could not submit allocation: {error}"),
+    }
 }
 
 fn job_name(params: &QueueParams, which: Option<AllocationRef>) -> String {

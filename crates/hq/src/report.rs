@@ -354,6 +354,8 @@ pub(crate) struct Allocations {
     pub queue: QueueInfo,
     /// Those that are shown.
     pub allocations: Vec<AllocationInfo>,
+    /// With their node hours, and what workers of the queue offer.
+    pub verbose: bool,
 }
 
 /// Why a queue does what it does.

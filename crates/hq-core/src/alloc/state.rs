@@ -236,6 +236,14 @@ impl AllocState {
         })
     }
 
+    /// The one that has this id in a batch system, of those that have not ended.
+    pub fn active_with(&self, manager: &str, batch_id: &str) -> Option<AllocationRef> {
+        let is_meant = |(_, queue, one): &(AllocationRef, &QueueState, &Allocation)| {
+            queue.params.manager == manager && one.batch_id.as_deref() == Some(batch_id)
+        };
+        self.active().find(is_meant).map(|(which, ..)| which)
+    }
+
     /// Applies one record. One about something unknown changes nothing.
     pub fn apply(&mut self, at: Timestamp, record: &AllocRecord) {
         match record {

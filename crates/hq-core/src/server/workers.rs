@@ -93,8 +93,12 @@ impl Server {
         let returning = hello.known_as.filter(|id| self.live.contains_key(id));
         let worker = returning.unwrap_or(WorkerId(self.state.last_worker.0 + 1));
         if returning.is_none() {
-            let config = Box::new(hello.config.clone());
-            self.alloc_worker_joins(now, &hello.config, effects);
+            let mut config = Box::new(hello.config.clone());
+            config.origin = config.origin.or_else(|| {
+                let (manager, id) = config.allocation.as_ref()?;
+                self.state.alloc.active_with(&manager.to_string(), id)
+            });
+            self.alloc_worker_joins(now, &config, effects);
             self.record(now, Record::WorkerJoined { worker, config }, effects);
         }
         let started = clock_gap::on_this_clock(now, hello.started, hello.age);

@@ -176,6 +176,9 @@ pub(crate) struct InfoArgs {
     /// Only allocations in one of these states: queued, running, finished, failed
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
     pub filter: Vec<AllocationState>,
+    /// Also how the node hours of each were used, and what workers of the queue offer
+    #[arg(long)]
+    pub verbose: bool,
 }
 
 fn state(text: &str) -> Result<AllocationState, String> {

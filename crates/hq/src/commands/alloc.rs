@@ -100,7 +100,7 @@ fn details(context: &Context, queue: QueueId) -> Result<(QueueInfo, Vec<Allocati
 fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let (queue, mut allocations) = details(context, args.queue)?;
     allocations.retain(|one| args.filter.is_empty() || args.filter.contains(&one.state));
-    Done::ok(Allocations { queue, allocations })
+    Done::ok(Allocations { queue, allocations, verbose: args.verbose })
 }
 
 fn explain(context: &Context, queue: QueueId) -> Result<Done, HqError> {
@@ -163,8 +163,8 @@ fn params(context: &Context, queue: NewQueue) -> Result<QueueParams, HqError> {
 fn checked(context: &Context, params: QueueParams) -> Result<QueueParams, HqError> {
     params.check().map_err(|error| HqError::usage(error.to_string()))?;
     if params.idle_timeout.is_some_and(|timeout| timeout > IDLE_TIMEOUT_LONG) {
-        let text = "You have set an idle timeout longer than 10 minutes: for so long a worker without tasks keeps \
-                    its node, which is paid for.";
+        let text = "You have set an idle timeout longer than 10 minutes. This can result in wasted allocation duration: for so \
+                    long a worker without tasks keeps its node, which is paid for.";
         context.printer.warn(&[text.to_owned()]);
     }
     Ok(params)

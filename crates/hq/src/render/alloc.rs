@@ -70,15 +70,16 @@ impl Report for Allocations {
             "Queue time",
             "Start time",
             "Finish time",
+            "Connected",
             "Detail",
             "Allocation",
         ];
         let rows: Vec<Vec<Cell>> = self.allocations.iter().map(|one| allocation_row(one, &style)).collect();
-        let offered = worker_resources(&self.queue);
-        if !offered.is_empty() {
-            writeln!(out, "Workers of queue {} offer: {offered}", self.queue.queue)?;
-        }
         table::table(out, style, &header, &rows)?;
+        if !self.verbose {
+            return Ok(());
+        }
+        writeln!(out, "Workers of queue {} offer: {}", self.queue.queue, worker_resources(&self.queue))?;
         let header = ["Node hours", "Asked for", "Used by tasks", "Idle", "Lost"];
         let mut rows: Vec<Vec<Cell>> =
             self.allocations.iter().map(|one| hours_row(&id(one), &one.time)).collect();
@@ -196,7 +197,7 @@ fn queue_row(info: &QueueInfo) -> Vec<Cell> {
         params.manager.to_ascii_uppercase().into(),
         worker_resources(info).into(),
         params.name.clone().unwrap_or_default().into(),
-        text::command(&params.manager_args).into(),
+        params.manager_args.iter().map(|arg| text::bytes(arg)).collect::<Vec<_>>().join(",").into(),
     ];
     cells.extend(info.counts.iter().map(|count| Cell::from(count.to_string())));
     cells
@@ -206,6 +207,7 @@ fn queue_row(info: &QueueInfo) -> Vec<Cell> {
 fn worker_resources(info: &QueueInfo) -> String {
     match &info.known {
         Some((resources, _)) => text::resources(resources),
+        None if info.params.resources.is_empty() => "<unknown>".to_owned(),
         None => text::pools(&info.params.resources),
     }
 }
@@ -264,10 +266,11 @@ fn allocation_row(one: &AllocationInfo, style: &Style) -> Vec<Cell> {
         id(one).into(),
         Cell::colored(one.state.word().to_ascii_uppercase(), color),
         text::bytes(&one.directory).into(),
-        format!("{}/{}", one.connected.len(), one.workers).into(),
+        Cell::number(one.workers),
         time(Some(one.queued.unwrap_or(one.planned))),
         time(one.started),
         time(one.ended.as_ref().map(|(at, _)| *at)),
+        Cell::number(one.connected.len()),
         one.detail.clone().unwrap_or_default().into(),
         Cell::number(one.allocation),
     ]

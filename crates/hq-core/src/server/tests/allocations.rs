@@ -92,8 +92,11 @@ impl World {
     }
 
     fn worker_of(&mut self, connection: u64, number: u32) {
-        let allocation = Some((Manager::Slurm, format!("{}", 99 + number)));
-        let config = WorkerConfig { allocation, origin: Some(first(number)), ..config(4) };
+        self.worker_with(connection, format!("{}", 99 + number), Some(first(number)));
+    }
+
+    fn worker_with(&mut self, connection: u64, batch_id: String, origin: Option<AllocationRef>) {
+        let config = WorkerConfig { allocation: Some((Manager::Slurm, batch_id)), origin, ..config(4) };
         let (started, known_as) = (self.now, None);
         let hello = WorkerHello {
             config,
@@ -168,6 +171,19 @@ fn an_allocation_comes_runs_and_vanishes() {
     assert_eq!(queues[0].counts, [0, 0, 1, 0]);
     assert_eq!(queues[0].time.asked_us, 3_600_000_000);
     assert!(queues[0].time.idle_us > 50_000_000, "{:?}", queues[0].time);
+}
+
+#[test]
+fn a_worker_that_somebody_else_started_in_an_allocation_belongs_to_it() {
+    let mut world = World::asking(params(), 40);
+    assert_eq!(world.orders(), "+1.1x1");
+    world.submitted(1);
+    world.worker_with(50, "7".into(), None);
+    assert_eq!(world.allocations(), "1.1 queued", "another batch job is none of ours");
+    world.worker_with(51, "100".into(), None);
+    assert_eq!(world.allocations(), "1.1 running");
+    let remove = AllocRequest::Remove { queue: QueueId(1), force: false };
+    assert!(matches!(world.alloc(remove), ClientResponse::Error(_)), "it is in use");
 }
 
 #[test]

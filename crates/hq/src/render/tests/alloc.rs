@@ -66,6 +66,7 @@ pub(super) fn info() -> Allocations {
     Allocations {
         queue: queue(1, QueueStatus::Active),
         allocations: (1..).zip(state).map(|(number, state)| allocation(number, state)).collect(),
+        verbose: true,
     }
 }
 
