@@ -119,6 +119,17 @@ class Codes:
     def _pickled(self, function: Callable[..., Any]) -> Code:
         # Before the pickle: what changes meanwhile is noticed by the next call.
         mark = _mark(function)
+        made = self.once(function)
+        code = self._by_data.get(made.data)
+        if code is None or code.futures != made.futures:
+            code = made
+            self._make_room(self._by_data)
+            self._by_data[code.data] = code
+        code.fingerprint = mark
+        return code
+
+    def once(self, function: Callable[..., Any]) -> Code:
+        """As `of`, for a function that is not met again: nothing of it is kept."""
         data, futures, is_by_value = dumps_function(function)
         if self._setup:
             data, more, setup_is_by_value = _with_setup(self._setup, data)
@@ -132,13 +143,7 @@ class Codes:
                 "give large values as arguments, or let it read them from a file",
                 "function",
             )
-        code = self._by_data.get(whole)
-        if code is None or code.futures != futures:
-            code = Code(name, whole, futures)
-            self._make_room(self._by_data)
-            self._by_data[whole] = code
-        code.fingerprint = mark
-        return code
+        return Code(name, whole, futures)
 
     @staticmethod
     def _make_room(known: dict[Any, Code]) -> None:
