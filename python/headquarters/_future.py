@@ -210,6 +210,8 @@ class Future(concurrent.futures.Future[T]):
         if self._session.is_forked:
             raise Forked()
         if self._value is not None:
+            if self._value.is_of_the_past:
+                return _pickling.itself(self._value.get())
             self._value.check()
         found.append(self)
         return _pickling.ref, (self._session.job, self._task)
