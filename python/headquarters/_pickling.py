@@ -6,6 +6,7 @@ something of `__main__` would have to be found by name. A future in the argument
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import pickle
@@ -282,6 +283,12 @@ def cloudpickle_dir() -> str:
     return _cloudpickle_dir
 
 
+@functools.cache
+def _installed() -> frozenset[str | None]:
+    # Where every interpreter looks by itself. To ask that takes longer than many a call.
+    return frozenset(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
 def _paths(function: Any) -> list[str]:
     # Where a runner has to look for modules: beside the script, here, and where the function's own module was found.
     paths: list[str] = []
@@ -298,8 +305,7 @@ def _paths(function: Any) -> list[str]:
         place = os.path.dirname(os.path.abspath(file))
         if os.path.basename(file) == "__init__.py":
             place = os.path.dirname(place)
-        installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-        if place not in installed and "site-packages" not in place:
+        if place not in _installed() and "site-packages" not in place:
             paths.append(place)
     return list(dict.fromkeys(paths))
 
