@@ -35,7 +35,9 @@ T = TypeVar("T")
 class Value:
     """A value in a store. When the last reference to this goes, the value is needed no more."""
 
-    __slots__ = ("__weakref__", "_file", "_loaded", "_lock", "_objects", "is_dropped", "is_held", "named", "nonce", "size")
+    __slots__ = (
+        "__weakref__", "_file", "_loaded", "_lock", "_objects", "is_dropped", "is_held", "named", "nonce", "size", "within",
+    )  # fmt: skip
 
     def __init__(self, objects: Objects, named: Named, size: int, nonce: bytes | None) -> None:
         self._objects = objects
@@ -45,6 +47,8 @@ class Value:
         self.is_dropped = False
         # It stays when this goes.
         self.is_held = False
+        # Futures that stand in it for their values: these are needed as long as it is.
+        self.within: tuple[Future[Any], ...] = ()
         self._file: int | None = None
         self._loaded: dict[bool, Any] = {}
         self._lock = threading.Lock()
@@ -72,12 +76,18 @@ class Value:
     def load(self, writable: bool = True) -> Any:
         """The value, loaded once more."""
         if self._file is not None:
-            return _values.load(self._file, writable)
+            return self._read(self._file, writable)
         file = self._objects.open(self)
         try:
-            return _values.load(file, writable)
+            return self._read(file, writable)
         finally:
             os.close(file)
+
+    def _read(self, file: int, writable: bool) -> Any:
+        if not self.within:
+            return _values.load(file, writable)
+        known = {future.ref: future for future in self.within}
+        return _values.load(file, writable, lambda job, task: known[job, task].result())
 
     def hold(self) -> bool:
         """Keeps its file, if that is on this machine; False if it is not."""
@@ -149,10 +159,10 @@ class Objects:
 
     def put(self, value: Any) -> Future[Any]:
         """Puts a value into a store, and gives a future that has ended with it."""
-        packed, futures = _pickling.dumps_value(value)
-        if futures:
-            raise errors.ArgumentsNotPicklable("a value that is put holds a Future or a Ref: put its value, or give it to the call")
-        return self.put_packed(packed)
+        packed, within = _pickling.dumps_value(value)
+        made = self.put_packed(packed)
+        value_of(made).within = tuple(within)
+        return made
 
     def put_packed(self, packed: _values.Packed, name: str = VALUE) -> Future[Any]:
         """As `put`, for a value in bytes."""

@@ -172,12 +172,40 @@ def test_what_cannot_be_put_is_named(there):
     executor, calls, stores = there()
     with pytest.raises(hq.ArgumentsNotPicklable, match=r"the value\['a'\] cannot be sent"):
         executor.put({"a": threading.Lock()})
-    with pytest.raises(hq.ArgumentsNotPicklable, match="holds a Future or a Ref"):
-        executor.put([executor.put(BIG)])
     with pytest.raises(TypeError, match="as an argument"):
         import pickle
 
         pickle.dumps(executor.put(1))
+
+
+def _sums(value):
+    return [int(value["a"].sum()), value["n"], int(value["of"]["b"][0].sum())]
+
+
+def test_what_is_put_may_hold_others(there):
+    executor, calls, stores = there()
+    parts = executor.put({"b": [executor.submit(big)], "long": bytes(20_000)})
+    whole = executor.put({"a": executor.put(BIG), "n": executor.submit(abs, -3), "of": parts})
+    del parts
+    gc.collect()
+    expected = [int(BIG.sum()), 3, int(BIG.sum())]
+    assert executor.submit(_sums, whole).result(30) == expected == _sums(whole.get())
+    # The call waits for all that it may read.
+    assert len(calls.submits[-1][-1][5][0][1]) == 5 and not stores.released
+    assert executor.submit(_sums, hq.lazy(whole)).result(30) == expected
+    assert (whole.get(writable=False)["a"] == BIG).all()
+    del whole
+    gc.collect()
+    # The two that were put, the one that holds them, and what the call has left.
+    stores.until_released(4)
+
+
+def test_what_is_put_and_holds_what_has_failed_says_so(there):
+    executor, calls, stores = there()
+    ref = executor.put([executor.submit(int, "x")])
+    with pytest.raises(ValueError, match="invalid literal"):
+        ref.get()
+    assert isinstance(executor.submit(len, ref).exception(30), hq.DependencyFailed)
 
 
 def test_no_store_and_stores_that_are_too_small(there):

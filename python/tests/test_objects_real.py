@@ -187,6 +187,20 @@ def test_two_executors_of_one_server(three):
         assert second.submit(_both, ref, made).result(60) == 2 * MEGABYTE
 
 
+def _parts(value):
+    return [int(value["put"].sum()), int(value["made"][0].sum()), int(value["late"].get().sum()), value["short"]]
+
+
+def test_what_is_put_may_hold_others(three):
+    with hq.Executor(cluster=three) as executor:
+        put, made, short = executor.put(array(MEGABYTE)), executor.submit(array, MEGABYTE), executor.submit(abs, -1)
+        whole = executor.put({"put": put, "made": [made], "late": hq.lazy(made), "short": short})
+        assert executor.submit(_parts, whole).result(60) == [MEGABYTE, MEGABYTE, MEGABYTE, 1]
+        del put, made, short
+        assert executor.submit(_parts, executor.put(whole)).result(60) == [MEGABYTE, MEGABYTE, MEGABYTE, 1]
+        assert whole.get()["put"].all() and whole.get()["made"][0].all() and whole.get()["short"] == 1
+
+
 def test_values_of_an_executor_that_has_ended(three):
     with hq.Executor(cluster=three) as first:
         made, ref = first.submit(array, MEGABYTE), first.put(array(MEGABYTE))
