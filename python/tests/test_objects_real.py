@@ -187,6 +187,15 @@ def test_two_executors_of_one_server(three):
         assert second.submit(_both, ref, made).result(60) == 2 * MEGABYTE
 
 
+def test_calls_go_where_their_values_are(three):
+    with hq.Executor(cluster=three) as executor:
+        made = [executor.submit(array, MEGABYTE) for _ in range(6)]
+        for one in [*made, *made]:
+            # One at a time, so that there is room everywhere.
+            assert executor.submit(_dig, [one]).result(60) == MEGABYTE
+        assert all(len(one.stored().where()["workers"]) == 1 for one in made)
+
+
 def _parts(value):
     return [int(value["put"].sum()), int(value["made"][0].sum()), int(value["late"].get().sum()), value["short"]]
 
