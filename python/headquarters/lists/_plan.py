@@ -129,22 +129,17 @@ class Run:
         named: Sequence[Node] = (),
         of_answer: Sequence[tuple[Any, ...]] = (),
     ) -> None:
-        lists = _named_by(node, named)
-        kept = [one for one in _chain(node)[0] if one is not node or answer not in _STORED.values()]
-        first = [*lists, *(one for one in kept if one.is_kept or one.handle() is not None)]
-        for other in first:
-            other.begin()
-        # Whose failure is told, as these fail with them.
-        self._first = [other for other in first if other.storing]
-        chain, source = _chain(node)
-        # Those that are named by what is left of the chain.
-        by_number = {other.number: other for one in chain for other in one.origin.named} | {one.number: one for one in named}
         self._crew, self._procs = node.crew, node.procs
+        # Whose failure is told, as these fail with them.
+        self._first = _begun(node, answer, named)
+        chain, source = _chain(node)
+        lists = {other.number: other for one in chain for other in one.origin.named} | {one.number: one for one in named}
         steps = [one.origin.step for one in chain if one.origin.step is not None]
-        self.name = ".".join([step.name for step in steps[-3:]] + [answer.name] * (answer not in _STORED.values())) or "store"
+        shown = [step.name for step in steps[-3:]] + ([] if _stores(answer) else [answer.name])
+        self.name = ".".join(shown) or "store"
         sent, put = node.crew.packed(Chain(tuple(steps), answer))
-        used = [source, *chain, *by_number.values()]
-        self.given = tuple({id(one): one for one in [*put, *(one for of in used for one in of.given)]}.values())
+        of_lists = [one for of in [source, *chain, *lists.values()] for one in of.given]
+        self.given = tuple({id(one): one for one in [*put, *of_lists]}.values())
         own = [(at, one.origin.of_step) for at, one in enumerate(chain) if one.origin.of_step]
         own += [(-1, of_answer)] if of_answer else []
         rows = [
@@ -152,7 +147,7 @@ class Run:
                 number,
                 source.origin.inputs[number],
                 {at: of_step[number] for at, of_step in own},
-                {key: _slice(other, number) for key, other in by_number.items()},
+                {key: _slice(other, number) for key, other in lists.items()},
             )
             for number in range(node.procs)
         ]
@@ -202,6 +197,19 @@ class Run:
         self.finish()
         self._crew.wait(futures, ["joining slices"])
         return [(part(futures[0], number),) for number in range(self._procs)]
+
+
+def _stores(answer: Step) -> bool:
+    return answer in _STORED.values()
+
+
+def _begun(node: Node, answer: Step, named: Sequence[Node]) -> list[Node]:
+    # Has the lists stored that functions name, and those on the way that the program holds; which of them are not there yet.
+    held = [one for one in _chain(node)[0] if one.is_kept or one.handle() is not None]
+    first = [*_named_by(node, named), *(one for one in held if one is not node or not _stores(answer))]
+    for other in first:
+        other.begin()
+    return [other for other in first if other.storing]
 
 
 def _names(procs: int) -> list[str]:

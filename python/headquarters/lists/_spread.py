@@ -121,7 +121,8 @@ class Spread(DFM[T]):
         run = Run(self._node, Step("scan", (function,)), named=named)
         before = run.prefixes(function, start)
         step = Step("scan", (function,), (bool(exclusive),))
-        return Spread.of(self.C, self._node.then(step, named, of_step=before, given=run.given))
+        given = [*run.given, *put_of([] if start is None else [start.what])]
+        return Spread.of(self.C, self._node.then(step, named, of_step=before, given=given))
 
     def collect(self, root: int | None = 0) -> list[T] | None:
         procs = self.C.procs
