@@ -12,6 +12,11 @@ use crate::row::{BoxError, Row};
 
 const PROGRAM: &str = include_str!("lists.py");
 const ON_WORKERS: &str = include_str!("lists_workers.py");
+const KERNELS: &str = include_str!("lists_kernels.py");
+/// Kernels for each of eight workers.
+const KERNELS_OF_WORKER: u32 = 1024;
+/// How long workers wait at the end of a phase, beside a list with a slice for each worker.
+const IDLE_MAX: f64 = 0.2;
 /// Slices of a list on workers.
 const SLICES: u32 = 64;
 /// MPI, and what is measured beside ours.
@@ -46,9 +51,30 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     command.arg(LIMIT_S).arg(&interpreter).arg(&program);
     command.args([bench.tasks(SLICES).to_string(), ROUNDS.to_string()]);
     let (list, calls) = both(&said_by(&mut command, "on workers")?)?;
+    fs::write(&program, KERNELS)?;
+    let mut command = Command::new("timeout");
+    command.arg(LIMIT_S).arg(&interpreter).arg(&program);
+    command.args([bench.tasks(KERNELS_OF_WORKER).to_string(), ROUNDS.to_string()]);
+    let said = said_by(&mut command, "kernels")?;
+    let (idle, idle_static) = (number(&said, "ours")?, number(&said, "static")?);
+    let (whole, whole_static) = (number(&said, "ours_whole")?, number(&said, "static_whole")?);
+    let idle_text = format!(
+        "{:.0} ms of {:.2} s; with a slice for each worker {:.0} ms of {:.2} s",
+        idle * 1e3,
+        whole,
+        idle_static * 1e3,
+        whole_static
+    );
     let workers_text = format!("{:.1} ms; a call for each slice {:.1} ms", list * 1e3, calls * 1e3);
     Ok(vec![
         Row::at_most("lists: on workers", workers_text, "twice a call for each slice", list / calls, 2.0),
+        Row::at_most(
+            "lists: idle at the end",
+            idle_text,
+            "a fifth of a slice for each",
+            idle / idle_static / IDLE_MAX,
+            1.0,
+        ),
         Row::at_most("lists: map, reduce", reduce_text, "1.05 times mpi_list", reduce, 1.05),
         Row::at_most("lists: group", group_text, "half of mpi_list", group, 0.5),
         Row::shown("lists: group, each key once", once_text, once),
@@ -56,8 +82,11 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
 }
 
 fn both(said: &Value) -> Result<(f64, f64), BoxError> {
-    let seconds = |whose: &str| said[whose].as_f64().ok_or_else(|| format!("there is no {whose} in {said}"));
-    Ok((seconds("ours")?, seconds("theirs")?))
+    Ok((number(said, "ours")?, number(said, "theirs")?))
+}
+
+fn number(said: &Value, name: &str) -> Result<f64, BoxError> {
+    said[name].as_f64().ok_or_else(|| format!("there is no {name} in {said}").into())
 }
 
 // Runs a case as so many ranks; gives what the first says.

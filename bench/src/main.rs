@@ -36,6 +36,7 @@ mod spawn;
 mod startup;
 mod storm;
 mod stream;
+mod values;
 mod virtual_cluster;
 mod workflows;
 
@@ -140,6 +141,7 @@ const ALL: &[Benchmark] = &[
         "lists of the Python package on ranks of MPI, in turns with mpi_list, and on workers",
         lists::run,
     ),
+    ("values", "values of Python calls: put, got, more than a store holds, read where they are", values::run),
     ("objects", "files for other tasks: left, sent, many, to many readers, lost", objects::run),
     ("peers", "2 000 programs with other tools", peers::run),
 ];

@@ -228,9 +228,9 @@ class Executor(StaysHere, concurrent.futures.Executor):
         return future
 
     def _submit_rows(self, fn: Callable[..., T], rows: Iterable[tuple[Any, ...]]) -> list[Future[T]]:
-        # A call for each row, of a function that is pickled once. Raises what cannot be sent.
+        # A call for each row, of a function that is pickled once, and never again. Raises what cannot be sent.
         self._session.check_open()
-        code: Code = self._codes.of(fn)
+        code: Code = self._codes.once(fn)
         futures: list[Future[T]] = []
         for row in rows:
             entry, found = entry_of(self._session.objects, row, {})

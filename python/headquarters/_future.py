@@ -210,7 +210,11 @@ class Future(concurrent.futures.Future[T]):
         if self._session.is_forked:
             raise Forked()
         if self._value is not None:
+            if self._value.is_of_the_past:
+                return _pickling.itself(self._value.get())
             self._value.check()
+            # A call that takes it takes what is in it, too.
+            found.extend(self._value.within)
         found.append(self)
         return _pickling.ref, (self._session.job, self._task)
 

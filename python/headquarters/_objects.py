@@ -11,6 +11,7 @@ import contextlib
 import os
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -19,6 +20,7 @@ from . import _errors as errors
 from . import _limits as limits
 from . import _outcome, _pickling, _values
 from ._base import StaysHere
+from ._lending import while_waiting
 from ._native_types import FINISHED
 from ._stores import VALUE, Named, NotThere, Stores
 
@@ -33,7 +35,9 @@ T = TypeVar("T")
 class Value:
     """A value in a store. When the last reference to this goes, the value is needed no more."""
 
-    __slots__ = ("__weakref__", "_file", "_loaded", "_lock", "_objects", "is_dropped", "is_held", "named", "nonce", "size")
+    __slots__ = (
+        "__weakref__", "_file", "_loaded", "_lock", "_objects", "is_dropped", "is_held", "named", "nonce", "size", "within",
+    )  # fmt: skip
 
     def __init__(self, objects: Objects, named: Named, size: int, nonce: bytes | None) -> None:
         self._objects = objects
@@ -43,14 +47,15 @@ class Value:
         self.is_dropped = False
         # It stays when this goes.
         self.is_held = False
+        # Futures that stand in it for their values: these are needed as long as it is.
+        self.within: tuple[Future[Any], ...] = ()
         self._file: int | None = None
         self._loaded: dict[bool, Any] = {}
         self._lock = threading.Lock()
 
-    @property
-    def is_loaded(self) -> bool:
-        """True when it is here, and nothing is waited for."""
-        return True in self._loaded
+    def is_here(self, writable: bool = True) -> bool:
+        """True when it is loaded, and nothing is waited for."""
+        return writable in self._loaded
 
     def get(self, writable: bool = True) -> Any:
         """The value: the same one each time. Raises ObjectLost when it cannot be had any more."""
@@ -59,6 +64,11 @@ class Value:
                 self._loaded[writable] = self.load(writable)
             return self._loaded[writable]
 
+    @property
+    def is_of_the_past(self) -> bool:
+        """True when its executor has ended: no call can take it from a store any more, and it may still be here."""
+        return self._objects.is_closed and not self.is_dropped
+
     def check(self) -> None:
         """Raises ObjectLost when it is known that no call can take it any more."""
         self._objects.check(self)
@@ -66,12 +76,18 @@ class Value:
     def load(self, writable: bool = True) -> Any:
         """The value, loaded once more."""
         if self._file is not None:
-            return _values.load(self._file, writable)
+            return self._read(self._file, writable)
         file = self._objects.open(self)
         try:
-            return _values.load(file, writable)
+            return self._read(file, writable)
         finally:
             os.close(file)
+
+    def _read(self, file: int, writable: bool) -> Any:
+        if not self.within:
+            return _values.load(file, writable)
+        known = {future.ref: future for future in self.within}
+        return _values.load(file, writable, lambda job, task: known[job, task].result())
 
     def hold(self) -> bool:
         """Keeps its file, if that is on this machine; False if it is not."""
@@ -115,6 +131,11 @@ class Objects:
                 self._made = Stores(self._session._calls.objects())
             return self._made
 
+    @property
+    def is_closed(self) -> bool:
+        """True when the job has ended."""
+        return self._is_closed
+
     # What calls left.
 
     def of_end(self, end: End) -> Value | None:
@@ -138,10 +159,10 @@ class Objects:
 
     def put(self, value: Any) -> Future[Any]:
         """Puts a value into a store, and gives a future that has ended with it."""
-        packed, futures = _pickling.dumps_value(value)
-        if futures:
-            raise errors.ArgumentsNotPicklable("a value that is put holds a Future or a Ref: put its value, or give it to the call")
-        return self.put_packed(packed)
+        packed, within = _pickling.dumps_value(value)
+        made = self.put_packed(packed)
+        value_of(made).within = tuple(within)
+        return made
 
     def put_packed(self, packed: _values.Packed, name: str = VALUE) -> Future[Any]:
         """As `put`, for a value in bytes."""
@@ -236,7 +257,8 @@ class Objects:
         if value.is_dropped:
             raise self._lost(value, "it was dropped")
         if self._is_closed:
-            raise self._lost(value, "the executor that had it has ended, and with it what its calls left in stores")
+            why = "the executor that had it has ended, and with it what its calls left in stores: where get() still has it, put that"
+            raise self._lost(value, f"{why} (`other.put(ref.get())`)")
 
     def open_near(self, value: Value) -> int | None:
         """Opens the file of a value if it lies on this machine."""
@@ -311,9 +333,23 @@ class Ref(StaysHere, Generic[T]):
         self._future = future
         self._value = value_of(future)
 
-    def get(self, writable: bool = True) -> T:
-        """The value: the same one each time. Arrays are mapped, not copied; what is written to them stays in this process."""
-        return cast("T", self._value.get(writable))
+    def get(self, writable: bool = True, timeout: float | None = None) -> T:
+        """The value: the same one each time. Arrays are mapped, not copied; what is written to them stays in this process.
+
+        Raises TimeoutError where it is not here after so many seconds; it goes on to come, for who asks again.
+        """
+        if timeout is None or self._value.is_here(writable):
+            return cast("T", self._value.get(writable))
+        coming: concurrent.futures.Future[T] = concurrent.futures.Future()
+        threading.Thread(target=_bring, args=(self._value, writable, coming), name="hq-value", daemon=True).start()
+        try:
+            with while_waiting():
+                return coming.result(timeout)
+        except concurrent.futures.TimeoutError:
+            if coming.done():
+                raise
+            text = f"the value of {self.task} ({self.nbytes} bytes) was not here after {timeout} seconds"
+            raise concurrent.futures.TimeoutError(text) from None
 
     @property
     def nbytes(self) -> int:
@@ -381,6 +417,9 @@ class Lazy(StaysHere, Generic[T]):
         return f"<Lazy {self._future.task}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._future._value is not None:
+            # A handle has nothing to hand out where no store has it.
+            self._future._value.check()
         _, names = self._future.__reduce_ex__(protocol)
         return _pickling.lazy, names
 
@@ -394,17 +433,28 @@ def lazy(value: Ref[T] | Future[T]) -> Lazy[T]:
     return Lazy(value)
 
 
-def get(refs: Iterable[Ref[T] | Future[T]], writable: bool = True) -> list[T]:
-    """The values of many, in their order."""
-    return [_get(one, writable) for one in refs]
+def get(refs: Iterable[Ref[T] | Future[T]], writable: bool = True, timeout: float | None = None) -> list[T]:
+    """The values of many, in their order. After `timeout` seconds from now, TimeoutError is raised."""
+    until = None if timeout is None else time.monotonic() + timeout
+    return [_get(one, writable, until) for one in refs]
 
 
-def _get(one: Ref[T] | Future[T], writable: bool) -> T:
+def _get(one: Ref[T] | Future[T], writable: bool, until: float | None) -> T:
+    left = None if until is None else max(0.0, until - time.monotonic())
     if isinstance(one, Ref):
-        return one.get(writable)
+        return one.get(writable, left)
     if not isinstance(one, concurrent.futures.Future):
         raise TypeError(f"get takes Refs and Futures, not {type(one).__name__}")
-    return one.result()
+    return one.result(left)
+
+
+def _bring(value: Value, writable: bool, coming: concurrent.futures.Future[Any]) -> None:
+    try:
+        found = value.get(writable)
+    except BaseException as error:
+        coming.set_exception(error)
+    else:
+        coming.set_result(found)
 
 
 def value_of(future: Future[Any]) -> Value:

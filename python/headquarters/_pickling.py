@@ -6,6 +6,8 @@ something of `__main__` would have to be found by name. A future in the argument
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import pickle
 import sys
@@ -65,6 +67,11 @@ def _runner() -> Any:
     return module
 
 
+def itself(value: Any) -> tuple[Any, ...]:
+    """What pickle is told of something that travels as this value, also to interpreters without this package."""
+    return operator.getitem, ([value], 0)
+
+
 ref: Callable[[int, int], Any] = _runner().ref
 lazy: Callable[[int, int], Any] = _runner().lazy
 
@@ -119,6 +126,17 @@ class Codes:
     def _pickled(self, function: Callable[..., Any]) -> Code:
         # Before the pickle: what changes meanwhile is noticed by the next call.
         mark = _mark(function)
+        made = self.once(function)
+        code = self._by_data.get(made.data)
+        if code is None or code.futures != made.futures:
+            code = made
+            self._make_room(self._by_data)
+            self._by_data[code.data] = code
+        code.fingerprint = mark
+        return code
+
+    def once(self, function: Callable[..., Any]) -> Code:
+        """As `of`, for a function that is not met again: nothing of it is kept."""
         data, futures, is_by_value = dumps_function(function)
         if self._setup:
             data, more, setup_is_by_value = _with_setup(self._setup, data)
@@ -132,13 +150,7 @@ class Codes:
                 "give large values as arguments, or let it read them from a file",
                 "function",
             )
-        code = self._by_data.get(whole)
-        if code is None or code.futures != futures:
-            code = Code(name, whole, futures)
-            self._make_room(self._by_data)
-            self._by_data[whole] = code
-        code.fingerprint = mark
-        return code
+        return Code(name, whole, futures)
 
     @staticmethod
     def _make_room(known: dict[Any, Code]) -> None:
@@ -271,6 +283,12 @@ def cloudpickle_dir() -> str:
     return _cloudpickle_dir
 
 
+@functools.cache
+def _installed() -> frozenset[str | None]:
+    # Where every interpreter looks by itself. To ask that takes longer than many a call.
+    return frozenset(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
 def _paths(function: Any) -> list[str]:
     # Where a runner has to look for modules: beside the script, here, and where the function's own module was found.
     paths: list[str] = []
@@ -287,8 +305,7 @@ def _paths(function: Any) -> list[str]:
         place = os.path.dirname(os.path.abspath(file))
         if os.path.basename(file) == "__init__.py":
             place = os.path.dirname(place)
-        installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-        if place not in installed and "site-packages" not in place:
+        if place not in _installed() and "site-packages" not in place:
             paths.append(place)
     return list(dict.fromkeys(paths))
 

@@ -162,7 +162,7 @@ class Stores:
                 try:
                     return self._asked(self.native.put, job, name, store["worker"], path)
                 except errors.NotStored as error:
-                    reasons.append(str(error))
+                    reasons.append(f"worker {store['worker']}: {error}")
         self.forget()
         raise errors.NotStored(f"no worker stores the value of {size} bytes: {'; '.join(dict.fromkeys(reasons))}")
 

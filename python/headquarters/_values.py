@@ -6,15 +6,19 @@ What is mapped here may be written to; what is written stays in this process.
 from __future__ import annotations
 
 import hashlib
+import io
 import mmap
 import os
 import pickle
 import struct
 import sys
 import weakref
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _limits as limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MAGIC = b"HQVALUE1"
 # The mark, the nonce, the number of buffers, nothing.
@@ -89,8 +93,8 @@ def nonce_of(file: int) -> bytes | None:
     return head[8:24] if len(head) == _HEAD.size and head.startswith(_MAGIC) else None
 
 
-def load(file: int, writable: bool = True) -> Any:
-    """The value in a file. Raises ValueError when it is not whole."""
+def load(file: int, writable: bool = True, resolve: Callable[[int, int], Any] | None = None) -> Any:
+    """The value in a file; `resolve` gives what references to tasks stand for in it. Raises ValueError when it is not whole."""
     size = os.fstat(file).st_size
     whole = _bytes(file, size, writable)
     if size < _HEAD.size:
@@ -105,7 +109,19 @@ def load(file: int, writable: bool = True) -> Any:
         if offset < start or offset + length > size:
             raise ValueError(f"the file of the value is cut off: bytes {offset} to {offset + length} of {size} are missing")
         parts.append(whole[offset : offset + length])
+    if resolve is not None:
+        return _WithReferences(parts[0], parts[1:], resolve).load()
     return pickle.loads(parts[0], buffers=parts[1:])
+
+
+class _WithReferences(pickle.Unpickler):
+    # Whatever references mean in this process: here they are values that the program has.
+    def __init__(self, data: memoryview, buffers: list[memoryview], resolve: Callable[[int, int], Any]) -> None:
+        super().__init__(io.BytesIO(data), buffers=buffers)
+        self._resolve = resolve
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self._resolve if module == "_hq_runner" else super().find_class(module, name)
 
 
 def _bytes(file: int, size: int, writable: bool) -> memoryview:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ._future import Future as _Future
-    from ._objects import Ref
+    from ._objects import Ref as _Ref
     from ._options import TaskOptions, Unpack
     from ._results import Results
 
@@ -40,7 +40,7 @@ class Future(Generic[T]):
         if not self.future.done():
             yield from _ended(self.future).__await__()
         value = self.future._value
-        if value is not None and not value.is_loaded:
+        if value is not None and not value.is_here():
             # It comes from a store, and may take a while.
             yield from asyncio.to_thread(value.get).__await__()
         return self.future.result()
@@ -53,6 +53,12 @@ class Future(Generic[T]):
     def done(self) -> bool:
         """True if it has ended, in any way."""
         return self.future.done()
+
+    async def stored(self) -> Ref[T]:
+        """As `Future.stored`."""
+        if not self.future.done():
+            await _ended(self.future)
+        return Ref(self.future.stored())
 
     async def cancel(self) -> bool:
         """As `Future.cancel`."""
@@ -68,6 +74,49 @@ class Future(Generic[T]):
     def __reduce_ex__(self, protocol: Any) -> Any:
         # Among arguments it is what its future is there.
         return self.future.__reduce_ex__(protocol)
+
+
+class Ref(Generic[T]):
+    """A value in the stores of workers, for whose bytes nobody blocks. `ref` is the one for threads."""
+
+    def __init__(self, ref: _Ref[T]) -> None:
+        self.ref = ref
+
+    async def get(self, writable: bool = True) -> T:
+        """As `Ref.get`. Under `asyncio.timeout` it goes on to come, for who asks again."""
+        if self.ref._value.is_here(writable):
+            return self.ref.get(writable)
+        return await asyncio.to_thread(self.ref.get, writable)
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in a store."""
+        return self.ref.nbytes
+
+    @property
+    def task(self) -> str:
+        """How the command line names it."""
+        return self.ref.task
+
+    async def where(self) -> dict[str, Any]:
+        """As `Ref.where`."""
+        return await asyncio.to_thread(self.ref.where)
+
+    async def keep(self) -> Ref[T]:
+        """As `Ref.keep`."""
+        await asyncio.to_thread(self.ref.keep)
+        return self
+
+    async def drop(self) -> None:
+        """As `Ref.drop`."""
+        await asyncio.to_thread(self.ref.drop)
+
+    def __repr__(self) -> str:
+        return repr(self.ref)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Among arguments it is what its future is there.
+        return self.ref.__reduce_ex__(protocol)
 
 
 class Executor:
@@ -112,7 +161,7 @@ class Executor:
 
     async def put(self, value: T) -> Ref[T]:
         """As `Executor.put`."""
-        return await asyncio.to_thread(self.executor.put, value)
+        return Ref(await asyncio.to_thread(self.executor.put, value))
 
     async def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], chunksize: int | None = None, buffersize: int = 10_000
@@ -157,6 +206,11 @@ async def as_completed(fs: Iterable[Future[Any]]) -> AsyncIterator[Future[Any]]:
         future.future.add_done_callback(functools.partial(calls.soon, put))
     for _ in range(left):
         yield await ended.get()
+
+
+async def get(refs: Iterable[Ref[T] | Future[T]], writable: bool = True) -> list[T]:
+    """The values of many, in their order."""
+    return [await (one.get(writable) if isinstance(one, Ref) else one) for one in refs]
 
 
 async def gather(fs: Iterable[Future[T]], errors: Literal["raise", "return", "skip"] = "raise") -> list[Any]:

@@ -9,20 +9,22 @@ import pytest
 import fake
 import headquarters as hq
 import lists_oracle
-from headquarters.lists import DFM, ArgumentChanged, Context, F, SliceLost, _limits
+from headquarters.lists import DFM, ArgumentChanged, Context, F, _limits
 from headquarters.lists._crew import cpus_of
 
 
 @pytest.fixture
-def workers(make, tmp_path):
+def workers(make):
     """Makes contexts on an executor whose calls are made here."""
     executor, calls = make(automatic=True)
+    calls.stores = fake.Objects()
 
     def workers(procs=3, **options):
-        return Context(executor=executor, procs=procs, directory=tmp_path, **options)
+        return Context(executor=executor, procs=procs, **options)
 
-    workers.calls, workers.executor, workers.directory = calls, executor, tmp_path
-    return workers
+    workers.calls, workers.executor = calls, executor
+    yield workers
+    calls.stores.remove()
 
 
 @pytest.fixture
@@ -39,31 +41,33 @@ def names(calls):
     return [task[0] for task in calls.tasks.values()]
 
 
-@pytest.mark.parametrize("inside", [12 * 1024, 0])
+@pytest.mark.parametrize("inside", [fake.RESULT_MAX, 0])
 @pytest.mark.parametrize("seed", range(12))
 def test_a_list_is_what_a_plain_list_is(workers, seed, inside, monkeypatch):
-    # Half of them with everything in files.
-    monkeypatch.setattr(_limits, "INSIDE_BYTES", inside)
+    # Half of them with everything in stores.
+    monkeypatch.setattr(fake, "RESULT_MAX", inside)
     if not inside:
-        monkeypatch.setattr(_limits, "ENTRY_BYTES", 0)
-        monkeypatch.setattr(_limits, "FUNCTION_BYTES", 0)
+        monkeypatch.setattr(_limits, "GIVEN_BYTES", 0)
     storage = "disk" if seed % 3 == 2 else "memory"
     lists_oracle.check(workers(1 + seed % 7, storage=storage, eager=seed % 4 == 3), seed)
 
 
 def test_a_chain_is_one_call_for_each_slice(C, workers):
-    assert C.iterates(10).map(F * 2).filter(F > 4).flatMap(lambda n: [n, n]).len() == 14
+    count = C.iterates(10).map(F * 2).filter(F > 4).flatMap(lambda n: [n, n]).len()
+    assert count == 14
     assert names(workers.calls) == ["map.filter.flatMap.len"] * 3
 
 
 def test_values_are_joined_by_one_more_call(C, workers):
-    assert C.iterates(10).map(F * 2).reduce(add, 0) == 90
+    total = C.iterates(10).map(F * 2).reduce(add, 0)
+    assert total == 90
     assert names(workers.calls) == ["map.reduce"] * 3 + ["map.reduce joined"]
 
 
 def test_many_values_are_joined_by_a_tree(workers):
     C = workers(65)
-    assert C.iterates(1000).map(str).reduce(add, initial="") == "".join(map(str, range(1000)))
+    text = C.iterates(1000).map(str).reduce(add, initial="")
+    assert text == "".join(map(str, range(1000)))
     assert len(workers.calls.tasks) == 65 + 9 + 2 + 1
 
 
@@ -92,15 +96,16 @@ def test_a_list_that_is_held_is_computed_once(C, workers):
     first = text.collect()
     count = len(workers.calls.tasks)
     assert text.collect() == first and len(workers.calls.tasks) == count
-    # The middle of the chain was stored by the same calls.
+    # The middle of the chain was stored, too.
     assert seen.map(bytes.hex).collect() == first == [one.hex() for one in seen.collect()]
     assert "computed" in repr(seen) and "not computed" not in repr(seen)
 
 
 def test_a_list_that_nobody_holds_is_not_stored(C, workers):
-    assert C.iterates(3).map(lambda n: bytes(100_000)).map(len).reduce(add, 0) == 300_000
-    assert C.iterates(3).map(lambda n: bytes(100_000)).len() == 3
-    assert not any(files for _, _, files in os.walk(workers.directory))
+    total = C.iterates(3).map(lambda n: bytes(100_000)).map(len).reduce(add, 0)
+    count = C.iterates(3).map(lambda n: bytes(100_000)).len()
+    assert (total, count) == (300_000, 3)
+    assert not workers.calls.stores.known
 
 
 def test_functions_mean_what_they_meant_when_they_were_given(C):
@@ -163,44 +168,88 @@ def test_elements_of_the_program_are_those_of_slice_0(C):
     assert isinstance(d, DFM) and d.C is C
 
 
-def test_files_are_removed_when_nobody_needs_them(C, workers):
-    def there():
+def test_slices_are_released_when_nobody_needs_them(C, workers):
+    stores = workers.calls.stores
+
+    def until_there_are(count):
         gc.collect()
-        return [os.path.join(place, file) for place, _, files in os.walk(workers.directory) for file in files]
+        stores.until_released(len(stores.known) - count)
+        assert len({*stores.known} - {*stores.released}) == count
 
-    d = C.iterates(3).map(lambda n: bytes(20_000))
-    assert d.len() == 3 and len(there()) == 3
-    e = d.group(lambda element, out: out.update({k: [element] for k in range(3)}), len, 3)
-    assert len(there()) == 6
-    assert e.collect() == [3, 3, 3] and len(there()) == 3
-    given = C.from_list([bytes(20_000)] * 3).map(len)
-    assert len(there()) == 6
-    assert given.collect() == [20_000] * 3 and len(there()) == 3
-    del d, e, given
-    assert not there()
-    directory = C._crew.directory
-    assert os.path.isdir(directory) and os.stat(directory).st_mode & 0o777 == 0o700
-    del C
-
-
-def test_the_directory_goes_with_the_context(workers):
-    C = workers()
     d = C.iterates(3).map(lambda n: bytes(20_000))
     assert d.len() == 3
-    directory = C._crew.directory
-    del C, d
+    until_there_are(3)
+    e = d.group(lambda element, out: out.update({k: [element] for k in range(3)}), len, 3)
+    until_there_are(6)
+    assert e.collect() == [3, 3, 3]
+    until_there_are(3)
+    # What the program gives is needed as long as something may be made of it once more.
+    given = C.from_list([bytes(70_000)] * 3).map(len)
+    until_there_are(6)
+    assert given.collect() == [70_000] * 3
+    until_there_are(6)
+    del d, e, given
+    until_there_are(0)
+
+
+def test_long_functions_are_released_with_what_is_made_by_them(C, workers):
+    stores, large = workers.calls.stores, bytes(100_000)
+    total = C.iterates(3).map(lambda n: len(large)).reduce(add, 0)
+    assert total == 300_000
     gc.collect()
-    assert not os.path.exists(directory)
+    stores.until_released(1)
+    assert len(stores.known) == 1
+    d = C.iterates(3).map(lambda n: len(large))
+    assert d.collect() == [100_000] * 3 and len(stores.known) == 2
+    gc.collect()
+    assert len(stores.released) == 1
+    del d
+    gc.collect()
+    stores.until_released(2)
 
 
-def test_a_file_that_is_gone_is_named(C):
+def test_a_slice_that_is_lost_is_named(C, workers):
     d = C.iterates(3).map(lambda n: bytes(20_000))
     d.len()
-    os.unlink(d._node.inputs[1].path)
-    with pytest.raises(SliceLost, match=r"slice 1 of 3 \(task 7@\d+\): .*it was removed; Context\(directory=...\)"):
-        d.map(len).collect()
-    with pytest.raises(SliceLost, match="it was removed"):
+    workers.calls.stores.drop([(7, 1, "value")])
+    with pytest.raises(hq.ObjectLost, match=r"the value of 7@1 \(20\d+ bytes\) cannot be had: it was dropped"):
         d.collect()
+
+
+def test_a_list_that_was_submitted_is_computed_while_the_program_goes_on(make):
+    executor, calls = make()
+    C = Context(executor=executor, procs=2)
+    lists = [C.iterates(4).map(F + k) for k in (10, 20)]
+    futures = [one.submit() for one in lists]
+    calls.until_submitted(4)
+    assert not any(future.done() for future in futures) and not futures[0].cancel()
+    # What is made of one of them is submitted behind it.
+    more = lists[1].map(F * 2).submit()
+    calls.until_submitted(6)
+    calls.run_all()
+    assert [future.result(30) for future in futures] == lists and more.result(30).collect() == [40, 42, 44, 46]
+    assert lists[0].submit().result(30) is lists[0] and len(calls.tasks) == 6
+
+
+def test_a_list_that_was_submitted_and_fails_says_so_and_is_tried_again(C, tmp_path):
+    failed = tmp_path / "failed"
+
+    def fails(n):
+        if n == 1 and not failed.exists():
+            failed.touch()
+            raise LookupError("no 1")
+        return n
+
+    d = C.iterates(3).map(fails)
+    with pytest.raises(LookupError, match="no 1") as raised:
+        d.submit().result(30)
+    assert str(raised.value.__cause__).count("on slice 1 of 3 (task 7@1):\n") == 1
+    assert d.submit().result(30).collect() == [0, 1, 2]
+
+
+def test_a_list_of_one_process_is_there_when_it_is_submitted():
+    d = Context("serial").iterates(3)
+    assert d.submit().result(0) is d
 
 
 def test_what_fails_says_in_which_slice(C, workers):
@@ -292,9 +341,9 @@ def test_an_executor_that_is_shut_down_says_so(C, workers):
         d.collect()
 
 
-def test_a_shutdown_while_slices_wait_ends_them(make, tmp_path):
+def test_a_shutdown_while_slices_wait_ends_them(make):
     executor, calls = make()
-    C = Context(executor=executor, procs=3, directory=tmp_path)
+    C = Context(executor=executor, procs=3)
     raised = []
 
     def collect():
@@ -311,9 +360,9 @@ def test_a_shutdown_while_slices_wait_ends_them(make, tmp_path):
     assert isinstance(raised[0], hq.HqError | __import__("concurrent.futures").futures.CancelledError), raised
 
 
-def test_calls_that_wait_are_canceled_when_one_fails(make, tmp_path):
+def test_calls_that_wait_are_canceled_when_one_fails(make):
     executor, calls = make()
-    C = Context(executor=executor, procs=3, directory=tmp_path)
+    C = Context(executor=executor, procs=3)
     raised = []
 
     def collect():

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
+import time
 
 import pytest
 
@@ -98,6 +98,78 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(tmp_path):
         assert d.map(lambda n: bytes(20_000)).len() == 30 and begun.exists()
 
 
+BYTES = 20_000
+
+
+def long(n):
+    return [n] * BYTES
+
+
+def join(blocks):
+    return [one for block in blocks for one in block]
+
+
+def ends(left, right):
+    # As long as what is joined, so that it stays in a store, too.
+    return [left[0]] + right[1:]
+
+
+NEXT = {
+    "map": (lambda d: d.map(lambda one: one[0]).collect(), list(range(8))),
+    "collect": (lambda d: [one[0] for one in d.collect()], list(range(8))),
+    "reduce": (lambda d: d.reduce(ends, initial=[0])[:2], [0, 7]),
+    "scan": (lambda d: [one[1] for one in d.scan(ends).collect()], list(range(8))),
+    "group": (
+        lambda d: d.group(lambda one, out: out.setdefault(one[0] % 3, []).append(one), join, 3).map(lambda one: one[::BYTES]).collect(),
+        [[0, 3, 6], [1, 4, 7], [2, 5]],
+    ),
+    "repartition": (
+        lambda d: d.repartition(len, lambda one, ranges: [one[i:j] for i, j in ranges], join, 4).map(lambda one: one[::BYTES]).collect(),
+        [[0, 1], [2, 3], [4, 5], [6, 7]],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def fragile():
+    """A cluster of workers that are killed, each with a store of its own, and what kills those that are there."""
+    with hq.LocalCluster(workers=2, cpus=1) as cluster, cluster.executor() as executor:
+
+        def kill():
+            before = {worker.id for worker in cluster.client().workers()}
+            for process in [one for one in cluster._children._processes[1:] if one.poll() is None]:
+                process.kill()
+            ends = time.monotonic() + 60
+            while before & {worker.id for worker in cluster.client().workers()}:
+                assert time.monotonic() < ends, "killed workers are there for ever"
+            cluster.wait_for_workers(2)
+
+        yield Context(executor=executor, procs=4), kill
+
+
+def test_slices_are_made_once_more_when_their_workers_are_killed(fragile):
+    C, kill = fragile
+    # Of each kind of question a list of its own, all lost at once.
+    lists = {what: C.iterates(8).map(long) for what in NEXT}
+    for future in [d.submit() for d in lists.values()]:
+        future.result()
+    kill()
+    for what, (ask, expected) in NEXT.items():
+        assert ask(lists[what]) == expected, what
+
+
+def test_a_chain_is_made_once_more_from_its_beginning(fragile):
+    C, kill = fragile
+    d = C.iterates(8).map(long)
+    d = d.group(lambda one, out: out.setdefault(one[0] % 4, []).append(one), join, 4)
+    d = d.map(lambda one: one[::-1]).store("disk")
+    assert d.len() == 4
+    kill()
+    assert d.map(lambda one: one[::BYTES]).collect() == [[4, 0], [5, 1], [6, 2], [7, 3]]
+    kill()
+    assert [one[0] for one in d.collect()] == [4, 5, 6, 7]
+
+
 def test_an_executor_that_is_shut_down_in_the_middle_ends_the_list(cluster, tmp_path):
     executor = hq.Executor(cluster=cluster)
     C = Context(executor=executor, procs=4)
@@ -141,7 +213,7 @@ def test_a_program_of_mpi_list_runs_on_workers(cluster, tmp_path):
     line = [sys.executable, "-m", "headquarters.alias", "mpi_list", str(program)]
     ran = subprocess.run(line, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=90)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "90 tasks 2\n", "")
-    assert [*Path(tmp_path).glob(".hq-lists-*")] == []
+    assert [*tmp_path.iterdir()] == [program]
 
 
 def test_lists_within_a_call(executor):

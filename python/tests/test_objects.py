@@ -1,5 +1,6 @@
 """Values in stores, against a fake server and stores that are directories of this machine."""
 
+import concurrent.futures
 import gc
 import os
 import threading
@@ -171,12 +172,40 @@ def test_what_cannot_be_put_is_named(there):
     executor, calls, stores = there()
     with pytest.raises(hq.ArgumentsNotPicklable, match=r"the value\['a'\] cannot be sent"):
         executor.put({"a": threading.Lock()})
-    with pytest.raises(hq.ArgumentsNotPicklable, match="holds a Future or a Ref"):
-        executor.put([executor.put(BIG)])
     with pytest.raises(TypeError, match="as an argument"):
         import pickle
 
         pickle.dumps(executor.put(1))
+
+
+def _sums(value):
+    return [int(value["a"].sum()), value["n"], int(value["of"]["b"][0].sum())]
+
+
+def test_what_is_put_may_hold_others(there):
+    executor, calls, stores = there()
+    parts = executor.put({"b": [executor.submit(big)], "long": bytes(20_000)})
+    whole = executor.put({"a": executor.put(BIG), "n": executor.submit(abs, -3), "of": parts})
+    del parts
+    gc.collect()
+    expected = [int(BIG.sum()), 3, int(BIG.sum())]
+    assert executor.submit(_sums, whole).result(30) == expected == _sums(whole.get())
+    # The call waits for all that it may read.
+    assert len(calls.submits[-1][-1][5][0][1]) == 5 and not stores.released
+    assert executor.submit(_sums, hq.lazy(whole)).result(30) == expected
+    assert (whole.get(writable=False)["a"] == BIG).all()
+    del whole
+    gc.collect()
+    # The two that were put, the one that holds them, and what the call has left.
+    stores.until_released(4)
+
+
+def test_what_is_put_and_holds_what_has_failed_says_so(there):
+    executor, calls, stores = there()
+    ref = executor.put([executor.submit(int, "x")])
+    with pytest.raises(ValueError, match="invalid literal"):
+        ref.get()
+    assert isinstance(executor.submit(len, ref).exception(30), hq.DependencyFailed)
 
 
 def test_no_store_and_stores_that_are_too_small(there):
@@ -364,9 +393,40 @@ def test_values_of_this_machine_outlive_their_executor(there):
     stores.remove()
     stores.known.clear()
     assert (here.result() == BIG).all() and (late.get() == BIG).all()
-    other, _, _ = there()
-    error = other.submit(numpy.sum, late).exception(30)
-    assert "the executor that had it has ended" in str(error)
+    # Elsewhere they travel by value, and a handle of what no store has is refused.
+    other, _, others = there()
+    assert other.submit(numpy.sum, late).result(30) == other.submit(numpy.sum, here).result(30) == BIG.sum()
+    assert len(others.known) == 1
+    error = str(other.submit(numpy.sum, hq.lazy(late)).exception(30))
+    assert "the executor that had it has ended" in error and "other.put(ref.get())" in error
+
+
+def test_who_waits_for_a_value_may_stop_to(there):
+    executor, calls, stores = there()
+    refs = [executor.put(BIG), executor.submit(big).stored()]
+    stores_info, comes = stores.info, threading.Event()
+
+    def late(*named):
+        assert comes.wait(30)
+        return stores_info(*named)
+
+    stores.info = late
+    for ask in (lambda: refs[0].get(timeout=0), lambda: hq.get(refs, timeout=0)):
+        with pytest.raises(concurrent.futures.TimeoutError, match=r"the value of 7@3000000000 \(\d+ bytes\) was not here after 0"):
+            ask()
+    comes.set()
+    assert (refs[0].get(timeout=30) == BIG).all() and [one.sum() for one in hq.get(refs, timeout=30)] == [BIG.sum()] * 2
+    # What is here is not waited for.
+    stores.info = None
+    assert (refs[0].get(timeout=0) == BIG).all()
+
+
+def test_what_cannot_be_had_is_said_whatever_the_time(there):
+    executor, calls, stores = there()
+    ref = executor.put(BIG)
+    ref.drop()
+    with pytest.raises(hq.ObjectLost, match="it was dropped"):
+        ref.get(timeout=30)
 
 
 def test_the_thread_that_releases_ends_with_its_session(there):
@@ -458,7 +518,13 @@ def test_a_value_in_asyncio_does_not_hold_the_loop(there):
         twin = aio.Executor.of(executor)
         assert (await twin.submit(big) == BIG).all()
         ref = await twin.put(BIG)
-        assert await twin.submit(numpy.sum, ref) == BIG.sum()
+        assert await twin.submit(numpy.sum, ref) == await twin.submit(numpy.sum, hq.lazy(ref.ref)) == BIG.sum()
+        assert (await ref.get() == BIG).all() and (await ref.get(writable=False) == BIG).all()
+        made = await twin.submit(big).stored()
+        assert (await made.get()).sum() == BIG.sum() and made.nbytes > BIG.nbytes and made.task == made.ref.task
+        assert [one.sum() for one in await aio.get([ref, twin.submit(big), await made.keep()])] == [BIG.sum()] * 3
+        assert (await made.where())["state"] == "stored" and len(stores.kept) == 1
+        await made.drop()
         assert [len(one) for one in await aio.gather([twin.submit(big)])] == [30_000]
 
     asyncio.run(main())

@@ -187,12 +187,35 @@ def test_two_executors_of_one_server(three):
         assert second.submit(_both, ref, made).result(60) == 2 * MEGABYTE
 
 
+def test_calls_go_where_their_values_are(three):
+    with hq.Executor(cluster=three) as executor:
+        made = [executor.submit(array, MEGABYTE) for _ in range(6)]
+        for one in [*made, *made]:
+            # One at a time, so that there is room everywhere.
+            assert executor.submit(_dig, [one]).result(60) == MEGABYTE
+        assert all(len(one.stored().where()["workers"]) == 1 for one in made)
+
+
+def _parts(value):
+    return [int(value["put"].sum()), int(value["made"][0].sum()), int(value["late"].get().sum()), value["short"]]
+
+
+def test_what_is_put_may_hold_others(three):
+    with hq.Executor(cluster=three) as executor:
+        put, made, short = executor.put(array(MEGABYTE)), executor.submit(array, MEGABYTE), executor.submit(abs, -1)
+        whole = executor.put({"put": put, "made": [made], "late": hq.lazy(made), "short": short})
+        assert executor.submit(_parts, whole).result(60) == [MEGABYTE, MEGABYTE, MEGABYTE, 1]
+        del put, made, short
+        assert executor.submit(_parts, executor.put(whole)).result(60) == [MEGABYTE, MEGABYTE, MEGABYTE, 1]
+        assert whole.get()["put"].all() and whole.get()["made"][0].all() and whole.get()["short"] == 1
+
+
 def test_values_of_an_executor_that_has_ended(three):
     with hq.Executor(cluster=three) as first:
         made, ref = first.submit(array, MEGABYTE), first.put(array(MEGABYTE))
     assert made.result().all() and ref.get().all()
     with hq.Executor(cluster=three) as second:
-        assert "the executor that had it has ended" in str(second.submit(_dig, ref).exception(60))
+        assert second.submit(_dig, ref).result(60) == second.submit(_dig, made).result(60)
     with hq.Executor(1) as private:
         made = private.submit(array, MEGABYTE)
     assert made.result().all()

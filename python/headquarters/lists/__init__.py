@@ -15,7 +15,6 @@ from ._dfm import DFM as DFM
 from ._errors import ArgumentChanged as ArgumentChanged
 from ._errors import NoBackend as NoBackend
 from ._errors import RanksDiffer as RanksDiffer
-from ._errors import SliceLost as SliceLost
 from ._placeholder import F as F
 
-__all__ = ["ArgumentChanged", "Context", "DFM", "F", "NoBackend", "RanksDiffer", "SliceLost"]
+__all__ = ["ArgumentChanged", "Context", "DFM", "F", "NoBackend", "RanksDiffer"]

@@ -48,7 +48,7 @@ def choose(asked: str | None, has_comm: bool, variables: Mapping[str, str] = os.
     if has_comm and name != "mpi":
         raise ValueError(f"the back end {name!r} takes no communicator")
     if has_workers and name != "tasks":
-        raise ValueError(f"the back end {name!r} takes no executor, cluster, procs or directory: these are for 'tasks'")
+        raise ValueError(f"the back end {name!r} takes no executor and no cluster: these are for 'tasks'")
     if name is not None:
         return name
     if launched(variables)[0] > 1:

@@ -1,26 +1,21 @@
-"""Values on their way between calls and the program: short ones as bytes, the others in files that all of them see.
+"""Values on their way between calls and the program: short ones as bytes, the others in the stores of workers.
 
-What one call gives to others is a bundle of blocks. It travels with the end of the call where it is short; else it is one file
-in the directory of the context, with the ends of the blocks behind them.
+What one call gives to others is a bundle of blocks, and is what that call returns. So it travels with the end of the call where
+it is short, and stays in the store of its worker where it is long: then it is made once more where it is lost.
 """
 
 from __future__ import annotations
 
-import errno
-import os
+import mmap
 import pickle
-import secrets
-import socket
 import struct
+import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-from . import _limits as limits
-from ._errors import SliceLost
-
-_COUNT = struct.Struct("<q")
+_LENGTH = struct.Struct("<q")
 
 
 @dataclass(frozen=True)
@@ -31,33 +26,39 @@ class Inside:
 
 
 @dataclass(frozen=True)
-class InFile:
-    """A block of a bundle in a file."""
+class InBundle:
+    """A block of what a call gives, or of what the program has put into a store."""
 
-    path: str
+    bundle: Any
+    """What the program has of it, or what a call is given for it; its `get()` is the bundle."""
     block: int
-    host: str
-    """Where it was written, for those who do not find it."""
     is_stream: bool = False
     """True for elements one after the other, each with a pickle of its own."""
 
 
-Carried = Inside | InFile
+Carried = Inside | InBundle
 
 
-@dataclass(frozen=True)
 class Bundle:
     """Blocks that one call has made; empty ones stand for nothing."""
 
-    blocks: tuple[bytes, ...]
-    path: str = ""
-    host: str = ""
+    __slots__ = ("_data", "_ends")
 
-    def part(self, number: int, is_stream: bool = False) -> Carried | None:
-        """One of the blocks; None where it is known to be empty. Whether it is a stream is said by who asks."""
-        if self.path:
-            return InFile(self.path, number, self.host, is_stream)
-        return Inside(self.blocks[number]) if self.blocks[number] else None
+    def __init__(self, data: bytes | bytearray | memoryview, ends: array[int]) -> None:
+        self._data = memoryview(data)
+        self._ends = ends
+
+    def block(self, number: int) -> memoryview:
+        """The bytes of a block. Of a bundle that is mapped nothing else is read."""
+        return self._data[self._ends[number - 1] if number else 0 : self._ends[number]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In one piece, so that it lies beside the pickle, and is mapped and not read.
+        return _bundle, (pickle.PickleBuffer(self._data), self._ends.tobytes())
+
+
+def _bundle(data: Any, ends: bytes) -> Bundle:
+    return Bundle(data, array("q", ends))
 
 
 def dumps(value: Any) -> bytes:
@@ -78,76 +79,48 @@ def dumps(value: Any) -> bytes:
 
 
 class Outbox:
-    """What a call is about to give: blocks, which are in a file as soon as they are more than travels."""
+    """What a call is about to give: blocks in memory, or in a file without a name as soon as one of them is a stream."""
 
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        self._inside: list[bytes] = []
-        self._size = 0
+    def __init__(self) -> None:
+        self._data = bytearray()
         self._file: IO[bytes] | None = None
         self._ends = array("q")
 
     def add(self, block: bytes) -> None:
         """One more block."""
-        self._size += len(block)
-        if self._file is None and self._size <= limits.INSIDE_BYTES:
-            self._inside.append(block)
+        if self._file is None:
+            self._data += block
         else:
-            self._opened().write(block)
-            self._end()
+            self._file.write(block)
+        self._end()
 
     def add_stream(self, elements: Iterable[Any]) -> Iterable[Any]:
         """A block of elements one after the other, which are never in memory together; gives them again, read from there."""
-        file = self._opened()
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="hq-list-")
+            self._file.write(self._data)
+            self._data.clear()
+        start = self._file.tell()
         for element in elements:
-            file.write(dumps(element))
+            data = dumps(element)
+            self._file.write(_LENGTH.pack(len(data)) + data)
         self._end()
-        file.flush()
-        return _elements(file.name, *self._range(len(self._ends) - 1))
+        return _elements(self._mapped()[start:])
 
     def close(self) -> Bundle:
         """The bundle."""
-        if self._file is None:
-            return Bundle(tuple(self._inside))
-        with self._file as file:
-            file.write(self._ends.tobytes() + _COUNT.pack(len(self._ends)))
-        return Bundle((), file.name, socket.gethostname())
-
-    def discard(self) -> None:
-        """Leaves nothing behind."""
-        if self._file is not None:
-            self._file.close()
-            remove(self._file.name)
-
-    def _opened(self) -> IO[bytes]:
-        if self._file is None:
-            os.makedirs(self._directory, mode=0o700, exist_ok=True)
-            # Each attempt writes a file of its own, and says its name only when all of it is there.
-            self._file = open(os.path.join(self._directory, secrets.token_hex(8)), "xb")
-            for block in self._inside:
-                self._file.write(block)
-                self._end()
-            self._inside.clear()
-        return self._file
+        return Bundle(self._data if self._file is None else self._mapped(), self._ends)
 
     def _end(self) -> None:
-        assert self._file is not None, "a block ends in the file"
-        self._ends.append(self._file.tell())
+        self._ends.append(len(self._data) if self._file is None else self._file.tell())
 
-    def _range(self, block: int) -> tuple[int, int]:
-        return (self._ends[block - 1] if block else 0), self._ends[block]
-
-
-def carried(block: bytes, directory: str, inside_max: int = limits.INSIDE_BYTES) -> Carried:
-    """A pickle in the form in which it travels."""
-    if len(block) <= inside_max:
-        return Inside(block)
-    outbox = Outbox(directory)
-    outbox.add(block)
-    bundle = outbox.close()
-    made = bundle.part(0)
-    assert made is not None, "a pickle is not empty"
-    return made
+    def _mapped(self) -> memoryview:
+        # Its pages are those of the file, and no memory of their own.
+        assert self._file is not None, "a stream is in a file"
+        self._file.flush()
+        if not self._file.tell():
+            return memoryview(b"")
+        return memoryview(mmap.mmap(self._file.fileno(), self._file.tell(), prot=mmap.PROT_READ))
 
 
 def value_of(what: Carried | None) -> Any:
@@ -158,56 +131,27 @@ def value_of(what: Carried | None) -> Any:
         return pickle.loads(what.data)
     if what.is_stream:
         return list(elements_of(what))
-    with _opened(what) as file:
-        start, end = _range_in(file, what)
-        file.seek(start)
-        data = file.read(end - start)
-    return pickle.loads(data) if data else None
+    data = bundle_of(what.bundle).block(what.block)
+    return pickle.loads(data) if len(data) else None
 
 
 def elements_of(what: Carried) -> Iterable[Any]:
     """The elements of a slice; those of a stream are read one after the other."""
-    if isinstance(what, InFile) and what.is_stream:
-        with _opened(what) as file:
-            return _elements(what.path, *_range_in(file, what))
+    if isinstance(what, InBundle) and what.is_stream:
+        return _elements(bundle_of(what.bundle).block(what.block))
     elements: list[Any] = value_of(what)
     return elements
 
 
-def remove(path: str) -> None:
-    """Removes a file that nobody needs any more."""
-    try:
-        os.unlink(path)
-    except OSError:
-        # It goes with its directory.
-        pass
+def bundle_of(what: Any) -> Bundle:
+    """The bundle behind what stands for one: itself, where there are no handles."""
+    found: Bundle = what if isinstance(what, Bundle) else what.get()
+    return found
 
 
-def _elements(path: str, start: int, end: int) -> Iterator[Any]:
-    with open(path, "rb") as file:
-        file.seek(start)
-        while file.tell() < end:
-            yield pickle.load(file)
-
-
-def _opened(what: InFile) -> IO[bytes]:
-    try:
-        return open(what.path, "rb")
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
-            raise
-        here = socket.gethostname()
-        why = f"it was written on {what.host}, and all workers and the program have to see it" if here != what.host else "it was removed"
-        raise SliceLost(
-            f"a part of a list is not to be found on {here}: {what.path}: {why}; Context(directory=...) names a directory for such files"
-        ) from error
-
-
-def _range_in(file: IO[bytes], what: InFile) -> tuple[int, int]:
-    whole = file.seek(-_COUNT.size, os.SEEK_END)
-    (count,) = _COUNT.unpack(file.read(_COUNT.size))
-    ends = array("q")
-    first = max(0, what.block - 1)
-    file.seek(whole - 8 * count + 8 * first)
-    ends.frombytes(file.read(8 * (what.block + 1 - first)))
-    return (ends[0] if what.block else 0), ends[-1]
+def _elements(block: memoryview) -> Iterator[Any]:
+    at = 0
+    while at < len(block):
+        start = at + _LENGTH.size
+        at = start + _LENGTH.unpack_from(block, at)[0]
+        yield pickle.loads(block[start:at])

@@ -36,8 +36,7 @@ class Context(StaysHere):
     `serial`. All ranks make their context together. `comm` and `MPI` are those of mpi4py.
 
     On workers the program is one process, and rank 0. `procs` is the number of slices, by default that of the calls which the
-    workers can run at once. `directory` is where slices are put that are too long to travel with calls: program and workers
-    see it. `eager=True` computes each list at once.
+    workers can run at once. `eager=True` computes each list at once.
 
     `storage="disk"` keeps the elements of all lists on the disks of the ranks. `debug=True` raises ArgumentChanged when a
     function changes what it is given.
@@ -53,7 +52,6 @@ class Context(StaysHere):
         executor: Executor | None = None,
         cluster: HasServerDir | str | os.PathLike[str] | None = None,
         procs: int | None = None,
-        directory: str | os.PathLike[str] | None = None,
         eager: bool | None = None,
         storage: stored.Place = "memory",
         debug: bool = False,
@@ -61,8 +59,8 @@ class Context(StaysHere):
         if executor is not None and cluster is not None:
             raise TypeError("an executor is on a cluster already: give one of the two")
         self.backend = choose(backend, comm is not None, has_workers=executor is not None or cluster is not None)
-        if self.backend != "tasks" and (procs is not None or directory is not None):
-            raise TypeError(f"procs and directory are for lists on workers, not for the back end {self.backend!r}")
+        if self.backend != "tasks" and procs is not None:
+            raise TypeError(f"procs is for lists on workers, not for the back end {self.backend!r}")
         self.storage: stored.Place = stored.checked(storage)
         self.debug = debug
         self.eager = default_is_eager if eager is None else eager
@@ -78,7 +76,7 @@ class Context(StaysHere):
 
             self.MPI = SelfMPI("tasks")
             self.comm = self.MPI.COMM_SELF
-            self._crew = Crew(_executor(executor, cluster), _procs(procs), directory)
+            self._crew = Crew(_executor(executor, cluster), _procs(procs))
         else:
             self.MPI = load_mpi()
             from . import _mpi
@@ -166,7 +164,6 @@ class Context(StaysHere):
             return Context(
                 executor=self._crew.executor,
                 procs=len(chosen),
-                directory=os.path.dirname(self._crew.directory),
                 eager=self.eager,
                 storage=self.storage,
                 debug=self.debug,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
-import secrets
-import shutil
-import tempfile
-import weakref
+import threading
+from array import array
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _pickling
 from .._base import HqError
 from .._errors import ArgumentsNotPicklable, DependencyFailed, RemoteError, RemoteTraceback
+from .._objects import Lazy
 from . import _limits as limits
-from ._carry import Carried, InFile, Inside, carried, dumps, remove
+from ._carry import Bundle, Carried, InBundle, Inside
 from ._current import sending
 from ._errors import NoBackend
 from ._work import Chain, Row, Sent, Work
@@ -22,18 +22,17 @@ from ._work import Chain, Row, Sent, Work
 if TYPE_CHECKING:
     from .._executor import Executor
     from .._future import Future
-    from ._carry import Bundle
     from ._plan import Node
+
+T = TypeVar("T")
 
 
 class Crew:
-    """An executor, and the directory for what is too long to travel with calls and their ends."""
+    """An executor for the calls that work on slices."""
 
-    def __init__(self, executor: Executor, procs: int | None, directory: str | os.PathLike[str] | None) -> None:
+    def __init__(self, executor: Executor, procs: int | None) -> None:
         self.executor = executor
         self.procs = _slots(executor) if procs is None else procs
-        self.directory = os.path.join(_place(executor, directory), f".hq-lists-{executor.job_id}-{secrets.token_hex(4)}")
-        self._end = weakref.finalize(self, _remove_directory, self.directory, os.getpid())
 
     def sent(self, value: Any, what: str) -> tuple[Sent, list[Node]]:
         """A function or another value of the program in the form in which it is sent, and the lists that it names."""
@@ -49,75 +48,99 @@ class Crew:
         if futures:
             raise TypeError(f"{what}: a Future cannot go with a function of a list: give its result()")
         by_value = "__main__" if is_by_value else ""
-        return Sent(self.carried(data, limits.FUNCTION_BYTES), tuple(_pickling._paths(value)), by_value), nodes
+        return Sent(self.carried(data), tuple(_pickling._paths(value)), by_value), nodes
 
-    def packed(self, chain: Chain) -> Sent:
-        """The steps of a chain in the form in which they are sent."""
+    def packed(self, chain: Chain) -> tuple[Sent, tuple[Lazy[Any], ...]]:
+        """The steps of a chain in the form in which they are sent, and what was put into stores for them."""
         sent = [one for step in [*chain.steps, chain.answer] for one in step.sent]
         by_value = next((one.module for one in sent if one.module), "")
-        return Sent(self.carried(dumps(chain), limits.FUNCTION_BYTES), (), by_value)
+        data, _ = _pickling._collected(chain, None, "the steps")
+        what = self.carried(data)
+        given = [one.what.bundle for one in sent if isinstance(one.what, InBundle)]
+        given += [what.bundle] if isinstance(what, InBundle) else []
+        return Sent(what, (), by_value), tuple(given)
 
-    def carried(self, data: bytes, inside_max: int = limits.INSIDE_BYTES) -> Carried:
-        """A pickle in the form in which it travels."""
-        return carried(data, self.directory, inside_max)
+    def carried(self, data: bytes) -> Carried:
+        """A pickle of the program in the form in which it travels."""
+        if len(data) <= limits.GIVEN_BYTES:
+            return Inside(data)
+        bundle = Bundle(data, array("q", [len(data)]))
+        return InBundle(Held(self.executor.put(bundle)._future), 0)
 
     def call(self, work: Work, rows: Iterable[Row]) -> list[Future[Bundle]]:
         """A call for each slice."""
-        return self.calls(work, [(self._short(row),) for row in rows])
+        return self.calls(work, [(row,) for row in rows])
 
     def calls(self, function: Any, rows: Iterable[tuple[Any, ...]]) -> list[Future[Bundle]]:
         """Calls of one function, which is pickled once."""
         return self.executor._submit_rows(function, rows)
 
-    def _short(self, row: Row) -> Row | Carried:
-        parts = row.input if isinstance(row.input, tuple) else (row.input,)
-        given = [*parts, *row.lists.values(), *(one for of_step in row.of_steps.values() for one in of_step)]
-        size = sum(len(one.data) for one in given if isinstance(one, Inside))
-        return row if size <= limits.ENTRY_BYTES else self.carried(dumps(row))
-
-    def bundles(self, futures: Sequence[Future[Bundle]], names: Sequence[str]) -> list[Bundle]:
-        """What calls have given, in their order. Raises what the first of them has raised; then those that wait are canceled."""
-        bundles: list[Bundle] = []
+    def wait(self, futures: Sequence[Future[Bundle]], names: Sequence[str]) -> None:
+        """Waits for calls. Raises what the first of them has raised; then those that wait are canceled."""
         for at, future in enumerate(futures):
             try:
-                bundles.append(future.result())
-            except BaseException as error:
-                self.executor._session.cancel(futures[at:])
-                for bundle in bundles:
-                    remove(bundle.path)
-                if future.done() and isinstance(error, Exception) and not isinstance(error, DependencyFailed):
-                    raise _of_slice(error, f"{names[at]} (task {future.task})") from error.__cause__
-                raise
-        return bundles
+                future.exception()
+                error = self._failed(future, names[at])
+            except BaseException as interrupt:
+                error = interrupt
+            if error is not None:
+                self.cancel(futures[at:])
+                raise error from error.__cause__
+
+    def promise(self, futures: Sequence[Future[Bundle]], names: Sequence[str], value: T) -> concurrent.futures.Future[T]:
+        """A future that has this value when all calls have ended, else what the first of them has raised."""
+        made: concurrent.futures.Future[T] = concurrent.futures.Future()
+        # To cancel it cancels no call.
+        made.set_running_or_notify_cancel()
+        lock, left = threading.Lock(), len(futures)
+
+        def ended(_: object) -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                is_last = left == 0
+            if is_last:
+                # Of several that have failed the first one is told.
+                told = next(filter(None, map(self._failed, futures, names)), None)
+                made.set_exception(told) if told is not None else made.set_result(value)
+
+        for future in futures:
+            future.add_done_callback(ended)
+        if not futures:
+            made.set_result(value)
+        return made
+
+    def _failed(self, future: Future[Bundle], name: str) -> BaseException | None:
+        # What a call that has ended has raised, with the name of the slice.
+        if future.cancelled():
+            return concurrent.futures.CancelledError(f"{name} (task {future.task}) was canceled")
+        error = future.exception()
+        if isinstance(error, Exception) and not isinstance(error, DependencyFailed):
+            return _of_slice(error, f"{name} (task {future.task})")
+        return error
+
+    def cancel(self, futures: Sequence[Future[Bundle]]) -> None:
+        """Cancels calls that no worker has begun."""
+        self.executor._session.cancel(futures)
 
 
-class Files:
-    """Files of bundles, which are removed when nothing refers to them any more."""
+class Held(Lazy[Bundle]):
+    """What the program has of a bundle: among the arguments of a call a handle, as all that is lazy."""
 
-    def __init__(self, bundles: Iterable[Bundle]) -> None:
-        self._end = weakref.finalize(self, _remove_all, [bundle.path for bundle in bundles if bundle.path], os.getpid())
-        # At the end of the program the directory goes as a whole.
-        self._end.atexit = False
-
-    @staticmethod
-    def of(carried: Iterable[Carried]) -> Files:
-        """The files that the program itself has written."""
-        files = Files(())
-        files._end = weakref.finalize(files, _remove_all, [one.path for one in carried if isinstance(one, InFile)], os.getpid())
-        files._end.atexit = False
-        return files
+    def get(self) -> Bundle:
+        """The bundle, mapped anew each time, so that nothing of it stays here. Waits for its call."""
+        if self._future.exception() is None and self._future._value is not None:
+            bundle: Bundle = self._future._value.load(writable=False)
+            return bundle
+        return self._future.result()
 
 
-def _remove_all(paths: list[str], process: int) -> None:
-    # They are not of a process that was forked.
-    if os.getpid() == process:
-        for path in paths:
-            remove(path)
-
-
-def _remove_directory(path: str, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(path, ignore_errors=True)
+def part(future: Future[Bundle], block: int, is_stream: bool = False) -> Carried | None:
+    """A block of what a call has given; None where it is known to be empty. What is short is here."""
+    if future._value is not None or is_stream:
+        return InBundle(Held(future), block, is_stream)
+    data = bytes(future.result().block(block))
+    return Inside(data) if data else None
 
 
 def _of_slice(error: Exception, where: str) -> Exception:
@@ -126,16 +149,12 @@ def _of_slice(error: Exception, where: str) -> Exception:
         made.__cause__ = error.__cause__
         return made
     cause = error.__cause__
+    if isinstance(cause, RemoteTraceback) and cause.text.startswith(f"on {where}:\n"):
+        # It was told before.
+        return error
     text = cause.text if isinstance(cause, RemoteTraceback) else f"{type(error).__name__}: {error}"
     error.__cause__ = RemoteTraceback(f"on {where}:\n{text}")
     return error
-
-
-def _place(executor: Executor, directory: str | os.PathLike[str] | None) -> str:
-    if directory is not None:
-        return os.path.abspath(directory)
-    # All of a local cluster is on this machine; of others the directory of the program is the one that is most likely seen.
-    return tempfile.gettempdir() if _is_local(executor) else os.getcwd()
 
 
 def _is_local(executor: Executor) -> bool:

@@ -7,6 +7,7 @@ travel.
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -88,6 +89,16 @@ class DFM(StaysHere, Generic[T]):
     def store(self, where: Place) -> DFM[T]:
         """The same list with its elements on the `"disk"` of each rank, or in `"memory"`; so is what is made of it."""
         return self._made(lambda: self._elements, checked(where))
+
+    def submit(self) -> concurrent.futures.Future[DFM[T]]:
+        """Begins to compute the list, and gives a future of it; so several lists are at work at once.
+
+        The future is one of the standard library, and ends with what has failed, or with this list. Ranks, and one process,
+        compute a list where it is made: there the future has ended, and what has failed is raised at the next collective.
+        """
+        made: concurrent.futures.Future[DFM[T]] = concurrent.futures.Future()
+        made.set_result(self)
+        return made
 
     def len(self) -> int:
         """How many elements all ranks have."""

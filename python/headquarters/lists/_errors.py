@@ -18,7 +18,3 @@ class RanksDiffer(HqError, RuntimeError):
 
 class ArgumentChanged(HqError, RuntimeError):
     """A function has changed what it was given; only the left argument of the function of `reduce` may be changed."""
-
-
-class SliceLost(HqError, RuntimeError):
-    """The file with a part of a list is not where the program, or a worker, looks for it."""

@@ -9,14 +9,9 @@ APART_BYTES = 64 * 1024
 FIRST_BYTES = 256
 """What a broadcast sends at once: nothing follows where that is enough."""
 
-INSIDE_BYTES = 12 * 1024
-"""What a call on a worker gives travels with its end up to this size, which leaves room for what it prints; the rest is a file."""
-
-ENTRY_BYTES = 256 * 1024
-"""What a call on a worker is given travels with it up to this size; more is in a file."""
-
-FUNCTION_BYTES = 64 * 1024
-"""The same for each function of a program with what it refers to."""
+GIVEN_BYTES = 64 * 1024
+"""What the program gives a call on a worker, a function with what it refers to or a part of a list, travels with it up to this
+size; more is put into a store."""
 
 SLICES_MAX = 4096
 """The most slices of a list on workers."""

@@ -6,22 +6,24 @@ before they begin, so that one which the program does not hold is known to be ne
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import _guard as guard
-from ._carry import Bundle, Carried, dumps, elements_of, value_of
-from ._crew import Crew, Files
+from ._carry import InBundle, dumps, elements_of, value_of
+from ._crew import Crew
 from ._current import Slice, sending
 from ._dfm import DFM
 from ._fold import NOTHING
 from ._layout import Layout
-from ._plan import Node, Run
+from ._plan import Node, Origin, Run
 from ._stored import Place, checked
 from ._work import Input, Lines, Sent, Step
 
 if TYPE_CHECKING:
+    from .._objects import Lazy
     from ._context import Context
 
 T = TypeVar("T")
@@ -67,10 +69,10 @@ class Spread(DFM[T]):
 
     @E.setter
     def E(self, elements: Iterable[T]) -> None:
-        slices: list[Input] = list(self._node.store())
+        before = self._node
+        slices: list[Input] = list(before.store())
         slices[0] = first = self._crew.carried(dumps(list(elements)))
-        files = [*self._node.files, Files.of([first])]
-        self._node = Node(self._crew, self.C.procs, "memory", inputs=slices, files=files)
+        self._node = Node(self._crew, self.C.procs, "memory", Origin(slices), [*before.given, *put_of([first])])
         self._node.hold(self)
 
     def map(self, f: Callable[[T], U]) -> DFM[U]:
@@ -87,6 +89,10 @@ class Spread(DFM[T]):
 
     def store(self, where: Place) -> DFM[T]:
         return Spread.of(self.C, self._node.then(Step("store"), place=checked(where)))
+
+    def submit(self) -> concurrent.futures.Future[DFM[T]]:
+        self._node.begin()
+        return self._node.promise(self)
 
     def len(self) -> int:
         node = self._node
@@ -112,9 +118,11 @@ class Spread(DFM[T]):
         function, named = self._sent(f, "scan", _EACH)
         start = None if initial is NOTHING else self._crew.sent([initial], "the beginning of scan")[0]
         self._node.is_kept = True
-        before, files = Run(self._node, Step("scan", (function,)), named=named).prefixes(function, start)
+        run = Run(self._node, Step("scan", (function,)), named=named)
+        before = run.prefixes(function, start)
         step = Step("scan", (function,), (bool(exclusive),))
-        return Spread.of(self.C, self._node.then(step, named, of_step=before, files=[files]))
+        given = [*run.given, *put_of([] if start is None else [start.what])]
+        return Spread.of(self.C, self._node.then(step, named, of_step=before, given=given))
 
     def collect(self, root: int | None = 0) -> list[T] | None:
         procs = self.C.procs
@@ -152,11 +160,9 @@ class Spread(DFM[T]):
         if starts[-1] and not n:
             raise ValueError(f"repartition: {starts[-1]} records have no place in 0 elements")
         own = [(self._crew.carried(dumps(of_slice)), start) for of_slice, start in zip(lengths, starts)]
-        written = Files.of(carried for carried, _ in own)
         run = Run(self._node, Step("cut", (cut,), (n, self.C.procs, starts[-1])), named=of_split, of_answer=own)
-        made = self._sorted(run, joined, of_concat, n, keep_empty)
-        del written
-        return made
+        given = put_of(lengths_of_slice for lengths_of_slice, _ in own)
+        return self._sorted(run, joined, of_concat, n, keep_empty, given)
 
     def group(
         self,
@@ -175,14 +181,14 @@ class Spread(DFM[T]):
         answer = Step("group", (function,), (n, self.C.procs, order == "element"))
         return self._sorted(Run(self._node, answer, named=of_f), joined, of_concat, n, keep_empty)
 
-    def _sorted(self, run: Run, concat: Sent, named: list[Node], n: int, keep_empty: bool) -> DFM[Any]:
-        bundles: list[Bundle] = run.finish()
-        inputs = [tuple(bundle.part(run.block + to) for bundle in bundles) for to in range(self.C.procs)]
+    def _sorted(
+        self, run: Run, concat: Sent, named: list[Node], n: int, keep_empty: bool, given: Sequence[Lazy[Any]] = ()
+    ) -> DFM[Any]:
+        run.finish()
+        inputs = [run.parts(to) for to in range(self.C.procs)]
         step = Step("new", (concat,), (n, bool(keep_empty)))
-        node = Node(
-            self._crew, self.C.procs, self._node.place, inputs=inputs, files=[run.files], step=step, named=named
-        )
-        return Spread.of(self.C, node)
+        origin = Origin(inputs, step=step, named=named)
+        return Spread.of(self.C, Node(self._crew, self.C.procs, self._node.place, origin, [*run.given, *given]))
 
     def _then(self, name: str, f: Any, unchanged: slice) -> DFM[Any]:
         function, named = self._sent(f, name, unchanged)
@@ -207,8 +213,7 @@ def source(context: Context, slices: Iterable[list[Any]] | list[range]) -> Node:
     crew = context._crew
     assert crew is not None, "a list on workers has some"
     inputs = [one if isinstance(one, range) else crew.carried(dumps(one)) for one in slices]
-    written: list[Carried] = [one for one in inputs if not isinstance(one, range)]
-    return Node(crew, context.procs, context.storage, inputs=inputs, files=[Files.of(written)])
+    return Node(crew, context.procs, context.storage, Origin(inputs), put_of(inputs))
 
 
 def lines_of(context: Context, path: str, size: int, encoding: str) -> Node:
@@ -216,7 +221,7 @@ def lines_of(context: Context, path: str, size: int, encoding: str) -> Node:
     crew = context._crew
     assert crew is not None, "a list on workers has some"
     inputs = [Lines(path, size, encoding)] * context.procs
-    return Node(crew, context.procs, context.storage, inputs=inputs, step=Step("store"))
+    return Node(crew, context.procs, context.storage, Origin(inputs, step=Step("store")))
 
 
 def parts_of(context: Context, values: Sequence[T]) -> Node:
@@ -225,8 +230,13 @@ def parts_of(context: Context, values: Sequence[T]) -> Node:
     return source(context, [list(values[one.start : one.stop]) for one in own])
 
 
-def _all(node: Node) -> list[Any]:
-    # The elements of all slices. What nobody holds is not stored for it.
+def _all(node: Node) -> Iterator[Iterable[Any]]:
+    # The elements of all slices, one after the other. What nobody holds is not stored for it.
     if node.slices is None and node.handle() is None:
-        return Run(node, Step("collect")).values()
-    return [one if isinstance(one, range) else value_of(one) for one in node.store()]
+        return iter(Run(node, Step("collect")).values())
+    return (one if isinstance(one, range) else value_of(one) for one in node.store())
+
+
+def put_of(inputs: Iterable[Input]) -> list[Lazy[Any]]:
+    """What the program has put into stores of these."""
+    return [one.bundle for one in inputs if isinstance(one, InBundle)]

@@ -13,17 +13,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from . import _limits as limits
-from ._carry import Bundle, Carried, InFile, Inside, Outbox, dumps, elements_of, value_of
+from ._carry import Bundle, Carried, InBundle, Outbox, dumps, elements_of, value_of
 from ._current import current
 from ._fold import NOTHING, fold
 from ._guard import count, list_of, whole_list
 from ._layout import Layout
 from ._lines import lines
 from ._shuffle import addressed, cut, new_elements, sorted_out
-from ._stored import Place
 
 
 @dataclass(frozen=True)
@@ -79,78 +78,63 @@ class Row:
 
 @dataclass(frozen=True)
 class Chain:
-    """The steps of several lists, behind which of them all elements are stored, and where, and what is made of the last."""
+    """The steps of several lists, and what is made of the last one."""
 
     steps: tuple[Step, ...]
-    kept: tuple[tuple[int, Place], ...]
     answer: Step
 
 
 class Work:
     """The function that is called for each slice; `chain` comes packed, however long it is."""
 
-    def __init__(self, name: str, directory: str, procs: int, chain: Sent) -> None:
+    def __init__(self, name: str, procs: int, chain: Sent, given: tuple[Any, ...]) -> None:
         self.__qualname__ = name
-        self._directory, self._procs, self._chain = directory, procs, chain
+        self._procs, self._chain = procs, chain
+        # What functions of the chain are in where they are long: so the call waits for it.
+        self._given = given
 
-    def __call__(self, row: Row | Carried) -> Bundle:
-        """The blocks of lists that are kept, and those of the answer."""
-        if isinstance(row, (Inside, InFile)):
-            row = cast(Row, value_of(row))
+    def __call__(self, row: Row) -> Bundle:
+        """The blocks of the answer."""
         current.begin(row.number, self._procs, row.lists)
-        outbox = Outbox(self._directory)
         try:
-            self._run(row, outbox)
-            return outbox.close()
-        except BaseException:
-            outbox.discard()
-            raise
+            return self._run(row)
         finally:
             current.begin(0, 1, {})
 
-    def _run(self, row: Row, outbox: Outbox) -> None:
+    def _run(self, row: Row) -> Bundle:
         elements = _begin(row, self._procs)
-        steps, kept, answer, functions = self._loaded
-        aside: list[bytes] = []
+        steps, answer, functions = self._loaded
         for at, (step, of_step) in enumerate(steps, 1):
             elements = _STEPS[step.name](elements, *of_step, *step.given, *row.of_steps.get(at - 1, ()))
-            if at in kept:
-                elements = self._store(elements, kept[at], aside, outbox)
-            elif not at % limits.STEPS_NESTED:
+            if not at % limits.STEPS_NESTED:
                 elements = list(elements)
-        blocks = _ANSWERS[answer.name](elements, *functions, *answer.given, *row.of_steps.get(-1, ()))
-        for block in [*aside, *blocks]:
-            outbox.add(block)
-
-    def _store(self, elements: Iterable[Any], place: Place, aside: list[bytes], outbox: Outbox) -> Iterable[Any]:
-        if place == "disk":
-            for block in aside:
+        outbox = Outbox()
+        if answer.name == "stream":
+            outbox.add_stream(elements)
+        else:
+            for block in _ANSWERS[answer.name](elements, *functions, *answer.given, *row.of_steps.get(-1, ())):
                 outbox.add(block)
-            aside.clear()
-            return outbox.add_stream(elements)
-        elements = list(elements)
-        aside.append(dumps(elements))
-        return elements
+        return outbox.close()
 
     @functools.cached_property
-    def _loaded(self) -> tuple[list[tuple[Step, list[Any]]], dict[int, Place], Step, list[Any]]:
+    def _loaded(self) -> tuple[list[tuple[Step, list[Any]]], Step, list[Any]]:
         chain: Chain = self._chain.load()
         steps = [(step, [sent.load() for sent in step.sent]) for step in chain.steps]
-        return steps, dict(chain.kept), chain.answer, [sent.load() for sent in chain.answer.sent]
+        return steps, chain.answer, [sent.load() for sent in chain.answer.sent]
 
 
 class Joined:
     """The call that joins the values of several slices, of which each may be missing."""
 
-    def __init__(self, name: str, directory: str, f: Sent) -> None:
+    def __init__(self, name: str, f: Sent) -> None:
         self.__qualname__ = name
-        self._directory, self._f = directory, f
+        self._f = f
 
-    def __call__(self, at: int, bundles: list[Bundle]) -> Bundle:
-        """`at` says which block of each bundle it is."""
+    def __call__(self, bundles: list[Bundle]) -> Bundle:
+        """Bundles of one block each."""
         f = self._f.load()
-        values = [came[0] for bundle in bundles if (came := value_of(bundle.part(at))) is not None]
-        outbox = Outbox(self._directory)
+        values = [came[0] for came in map(_came, bundles) if came is not None]
+        outbox = Outbox()
         outbox.add(_packed(functools.reduce(f, values) if values else NOTHING))
         return outbox.close()
 
@@ -158,18 +142,18 @@ class Joined:
 class Prefixes:
     """The call that joins, for each slice, the values of all slices before it."""
 
-    def __init__(self, name: str, directory: str, f: Sent, initial: Sent | None) -> None:
+    def __init__(self, name: str, f: Sent, initial: Sent | None) -> None:
         self.__qualname__ = name
-        self._directory, self._f, self._initial = directory, f, initial
+        self._f, self._initial = f, initial
 
-    def __call__(self, at: int, bundles: list[Bundle]) -> Bundle:
-        """`at` says which block of each bundle it is."""
+    def __call__(self, bundles: list[Bundle]) -> Bundle:
+        """Bundles of one block each."""
         f = self._f.load()
         left = NOTHING if self._initial is None else self._initial.load()[0]
-        outbox = Outbox(self._directory)
+        outbox = Outbox()
         for bundle in bundles:
             outbox.add(_packed(left))
-            if (came := value_of(bundle.part(at))) is not None:
+            if (came := _came(bundle)) is not None:
                 left = came[0] if left is NOTHING else f(left, came[0])
         return outbox.close()
 
@@ -199,6 +183,10 @@ def _begin(row: Row, procs: int) -> Iterable[Any]:
 def _packed(value: Any) -> bytes:
     # In a list of one, so that nothing can be told from None.
     return b"" if value is NOTHING else dumps([value])
+
+
+def _came(bundle: Bundle) -> Any:
+    return value_of(InBundle(bundle, 0))
 
 
 def _flat(elements: Iterable[Any], f: Callable[[Any], Any]) -> Iterable[Any]:
@@ -274,7 +262,6 @@ def _addressed(parts: Any, procs: int, n: int) -> list[bytes]:
 
 
 _ANSWERS: dict[str, Callable[..., list[bytes]]] = {
-    "nothing": lambda elements: [],
     "len": lambda elements: [dumps(sum(1 for _ in elements))],
     "reduce": _folded,
     "scan": _last,

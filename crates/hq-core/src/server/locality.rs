@@ -3,11 +3,13 @@
 //! A worker first gets tasks whose key it has run, then a key that nobody has, and only then one that is at home
 //! elsewhere: no worker idles for the sake of a key. A new key opens on the worker with the least to do. Keys are kept
 //! as hashes; two keys that look alike only share their workers.
+//!
+//! A call without a key of its own has that of the largest value that it takes, which is at home where that is stored.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hq_model::pattern::Pattern;
-use hq_model::{ByteString, Entry, IdSet, JobId, TaskId, WorkerId};
+use hq_model::{ByteString, Entry, IdSet, JobId, ObjectId, TaskId, WorkerId};
 
 use super::job::SubmitState;
 use super::machine::Server;
@@ -28,14 +30,20 @@ pub(super) struct Locality {
     of_worker: BTreeMap<WorkerId, VecDeque<Key>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Keyed {
-    pattern: Pattern,
+    // Without one the tasks have keys of values, if any.
+    pattern: Option<Pattern>,
     // Tasks that may be ready; those that are not are found out when their turn comes.
     ready: BTreeMap<Key, IdSet>,
     // Keys that may be at home nowhere, in the order in which they were met.
     new: VecDeque<Key>,
+    // Tasks without a key that may be ready: they are near everywhere.
+    others: IdSet,
 }
+
+/// The key of a call, and which workers store its value.
+pub(super) type ValueKey = (Key, Vec<WorkerId>);
 
 /// Which tasks a worker may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,16 +65,13 @@ impl Locality {
     /// Tasks of a submit are ready.
     pub(super) fn add(&mut self, id: TemplateId, submit: &SubmitState, ids: &IdSet) {
         let Some(locality) = &submit.task.locality else { return };
-        let keyed = self.templates.entry(id).or_insert_with(|| Keyed {
-            pattern: Pattern::new(locality),
-            ready: BTreeMap::new(),
-            new: VecDeque::new(),
-        });
+        let keyed = self.templates.entry(id).or_default();
+        let pattern = keyed.pattern.get_or_insert_with(|| Pattern::new(locality));
         let mut text = ByteString::new();
         for task in ids.iter() {
             let entry = Entry::new(submit.entry_of(task).unwrap_or_default());
             text.clear();
-            keyed.pattern.expand_into(&mut text, &|name, out| value(name, id.job, task, &entry, out));
+            pattern.expand_into(&mut text, &|name, out| value(name, id.job, task, &entry, out));
             let key = hash(&text);
             let ready = keyed.ready.entry(key).or_default();
             if ready.is_empty() && !self.homes.contains_key(&key) {
@@ -74,6 +79,26 @@ impl Locality {
             }
             ready.insert(task);
         }
+    }
+
+    /// Calls of a submit are ready, of which some take values.
+    pub(super) fn add_calls(&mut self, id: TemplateId, ids: &IdSet, keys: Vec<(TaskId, ValueKey)>) {
+        if keys.is_empty() && !self.has(id) {
+            return;
+        }
+        let mut others = ids.clone();
+        for (task, (key, workers)) in keys {
+            others.remove(task);
+            for worker in workers {
+                self.settle_at(key, worker);
+            }
+            let keyed = self.templates.entry(id).or_default();
+            if !self.homes.contains_key(&key) {
+                keyed.new.push_back(key);
+            }
+            keyed.ready.entry(key).or_default().insert(task);
+        }
+        self.templates.entry(id).or_default().others.union_with(&others);
     }
 
     /// Takes up to `count` of the ready tasks of a submit that are near a worker; that becomes their keys' home.
@@ -95,6 +120,7 @@ impl Locality {
                     break;
                 }
             }
+            self.take_others(id, ready, count, &mut picked);
         }
         while near != Near::Own && picked.len() < count {
             let Some(key) = self.new_key(id) else { break };
@@ -120,7 +146,25 @@ impl Locality {
                 self.settle_at(key, worker);
             }
         }
+        self.forget_empty(id);
         picked
+    }
+
+    fn take_others(&mut self, id: TemplateId, ready: &IdSet, count: u64, picked: &mut IdSet) {
+        let Some(keyed) = self.templates.get_mut(&id) else { return };
+        let mut found = keyed.others.intersection(ready);
+        let taken = found.take_first(count - picked.len());
+        picked.union_with(&taken);
+        keyed.others = found;
+    }
+
+    // An executor may submit for weeks.
+    fn forget_empty(&mut self, id: TemplateId) {
+        let is_empty =
+            |keyed: &Keyed| keyed.pattern.is_none() && keyed.ready.is_empty() && keyed.others.is_empty();
+        if self.templates.get(&id).is_some_and(is_empty) {
+            self.templates.remove(&id);
+        }
     }
 
     // Takes ready tasks with a key; forgets those that are not ready.
@@ -224,6 +268,12 @@ fn value(name: &str, job: JobId, task: TaskId, entry: &Entry<'_>, out: &mut Byte
         _ => return entry.append(name, out),
     }
     true
+}
+
+/// The key of a value.
+pub(super) fn key_of_value(value: &ObjectId) -> Key {
+    let name = format!("{}@{}:{}", value.task.job, value.task.task, value.name);
+    hash(name.as_bytes())
 }
 
 // FNV-1a: the same in every process.

@@ -430,6 +430,9 @@ impl Server {
     pub(super) fn queue_up(&mut self, class: ClassId, id: TemplateId, ids: &IdSet) {
         if let Some(submit) = self.state.jobs.get(&id.job).and_then(|j| j.submits.get(id.submit as usize)) {
             self.locality.add(id, submit, ids);
+            if let Some(keys) = self.keys_of_calls(id, ids) {
+                self.locality.add_calls(id, ids, keys);
+            }
         }
         for (step, ids) in self.forecast.groups(&self.state, id, ids) {
             self.queue.add(class, id, step, &ids);

@@ -25,6 +25,10 @@ use crate::tasks::TaskStream;
 
 /// Characters of an entry that are shown.
 const ENTRY_SHOWN: usize = 120;
+/// The first byte of a pickle, with which no text begins.
+const PICKLE: u8 = 0x80;
+/// Characters of an error that a list of tasks shows; `task info` shows all of them.
+const ERROR_SHOWN: usize = 200;
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
 const HEADER: [&str; 5] = ["Task ID", "State", "Worker", "Makespan", "Error"];
@@ -180,6 +184,15 @@ fn error(task: &TaskInfo) -> Cell {
     Cell::colored(task.error.clone().unwrap_or_default(), Color::Red)
 }
 
+// The beginning of it, so that one long error does not make the rows of all tasks long.
+fn error_begun(task: &TaskInfo) -> Cell {
+    let whole = task.error.as_deref().unwrap_or_default();
+    match whole.char_indices().nth(ERROR_SHOWN) {
+        Some((end, _)) => Cell::colored(format!("{}…", &whole[..end]), Color::Red),
+        None => error(task),
+    }
+}
+
 // Its directory, and where its channels go.
 fn places(paths: Option<&TaskPaths>) -> [String; 3] {
     let Some(paths) = paths else { return [text::NONE; 3].map(str::to_owned) };
@@ -198,7 +211,7 @@ fn row(task: &TaskInfo, paths: Option<TaskPaths>, verbose: bool, now: Timestamp)
         text::task_state(task.state),
         workers_of(task).into(),
         makespan(task, now).into(),
-        error(task),
+        error_begun(task),
     ];
     if verbose {
         let used = task.usage.as_ref();
@@ -245,7 +258,7 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
         ("Crashes", task.crashes.to_string().into()),
     ];
     if let Some(entry) = &task.entry {
-        rows.push(("Entry", shortened(entry).into()));
+        rows.push(("Entry", entry_shown(entry).into()));
     }
     if let Some(expected) = spec.and_then(|spec| spec.expected) {
         rows.push(("Expected", text::optional_duration(Some(expected)).into()));
@@ -282,6 +295,14 @@ pub(super) fn locality(job: JobId, task: &TaskInfo, spec: &TaskSpec) -> Option<S
     Some(text::bytes(&key))
 }
 
+// The arguments of a call are a pickle, which only Python reads.
+fn entry_shown(entry: &[u8]) -> String {
+    match entry.first() {
+        Some(&PICKLE) => format!("<arguments: pickle of {}>", text::count(entry.len() as u64, "byte")),
+        _ => shortened(entry),
+    }
+}
+
 // One line of it, which shows what it is: all of it is in JSON.
 fn shortened(entry: &[u8]) -> String {
     let shown = String::from_utf8_lossy(entry);
@@ -306,4 +327,21 @@ fn dependencies(own: JobId, task: &TaskInfo) -> String {
     });
     let own = (!ids.is_empty()).then(|| ids.to_string());
     own.into_iter().chain(words).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_one_line_and_a_pickle_is_told_by_its_length() {
+        let long = "x".repeat(200);
+        for (entry, shown) in [
+            (&b"query\tblock"[..], "query block".to_owned()),
+            (b"\x80\x05K\x01.", "<arguments: pickle of 5 bytes>".to_owned()),
+            (long.as_bytes(), format!("{}… (200 bytes)", &long[..ENTRY_SHOWN])),
+        ] {
+            assert_eq!(entry_shown(entry), shown);
+        }
+    }
 }

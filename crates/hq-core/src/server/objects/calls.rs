@@ -4,12 +4,13 @@
 //! that it waits for. Whoever called says when a value is needed no more; a call that finds none of its arguments comes back, and
 //! is put behind a job that leaves it once more.
 
-use hq_model::{Body, IdSet, ObjectId, ObjectName, TaskRef, Timestamp, WorkerId};
+use hq_model::{Body, IdSet, ObjectId, ObjectName, TaskId, TaskRef, Timestamp, WorkerId};
 
 use crate::client_messages::RequestError;
 use crate::object_messages::{ObjectChange, ObjectEnd, ObjectSource, TaskObjects};
 use crate::record::{FinishedSpan, Record};
 use crate::server::Effect;
+use crate::server::locality::{ValueKey, key_of_value};
 use crate::server::machine::Server;
 use crate::server::state::objects::Object;
 use crate::worker_messages::TemplateId;
@@ -46,6 +47,27 @@ impl Server {
             (last, is_shared) = (taken, !is_alone);
         }
         all
+    }
+
+    /// Where calls of a submit like to run: where the largest of the values is that each takes, if any. None where all of them
+    /// are as good anywhere, or have keys of their own.
+    pub(in crate::server) fn keys_of_calls(
+        &self,
+        template: TemplateId,
+        ids: &IdSet,
+    ) -> Option<Vec<(TaskId, ValueKey)>> {
+        let submit = self.state.jobs.get(&template.job)?.submits.get(template.submit as usize)?;
+        if !submit.task.body.is_packed_call() || submit.task.locality.is_some() || self.copies.has_none() {
+            return None;
+        }
+        let key = |task: TaskId| {
+            let taken = self.values_taken(TaskRef::new(template.job, task)).into_iter();
+            let largest =
+                taken.max_by_key(|object| self.state.objects.get(object).map(|known| known.size))?;
+            let key = (key_of_value(&largest), self.copies.holders_of(&largest).collect());
+            Some((task, key))
+        };
+        Some(ids.iter().filter_map(key).collect())
     }
 
     // Objects of calls and clients among what a call waits for.

@@ -304,6 +304,11 @@ impl Copies {
         self.holders.get(object).into_iter().flat_map(|holders| holders.workers.iter().copied())
     }
 
+    /// True when no worker stores anything.
+    pub(super) fn has_none(&self) -> bool {
+        self.holders.is_empty()
+    }
+
     /// How many these are.
     pub(in crate::server) fn holder_count(&self, object: &ObjectId) -> usize {
         self.holders.get(object).map_or(0, |holders| holders.workers.len())

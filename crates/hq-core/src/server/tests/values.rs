@@ -8,7 +8,7 @@ use super::calls::packed;
 use super::losses::lose;
 use super::objects::{copy, object};
 use super::*;
-use crate::object_messages::{GiveObject, ObjectNews, ObjectRequest, ObjectState, Unfetched};
+use crate::object_messages::{GiveObject, ObjectCopy, ObjectNews, ObjectRequest, ObjectState, Unfetched};
 use crate::server::Keep;
 
 const JOB: JobId = JobId(1);
@@ -122,6 +122,67 @@ fn calls_that_take_the_same_are_told_together() {
     let dependencies = Arc::new(Dependencies { edges, ..Dependencies::default() });
     world.submits(Submit { dependencies, ..Submit::new(Target::Open(JOB), TaskIds::Next(3), spec) });
     assert_eq!(world.told_objects(1), "1@0:value/0  from 1");
+}
+
+// Two workers with a CPU each, of which each has left a value.
+fn two_values(sizes: [u64; 2]) -> World {
+    let mut world = World::new();
+    world.session();
+    world.worker(1, 1);
+    world.worker(2, 1);
+    world.call(&[]);
+    world.call(&[]);
+    assert_eq!((world.sent(1), world.sent(2)), ("1:0/0".into(), "1:1/0".into()));
+    for (task, size) in (0..).zip(sizes) {
+        let left = ObjectCopy { size, ..copy(&format!("1@{task}:value"), 0) };
+        world.reports(u64::from(task) + 1, |report| {
+            report.objects = Some(Box::new(ObjectNews { stored: vec![left], ..ObjectNews::default() }));
+            report.finished = vec![finished(JOB, task, task, 0)];
+        });
+    }
+    world.to_workers.clear();
+    world
+}
+
+#[test]
+fn calls_go_where_their_values_are_and_nobody_idles_for_that() {
+    let mut world = two_values([7, 7]);
+    let mut spec = one_cpu();
+    packed(&mut spec);
+    spec.expected = Some(Duration::from_secs(60));
+    // The third takes nothing, and is near everywhere.
+    let edges = Edges::new([vec![TaskId(1)], vec![TaskId(0)], vec![], vec![TaskId(1)], vec![TaskId(1)]])
+        .expect("few");
+    let dependencies = Arc::new(Dependencies { edges, ..Dependencies::default() });
+    world.submits(Submit { dependencies, ..Submit::new(Target::Open(JOB), TaskIds::Next(5), spec) });
+    assert_eq!((world.sent(1), world.sent(2)), ("1:3/0".into(), "1:2/0".into()));
+    world.reports(2, |report| report.finished = vec![finished(JOB, 2, 2, 0)]);
+    assert_eq!(world.sent(2), "1:5/0", "it takes what is there");
+    world.reports(1, |report| report.finished = vec![finished(JOB, 3, 3, 0)]);
+    assert_eq!(world.sent(1), "1:4/0", "it takes nothing");
+    world.reports(1, |report| report.finished = vec![finished(JOB, 4, 4, 0)]);
+    assert_eq!(world.sent(1), "1:6/0", "better there than later");
+}
+
+#[test]
+fn a_call_with_a_key_of_its_own_goes_by_that() {
+    let mut world = two_values([7, 7]);
+    let mut spec = one_cpu();
+    packed(&mut spec);
+    spec.locality = Some(b"mine".to_vec());
+    let edges = Edges::new([[TaskId(1)]]).expect("few");
+    let dependencies = Arc::new(Dependencies { edges, ..Dependencies::default() });
+    world.submits(Submit { dependencies, ..Submit::new(Target::Open(JOB), TaskIds::Next(1), spec) });
+    assert_eq!((world.sent(1), world.sent(2)), ("1:2/0".into(), String::new()));
+}
+
+#[test]
+fn the_largest_of_its_values_says_where_a_call_goes() {
+    for (sizes, sent) in [([5, 9], ["", "1:2/0"]), ([9, 5], ["1:2/0", ""])] {
+        let mut world = two_values(sizes);
+        world.call(&[0, 1]);
+        assert_eq!([world.sent(1), world.sent(2)], sent);
+    }
 }
 
 #[test]
