@@ -59,7 +59,7 @@ impl Report for Tasks {
         for job in self.jobs.iter().copied() {
             while let Some(task) = self.tasks.next_of(job)? {
                 let paths = if self.verbose { self.tasks.paths_of(job, &task) } else { None };
-                let mut row = row(&task, paths, self.verbose, self.now);
+                let mut row = row(&task, paths, (self.verbose, self.now), style);
                 if several {
                     row.insert(0, Cell::number(job));
                 }
@@ -184,12 +184,12 @@ fn error(task: &TaskInfo) -> Cell {
     Cell::colored(task.error.clone().unwrap_or_default(), Color::Red)
 }
 
-// The beginning of it, so that one long error does not make the rows of all tasks long.
-fn error_begun(task: &TaskInfo) -> Cell {
+// On a terminal the beginning of it, so that one long error does not make the rows of all tasks high. Programs read all of it.
+fn error_in_list(task: &TaskInfo, style: Style) -> Cell {
     let whole = task.error.as_deref().unwrap_or_default();
     match whole.char_indices().nth(ERROR_SHOWN) {
-        Some((end, _)) => Cell::colored(format!("{}…", &whole[..end]), Color::Red),
-        None => error(task),
+        Some((end, _)) if style.has_lines => Cell::colored(format!("{}…", &whole[..end]), Color::Red),
+        _ => error(task),
     }
 }
 
@@ -205,13 +205,18 @@ fn places(paths: Option<&TaskPaths>) -> [String; 3] {
     [text::bytes(&paths.cwd), channel(&paths.stdout, of_stdout), channel(&paths.stderr, of_stderr)]
 }
 
-fn row(task: &TaskInfo, paths: Option<TaskPaths>, verbose: bool, now: Timestamp) -> Vec<Cell> {
+fn row(
+    task: &TaskInfo,
+    paths: Option<TaskPaths>,
+    (verbose, now): (bool, Timestamp),
+    style: Style,
+) -> Vec<Cell> {
     let mut row = vec![
         Cell::number(task.task),
         text::task_state(task.state),
         workers_of(task).into(),
         makespan(task, now).into(),
-        error_begun(task),
+        error_in_list(task, style),
     ];
     if verbose {
         let used = task.usage.as_ref();
