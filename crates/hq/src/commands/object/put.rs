@@ -302,12 +302,16 @@ impl Putting<'_> {
             tokio::task::yield_now().await;
         }
         let mut answer = self.give(store, file.name().to_owned())?;
-        if !is_last && self.patiently(store, &mut answer, ANSWER_TIME).await.is_none() && file.withdraw() {
-            self.connect_again().await?;
-            return Err(Failure::Unreached(no_answer()));
+        let time = if is_last { Duration::MAX } else { ANSWER_TIME };
+        let mut answered = self.patiently(store, &mut answer, time).await;
+        if answered.is_none() {
+            if file.withdraw() {
+                self.connect_again().await?;
+                return Err(Failure::Unreached(no_answer()));
+            }
+            // It is an object already, or refused.
+            answered = Some(answer.await);
         }
-        // Otherwise the file goes unless it is an object by then.
-        let answered = self.patiently(store, &mut answer, Duration::MAX).await;
         self.given(store, answered)
     }
 
