@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use hq_model::WorkerId;
 
 /// Workers, in order.
+#[expect(clippy::box_collection, reason = "several are rare, and each object has the size of this")]
 #[derive(Clone, Debug, Default)]
 pub(super) enum Workers {
     /// None.

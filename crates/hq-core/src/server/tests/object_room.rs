@@ -156,7 +156,7 @@ fn give(name: &str) -> ObjectRequest {
 
 impl World {
     // Which objects a worker is to take.
-    fn to_take(&mut self) -> Vec<String> {
+    fn told_files(&mut self) -> Vec<String> {
         let taken = self.to_workers.drain(..).filter_map(|(_, message)| match message {
             ToWorker::TakeFile { object, .. } => Some(object.to_string()),
             _ => None,
@@ -167,7 +167,7 @@ impl World {
     fn has_taken(&mut self, name: &str) -> Vec<String> {
         let body = ClientRequest::Objects(give(name));
         assert_eq!(self.step(Input::Client { connection: CLIENT, request: 1, body }), []);
-        self.to_take()
+        self.told_files()
     }
 }
 
