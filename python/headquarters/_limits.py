@@ -92,3 +92,9 @@ BESIDE_BYTES = 4096
 
 # Of the way to a value that cannot be sent, so many characters are said.
 PATH_CHARS_MAX = 200
+
+SERVER_AWAY_S = 600.0
+"""How long a server that is away is waited for when a value is asked for: as long as calls wait for it."""
+
+SERVER_PAUSE_S = 0.5
+"""Seconds between two looks for it."""

@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from . import _errors as errors
@@ -170,7 +170,7 @@ class Objects:
 
         nonce = os.urandom(16)
         try:
-            task = self._put_somewhere(name, packed, nonce)
+            task = self._asked(lambda: self._put_somewhere(name, packed, nonce))
         except Exception as error:
             raise self._session._reason(error) from error
         value = self._value(Named(self._session.job, task, name), packed.size, nonce)
@@ -237,7 +237,7 @@ class Objects:
         why = ""
         for _ in range(limits.REBUILDS_MAX):
             try:
-                return self.stores.open(value.named, value.nonce)
+                return self._asked(lambda: self.stores.open(value.named, value.nonce))
             except NotThere as missing:
                 why = missing.why
                 if missing.state == "gone":
@@ -251,6 +251,20 @@ class Objects:
                 why = str(reason)
             self._rebuild(value, why)
         raise self._lost(value, f"{why}. It was made {limits.REBUILDS_MAX} times more, and lost while it was fetched")
+
+    def _asked(self, ask: Callable[[], int]) -> int:
+        # A server that is away is waited for as long as calls wait for it: the session says when it is lost for good.
+        until = time.monotonic() + limits.SERVER_AWAY_S
+        while True:
+            try:
+                return ask()
+            except Exception as error:
+                session = self._session
+                is_over = session._broken is not None or session._is_over or getattr(session._cluster, "stopped", False)
+                is_lost = isinstance(errors.from_native(error), errors.ServerLost)
+                if not is_lost or is_over or time.monotonic() >= until:
+                    raise
+            time.sleep(limits.SERVER_PAUSE_S)
 
     def check(self, value: Value) -> None:
         """Raises ObjectLost when it is known that no call can take the value any more."""

@@ -149,6 +149,8 @@ class Stores:
             )
         roomy.sort(key=lambda store: store["used"] - store["size"])
         host, reasons = os.uname().nodename, []
+        # Those that have said that they do not store it now.
+        refused = set()
         for store in roomy[: limits.PUT_TRIES]:
             if store["hostname"] == host and _is_ours(store["dir"]):
                 try:
@@ -157,8 +159,12 @@ class Stores:
                     raise
                 except (OSError, errors.NotStored) as error:
                     reasons.append(f"worker {store['worker']}: {error}")
+                    if isinstance(error, errors.NotStored):
+                        refused.add(store["worker"])
         with _written(packed, nonce) as path:
             for store in roomy[: limits.PUT_TRIES]:
+                if store["worker"] in refused:
+                    continue
                 try:
                     return self._asked(self.native.put, job, name, store["worker"], path)
                 except errors.NotStored as error:

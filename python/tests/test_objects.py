@@ -489,19 +489,31 @@ def test_short_values_have_no_ref(there):
         executor.submit(divmod, 1, 0).stored()
 
 
-def test_a_server_that_is_lost_is_no_lost_value(there):
+def test_a_server_that_is_away_is_waited_for_as_by_calls(there, monkeypatch):
+    monkeypatch.setattr(limits, "SERVER_PAUSE_S", 0)
     executor, calls, stores = there()
     future = executor.submit(big)
     future.exception(30)
+    asked = []
 
-    def info(job, task, name):
+    def info(*named):
+        asked.append(named)
+        if len(asked) == 3:
+            del stores.info
         raise fake.ServerLost("nobody answers")
 
     stores.info = info
-    with pytest.raises(hq.ServerLost):
-        future.result()
-    del stores.info
     assert (future.result() == BIG).all()
+    assert len(asked) == 3
+    # The session knows that it does not come back.
+    other = executor.submit(big)
+    other.exception(30)
+    executor._session._broken = hq.ServerLost("nobody answers")
+    stores.info = info
+    asked.clear()
+    with pytest.raises(hq.ServerLost):
+        other.result()
+    assert len(asked) == 1
 
 
 def test_a_value_in_asyncio_does_not_hold_the_loop(there):

@@ -377,7 +377,7 @@ impl World {
         }
         self.unfetched += 1;
         let (object, reason) = (copy.object.clone(), "nobody has it".to_owned());
-        Ok(Some(TaskOutcome::Unfetched { object, holders: failed, reason }))
+        Ok(Some(TaskOutcome::Unfetched { object, holders: failed, reason, wanted: 0 }))
     }
 
     // Some nodes never see each other before everything is made whole.

@@ -100,6 +100,9 @@ impl ClientError {
             ClientError::Lost(_) => {
                 Some("what was acknowledged is safe; `hq server start` in the same directory continues")
             }
+            ClientError::Refused(RequestError::WorkerAway { .. }) => Some(
+                "`hq worker stop` without --drain does not wait for it: what runs there is started elsewhere",
+            ),
             ClientError::Refused(RequestError::JobNotOpen(_)) => Some(
                 "it was closed, or never open: `hq job open` makes a job that takes tasks until `hq job close`",
             ),

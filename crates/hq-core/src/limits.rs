@@ -360,6 +360,9 @@ pub const GIVES_MAX: usize = 10_000;
 pub const HOLDERS_TOLD_MAX: usize = 4;
 /// How often a task is tried that could not have an object which is stored.
 pub const OBJECT_TRIES_MAX: u32 = 8;
+/// How often, while every store is full of what users keep or programs hold and nothing of that is let go, a task is tried whose
+/// object finds no room: after about 15 s.
+pub const FULL_TRIES_MAX: u32 = 5;
 /// Longest wait before it is tried again; the doubling delay stops here.
 pub const OBJECT_DELAY_MAX: Duration = Duration::from_secs(60);
 /// About what an object takes in memory that is kept with its ended job, in bytes.

@@ -84,6 +84,8 @@ pub struct Unfetched {
     pub holders: Vec<WorkerId>,
     /// Why, for people.
     pub reason: String,
+    /// Bytes for which the store of the worker has no room, where that is why.
+    pub wanted: u64,
 }
 
 /// A durable change of objects.

@@ -121,10 +121,9 @@ pub enum RequestError {
         /// Bytes that the submit takes.
         wanted: u64,
     },
-    /// The worker has lost its connection, and cannot be told to finish what runs.
+    /// The worker has lost its connection, and cannot be told anything.
     #[error(
-        "Worker {worker} has no connection to the server now, so it cannot be told to finish what runs. Try again when it \
-         is back, which it must be by {until}; or stop it without --drain."
+        "Worker {worker} has no connection to the server now. Try again when it is back, which it must be by {until}."
     )]
     WorkerAway {
         /// The worker.

@@ -5,18 +5,20 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
 use hq_core::measures::MeasuresWriter;
+use hq_core::object_messages::ObjectCopy;
 use hq_core::record::FinishedSpan;
 use hq_core::server::{ConnectionId, Effect, Input, Keep, Server, ServerOptions};
 use hq_core::worker_messages::{FromWorker, Report, ToWorker, WorkerHello};
 use hq_model::job::{Target, TaskIds};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, Body, Entries, JobSpec, Policy, Request, ResourceRequest, Submit, TaskSpec,
-    Timestamp, Usage, WorkerResources,
+    Amount, AmountRequest, Body, Entries, Instance, JobSpec, ObjectId, Policy, Request, ResourceRequest,
+    Submit, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
 };
 
 struct Counting;
@@ -44,13 +46,40 @@ static ALLOCATOR: Counting = Counting;
 const WORKER: ConnectionId = ConnectionId(1);
 const CLIENT: ConnectionId = ConnectionId(2);
 
+// What others use must not be counted.
+static ALONE: Mutex<()> = Mutex::new(());
+
 struct World {
     server: Server,
     now: Timestamp,
     reports: u64,
+    // Its tasks leave objects.
+    leaves: bool,
 }
 
 impl World {
+    // With one worker.
+    fn new(options: ServerOptions, stores: bool) -> World {
+        let server = Server::new(options);
+        let mut world = World { server, now: Timestamp(1_000_000), reports: 0, leaves: false };
+        world.server.start(world.now, "abc123".into(), &mut Vec::new());
+        let heartbeat = Duration::from_secs(1_000_000);
+        let hello = WorkerHello {
+            config: WorkerConfig { heartbeat, ..WorkerConfig::new(WorkerResources::cpus(8)) },
+            started: world.now,
+            age: None,
+            known_as: None,
+            holds: Vec::new(),
+            last_report: 0,
+            follows: true,
+            shows: true,
+            stores,
+            objects: Vec::new(),
+        };
+        world.step(Input::Worker { connection: WORKER, message: FromWorker::Hello(Box::new(hello)) });
+        world
+    }
+
     // Steps until the worker has nothing left: all it gets has finished at once.
     fn step(&mut self, input: Input) {
         let mut inputs = vec![input];
@@ -68,6 +97,10 @@ impl World {
                     let usage = Usage { wall_us: 1000, ..Usage::default() };
                     batch.ids.iter().for_each(|_| measures.push(self.now, &usage));
                     let (job, instance, ids) = (batch.template.job, batch.instance, batch.ids);
+                    if self.leaves {
+                        let news = report.objects.get_or_insert_default();
+                        news.stored.extend(ids.iter().map(|task| left(TaskRef::new(job, task))));
+                    }
                     report.finished.push(FinishedSpan {
                         job,
                         instance,
@@ -97,26 +130,47 @@ impl World {
     }
 }
 
+// As it comes from a worker, with a text of its own.
+fn left(task: TaskRef) -> ObjectCopy {
+    let object = ObjectId { task, name: "parts.bin".parse().expect("a name") };
+    ObjectCopy { object, instance: Instance(0), size: 1000, checksum: 7 }
+}
+
+// Bytes that a server holds for an array which has ended.
+fn bytes_of_array(tasks: u32, leaves: bool) -> usize {
+    let mut world = World::new(ServerOptions::default(), true);
+    world.leaves = leaves;
+    let amount = AmountRequest::Some(Amount::whole(1), Policy::Compact);
+    let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
+    let mut spec = TaskSpec {
+        body: Body::program(["true"]),
+        requests: vec![Request { resources, ..Request::default() }],
+        ..TaskSpec::default()
+    };
+    if leaves {
+        spec.output_objects = vec!["parts.bin=out/parts.bin".parse().expect("an object")];
+    }
+    let before = IN_USE.load(Ordering::Relaxed);
+    let submit = Submit::new(Target::New(JobSpec::default()), TaskIds::Next(tasks), spec);
+    let body = ClientRequest::Submit { key: 1, submit: Box::new(submit) };
+    world.step(Input::Client { connection: CLIENT, request: 1, body });
+    assert_eq!(world.server.state().objects.iter().count(), if leaves { tasks as usize } else { 0 });
+    IN_USE.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn an_object_takes_little_of_the_server() {
+    const TASKS: u32 = 20_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let each = bytes_of_array(TASKS, true).saturating_sub(bytes_of_array(TASKS, false)) / TASKS as usize;
+    assert!(each < 300, "an object takes {each} bytes");
+}
+
 #[test]
 fn a_load_that_has_ended_and_is_forgotten_leaves_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let keep_jobs = Keep { jobs: Some(10), time: None };
-    let server = Server::new(ServerOptions { keep_jobs, ..ServerOptions::default() });
-    let mut world = World { server, now: Timestamp(1_000_000), reports: 0 };
-    world.server.start(world.now, "abc123".into(), &mut Vec::new());
-    let heartbeat = Duration::from_secs(1_000_000);
-    let hello = WorkerHello {
-        config: WorkerConfig { heartbeat, ..WorkerConfig::new(WorkerResources::cpus(8)) },
-        started: world.now,
-        age: None,
-        known_as: None,
-        holds: Vec::new(),
-        last_report: 0,
-        follows: true,
-        shows: true,
-        stores: false,
-        objects: Vec::new(),
-    };
-    world.step(Input::Worker { connection: WORKER, message: FromWorker::Hello(Box::new(hello)) });
+    let mut world = World::new(ServerOptions { keep_jobs, ..ServerOptions::default() }, false);
     // What is remembered of the latest requests and programs is full then.
     (0..12_000).for_each(|number| world.job(number));
     let before = IN_USE.load(Ordering::Relaxed);

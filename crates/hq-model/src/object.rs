@@ -5,7 +5,9 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 
+use crate::dependency::After;
 use crate::{ByteString, JobId, TaskId, TaskRef};
 
 /// Most objects that one task leaves, and most that it takes.
@@ -16,14 +18,17 @@ pub const OBJECT_NAME_BYTES_MAX: usize = 255;
 /// What stands for the id of the task that takes an object.
 const SAME: &str = "%{TASK_ID}";
 
-/// The name of an object among those of its task.
+static VALUE: LazyLock<Arc<str>> = LazyLock::new(|| "value".into());
+static NO_NAME: LazyLock<Arc<str>> = LazyLock::new(|| "".into());
+
+/// The name of an object among those of its task. Clones share the text: a server has many objects of few names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectName(Box<str>);
+pub struct ObjectName(Arc<str>);
 
 impl ObjectName {
     /// That of the value of a call, and of what a client gives without a name.
     pub fn value() -> ObjectName {
-        ObjectName("value".into())
+        ObjectName(VALUE.clone())
     }
 
     /// The name as a text.
@@ -43,13 +48,21 @@ impl FromStr for ObjectName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_long = text.is_empty() || text.len() > OBJECT_NAME_BYTES_MAX;
-        let is_odd = text.contains(|c: char| matches!(c, ':' | '/' | '=' | '>' | '→') || c.is_control())
+        let is_odd = text.contains(|c: char| matches!(c, ':' | '/' | '=' | '>' | '→') || is_unseen(c))
             || text.contains("%{");
-        match is_long || is_odd || matches!(text, "." | "..") {
+        match is_long || is_odd || text.trim().is_empty() || matches!(text, "." | "..") {
             true => Err(ObjectError::Name(text.into())),
+            false if text == &**VALUE => Ok(ObjectName::value()),
             false => Ok(ObjectName(text.into())),
         }
     }
+}
+
+// What shows as nothing, ends lines or turns the direction of text: a name with it looks like another one.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
 }
 
 /// An object of a task; `3@17:parts` in text.
@@ -64,7 +77,7 @@ pub struct ObjectId {
 impl ObjectId {
     /// Comes before all objects of a task in the order, and is none: where a range of them begins.
     pub fn before_all(task: TaskRef) -> ObjectId {
-        ObjectId { task, name: ObjectName("".into()) }
+        ObjectId { task, name: ObjectName(NO_NAME.clone()) }
     }
 }
 
@@ -80,7 +93,7 @@ impl FromStr for ObjectId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.parse()? {
-            ObjectRef { job: Some(job), task: ObjectTask::One(task), name } => {
+            ObjectRef { job: Some(job), task: ObjectTask::One(task), name } if job != After::LAST => {
                 Ok(ObjectId { task: TaskRef::new(job, task), name })
             }
             _ => Err(ObjectError::Id(text.into())),
@@ -97,11 +110,11 @@ pub enum ObjectTask {
     Same,
 }
 
-/// Names an object for the tasks of a submit: `JOB@TASK:NAME`, `@TASK:NAME` in the same job; `%{TASK_ID}` as the task is
-/// the one with the same id.
+/// Names an object for the tasks of a submit: `JOB@TASK:NAME`, `@TASK:NAME` in the same job; `last` as the job is the one that
+/// was made last, `%{TASK_ID}` as the task the one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectRef {
-    /// The job; that of the submit when there is none.
+    /// The job; that of the submit when there is none. [`After::LAST`] only until the server has looked it up.
     pub job: Option<JobId>,
     /// The task.
     pub task: ObjectTask,
@@ -122,8 +135,10 @@ impl ObjectRef {
 
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(job) = self.job {
-            write!(f, "{job}")?;
+        match self.job {
+            Some(After::LAST) => write!(f, "last")?,
+            Some(job) => write!(f, "{job}")?,
+            None => {}
         }
         match self.task {
             ObjectTask::One(task) => write!(f, "@{task}:{}", self.name),
@@ -141,6 +156,7 @@ impl FromStr for ObjectRef {
         let (task, name) = rest.split_once(':').ok_or_else(bad)?;
         let job = match job.trim() {
             "" => None,
+            "last" => Some(After::LAST),
             job => Some(job.parse().ok().filter(|&job| job > 0).map(JobId).ok_or_else(bad)?),
         };
         let task = match task.trim() {
@@ -258,29 +274,40 @@ fn is_path(text: &str) -> bool {
     names_file && !text.contains('\0')
 }
 
+// As it can be shown: also what `escape_debug` takes for a letter and shows as nothing.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| match is_unseen(c) {
+        true => c.escape_unicode().to_string(),
+        false => c.escape_debug().to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
 /// A text that names no object, or objects that do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// No name.
     #[error(
-        "`{}` cannot be the name of an object: it has 1 to 255 bytes, is not . or .., and has none of : / = > in it, no \
-         placeholder, and no line end or other control character", .0.escape_debug()
+        "`{}` cannot be the name of an object: it has 1 to 255 bytes, is not blank, . or .., and has none of : / = > in it, no \
+         placeholder, and no character that controls or turns the text, or shows as nothing", escaped(.0)
     )]
     Name(String),
     /// No reference.
     #[error(
-        "`{0}` is not JOB@TASK:NAME, or @TASK:NAME for the same job: JOB and TASK are numbers, and TASK may be %{{TASK_ID}}"
+        "`{}` is not JOB@TASK:NAME, or @TASK:NAME for the same job: JOB and TASK are numbers; JOB may be last, and TASK %{{TASK_ID}}",
+        escaped(.0)
     )]
     Reference(String),
     /// Not one object.
-    #[error("`{0}` names no object: write JOB@TASK:NAME, such as 1@0:parts")]
+    #[error("`{}` names no object: write JOB@TASK:NAME, such as 1@0:parts", escaped(.0))]
     Id(String),
     /// No object that is left.
-    #[error("`{0}` is not NAME=PATH, such as parts=out/parts.bin")]
+    #[error("`{}` is not NAME=PATH, such as parts=out/parts.bin", escaped(.0))]
     Output(String),
     /// No object that is taken.
     #[error(
-        "`{0}` is not NAME=JOB@TASK:NAME or NAME=JOB@TASK:NAME->PATH, such as parts=1@0:parts->in/parts.bin"
+        "`{}` is not NAME=JOB@TASK:NAME or NAME=JOB@TASK:NAME->PATH, such as parts=1@0:parts->in/parts.bin",
+        escaped(.0)
     )]
     Input(String),
     /// More than there may be.
@@ -303,7 +330,7 @@ mod tests {
 
     #[test]
     fn grammar() {
-        for text in ["parts=1@0:parts", "x=@7:y", "a=3@%{TASK_ID}:b->in/%{TASK_ID}.bin"] {
+        for text in ["parts=1@0:parts", "x=@7:y", "x=last@7:y", "a=3@%{TASK_ID}:b->in/%{TASK_ID}.bin"] {
             assert_eq!(text.parse::<InputObject>().map(|input| input.to_string()), Ok(text.into()));
         }
         let arrow: InputObject = "a=3@1:b→in/b".parse().expect("an arrow");
@@ -321,15 +348,36 @@ mod tests {
         }
         assert_eq!("3@17:parts".parse::<ObjectId>().map(|id| id.to_string()), Ok("3@17:parts".into()));
         assert!("@17:parts".parse::<ObjectId>().is_err());
+        assert!("last@17:parts".parse::<ObjectId>().is_err());
         assert!("x".repeat(256).parse::<ObjectName>().is_err());
         assert!("x".repeat(255).parse::<ObjectName>().is_ok());
+    }
+
+    #[test]
+    fn names_can_be_seen() {
+        for text in
+            [" ", "\u{3000}\t", "a\u{202e}b", "a\u{200b}", "a\u{2066}b", "\u{feff}a", "a\u{2028}b", "a\u{7}"]
+        {
+            let error = text.parse::<ObjectName>().expect_err(text).to_string();
+            assert!(!error.contains(is_unseen), "{error:?}");
+        }
+        assert!(
+            "a\u{202e}b"
+                .parse::<ObjectName>()
+                .expect_err("refused")
+                .to_string()
+                .starts_with("`a\\u{202e}b` cannot")
+        );
+        for text in ["a b", "größe", "数据", "a.b-c_d+e"] {
+            assert!(text.parse::<ObjectName>().is_ok(), "{text}");
+        }
     }
 
     #[test]
     fn ranges_begin_before_all_objects_of_a_task() {
         let task = TaskRef::new(JobId(3), TaskId(17));
         let begin = ObjectId::before_all(task);
-        assert!(begin < "3@17: ".parse().expect("an object"));
+        assert!(begin < "3@17:!".parse().expect("an object"));
         assert!(begin > "3@16:\u{10ffff}".parse().expect("an object"));
     }
 

@@ -186,6 +186,7 @@ impl Wire for Unfetched {
             object: Some(self.object.to_wire()),
             holders: self.holders.iter().map(|worker| worker.0).collect(),
             reason: self.reason.clone(),
+            wanted: self.wanted,
         }
     }
 
@@ -196,6 +197,7 @@ impl Wire for Unfetched {
             object: required("object", unfetched.object)?,
             holders: unfetched.holders.into_iter().map(WorkerId).collect(),
             reason: unfetched.reason,
+            wanted: unfetched.wanted,
         })
     }
 }

@@ -28,7 +28,8 @@ pub struct ObjectOptions {
     ///
     /// The task waits for the other one to succeed. Then the file is brought to PATH, by default NAME in the working
     /// directory, from whichever worker has it, once for each worker; the task cannot write to it. `@TASK:NAME` is of the same
-    /// job, and `%{TASK_ID}` as TASK means the task with the same id. Placeholders in PATH as for --stdout.
+    /// job, `last` as JOB means the one that was made last, and `%{TASK_ID}` as TASK the task with the same id. Placeholders in
+    /// PATH as for --stdout.
     ///
     /// Examples: `--input-object parts=1@0:parts`, `--input-object 'p=1@%{TASK_ID}:parts->in/parts.bin'`.
     #[arg(long = "input-object", value_name = "NAME=JOB@TASK:NAME[->PATH]")]

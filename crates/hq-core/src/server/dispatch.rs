@@ -273,7 +273,14 @@ impl Server {
             let choice = round.pick(live.choices(class, &self.queue.key(class).requests));
             let time_request = choice.map(|choice| choice.time_request);
             if time_request.is_some_and(|time_request| live.has_time(now, time_request)) {
-                self.fill_worker(now, line.worker, class, round, (line.count, Near::Any), batches);
+                self.fill_worker(
+                    now,
+                    line.worker,
+                    class,
+                    round,
+                    Share { count: line.count, near: Near::Any, has_doubt: true },
+                    batches,
+                );
             }
         }
     }
@@ -385,28 +392,37 @@ impl Server {
         };
         let has_keys = self.queue.head(class).is_some_and(|(_, template)| self.locality.has(template));
         if !has_keys {
-            for (_, worker) in order {
-                self.fill_worker(now, worker, class, round, (share, Near::Any), batches);
+            let any = Share { count: share, near: Near::Any, has_doubt: true };
+            for (_, worker) in &order {
+                self.fill_worker(now, *worker, class, round, any, batches);
+            }
+            // Nothing waits beside room for it: where others have none, those get it that had no room in their stores.
+            if matches!(round, Round::Room { .. }) && self.copies.has_tries() {
+                for (_, worker) in order {
+                    let any = Share { has_doubt: false, ..any };
+                    self.fill_worker(now, worker, class, round, any, batches);
+                }
             }
             return;
         }
         // First everywhere what is near, then new keys, one for each worker in turn; what is left goes where room is.
         let mut workers: Vec<WorkerId> = order.into_iter().map(|(_, worker)| worker).collect();
         for worker in &workers {
-            self.fill_worker(now, *worker, class, round, (share, Near::Own), batches);
+            self.fill_worker(now, *worker, class, round, Share::of(share, Near::Own), batches);
         }
         loop {
             let load = |worker: &WorkerId| self.live.get(worker).map(|live| live.capacity.used_cpus());
             workers.sort_by_cached_key(|worker| (load(worker), *worker));
-            let taken =
-                workers.iter().map(|w| self.fill_worker(now, *w, class, round, (share, Near::New), batches));
+            let taken = workers
+                .iter()
+                .map(|w| self.fill_worker(now, *w, class, round, Share::of(share, Near::New), batches));
             if taken.sum::<u64>() == 0 {
                 break;
             }
         }
         if matches!(round, Round::Room { .. }) {
             for worker in workers {
-                self.fill_worker(now, worker, class, round, (share, Near::Any), batches);
+                self.fill_worker(now, worker, class, round, Share::of(share, Near::Any), batches);
             }
         }
     }
@@ -417,10 +433,10 @@ impl Server {
         worker: WorkerId,
         class: ClassId,
         round: Round,
-        (share, near): (u64, Near),
+        Share { count, near, has_doubt }: Share,
         batches: &mut Batches,
     ) -> u64 {
-        let mut share = share.min(self.share_room(class));
+        let mut share = count.min(self.share_room(class));
         let job = self.shared_by(class);
         let Some(live) = self.live.get_mut(&worker) else { return 0 };
         let key = self.queue.key(class);
@@ -466,6 +482,16 @@ impl Server {
                     continue;
                 }
             }
+            if has_doubt && self.copies.has_tries() {
+                let elsewhere = self.copies.without_room(worker, template.job, &ids);
+                if !elsewhere.is_empty() {
+                    ids.subtract(&elsewhere);
+                    skipped.push((template, elsewhere));
+                    if ids.is_empty() {
+                        continue;
+                    }
+                }
+            }
             let all = (TaskRef::new(template.job, TaskId(0)), WorkerId(0));
             let parting = self.parting.range(all..).take_while(|attempt| attempt.0.job == template.job);
             let parting: IdSet =
@@ -506,12 +532,27 @@ impl Server {
     /// Hands so many tasks of a class to a worker, as one of its variants.
     pub(super) fn fill_with(&mut self, now: Timestamp, worker: WorkerId, part: &Part, batches: &mut Batches) {
         let round = Round::Room { rank: part.rank };
-        self.fill_worker(now, worker, part.class, round, (part.count, Near::Any), batches);
+        self.fill_worker(now, worker, part.class, round, Share::of(part.count, Near::Any), batches);
     }
 
     // How long the next task of a class should take.
     fn head_time(&self, class: ClassId) -> Option<Estimate> {
         self.run_time(self.queue.head(class)?.1)
+    }
+}
+
+/// How much of a class a worker gets.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    count: u64,
+    near: Near,
+    /// But nothing for which its store had no room before.
+    has_doubt: bool,
+}
+
+impl Share {
+    fn of(count: u64, near: Near) -> Share {
+        Share { count, near, has_doubt: false }
     }
 }
 

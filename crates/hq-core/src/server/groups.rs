@@ -193,6 +193,7 @@ fn check_jobs(jobs: &[NewJob]) -> Result<(), RequestError> {
 // last one before the request, and none that is made for it.
 fn behind(submit: &Submit, after: &[After], group: &Group) -> Result<Submit, RequestError> {
     let mut submit = submit.clone();
+    submit.spec = super::objects::with_last(&submit.spec, group.last)?;
     if submit.dependencies.after.iter().any(|after| after.job == After::LAST) {
         let last = group.last.ok_or(RequestError::NoJobs)?;
         let dependencies = Arc::make_mut(&mut submit.dependencies);

@@ -577,7 +577,7 @@ impl Server {
             }
             ClientRequest::Feed(asks) => self.client_feeds(now, (connection, request), *asks, effects),
             ClientRequest::Objects(asks) => {
-                self.client_asks_objects(now, (connection, request), asks, effects)
+                self.client_asks_objects(now, (connection, request), (asks, refused), effects)
             }
             ClientRequest::WaitWorkers { count } => {
                 self.clients.wait_for_workers((connection, request), count);

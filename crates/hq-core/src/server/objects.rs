@@ -7,10 +7,12 @@ mod calls;
 mod copies;
 mod give;
 mod guards;
+mod holders;
 mod pages;
 mod rebuild;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::dependency::{After, Mapping};
@@ -24,14 +26,18 @@ pub(super) use copies::Copies;
 pub(super) use give::Gives;
 
 use super::machine::Server;
+use super::possible::Refused;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, RequestError};
-use crate::limits::{HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX};
+use crate::limits::{FULL_TRIES_MAX, HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX};
 use crate::object_messages::{
     ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectRequest, ObjectSource, TaskObjects, Unfetched,
 };
 use crate::record::{FinishedSpan, Record, RestartCause};
 use crate::worker_messages::{TaskNode, TemplateId, ToWorker};
+
+/// Why waiting for room helps only where a person or a program does something.
+const ALL_FULL: &str = "all stores that may take it are full of objects that users keep (`hq object keep`, `hq object put`) or programs hold";
 
 /// Refuses objects that no task could leave or take.
 pub(super) fn check(spec: &TaskSpec) -> Result<(), RequestError> {
@@ -49,6 +55,18 @@ pub(super) fn check(spec: &TaskSpec) -> Result<(), RequestError> {
         return invalid("A task that leaves objects is no service, and is not started a second time.");
     }
     Ok(())
+}
+
+/// What is submitted, with the job that was made last in the place of `last` where objects are of that.
+pub(super) fn with_last(spec: &Arc<TaskSpec>, last: Option<JobId>) -> Result<Arc<TaskSpec>, RequestError> {
+    let mut spec = spec.clone();
+    let is_of_last = |input: &InputObject| input.from.job == Some(After::LAST);
+    if spec.input_objects.iter().any(is_of_last) {
+        let last = last.ok_or(RequestError::NoJobs)?;
+        let inputs = Arc::make_mut(&mut spec).input_objects.iter_mut();
+        inputs.filter(|input| is_of_last(input)).for_each(|input| input.from.job = Some(last));
+    }
+    Ok(spec)
 }
 
 impl Server {
@@ -168,7 +186,7 @@ impl Server {
             self.copies.lost(&object, worker);
         }
         for (object, why) in std::mem::take(&mut news.refused) {
-            self.give_fails(worker, &object, &why, effects);
+            self.give_refused(worker, &object, &why, effects);
         }
     }
 
@@ -179,6 +197,7 @@ impl Server {
         copy: ObjectCopy,
         effects: &mut Vec<Effect>,
     ) {
+        let copy = self.with_known_name(copy);
         if self.is_given(now, worker, &copy, effects) {
             return;
         }
@@ -204,6 +223,14 @@ impl Server {
             false if self.copies.holders_of(&copy.object).any(|holder| holder == worker) => {}
             false => self.copies.free_on(worker, copy.object),
         }
+    }
+
+    // Objects of many tasks have one name, of which there is one text then.
+    fn with_known_name(&self, mut copy: ObjectCopy) -> ObjectCopy {
+        if let Some(name) = self.state.objects.name_like(&copy.object) {
+            copy.object.name = name.clone();
+        }
+        copy
     }
 
     fn is_meant(&self, copy: &ObjectCopy) -> bool {
@@ -237,6 +264,7 @@ impl Server {
     pub(super) fn objects_of_worker(&mut self, worker: WorkerId, objects: Vec<ObjectCopy>) {
         let before: BTreeSet<ObjectId> = objects.iter().map(|copy| copy.object.clone()).collect();
         for copy in objects {
+            let copy = self.with_known_name(copy);
             // A report that follows calls its task finished: then it is meant.
             if self.is_meant(&copy) || !self.is_of_attempt(worker, &copy) {
                 self.has_copy(worker, copy);
@@ -301,7 +329,7 @@ impl Server {
         unfetched: Vec<Unfetched>,
         effects: &mut Vec<Effect>,
     ) {
-        for Unfetched { task, instance, object, holders, reason } in unfetched {
+        for Unfetched { task, instance, object, holders, reason, wanted } in unfetched {
             let single = IdSet::single(task.task);
             let valid = self.attempt_ended(worker, task.job, &single, instance);
             if valid.is_empty() {
@@ -322,13 +350,19 @@ impl Server {
                 self.restart(now, task.job, &valid, RestartCause::Left, effects);
                 continue;
             }
-            let reason = crate::cause::shortened(&reason);
+            let mut reason = crate::cause::shortened(&reason);
+            let mut is_in_vain = false;
+            if !takes && self.is_in_vain(task, wanted) {
+                reason = format!("{reason}; {ALL_FULL}");
+                is_in_vain = true;
+            }
             let what = match takes {
                 true => format!("object {object}, which it takes, could not be had"),
                 false => format!("object {object}, which it leaves, could not be stored"),
             };
             let why = format!("{what} ({reason}), and it is tried again");
-            let count = self.copies.tried(task, &object, &holders, why);
+            let count = self.copies.tried(task, &object, (worker, &holders), why);
+            let in_vain = if is_in_vain { self.copies.tried_in_vain(task) } else { 0 };
             let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
             let why = match gone {
                 Some(why) if takes => {
@@ -337,6 +371,11 @@ impl Server {
                 _ if count >= OBJECT_TRIES_MAX => {
                     format!("Tried {count} times: {what}; the last time: {reason}")
                 }
+                _ if in_vain >= FULL_TRIES_MAX => format!(
+                    "Tried {count} times: {what}; the last time: {reason}, and nothing was let go meanwhile. Drop some \
+                     (`hq object drop`), let values go in the program, or start a worker with a larger store \
+                     (`hq worker start --object-store DIR:SIZE`)"
+                ),
                 _ if takes && self.is_too_large(&object) => format!(
                     "Object {object}, which this task takes, fits into the store of no worker: {reason}"
                 ),
@@ -351,6 +390,11 @@ impl Server {
             self.end_by(now, record, &valid, effects);
             self.forget_if_over(task.job);
         }
+    }
+
+    fn is_in_vain(&self, task: TaskRef, wanted: u64) -> bool {
+        let submit = self.state.jobs.get(&task.job).and_then(|job| job.submit_of(task.task));
+        submit.is_some_and(|submit| self.are_stores_full(TemplateId { job: task.job, submit }, wanted))
     }
 
     fn takes(&self, task: TaskRef, object: &ObjectId) -> bool {
@@ -455,7 +499,7 @@ impl Server {
         &mut self,
         now: Timestamp,
         (connection, request): (ConnectionId, u64),
-        asks: ObjectRequest,
+        (asks, refused): (ObjectRequest, Refused),
         effects: &mut Vec<Effect>,
     ) {
         let body = match asks {
@@ -466,6 +510,7 @@ impl Server {
             },
             asks => self.objects_asked(now, asks, effects).unwrap_or_else(ClientResponse::Error),
         };
+        let body = refused.beside(body);
         effects.push(Effect::Answer { connection, request, body, gate: Gate::Synced });
     }
 
@@ -495,13 +540,7 @@ impl Server {
             ObjectRequest::Drop(objects) => {
                 self.refuse_when_read_only()?;
                 let objects: BTreeSet<ObjectId> = objects.into_iter().collect();
-                for object in &objects {
-                    self.check_droppable(object)?;
-                    if let Some((job, ids)) = self.readers_alive(object).min_by_key(|(job, _)| *job) {
-                        let task = TaskRef::new(job, ids.first().unwrap_or(object.task.task));
-                        return Err(RequestError::ObjectNeeded(object.clone(), task));
-                    }
-                }
+                objects.iter().try_for_each(|object| self.check_droppable(object))?;
                 for object in objects {
                     self.object_gone(now, object, ObjectEnd::Dropped, effects);
                 }

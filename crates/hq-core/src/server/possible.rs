@@ -1,12 +1,15 @@
 //! What of a request is possible. Of the jobs, workers and tasks that a request names, those that are not there, or in no state
 //! for it, are named beside the answer, and the rest is done.
 
+use std::collections::BTreeSet;
+
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, WorkerId};
+use hq_model::{IdSet, JobId, ObjectId, TaskId, WorkerId};
 
 use super::machine::Server;
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
 use crate::limits::REFUSED_MAX;
+use crate::object_messages::ObjectRequest;
 
 /// Why parts of a request are refused.
 #[derive(Debug, Default)]
@@ -108,6 +111,12 @@ impl Server {
                     Some(_) => None,
                 });
             }
+            ClientRequest::Objects(ObjectRequest::Keep(objects)) => {
+                keep_objects(objects, &mut refused, |object| self.check_stored(object));
+            }
+            ClientRequest::Objects(ObjectRequest::Drop(objects)) => {
+                keep_objects(objects, &mut refused, |object| self.check_droppable(object));
+            }
             _ => {}
         }
         if refused.is_nothing_left { Err(Box::new(refused.alone())) } else { Ok((body, refused)) }
@@ -148,6 +157,17 @@ impl Server {
         refused.is_nothing_left = kept.is_empty() && !refused.errors.is_empty();
         *tasks = kept;
     }
+}
+
+fn keep_objects(
+    objects: &mut Vec<ObjectId>,
+    refused: &mut Refused,
+    check: impl Fn(&ObjectId) -> Result<(), RequestError>,
+) {
+    let mut seen = BTreeSet::new();
+    objects.retain(|object| seen.insert(object.clone()));
+    objects.retain(|object| check(object).map_err(|error| refused.add(error)).is_ok());
+    refused.is_nothing_left = objects.is_empty();
 }
 
 // Takes out of a list of ids those that are not known or are refused. `last` becomes the id that it means.

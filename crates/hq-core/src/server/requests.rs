@@ -297,13 +297,13 @@ impl Server {
                  {KEYED_TASKS_MAX} tasks, or leave the keys out."
             )));
         }
-        let takes = !submit.spec.input_objects.is_empty();
-        let dependencies = if submit.dependencies.is_empty() && !takes {
+        let task = super::objects::with_last(&submit.spec, self.state.last_of_users())?;
+        let dependencies = if submit.dependencies.is_empty() && task.input_objects.is_empty() {
             submit.dependencies.clone()
         } else {
             let mut wanted = super::readiness::with_names_found(&self.state, job, &ids, submit)?;
-            if takes {
-                wanted = self.with_objects(job, &ids, &submit.spec, &wanted)?.into();
+            if !task.input_objects.is_empty() {
+                wanted = self.with_objects(job, &ids, &task, &wanted)?.into();
             }
             self.dependencies_of(job, &ids, &wanted)?.into()
         };
@@ -312,7 +312,7 @@ impl Server {
             entries: submit.entries.clone(),
             keys: submit.keys.clone(),
             dependencies,
-            task: submit.spec.clone(),
+            task,
             submit_dir: submit.submit_dir.clone(),
             submitted: now,
         };

@@ -24,6 +24,7 @@ mod nodes;
 mod object_faults;
 mod object_guards;
 mod object_pages;
+mod object_room;
 mod objects;
 mod order;
 mod outlasting;

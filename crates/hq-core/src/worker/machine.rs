@@ -659,8 +659,8 @@ impl Worker {
             (None | Some(Ending::Stopped), Outcome::Finished) => {
                 return self.reporting.finished(task, run.instance, run.since, usage, result);
             }
-            (None, Outcome::Unfetched { object, holders, reason }) => {
-                let unfetched = Unfetched { task, instance: run.instance, object, holders, reason };
+            (None, Outcome::Unfetched { object, holders, reason, wanted }) => {
+                let unfetched = Unfetched { task, instance: run.instance, object, holders, reason, wanted };
                 match &mut self.storing {
                     Some(storing) => storing.unfetched(unfetched),
                     None => self.reporting.returned(task.job, &single),

@@ -154,6 +154,8 @@ pub enum Outcome {
         holders: Vec<WorkerId>,
         /// Why, for people.
         reason: String,
+        /// Bytes for which the store has no room, where that is why.
+        wanted: u64,
     },
 }
 

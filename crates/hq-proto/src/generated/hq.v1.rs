@@ -2039,6 +2039,9 @@ pub struct Unfetched {
     pub holders: ::prost::alloc::vec::Vec<u32>,
     #[prost(string, tag = "5")]
     pub reason: ::prost::alloc::string::String,
+    /// Bytes for which the store of the worker has no room, where that is why.
+    #[prost(uint64, tag = "6")]
+    pub wanted: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ObjectChange {

@@ -62,9 +62,15 @@ pub(super) fn source() -> BoxedStrategy<ObjectSource> {
 }
 
 pub(super) fn news() -> BoxedStrategy<ObjectNews> {
-    let unfetched = (task_ref(), instance(), object_id(), vec(worker(), 0..3), text()).prop_map(
-        |(task, instance, object, holders, reason)| Unfetched { task, instance, object, holders, reason },
-    );
+    let unfetched = (task_ref(), instance(), object_id(), vec(worker(), 0..3), text(), any::<u64>());
+    let unfetched = unfetched.prop_map(|(task, instance, object, holders, reason, wanted)| Unfetched {
+        task,
+        instance,
+        object,
+        holders,
+        reason,
+        wanted,
+    });
     (vec(copy(), 0..3), vec(object_id(), 0..3), vec(unfetched, 0..3), vec((object_id(), text()), 0..3))
         .prop_map(|(stored, lost, unfetched, refused)| ObjectNews { stored, lost, unfetched, refused })
         .boxed()

@@ -12,7 +12,7 @@ use hq_proto::{decode_from_node, encode_to_node};
 use super::bring::{Peer, Piece, Sink, Wanted, bring};
 use super::{Connection, Content, Key, StoreError};
 use crate::limits::PIECE_MAX;
-use crate::ranks::{keys_among_workers, reach};
+use crate::ranks::{Unreached, keys_among_workers, reach};
 
 /// Where the bytes of an object go.
 pub trait Target: Send {
@@ -41,6 +41,9 @@ pub enum GetError {
     /// A worker does not take a file.
     #[error("{0}")]
     NotTaken(String),
+    /// There is no way to a worker that is to take a file.
+    #[error("{0}")]
+    Unreached(String),
 }
 
 /// Holds a file in the store of a worker that is no object yet: it is removed there when this is dropped before it is one.
@@ -101,8 +104,20 @@ impl Getter {
 }
 
 impl Getter {
-    /// Puts so many bytes into the store of a worker, as a file that may then be given to the server as an object. Says its name
-    /// there, for [`GiveObject`](hq_core::object_messages::GiveObject).
+    /// Asks a worker to take so many bytes into its store.
+    ///
+    /// # Errors
+    /// When there is no way to it, or it has no room for them.
+    pub async fn reach(&self, holder: &TaskNode, size: u64) -> Result<Reached, GetError> {
+        let first = ToNode::Put { worker: holder.worker, size };
+        match reach(holder, &self.keys, &first).await {
+            Ok(connection) => Ok(Reached { holder: holder.clone(), size, connection }),
+            Err(Unreached::Refused(why)) => Err(GetError::NotTaken(why)),
+            Err(Unreached::NoWay(why)) => Err(GetError::Unreached(why)),
+        }
+    }
+
+    /// Puts so many bytes into the store of a worker, as [`Reached::send`] does.
     ///
     /// # Errors
     /// When the worker does not take them, or they cannot be read.
@@ -112,10 +127,37 @@ impl Getter {
         size: u64,
         source: &mut impl Read,
     ) -> Result<(String, Putting), GetError> {
-        let first = ToNode::Put { worker: holder.worker, size };
-        let reached = reach(holder, &self.keys, &first).await;
-        let (mut sender, mut receiver) = reached.map_err(GetError::NotTaken)?;
-        let refused = |reason: String| GetError::NotTaken(format!("worker {}: {reason}", holder.worker));
+        self.reach(holder, size).await?.send(source).await
+    }
+}
+
+/// A worker that waits for the bytes of a file.
+pub struct Reached {
+    holder: TaskNode,
+    size: u64,
+    connection: Connection,
+}
+
+impl std::fmt::Debug for Reached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reached")
+            .field("holder", &self.holder)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reached {
+    /// Sends them, as a file that may then be given to the server as an object. Says its name there, for
+    /// [`GiveObject`](hq_core::object_messages::GiveObject).
+    ///
+    /// # Errors
+    /// When the worker does not take them, or they cannot be read.
+    pub async fn send(self, source: &mut impl Read) -> Result<(String, Putting), GetError> {
+        let Reached { holder, size, connection: (mut sender, mut receiver) } = self;
+        let refused = |reason: String| {
+            GetError::NotTaken(format!("worker {} on {}: {reason}", holder.worker, holder.hostname))
+        };
         let sent = send_pieces(&mut sender, size, source).await;
         if let Err(error @ GetError::Here(_)) = sent {
             return Err(error);
@@ -151,7 +193,7 @@ async fn send_pieces(sender: &mut FrameSender, size: u64, source: &mut impl Read
 
 impl Peer for Getter {
     async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
-        reach(place, &self.keys, &ToNode::Fetch(fetch)).await
+        reach(place, &self.keys, &ToNode::Fetch(fetch)).await.map_err(Unreached::text)
     }
 }
 

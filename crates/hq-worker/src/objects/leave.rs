@@ -99,7 +99,7 @@ fn value_refused(object: &ObjectId, function: &str, error: &StoreError) -> Outco
     match error {
         StoreError::NoFile(_) | StoreError::Foreign(_) => {}
         StoreError::Full { wanted, cap, .. } if wanted > cap => {}
-        error => return not_now(object, error.to_string()),
+        error => return no_room_now(object, error),
     }
     let text = format!("The value of {function} cannot be stored: {error}");
     Outcome::Failed(FailureKind::Output, text)
@@ -107,7 +107,13 @@ fn value_refused(object: &ObjectId, function: &str, error: &StoreError) -> Outco
 
 /// An object for which there is no room at the moment: its task runs once more, in a while or elsewhere.
 pub(crate) fn not_now(object: &ObjectId, reason: String) -> Outcome {
-    Outcome::Unfetched { object: object.clone(), holders: Vec::new(), reason }
+    Outcome::Unfetched { object: object.clone(), holders: Vec::new(), reason, wanted: 0 }
+}
+
+fn no_room_now(object: &ObjectId, error: &StoreError) -> Outcome {
+    let wanted = if let StoreError::Full { wanted, .. } = error { *wanted } else { 0 };
+    let reason = error.to_string();
+    Outcome::Unfetched { object: object.clone(), holders: Vec::new(), reason, wanted }
 }
 
 // What is wrong with the file is the fault of the task. That there is no room, or the disk fails, is not: it runs once more, in a
@@ -118,7 +124,7 @@ fn refused(object: &ObjectId, file: &Path, error: &StoreError) -> Outcome {
         || matches!(error, StoreError::Full { wanted, cap, .. } if wanted > cap);
     match is_of_file {
         true => Outcome::Failed(FailureKind::Output, text(object, file, error)),
-        false => not_now(object, error.to_string()),
+        false => no_room_now(object, error),
     }
 }
 

@@ -161,5 +161,55 @@ fn a_program_on_this_node_writes_into_the_store() {
     symlink(&home, &link).expect("writable");
     let refused = NearFile::make(&link).expect_err("no directory");
     assert!(refused.to_string().ends_with("link is no directory of this user"), "{refused}");
-    assert!(NearFile::make(&dir.path().join("missing")).is_err());
+    let missing = NearFile::make(&dir.path().join("missing")).expect_err("not there").to_string();
+    assert!(missing.ends_with("/missing: No such file or directory (os error 2)"), "{missing}");
+}
+
+#[test]
+fn files_on_their_way_take_room() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _told) = store(dir.path(), 10);
+    let held = put(&store, "c-held", b"123456");
+    let lock = File::open(&held).expect("there");
+    lock.lock().expect("ours");
+    let refused = store.receive(5).expect_err("no room").to_string();
+    assert!(refused.ends_with("may hold 10 bytes, of which 6 are in use and may not go"), "{refused}");
+    drop(store.receive(4).expect("there is room beside it"));
+    // It is counted once while it becomes an object, and when it is one.
+    store.adopt(value(1, 0), "c-held", Hold::Guarded).expect("adopted");
+    assert!(store.receive(5).is_err());
+    drop(store.receive(4).expect("there is room beside it"));
+}
+
+#[test]
+fn what_is_announced_takes_room_before_it_comes() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _told) = store(dir.path(), 10);
+    store.announce("n-1", 8).expect("there is room");
+    assert!(store.announce("n-2", 3).is_err());
+    put(&store, "n-1", b"12345678");
+    assert!(store.announce("n-2", 3).is_err(), "it is there now");
+    store.drop_put("n-1");
+    store.announce("n-2", 3).expect("there is room again");
+    store.drop_put("n-2");
+    put(&store, "r-1-1", b"12345678");
+    store.adopt(value(1, 0), "r-1-1", Hold::Unheard).expect("adopted");
+    store.check_announced(5).expect("the server may say that nobody needs it");
+    store.hold(&[value(1, 0).object], Hold::Guarded);
+    assert!(store.check_announced(5).is_err(), "it does not go");
+    assert!(store.check_announced(11).is_err(), "it never fits");
+    store.hold(&[value(1, 0).object], Hold::Free);
+    store.check_announced(5).expect("it makes room");
+}
+
+#[test]
+fn files_of_clients_that_died_at_once_are_removed() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _told) = store(dir.path(), 4);
+    let [old, young] = ["new-c-1", "new-c-2"].map(|name| put(&store, name, b"x"));
+    let file = File::options().write(true).open(&old).expect("there");
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("ours");
+    drop(file);
+    assert!(store.receive(4).is_err(), "the young one is about to be locked");
+    assert_eq!([old.exists(), young.exists()], [false, true]);
 }

@@ -17,9 +17,10 @@ use crate::ranks::NO_PROCESS;
 
 impl Objects {
     /// Why a file of this size cannot become an object, if that is known before it comes.
-    pub(crate) fn refuses_size(&self, size: u64) -> Option<String> {
-        let cap = self.store.cap();
-        (size > cap).then(|| format!("{size} bytes do not fit: the object store may hold {cap} bytes"))
+    pub(crate) async fn refuses_size(&self, size: u64) -> Option<String> {
+        let store = self.store.clone();
+        let checked = self.pieces.run(move || store.check_announced(size)).await;
+        checked?.err().map(|error| error.to_string())
     }
 
     /// Takes in a file of so many bytes. Returns when the client has gone: then it is an object or it is removed.
@@ -55,7 +56,8 @@ impl Objects {
         let ending = || "the worker is ending".to_owned();
         let text = |error: StoreError| error.to_string();
         let (store, name) = (self.store.clone(), file.name().to_owned());
-        let created = self.pieces.run(move || store.create_put(&name)).await.ok_or_else(ending)?;
+        let create = move || store.announce(&name, size).and_then(|()| store.create_put(&name));
+        let created = self.pieces.run(create).await.ok_or_else(ending)?;
         let mut writing = Some(created.map_err(text)?);
         let mut left = size;
         loop {

@@ -126,7 +126,7 @@ impl Refused {
     fn outcome(self, object: ObjectId) -> Outcome {
         match self {
             Refused::Unfetched(Unfetched { holders, reason }) => {
-                Outcome::Unfetched { object, holders, reason }
+                Outcome::Unfetched { object, holders, reason, wanted: 0 }
             }
             Refused::Place(error) => {
                 let text = format!("The object {object} cannot be put in its place: {error}");

@@ -28,8 +28,8 @@ use tracing::warn;
 use super::home::Home;
 use crate::limits::PIECE_MAX;
 
-pub(super) use adopt::OF_CLIENT;
 pub(crate) use adopt::PutFile;
+pub(super) use adopt::{NEW, OF_CLIENT};
 
 /// Names what one instance of a task left under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,6 +106,9 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     move |source| StoreError::Io { path, source }
 }
 
+/// Bytes that count as used beside what is here.
+type Coming = fn(&Store) -> u64;
+
 /// Whether an object may make room for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hold {
@@ -139,6 +142,8 @@ struct Shelf {
     unheard: usize,
     /// Bytes of entries and of what is coming in.
     used: u64,
+    /// Files in the directory `put`: those that were announced with their size, and those that `used` counts by now (nothing).
+    coming: BTreeMap<String, Option<u64>>,
     /// Counts reads and files.
     clock: u64,
 }
@@ -271,7 +276,7 @@ impl Store {
             return Err(StoreError::NoFile(from.to_owned()));
         }
         let mut source = File::open(from).map_err(at(from))?;
-        self.await_room(found.len());
+        self.await_room(found.len(), Store::bytes_coming);
         let mut incoming = self.receive(found.len())?;
         let mut buffer = vec![0; PIECE_MAX];
         loop {
@@ -291,7 +296,7 @@ impl Store {
     /// # Errors
     /// When there is none.
     pub(crate) fn receive(self: &Arc<Store>, size: u64) -> Result<Incoming, StoreError> {
-        self.reserve(size)?;
+        self.reserve(size, Store::bytes_coming)?;
         let number = self.shelf().tick();
         let path = self.home.path().join(number.to_string());
         match self.create(&path) {
@@ -368,8 +373,17 @@ impl Store {
     /// # Errors
     /// When they cannot.
     pub(crate) fn check_room(&self, size: u64) -> Result<(), StoreError> {
-        let full = |taken| StoreError::Full { wanted: size, cap: self.cap, taken };
-        self.shelf().making_room(size, self.cap).map(drop).map_err(full)
+        let coming = self.bytes_coming();
+        self.making_room(&self.shelf(), size, coming).map(drop)
+    }
+
+    // What goes to make room for so many bytes beside those that are coming.
+    fn making_room(&self, shelf: &Shelf, size: u64, coming: u64) -> Result<Vec<Key>, StoreError> {
+        if size == 0 {
+            return Ok(Vec::new());
+        }
+        let full = |taken: u64| StoreError::Full { wanted: size, cap: self.cap, taken: taken + coming };
+        shelf.making_room(size, self.cap.saturating_sub(coming)).map_err(full)
     }
 
     /// Puts an object at a path: as a hard link, or as a copy where that cannot be, and for root, who may write to any file.
@@ -489,24 +503,28 @@ impl Store {
     }
 
     // What the server has not judged may soon make room.
-    fn await_room(&self, size: u64) {
-        let is_tight = |shelf: &mut Shelf| shelf.unheard > 0 && shelf.making_room(size, self.cap).is_err();
+    fn await_room(&self, size: u64, coming: Coming) {
+        let coming = coming(self);
+        let is_tight =
+            |shelf: &mut Shelf| shelf.unheard > 0 && self.making_room(shelf, size, coming).is_err();
         // Whether there is room now shows when it is taken.
         drop(self.eased.wait_timeout_while(self.shelf(), self.patience, is_tight));
     }
 
     // Those that were read least recently go first; those that readers here need stay, and those that the server counts on.
-    fn reserve(&self, size: u64) -> Result<(), StoreError> {
-        // What clients that are gone have written may be what fills the disk.
-        self.try_to_reserve(size).inspect_err(|_| self.remove_abandoned())
+    fn reserve(&self, size: u64, coming: Coming) -> Result<(), StoreError> {
+        // What clients that are gone have written may be what fills it.
+        self.try_to_reserve(size, coming(self)).or_else(|_| {
+            self.remove_abandoned();
+            self.try_to_reserve(size, coming(self))
+        })
     }
 
-    fn try_to_reserve(&self, size: u64) -> Result<(), StoreError> {
+    fn try_to_reserve(&self, size: u64, coming: u64) -> Result<(), StoreError> {
         let mut gone = Vec::new();
         {
             let mut shelf = self.shelf();
-            let full = |taken| StoreError::Full { wanted: size, cap: self.cap, taken };
-            for key in shelf.making_room(size, self.cap).map_err(full)? {
+            for key in self.making_room(&shelf, size, coming)? {
                 if let Some(path) = self.unshelve(&mut shelf, &key) {
                     gone.push((key, path));
                 }
@@ -578,7 +596,7 @@ impl Incoming {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let more = (self.offset + bytes.len() as u64).saturating_sub(self.reserved);
         if more > 0 {
-            self.store.reserve(more)?;
+            self.store.reserve(more, Store::bytes_coming)?;
             self.reserved += more;
         }
         self.file.write_all(bytes).map_err(at(&self.path))?;

@@ -79,7 +79,7 @@ impl Objects {
         let mut all = Vec::with_capacity(sources.len());
         for source in sources {
             let taken = self.take_one(peer, &source).await.map_err(|Unfetched { holders, reason }| {
-                Outcome::Unfetched { object: source.copy.object.clone(), holders, reason }
+                Outcome::Unfetched { object: source.copy.object.clone(), holders, reason, wanted: 0 }
             })?;
             all.push(taken);
         }

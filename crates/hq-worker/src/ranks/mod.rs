@@ -17,7 +17,7 @@ use hq_model::{Instance, TaskRef};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use pump::{Writers, pump};
-pub(crate) use serve::{Shared, addresses, keys_among_workers, listen, reach};
+pub(crate) use serve::{Shared, Unreached, addresses, keys_among_workers, listen, reach};
 
 /// In messages about a connection as a whole.
 pub(crate) const NO_PROCESS: u32 = u32::MAX;

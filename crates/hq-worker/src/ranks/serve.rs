@@ -117,7 +117,7 @@ impl Peer for Shared {
         };
         let reached = match again {
             Some(answer) => answer,
-            None => reach(place, keys, &first).await,
+            None => reach(place, keys, &first).await.map_err(Unreached::text),
         };
         match &reached {
             Err(_) if begin.elapsed() >= NODE_CONNECT_TIME => {
@@ -260,7 +260,7 @@ async fn serve_task(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<
             }
             Ok(())
         }
-        Err(reason) => refuse(sender, &reason).await,
+        Err(unreached) => refuse(sender, &unreached.text()).await,
     }
 }
 
@@ -284,7 +284,7 @@ async fn serve_worker(mut sender: FrameSender, mut receiver: FrameReceiver, shar
             return;
         }
         if let (Ok(ToNode::Put { size, .. }), Some(objects)) = (&first, shared.objects.get())
-            && let Some(text) = objects.refuses_size(*size)
+            && let Some(text) = objects.refuses_size(*size).await
         {
             let _ = refuse(sender, &text).await;
             return;
@@ -389,7 +389,7 @@ async fn relay(mut from: FrameReceiver, mut to: FrameSender) {
 ///
 /// # Errors
 /// Says of each address why it does not.
-pub(crate) async fn reach(place: &TaskNode, keys: &Keys, first: &ToNode) -> Result<Connection, String> {
+pub(crate) async fn reach(place: &TaskNode, keys: &Keys, first: &ToNode) -> Result<Connection, Unreached> {
     let TaskNode { worker, hostname, address } = place;
     let mut attempts = JoinSet::new();
     let addresses = address.split(',').filter_map(|address| address.rsplit_once(':'));
@@ -404,32 +404,57 @@ pub(crate) async fn reach(place: &TaskNode, keys: &Keys, first: &ToNode) -> Resu
             let name = format!("{}:{}", endpoint.host, endpoint.port);
             match timeout(NODE_CONNECT_TIME, knock(&endpoint, &first)).await {
                 Ok(Ok(connected)) => Ok(connected),
-                Ok(Err(reason)) => Err(format!("{name}: {reason}")),
-                Err(_) => Err(format!("{name}: no answer in {} s", NODE_CONNECT_TIME.as_secs())),
+                Ok(Err(Unasked::Broken(reason))) => Err(Unasked::Broken(format!("{name}: {reason}"))),
+                Ok(Err(refused)) => Err(refused),
+                Err(_) => {
+                    let text = format!("{name}: no answer in {} s", NODE_CONNECT_TIME.as_secs());
+                    Err(Unasked::Broken(text))
+                }
             }
         });
     }
-    let mut reasons = Vec::new();
+    let (mut reasons, mut refusal) = (Vec::new(), None);
     while let Some(result) = attempts.join_next().await {
         match result {
             Ok(Ok(connected)) => return Ok(connected),
-            Ok(Err(reason)) => reasons.push(reason),
+            Ok(Err(Unasked::Broken(reason))) => reasons.push(reason),
+            // At another address there may be another one.
+            Ok(Err(Unasked::Refused(reason))) => refusal = Some(reason),
             Err(error) => reasons.push(error.to_string()),
         }
+    }
+    if let Some(refusal) = refusal {
+        return Err(Unreached::Refused(format!("worker {worker} on {hostname}: {refusal}")));
     }
     if reasons.is_empty() {
         reasons.push("it listens nowhere".to_owned());
     }
-    Err(format!("worker {worker} on {hostname} cannot be reached: {}", reasons.join("; ")))
+    let reasons = reasons.join("; ");
+    Err(Unreached::NoWay(format!("worker {worker} on {hostname} cannot be reached: {reasons}")))
+}
+
+/// Why a worker is not spoken with; it is named.
+#[derive(Debug)]
+pub(crate) enum Unreached {
+    /// It says so.
+    Refused(String),
+    /// There is no connection to it.
+    NoWay(String),
+}
+
+impl Unreached {
+    /// In words.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Unreached::Refused(text) | Unreached::NoWay(text) => text,
+        }
+    }
 }
 
 // Connects, and hears whether that is the worker that is meant.
-async fn knock(endpoint: &Endpoint, first: &ToNode) -> Result<Connection, String> {
+async fn knock(endpoint: &Endpoint, first: &ToNode) -> Result<Connection, Unasked> {
     let connected = connect(endpoint, Role::Worker).await;
-    match ask_over(connected.map_err(|error| error.to_string())?, first).await {
-        Ok(connection) => Ok(connection),
-        Err(Unasked::Refused(reason) | Unasked::Broken(reason)) => Err(reason),
-    }
+    ask_over(connected.map_err(|error| Unasked::Broken(error.to_string()))?, first).await
 }
 
 // Over a connection that was kept; nothing where it has broken, so that a new one is needed.

@@ -91,7 +91,7 @@ pub(crate) struct GetArgs {
 /// Keep objects where stores are full
 ///
 /// A store that has no room makes some by removing what no task needs and what was read least recently. What is kept stays on one
-/// of the workers that store it, until it is dropped or its job is forgotten. All are kept, or none.
+/// of the workers that store it, until it is dropped or its job is forgotten. What is not there is named, and the rest kept.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq object keep 1@0:parts 1@1:parts")]
 pub(crate) struct KeepArgs {
@@ -102,7 +102,8 @@ pub(crate) struct KeepArgs {
 
 /// Remove objects from all workers
 ///
-/// Refused while a task that has not ended takes one of them: then none is dropped.
+/// One that a task takes which has not ended is not dropped. It is named, as are those that are not there; the rest is dropped,
+/// and the command exits with 1.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq object drop 1@0:parts 1@1:parts")]
 pub(crate) struct DropArgs {

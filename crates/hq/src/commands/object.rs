@@ -5,12 +5,14 @@ mod put;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hq_client::{ClientError, Session};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
+use hq_core::limits::REFUSED_MAX;
 use hq_core::object_messages::ObjectRequest;
-use hq_model::ObjectId;
 use hq_model::selector::Selector;
+use hq_model::{ObjectId, TaskRef};
 
 use super::{Context, Done, job, unexpected};
 use crate::cli::object::{DropArgs, InfoArgs, KeepArgs, ListArgs, ObjectArg, ObjectCommand};
@@ -56,16 +58,54 @@ fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     Done::ok(ObjectDetails(found))
 }
 
+// What is possible is done, and the rest named: not more at once than the server names one by one.
 fn change(
     context: &Context,
     objects: Vec<ObjectArg>,
-    request: impl FnOnce(Vec<ObjectId>) -> ObjectRequest,
+    request: impl Fn(Vec<ObjectId>) -> ObjectRequest,
     done: &'static str,
 ) -> Result<Done, HqError> {
-    let (mut session, objects) = named(context, objects)?;
-    match session.request(ClientRequest::Objects(request(objects.clone())))? {
-        ClientResponse::Done => Done::ok(ObjectsDone { objects, done }),
-        _ => unexpected(),
+    let (mut session, mut objects) = named(context, objects)?;
+    let (refusal, heard) = (context.refusal(), Arc::new(Mutex::new(Vec::new())));
+    let hears = Arc::clone(&heard);
+    session.tell_refusals(move |error| {
+        refusal(&error.to_string());
+        hears.lock().unwrap_or_else(PoisonError::into_inner).push(error.clone());
+    });
+    let mut last = None;
+    for some in objects.chunks(REFUSED_MAX) {
+        match session.request(ClientRequest::Objects(request(some.to_vec()))) {
+            Ok(ClientResponse::Done) => {}
+            Ok(_) => return unexpected(),
+            // None of these could be done; of this one alone nothing was said yet.
+            Err(ClientError::Refused(error)) if some.iter().any(|object| concerns(&error, object)) => {
+                if let Some(before) = last.replace(error) {
+                    context.refusal()(&before.to_string());
+                    heard.lock().unwrap_or_else(PoisonError::into_inner).push(before);
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut refused = heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    refused.extend(last.clone());
+    objects.retain(|object| !refused.iter().any(|error| concerns(error, object)));
+    match last {
+        Some(error) if objects.is_empty() => return Err(ClientError::from(error).into()),
+        Some(error) => context.refusal()(&error.to_string()),
+        None => {}
+    }
+    Done::ok(ObjectsDone { objects, done })
+}
+
+fn concerns(error: &RequestError, object: &ObjectId) -> bool {
+    match error {
+        RequestError::NoJob(job) => object.task.job == *job,
+        RequestError::NoTask(job, task) => object.task == TaskRef::new(*job, *task),
+        RequestError::NoObject(of, _)
+        | RequestError::NotStored(of, _)
+        | RequestError::ObjectNeeded(of, _) => of == object,
+        _ => false,
     }
 }
 

@@ -8,6 +8,7 @@ use hq_model::task::Rebuild;
 use hq_model::{IdSet, JobId, ObjectId, TaskId, TaskRef, WorkerId};
 
 use super::guards::Guards;
+use super::holders::Workers;
 use crate::object_messages::{ObjectChange, ObjectCopy, ObjectsHeld};
 use crate::record::Record;
 use crate::server::job::Job;
@@ -55,13 +56,19 @@ pub(in crate::server) struct Copies {
 #[derive(Clone, Debug, Default)]
 struct Holders {
     size: u64,
-    workers: BTreeSet<WorkerId>,
+    workers: Workers,
 }
 
-/// A task that came back since something could not be had.
+/// A task that came back since something could not be had, or not be stored.
 #[derive(Clone, Debug, Default)]
 struct Tries {
     count: u32,
+    // Those of them, the last in a row, in which every store was full of what nobody let go.
+    in_vain: u32,
+    // What had been let go by then.
+    let_go: u64,
+    // Workers whose own store had no room.
+    without_room: BTreeSet<WorkerId>,
     // From whom it could not be had.
     from: BTreeSet<WorkerId>,
     // What, and why the last time, for people.
@@ -301,7 +308,7 @@ impl Copies {
 
     /// Workers that store an object.
     pub(in crate::server) fn holders_of(&self, object: &ObjectId) -> impl Iterator<Item = WorkerId> {
-        self.holders.get(object).into_iter().flat_map(|holders| holders.workers.iter().copied())
+        self.holders.get(object).into_iter().flat_map(|holders| holders.workers.iter())
     }
 
     /// True when no worker stores anything.
@@ -312,6 +319,11 @@ impl Copies {
     /// How many these are.
     pub(in crate::server) fn holder_count(&self, object: &ObjectId) -> usize {
         self.holders.get(object).map_or(0, |holders| holders.workers.len())
+    }
+
+    /// Bytes of an object that a worker stores.
+    pub(super) fn size_of(&self, object: &ObjectId) -> u64 {
+        self.holders.get(object).map_or(0, |holders| holders.size)
     }
 
     /// How much a worker stores.
@@ -352,11 +364,11 @@ impl Copies {
         self.lost.remove(object);
         self.callers.remove(object);
         let Some(Holders { size, workers }) = self.holders.remove(object) else { return };
-        for worker in workers {
+        for worker in workers.iter() {
             self.is_not_held(worker, object, size);
             self.free_on(worker, object.clone());
         }
-        self.guards.forget(object);
+        self.guards.forget(object, size);
     }
 
     fn is_not_held(&mut self, worker: WorkerId, object: &ObjectId, size: u64) {
@@ -379,15 +391,15 @@ impl Copies {
     pub(in crate::server) fn lost(&mut self, object: &ObjectId, worker: WorkerId) {
         let Some(holders) = self.holders.get_mut(object) else { return };
         let size = holders.size;
-        if !holders.workers.remove(&worker) {
+        if !holders.workers.remove(worker) {
             return;
         }
-        let is_last = holders.workers.is_empty();
+        let is_last = holders.workers.len() == 0;
         self.is_not_held(worker, object, size);
         match is_last {
             true => {
                 self.holders.remove(object);
-                self.guards.forget(object);
+                self.guards.forget(object, size);
                 self.orphans.insert(object.clone(), Some(worker));
             }
             false => self.guards.doubt(object.clone()),
@@ -466,21 +478,45 @@ impl Copies {
         std::mem::take(&mut self.to_free)
     }
 
-    /// A task came back, since an object could not be had from these, or not be stored, for this reason; how often that was so. It does not
-    /// count where nobody is known who has it, for then somebody may come back who does.
+    /// A task came back from a worker, since an object could not be had from these, or not be stored there, for this reason; how
+    /// often that was so. It does not count where nobody is known who has it, for then somebody may come back who does.
     pub(in crate::server) fn tried(
         &mut self,
         task: TaskRef,
         object: &ObjectId,
-        holders: &[WorkerId],
+        (worker, holders): (WorkerId, &[WorkerId]),
         why: String,
     ) -> u32 {
         let is_known = self.holders.contains_key(object) || self.unheard.is_empty();
         let tries = self.tries.entry(task).or_default();
         tries.count += u32::from(is_known || tries.count == 0);
         tries.from.extend(holders);
+        if holders.is_empty() {
+            tries.without_room.insert(worker);
+        }
         tries.why = why;
         tries.count
+    }
+
+    /// The same, where every store is full of what stays; how often that was so since something was let go.
+    pub(in crate::server) fn tried_in_vain(&mut self, task: TaskRef) -> u32 {
+        let let_go = self.guards.let_go();
+        let tries = self.tries.entry(task).or_default();
+        if tries.let_go != let_go {
+            (tries.in_vain, tries.let_go) = (0, let_go);
+        }
+        tries.in_vain += 1;
+        tries.in_vain
+    }
+
+    /// Those of some tasks for which a worker had no room when they were there.
+    pub(in crate::server) fn without_room(&self, worker: WorkerId, job: JobId, ids: &IdSet) -> IdSet {
+        let tried = self.tried_among(job, ids);
+        let had_none = |task: &TaskId| {
+            let tries = self.tries.get(&TaskRef::new(job, *task));
+            tries.is_some_and(|tries| tries.without_room.contains(&worker))
+        };
+        tried.iter().filter(had_none).collect()
     }
 
     /// Those of some tasks that came back since something could not be had.
@@ -489,6 +525,11 @@ impl Copies {
         let ranges = ids.ranges().filter(|_| !self.tries.is_empty());
         let tried = ranges.flat_map(|range| self.tries.range(of(*range.start())..=of(*range.end())));
         tried.map(|(task, _)| task.task).collect()
+    }
+
+    /// True when tasks are tried again since something could not be had or stored.
+    pub(in crate::server) fn has_tries(&self) -> bool {
+        !self.tries.is_empty()
     }
 
     /// Why a task came back and is tried again, where something could not be had.
@@ -520,8 +561,8 @@ impl Copies {
         }
         let mut held: BTreeMap<WorkerId, (usize, u64)> = BTreeMap::new();
         for Holders { size, workers } in self.holders.values() {
-            for worker in workers {
-                let (count, bytes) = held.entry(*worker).or_default();
+            for worker in workers.iter() {
+                let (count, bytes) = held.entry(worker).or_default();
                 *count += 1;
                 *bytes += size;
             }

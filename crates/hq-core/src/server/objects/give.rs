@@ -22,6 +22,8 @@ use crate::worker_messages::ToWorker;
 #[derive(Clone, Debug, Default)]
 pub(in crate::server) struct Gives {
     pending: BTreeMap<ObjectId, Giving>,
+    // The job that was to be made of what a worker has refused last. Nobody else has its id.
+    spare: Option<JobId>,
 }
 
 #[derive(Clone, Debug)]
@@ -91,10 +93,7 @@ impl Server {
                 (TaskRef::new(id, task), None)
             }
             Err(name) => {
-                // Nobody gets this id meanwhile.
-                let job = JobId(self.state.last_job.0 + 1);
-                let worker = self.state.last_worker;
-                self.record(now, Record::IdsGiven { job, worker }, effects);
+                let job = self.id_for_given(now, effects);
                 (TaskRef::new(job, TaskId(0)), Some(name))
             }
         };
@@ -105,6 +104,17 @@ impl Server {
         let message = ToWorker::TakeFile { object, file };
         effects.push(Effect::ToWorker { connection: link, message, gate });
         Ok(())
+    }
+
+    // Nobody gets this id meanwhile. That of what was refused is given again where no other came after it.
+    fn id_for_given(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> JobId {
+        if let Some(spare) = self.gives.spare.take().filter(|spare| *spare == self.state.last_job) {
+            return spare;
+        }
+        let job = JobId(self.state.last_job.0 + 1);
+        let worker = self.state.last_worker;
+        self.record(now, Record::IdsGiven { job, worker }, effects);
+        job
     }
 
     /// A worker stores something. True when that was given just now.
@@ -162,13 +172,21 @@ impl Server {
     }
 
     /// A worker does not take what it was to take.
-    pub(super) fn give_fails(
+    pub(super) fn give_refused(
         &mut self,
         worker: WorkerId,
         object: &ObjectId,
         why: &str,
         effects: &mut Vec<Effect>,
     ) {
+        let pending = self.gives.pending.get(object).filter(|giving| giving.worker == worker);
+        if pending.is_some_and(|giving| giving.new_job.is_some()) {
+            self.gives.spare = Some(object.task.job);
+        }
+        self.give_fails(worker, object, why, effects);
+    }
+
+    fn give_fails(&mut self, worker: WorkerId, object: &ObjectId, why: &str, effects: &mut Vec<Effect>) {
         if self.gives.pending.get(object).is_none_or(|giving| giving.worker != worker) {
             return;
         }

@@ -9,18 +9,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use hq_model::{ObjectId, WorkerId};
 
 use crate::limits::GUARDS_JUDGED_MAX;
+use crate::server::live::{LiveWorker, choices};
 use crate::server::machine::Server;
 use crate::server::{Effect, Gate};
-use crate::worker_messages::ToWorker;
+use crate::worker_messages::{TemplateId, ToWorker};
 
 /// Who guards what, as far as workers were told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guards {
-    guards: BTreeMap<ObjectId, WorkerId>,
+    guards: BTreeMap<ObjectId, Guard>,
+    // Bytes that stay on workers until somebody lets them go.
+    lasting: BTreeMap<WorkerId, u64>,
+    // Counts what was let go.
+    let_go: u64,
     // Of which something has changed.
     doubtful: BTreeSet<ObjectId>,
     // Workers that wait to hear of an object.
     unheard: BTreeSet<(ObjectId, WorkerId)>,
+}
+
+/// A worker that sees to it that an object stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Guard {
+    worker: WorkerId,
+    // The end of no task makes room of it: a user keeps it, or whoever called or gave it holds it.
+    is_lasting: bool,
 }
 
 /// What workers are told: what stays, and what may go.
@@ -38,9 +51,37 @@ impl Guards {
         self.unheard.insert((object, worker));
     }
 
-    /// Nobody stores it any more.
-    pub(super) fn forget(&mut self, object: &ObjectId) {
-        self.guards.remove(object);
+    /// Nobody stores it any more; it had so many bytes.
+    pub(super) fn forget(&mut self, object: &ObjectId, size: u64) {
+        let before = self.guards.remove(object);
+        self.weigh(before, None, size);
+    }
+
+    /// Bytes that stay on a worker until somebody lets them go.
+    pub(super) fn lasting_on(&self, worker: WorkerId) -> u64 {
+        self.lasting.get(&worker).copied().unwrap_or(0)
+    }
+
+    /// Changes when something is let go.
+    pub(super) fn let_go(&self) -> u64 {
+        self.let_go
+    }
+
+    // Another guard, or none, in the place of one.
+    fn weigh(&mut self, before: Option<Guard>, after: Option<Guard>, size: u64) {
+        let lasting = |guard: Option<Guard>| guard.filter(|guard| guard.is_lasting);
+        if let Some(Guard { worker, .. }) = lasting(after) {
+            *self.lasting.entry(worker).or_default() += size;
+        }
+        if let Some(Guard { worker, .. }) = lasting(before)
+            && let Some(bytes) = self.lasting.get_mut(&worker)
+        {
+            *bytes = bytes.saturating_sub(size);
+            if *bytes == 0 {
+                self.lasting.remove(&worker);
+            }
+            self.let_go += u64::from(lasting(after).is_none());
+        }
     }
 
     /// A worker waits for nothing any more.
@@ -57,14 +98,16 @@ impl Guards {
     fn judge(
         &mut self,
         object: &ObjectId,
-        guard: Option<WorkerId>,
-        holders: &BTreeSet<WorkerId>,
+        guard: Option<Guard>,
+        (holders, size): (&BTreeSet<WorkerId>, u64),
         words: &mut Words,
     ) {
         let before = match guard {
             Some(guard) => self.guards.insert(object.clone(), guard),
             None => self.guards.remove(object),
         };
+        self.weigh(before, guard, size);
+        let [before, guard] = [before, guard].map(|guard| guard.map(|guard| guard.worker));
         let range = (object.clone(), WorkerId(0))..=(object.clone(), WorkerId(u32::MAX));
         let mut told: BTreeSet<WorkerId> =
             self.unheard.extract_if(range, |_| true).map(|(_, worker)| worker).collect();
@@ -89,15 +132,15 @@ impl Server {
             let holders: BTreeSet<WorkerId> = self.copies.holders_of(&object).collect();
             let is_there =
                 |worker: &WorkerId| self.live.get(worker).is_some_and(|live| live.connection.is_some());
-            let before =
-                self.copies.guards.guards.get(&object).copied().filter(|guard| holders.contains(guard));
-            let guard = match self.must_stay(&object) {
-                true => before
-                    .or_else(|| holders.iter().copied().find(is_there))
-                    .or_else(|| holders.first().copied()),
-                false => None,
-            };
-            self.copies.guards.judge(&object, guard, &holders, &mut words);
+            let before = self.copies.guards.guards.get(&object).map(|guard| guard.worker);
+            let worker = before
+                .filter(|guard| holders.contains(guard))
+                .or_else(|| holders.iter().copied().find(is_there))
+                .or_else(|| holders.first().copied());
+            let guard = worker.zip(self.must_stay(&object));
+            let guard = guard.map(|(worker, is_lasting)| Guard { worker, is_lasting });
+            let size = self.copies.size_of(&object);
+            self.copies.guards.judge(&object, guard, (&holders, size), &mut words);
         }
         for (worker, (guard, release)) in words {
             // Who has no connection now says what it stores when it comes back, and is told then.
@@ -108,13 +151,27 @@ impl Server {
         }
     }
 
-    // A user keeps it, or tasks that have not ended take it; or it is the value of a call, and whoever called may ask for it.
-    fn must_stay(&self, object: &ObjectId) -> bool {
-        let known = self.state.objects.get(object).filter(|known| known.gone.is_none());
-        known.is_some_and(|known| {
-            known.is_kept
-                || (!known.is_released && self.is_value_of_session(object))
-                || self.readers_alive(object).next().is_some()
-        })
+    // A user keeps it, or it is the value of a call and whoever called may ask for it: then it stays until they let it go. Or tasks
+    // that have not ended take it.
+    fn must_stay(&self, object: &ObjectId) -> Option<bool> {
+        let known = self.state.objects.get(object).filter(|known| known.gone.is_none())?;
+        let is_lasting = known.is_kept || (!known.is_released && self.is_value_of_session(object));
+        (is_lasting || self.readers_alive(object).next().is_some()).then_some(is_lasting)
+    }
+
+    /// True when all stores that a task may come to are full of what no end of a task makes room of, so that so many bytes do not
+    /// fit.
+    pub(super) fn are_stores_full(&self, template: TemplateId, wanted: u64) -> bool {
+        let Some(class) = self.classes.get(&template).filter(|_| wanted > 0) else { return false };
+        let requests = &self.queue.key(*class).requests;
+        let may_run = |live: &LiveWorker| !choices(&live.resources, live.is_relay, requests).is_empty();
+        let cap = |worker: &WorkerId| {
+            let config = &self.state.workers.get(worker)?.config;
+            config.object_store.as_ref().map(|store| store.size)
+        };
+        let lasting = |worker: &WorkerId| self.copies.guards.lasting_on(*worker);
+        let all = self.live.iter().filter(|(_, live)| may_run(live));
+        let room = all.map(|(worker, _)| cap(worker).unwrap_or(0).saturating_sub(lasting(worker)));
+        room.max().is_some_and(|most| most < wanted)
     }
 }

@@ -127,7 +127,7 @@ impl Server {
     }
 
     /// Refuses what is not there.
-    pub(super) fn check_stored(&self, object: &ObjectId) -> Result<(), RequestError> {
+    pub(in crate::server) fn check_stored(&self, object: &ObjectId) -> Result<(), RequestError> {
         self.check_declared(object)?;
         match self.object_state(object).why_not_stored(object) {
             None => Ok(()),
@@ -135,11 +135,18 @@ impl Server {
         }
     }
 
-    /// Refuses what is gone, or was never there. What is lost may be dropped: then it is not left once more.
-    pub(super) fn check_droppable(&self, object: &ObjectId) -> Result<(), RequestError> {
+    /// Refuses what is gone, was never there, or is needed. What is lost may be dropped: then it is not left once more.
+    pub(in crate::server) fn check_droppable(&self, object: &ObjectId) -> Result<(), RequestError> {
         match self.object_state(object) {
-            ObjectState::Lost { .. } => Ok(()),
-            _ => self.check_stored(object),
+            ObjectState::Lost { .. } => {}
+            _ => self.check_stored(object)?,
+        }
+        match self.readers_alive(object).min_by_key(|(job, _)| *job) {
+            Some((job, ids)) => {
+                let task = TaskRef::new(job, ids.first().unwrap_or(object.task.task));
+                Err(RequestError::ObjectNeeded(object.clone(), task))
+            }
+            None => Ok(()),
         }
     }
 

@@ -46,6 +46,12 @@ impl Objects {
         self.by_task.get(&object.task)?.iter().find(|known| known.name == object.name)
     }
 
+    /// The name of one where this or the task before has one of that name: it shares its text.
+    pub fn name_like(&self, object: &ObjectId) -> Option<&ObjectName> {
+        let (_, near) = self.by_task.range(..=object.task).next_back()?;
+        near.iter().map(|known| &known.name).find(|name| **name == object.name)
+    }
+
     /// Those of some tasks of a job, in order of these.
     pub fn of_tasks(&self, job: JobId, tasks: &IdSet) -> impl Iterator<Item = (TaskRef, &Object)> {
         let task = move |id| TaskRef::new(job, TaskId(id));
@@ -102,7 +108,10 @@ impl Objects {
     }
 
     fn store(&mut self, copy: &ObjectCopy) {
-        let ObjectCopy { object, instance, size, checksum } = copy.clone();
+        let ObjectCopy { mut object, instance, size, checksum } = copy.clone();
+        if let Some(name) = self.name_like(&object) {
+            object.name = name.clone();
+        }
         let known = self.by_task.entry(object.task).or_default();
         let (is_kept, is_released) = (false, false);
         let stored = Object { name: object.name, instance, size, checksum, is_kept, is_released, gone: None };
@@ -111,7 +120,11 @@ impl Objects {
                 let (is_kept, is_released) = (before.is_kept, before.is_released);
                 *before = Object { is_kept, is_released, ..stored };
             }
-            None => known.push(stored),
+            None => {
+                // Most tasks have one.
+                known.reserve_exact(1);
+                known.push(stored);
+            }
         }
     }
 

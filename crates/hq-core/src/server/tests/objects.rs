@@ -57,13 +57,30 @@ impl World {
 
     // The first task of a job comes back, since the object could not be had, or not be stored.
     fn comes_back(&mut self, connection: u64, job: JobId, instance: u32, reason: &str) {
+        let (task, holders) = (TaskRef::new(job, TaskId(0)), vec![WorkerId(1)]);
+        self.has_not(connection, (task, instance), (holders, 0), reason);
+    }
+
+    // A task that leaves an object comes back, since so many bytes find no room in the store.
+    pub(super) fn finds_no_room(&mut self, connection: u64, task: TaskRef, instance: u32, wanted: u64) {
+        self.has_not(connection, (task, instance), (Vec::new(), wanted), "no room");
+    }
+
+    fn has_not(
+        &mut self,
+        connection: u64,
+        (task, instance): (TaskRef, u32),
+        (holders, wanted): (Vec<WorkerId>, u64),
+        reason: &str,
+    ) {
         self.reports(connection, |report| {
             let unfetched = vec![Unfetched {
-                task: TaskRef::new(job, TaskId(0)),
+                task,
                 instance: Instance(instance),
                 object: object("1@0:parts"),
-                holders: vec![WorkerId(1)],
+                holders,
                 reason: reason.into(),
+                wanted,
             }];
             report.objects = Some(Box::new(ObjectNews { unfetched, ..ObjectNews::default() }));
         });
@@ -389,7 +406,7 @@ fn what_is_larger_than_any_store_is_not_tried_again() {
 }
 
 #[test]
-fn what_finds_no_room_is_tried_again_elsewhere() {
+fn what_finds_no_room_is_tried_again() {
     let mut world = World::new();
     world.worker(1, 1);
     world.submit(1, leaves);

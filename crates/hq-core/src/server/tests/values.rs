@@ -48,6 +48,7 @@ impl World {
             object: object(text),
             holders: Vec::new(),
             reason: "no worker is known to hold it".into(),
+            wanted: 0,
         };
         self.reports(connection, |report| {
             let unfetched = vec![unfetched];

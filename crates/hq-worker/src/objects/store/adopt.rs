@@ -3,24 +3,25 @@
 //! Whoever writes one says what becomes of it: the call that returns a value, the connection over which it came. A client on this
 //! node cannot when it dies, so it holds a lock on its file as long as it means it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use super::{Content, Hold, Key, Store, StoreError, Whole, at, checksum_of, remove_file, written_at};
 use crate::objects::Objects;
 
+/// No client needs so long to lock its file.
+const NEW_TIME_MAX: Duration = Duration::from_secs(60);
 /// Files of clients on this node begin with it.
 pub(in crate::objects) const OF_CLIENT: &str = "c-";
+/// Before that, until they are locked.
+pub(in crate::objects) const NEW: &str = "new-";
 
 impl Store {
-    /// What fits into it altogether.
-    pub(crate) fn cap(&self) -> u64 {
-        self.cap
-    }
-
     /// A path for a file that is to be stored.
     ///
     /// # Errors
@@ -63,6 +64,53 @@ impl Store {
         if let Ok(path) = self.put_path(name) {
             remove_file(&path);
         }
+        self.shelf().coming.remove(name);
+    }
+
+    /// Whether a file of so many bytes may come. What the server has not judged yet may make room by then.
+    ///
+    /// # Errors
+    /// When there will be no room for it.
+    pub(crate) fn check_announced(&self, size: u64) -> Result<(), StoreError> {
+        let checked = self.check_room(size);
+        match checked {
+            Err(StoreError::Full { wanted, cap, .. }) if wanted <= cap && self.shelf().unheard > 0 => Ok(()),
+            checked => checked,
+        }
+    }
+
+    /// A file of so many bytes is coming, and counts as if it was here.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub(crate) fn announce(&self, name: &str, size: u64) -> Result<(), StoreError> {
+        self.check_announced(size)?;
+        self.shelf().coming.insert(name.to_owned(), Some(size));
+        Ok(())
+    }
+
+    // Bytes of files that were announced.
+    pub(super) fn bytes_announced(&self) -> u64 {
+        self.shelf().coming.values().flatten().sum()
+    }
+
+    // Bytes of files in the directory `put`, at the size that was announced, but of those that are counted elsewhere.
+    pub(super) fn bytes_coming(&self) -> u64 {
+        let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+        for entry in fs::read_dir(self.home.put()).into_iter().flatten().flatten() {
+            let size = entry.metadata().map_or(0, |found| found.len());
+            sizes.insert(entry.file_name().to_string_lossy().into_owned(), size);
+        }
+        for (name, announced) in &self.shelf().coming {
+            match announced {
+                Some(size) => {
+                    let known = sizes.entry(name.clone()).or_default();
+                    *known = (*known).max(*size);
+                }
+                None => drop(sizes.remove(name)),
+            }
+        }
+        sizes.values().sum()
     }
 
     /// Makes an object of a file in the directory `put`. It stays the same file; one that cannot be an object is removed.
@@ -71,10 +119,13 @@ impl Store {
     /// When it is not a plain file of this user, or there is no room for it.
     pub(crate) fn adopt(&self, key: Key, name: &str, hold: Hold) -> Result<Content, StoreError> {
         let path = self.put_path(name)?;
+        // From here on its room is what is made for it.
+        self.shelf().coming.insert(name.to_owned(), None);
         let adopted = self.try_to_adopt(key, &path, hold);
         if adopted.is_err() {
             remove_file(&path);
         }
+        self.shelf().coming.remove(name);
         self.remove_abandoned();
         adopted
     }
@@ -95,8 +146,9 @@ impl Store {
             return Err(StoreError::Foreign(path.to_owned()));
         }
         let size = found.len();
-        self.await_room(size);
-        self.reserve(size)?;
+        // Of those that are written at the same time the first one to be whole has the room.
+        self.await_room(size, Store::bytes_announced);
+        self.reserve(size, Store::bytes_announced)?;
         let shelved = self.shelve_read(key, path, (file, found), hold);
         if shelved.is_err() {
             self.shelf().used -= size;
@@ -126,7 +178,13 @@ impl Store {
     /// Removes files of clients that are gone.
     pub(super) fn remove_abandoned(&self) {
         for entry in fs::read_dir(self.home.put()).into_iter().flatten().flatten() {
-            if !entry.file_name().to_str().is_some_and(|name| name.starts_with(OF_CLIENT)) {
+            let is_of_client = match entry.file_name().to_str() {
+                Some(name) if name.starts_with(OF_CLIENT) => true,
+                // It is about to be locked, or its client died before.
+                Some(name) if name.starts_with(NEW) => entry.metadata().is_ok_and(|found| is_old(&found)),
+                _ => false,
+            };
+            if !is_of_client {
                 continue;
             }
             let path = entry.path();
@@ -138,6 +196,11 @@ impl Store {
             }
         }
     }
+}
+
+fn is_old(found: &Metadata) -> bool {
+    let age = found.modified().ok().and_then(|written| SystemTime::now().duration_since(written).ok());
+    age >= Some(NEW_TIME_MAX)
 }
 
 /// A file that is to be stored. Dropped before it is, it is removed.

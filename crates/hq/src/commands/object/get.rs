@@ -67,7 +67,7 @@ fn getter(context: &Context, view: &ObjectView) -> Result<Getter, HqError> {
 fn not_got(view: &ObjectView, error: GetError) -> HqError {
     match error {
         GetError::Here(error) => error.into(),
-        GetError::There(reason) | GetError::NotTaken(reason) => {
+        GetError::There(reason) | GetError::NotTaken(reason) | GetError::Unreached(reason) => {
             let object = &view.copy.object;
             let text = format!("Object {object} cannot be fetched from {}: {reason}.", holders(view));
             HqError::failed("unreachable", text).hint(other_way(view))

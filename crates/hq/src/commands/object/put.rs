@@ -2,10 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hq_client::{ClientError, Session};
-use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, WorkerFilter, WorkerInfo};
 use hq_core::object_messages::{GiveObject, ObjectRequest, ObjectState, ObjectView};
 use hq_core::worker_messages::TaskNode;
 use hq_model::ObjectName;
@@ -13,7 +16,9 @@ use hq_model::selector::Selector;
 use hq_net::AccessFile;
 use hq_worker::objects::get::{GetError, Getter};
 use hq_worker::objects::near::NearFile;
+use rustix::fs::OFlags;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::{Context, Done, unexpected};
 use crate::cli::object::PutArgs;
@@ -27,6 +32,10 @@ use crate::signals::Signals;
 const TRIES: usize = 3;
 /// Bytes copied between two looks for a signal.
 const PIECE: usize = 1 << 20;
+/// After so long it is said for whom the command waits.
+const SILENT_TIME: Duration = Duration::from_secs(2);
+/// After so long another worker is asked, where there is one.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// Codes of refusals that another worker may not have.
 const OF_WORKER: [&str; 5] = ["not-stored", "invalid", "no-worker", "worker-ended", "worker-away"];
 
@@ -44,7 +53,7 @@ pub(super) fn put(context: &Context, args: PutArgs) -> Result<Done, HqError> {
     let stores = roomy(stores, &source)?;
     let access =
         AccessFile::load(&hq_client::access_path(&context.server_dir)).map_err(ClientError::Access)?;
-    let mut putting = Putting { name, source, session: Some(session) };
+    let mut putting = Putting { context, name, source, session: Some(session) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let put = runtime.block_on(async {
         let mut signals = Signals::catch()?;
@@ -104,6 +113,11 @@ impl Source {
 
     // In a file without a name, since its size must be known.
     fn of_standard_input() -> Result<Source, HqError> {
+        if is_nothing(&io::stdin()) {
+            let text = "standard input is closed, so there is nothing to put";
+            let hint = "name a file, or put what a program prints: COMMAND | hq object put --name NAME -";
+            return Err(HqError::usage(text).hint(hint));
+        }
         let dir = std::env::temp_dir();
         let failed = |error: io::Error| {
             let text = format!("standard input cannot be written to a file in {}: {error}", dir.display());
@@ -114,15 +128,23 @@ impl Source {
         Ok(Source { shown: "standard input".to_owned(), file, size })
     }
 
-    fn failed(&self, error: io::Error) -> Failure {
+    fn failed(&self, error: io::Error) -> HqError {
         let text = match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 format!("{} has become shorter than {} bytes meanwhile", self.shown, self.size)
             }
             _ => format!("{}: {error}", self.shown),
         };
-        Failure::Final(HqError::failed("io", text))
+        HqError::failed("io", text)
     }
+}
+
+// Where whoever started this program has closed standard input, the runtime opens the null device for reading and writing.
+fn is_nothing(input: &impl AsFd) -> bool {
+    let writes = rustix::fs::fcntl_getfl(input).is_ok_and(|flags| flags.contains(OFlags::RDWR));
+    let null = fs::metadata("/dev/null").map(|null| null.rdev());
+    let found = rustix::fs::fstat(input).map(|found| found.st_rdev);
+    writes && null.is_ok_and(|null| found.is_ok_and(|found| found == null))
 }
 
 /// A worker that stores objects.
@@ -173,100 +195,209 @@ fn roomy(mut stores: Vec<Store>, source: &Source) -> Result<Vec<Store>, HqError>
 
 /// Why a worker has not stored it.
 enum Failure {
-    /// Another one may.
-    OfWorker(String),
+    /// Its store is not found on this machine.
+    Hidden(String),
+    /// There is no way to it.
+    Unreached(String),
+    /// It does not take the file now; another one may.
+    Refused(String),
     /// No other one will.
     Final(HqError),
 }
 
-struct Putting {
+impl From<HqError> for Failure {
+    fn from(error: HqError) -> Failure {
+        Failure::Final(error)
+    }
+}
+
+/// Which workers have not stored it, and why.
+#[derive(Default)]
+struct Reasons {
+    of_workers: Vec<String>,
+    has_refusal: bool,
+}
+
+impl Reasons {
+    fn add(&mut self, store: &Store, why: &str) {
+        let TaskNode { worker, hostname, .. } = &store.node;
+        // Who speaks of itself is named once.
+        let why = why.strip_prefix(&format!("worker {worker} on {hostname}")).unwrap_or(why);
+        let why = why.trim_start_matches(':').trim().trim_end_matches('.');
+        self.of_workers.push(format!("worker {worker} ({hostname}): {why}"));
+    }
+
+    fn error(&self, source: &Source) -> HqError {
+        let text = format!("No worker has stored {}: {}.", source.shown, self.of_workers.join("; "));
+        let hint = match self.has_refusal {
+            true => {
+                "`hq object list` shows what is stored, and `hq object drop` makes room; `hq worker start --object-store \
+                 DIR:SIZE` starts a worker with a larger store"
+            }
+            false => "run this command on a machine that has a worker or reaches one",
+        };
+        HqError::failed("not-stored", text).hint(hint)
+    }
+}
+
+struct Putting<'a> {
+    context: &'a Context,
     name: ObjectName,
     source: Source,
     // Not there while it is asked.
     session: Option<Session>,
 }
 
-impl Putting {
+impl Putting<'_> {
+    // Each worker is asked once, those on this machine first and, where these cannot be found here, over the network.
     async fn put(
         &mut self,
         stores: Vec<Store>,
         getter: Result<Getter, &'static str>,
     ) -> Result<ObjectView, HqError> {
-        let mut reasons: Vec<String> = Vec::new();
+        let mut reasons = Reasons::default();
         let here = hostname();
-        for store in stores.iter().filter(|store| store.node.hostname == here) {
-            match self.put_near(store).await {
+        let (near, far): (Vec<Store>, Vec<Store>) =
+            stores.into_iter().partition(|store| store.node.hostname == here);
+        let mut ways: Vec<(Store, bool)> = near.into_iter().map(|store| (store, true)).collect();
+        ways.extend(far.into_iter().map(|store| (store, false)));
+        for (place, (store, is_near)) in ways.iter().enumerate() {
+            let is_last = place + 1 == ways.len();
+            let mut put = match is_near {
+                true => self.put_near(store, is_last).await,
+                false => self.put_far(&getter, store, is_last).await,
+            };
+            // A machine of this name may be another one, or hide its directories.
+            if let Err(Failure::Hidden(why)) = &put {
+                let why = why.clone();
+                put = self.put_far(&getter, store, is_last).await.map_err(|failure| match failure {
+                    Failure::Unreached(far) => Failure::Unreached(format!("{why}; {far}")),
+                    failure => failure,
+                });
+            }
+            match put {
                 Ok(view) => return Ok(view),
                 Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::OfWorker(why)) => reasons.push(format!("worker {}: {why}", store.node.worker)),
-            }
-        }
-        match getter {
-            Err(why) => reasons.push(why.to_owned()),
-            Ok(getter) => {
-                for store in &stores {
-                    match self.put_far(&getter, store).await {
-                        Ok(view) => return Ok(view),
-                        Err(Failure::Final(error)) => return Err(error),
-                        Err(Failure::OfWorker(why)) if reasons.contains(&why) => {}
-                        Err(Failure::OfWorker(why)) => reasons.push(why),
-                    }
+                Err(Failure::Hidden(why) | Failure::Unreached(why)) => reasons.add(store, &why),
+                Err(Failure::Refused(why)) => {
+                    reasons.has_refusal = true;
+                    reasons.add(store, &why);
                 }
             }
         }
-        let text = format!("No worker has stored {}: {}.", self.source.shown, reasons.join("; "));
-        let hint = "run this command on a machine that has a worker or reaches one";
-        Err(HqError::failed("not-stored", text).hint(hint))
+        Err(reasons.error(&self.source))
     }
 
-    async fn put_near(&mut self, store: &Store) -> Result<ObjectView, Failure> {
-        let of_worker = |error: io::Error| Failure::OfWorker(error.to_string());
-        let mut file = NearFile::make(&store.dir).map_err(of_worker)?;
+    async fn put_near(&mut self, store: &Store, is_last: bool) -> Result<ObjectView, Failure> {
+        let mut file = NearFile::make(&store.dir).map_err(|error| Failure::Hidden(error.to_string()))?;
         self.rewind()?;
         let (mut left, mut piece) = (self.source.size, vec![0; PIECE]);
         while left > 0 {
             let piece = &mut piece[..left.min(PIECE as u64) as usize];
             let read = self.source.file.read_exact(piece);
             read.map_err(|error| self.source.failed(error))?;
-            file.write_all(piece).map_err(of_worker)?;
+            file.write_all(piece).map_err(|error| Failure::Refused(error.to_string()))?;
             left -= piece.len() as u64;
             // A signal may have come.
             tokio::task::yield_now().await;
         }
-        // The file goes unless it is an object by then.
-        self.give(store, file.name().to_owned()).await
+        let mut answer = self.give(store, file.name().to_owned())?;
+        let time = if is_last { Duration::MAX } else { ANSWER_TIME };
+        let mut answered = self.patiently(store, &mut answer, time).await;
+        if answered.is_none() {
+            if file.withdraw() {
+                self.connect_again().await?;
+                return Err(Failure::Unreached(no_answer()));
+            }
+            // It is an object already, or refused.
+            answered = Some(answer.await);
+        }
+        self.given(store, answered)
     }
 
-    async fn put_far(&mut self, getter: &Getter, store: &Store) -> Result<ObjectView, Failure> {
+    async fn put_far(
+        &mut self,
+        getter: &Result<Getter, &'static str>,
+        store: &Store,
+        is_last: bool,
+    ) -> Result<ObjectView, Failure> {
+        let getter = getter.as_ref().map_err(|why| Failure::Unreached((*why).to_owned()))?;
         self.rewind()?;
-        let sent = getter.put(&store.node, self.source.size, &mut self.source.file).await;
+        let time = if is_last { Duration::MAX } else { ANSWER_TIME };
+        let reached = self.patiently(store, getter.reach(&store.node, self.source.size), time).await;
+        let reached = reached.ok_or_else(|| Failure::Unreached(no_answer()))?;
+        let sent = match reached {
+            Ok(reached) => reached.send(&mut self.source.file).await,
+            Err(error) => Err(error),
+        };
         let (file, connection) = sent.map_err(|error| match error {
-            GetError::Here(error) => self.source.failed(error),
-            GetError::There(why) | GetError::NotTaken(why) => Failure::OfWorker(why),
+            GetError::Here(error) => Failure::Final(self.source.failed(error)),
+            GetError::There(why) | GetError::Unreached(why) => Failure::Unreached(why),
+            GetError::NotTaken(why) => Failure::Refused(why),
         })?;
-        let given = self.give(store, file).await;
+        let answer = self.give(store, file)?;
+        let answered = self.patiently(store, answer, Duration::MAX).await;
         drop(connection);
-        given
+        self.given(store, answered)
     }
 
-    fn rewind(&mut self) -> Result<(), Failure> {
+    // What comes of something in that time; says after a moment who is waited for.
+    async fn patiently<T>(
+        &self,
+        store: &Store,
+        awaited: impl Future<Output = T>,
+        time: Duration,
+    ) -> Option<T> {
+        tokio::pin!(awaited);
+        if let Ok(value) = timeout(SILENT_TIME.min(time), &mut awaited).await {
+            return Some(value);
+        }
+        if time > SILENT_TIME {
+            let TaskNode { worker, hostname, .. } = &store.node;
+            let text = format!("Waiting for worker {worker} ({hostname}) to take {}", self.source.shown);
+            self.context.printer.note(&text);
+        }
+        match time {
+            Duration::MAX => Some(awaited.await),
+            time => timeout(time.saturating_sub(SILENT_TIME), awaited).await.ok(),
+        }
+    }
+
+    fn rewind(&mut self) -> Result<(), HqError> {
         self.source.file.rewind().map_err(|error| self.source.failed(error))
     }
 
+    // Over the connection before somebody still waits, to hear that there is no such file.
+    async fn connect_again(&mut self) -> Result<(), HqError> {
+        let (tell, told) = oneshot::channel();
+        let dir = self.context.server_dir.clone();
+        std::thread::spawn(move || drop(tell.send(Session::connect(&dir))));
+        self.session = Some(told.await.map_err(|_| ClientError::Unexpected)??);
+        Ok(())
+    }
+
     // On a thread of its own, since a signal does not wait for the answer.
-    async fn give(&mut self, store: &Store, file: String) -> Result<ObjectView, Failure> {
-        let lost = || Failure::Final(ClientError::Unexpected.into());
-        let mut session = self.session.take().ok_or_else(lost)?;
+    fn give(&mut self, store: &Store, file: String) -> Result<oneshot::Receiver<Answered>, HqError> {
+        let mut session = self.session.take().ok_or(ClientError::Unexpected)?;
         let name = self.name.clone();
         let give = GiveObject { job: Err(name.to_string()), name, worker: store.node.worker, file };
         let request = ClientRequest::Objects(ObjectRequest::Give(Box::new(give)));
         let (tell, told) = oneshot::channel();
         std::thread::spawn(move || {
             let answer = session.request(request);
-            // Nobody hears it who was interrupted.
+            // Nobody hears it who was interrupted, or asks another worker.
             let _ = tell.send((session, answer));
         });
-        let (session, answer) = told.await.map_err(|_| lost())?;
+        Ok(told)
+    }
+
+    fn given(
+        &mut self,
+        store: &Store,
+        answered: Option<Result<Answered, oneshot::error::RecvError>>,
+    ) -> Result<ObjectView, Failure> {
+        let lost = || Failure::Final(ClientError::Unexpected.into());
+        let (session, answer) = answered.and_then(Result::ok).ok_or_else(lost)?;
         self.session = Some(session);
         match answer {
             Ok(ClientResponse::ObjectGiven(copy)) => Ok(ObjectView {
@@ -279,8 +410,17 @@ impl Putting {
                 readers: Vec::new(),
             }),
             Ok(_) => Err(lost()),
-            Err(error) if OF_WORKER.contains(&error.code()) => Err(Failure::OfWorker(error.to_string())),
+            Err(ClientError::Refused(RequestError::NotStored(_, why))) => {
+                Err(Failure::Refused(why.trim_start_matches("is not stored: ").to_owned()))
+            }
+            Err(error) if OF_WORKER.contains(&error.code()) => Err(Failure::Unreached(error.to_string())),
             Err(error) => Err(Failure::Final(error.into())),
         }
     }
+}
+
+type Answered = (Session, Result<ClientResponse, ClientError>);
+
+fn no_answer() -> String {
+    format!("no answer in {} s", ANSWER_TIME.as_secs())
 }

@@ -113,3 +113,24 @@ fn what_was_done_with_objects() {
     let mut put = ObjectPut(ObjectView { is_kept: true, ..stored("1@0:reads.fq", 12 << 20, &[3]) });
     insta::assert_snapshot!("object_put", format!("{}{}{}", show(&mut put), quiet(&mut put), json(&mut put)));
 }
+
+#[test]
+fn long_names_and_reasons_fit_the_terminal() {
+    let long = || {
+        let words = "a store needed room ".repeat(30);
+        let name = format!("1@0:{}", "n".repeat(255));
+        let gone = ObjectView { state: ObjectState::Gone(ObjectEnd::Lost(words)), ..stored(&name, 7, &[]) };
+        vec![gone, stored("1@1:parts", 5_000_000, &[1, 2])]
+    };
+    let fits = |report: &mut dyn Report, width: usize| {
+        let mut out = Vec::new();
+        report.cli(&mut out, Style { width: Some(width), ..Style::default() }).expect("shown");
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        assert!(text.matches('n').count() >= 255, "all of the name is shown: {text}");
+    };
+    for width in [60, 80, 120] {
+        fits(&mut list(vec![long()]), width);
+        fits(&mut ObjectDetails(long()), width);
+    }
+}
