@@ -13,6 +13,11 @@ pub const OBJECTS_OF_TASK_MAX: usize = 64;
 /// Longest name of an object, in bytes.
 pub const OBJECT_NAME_BYTES_MAX: usize = 255;
 
+/// The placeholder for the directory of a task in which the objects are that it takes in place: in the store of its worker.
+pub const BROADCAST_DIR: &str = "BROADCAST_DIR";
+/// How a path below it begins.
+const IN_PLACE: &str = "%{BROADCAST_DIR}/";
+
 /// What stands for the id of the task that takes an object.
 const SAME: &str = "%{TASK_ID}";
 
@@ -191,6 +196,17 @@ pub struct InputObject {
 }
 
 impl InputObject {
+    /// One that is taken in place: a task finds it under its name in the directory of its broadcasts.
+    pub fn in_place(name: ObjectName, from: ObjectRef) -> InputObject {
+        let path = format!("{IN_PLACE}{name}").into_bytes();
+        InputObject { name, from, path: Some(path) }
+    }
+
+    /// True when it is not brought to the working directory.
+    pub fn is_in_place(&self) -> bool {
+        self.path().starts_with(IN_PLACE.as_bytes())
+    }
+
     /// Where it is put.
     pub fn path(&self) -> &[u8] {
         self.path.as_deref().unwrap_or(self.name.as_str().as_bytes())
@@ -283,6 +299,12 @@ pub enum ObjectError {
         "`{0}` is not NAME=JOB@TASK:NAME or NAME=JOB@TASK:NAME->PATH, such as parts=1@0:parts->in/parts.bin"
     )]
     Input(String),
+    /// Nothing that is broadcast.
+    #[error(
+        "`{0}` is not PATH, NAME=PATH or JOB@TASK:NAME: where a path has no last part that can be the name of an object, write \
+         NAME=PATH"
+    )]
+    Broadcast(String),
     /// More than there may be.
     #[error("a task has {0} objects: it may leave 64 and take 64")]
     TooMany(usize),

@@ -11,7 +11,8 @@ use tracing::{info, warn};
 
 use crate::prepare::ignore_missing;
 
-const PREFIX: &str = "hq-objects-";
+/// Names of stores begin with it.
+pub(super) const PREFIX: &str = "hq-objects-";
 const LOCK: &str = "lock";
 /// Below it: files that are to be objects.
 pub(super) const PUT: &str = "put";
