@@ -1,4 +1,4 @@
 #!/bin/sh
-# One task: aligns the pairs of reads of one chunk, whose name is in HQ_ENTRY; prints SAM.
+# One task: aligns the pairs of reads in a directory; prints SAM. The index is broadcast.   align.sh DIRECTORY
 set -eu
-exec bowtie2 --quiet -x "$BOWTIE2_INDEX" -1 "$HQ_ENTRY.1.fq" -2 "$HQ_ENTRY.2.fq"
+exec bowtie2 --quiet -x "$HQ_BROADCAST_DIR/index/lambda" -1 "$1/1.fq" -2 "$1/2.fq"

@@ -192,6 +192,7 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "outputs": texts,
     "output_objects": texts,
     "input_objects": texts,
+    "broadcast": texts,
     "output_patience": duration,
     "end_by": duration,
     "after": jobs,

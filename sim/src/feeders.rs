@@ -74,6 +74,7 @@ pub(crate) fn submits(rng: &mut Rng) -> ClientRequest {
     let job = |name: &str, tasks| NewJob {
         spec: JobSpec { name: name.into(), ..JobSpec::default() },
         after: Vec::new(),
+        takes: Vec::new(),
         tasks,
     };
     let tasks = |count: u32| {

@@ -118,7 +118,7 @@ impl Store {
 }
 
 fn copy(object: &ObjectId, instance: Instance, checksum: u64) -> ObjectCopy {
-    ObjectCopy { object: object.clone(), instance, size: 1, checksum }
+    ObjectCopy { object: object.clone(), instance, size: 1, checksum, is_dir: false }
 }
 
 /// What a user wants who knows of tasks that leave objects.
@@ -186,8 +186,13 @@ fn leaves_any(spec: &TaskSpec) -> bool {
 
 // A file is put into a store, and is to be an object.
 fn gives(rng: &mut Rng, job: Result<JobId, String>) -> ClientRequest {
-    let give =
-        GiveObject { job, name: name(), worker: WorkerId(rng.between(1, 6) as u32), file: "c1".to_owned() };
+    let give = GiveObject {
+        job,
+        name: name(),
+        worker: WorkerId(rng.between(1, 6) as u32),
+        file: "c1".to_owned(),
+        is_dir: false,
+    };
     ClientRequest::Objects(ObjectRequest::Give(Box::new(give)))
 }
 
@@ -211,7 +216,7 @@ fn calls(rng: &mut Rng) -> ClientRequest {
         Submit { dependencies, ..Submit::new(Target::New(job()), ids, spec) }
     };
     let submits = (0..count).map(|place| call(place, rng)).collect();
-    let new = NewJob { spec: job(), after: Vec::new(), tasks: NewTasks::Submits(submits) };
+    let new = NewJob { spec: job(), after: Vec::new(), takes: Vec::new(), tasks: NewTasks::Submits(submits) };
     ClientRequest::SubmitJobs { key: u128::from(rng.draw()), jobs: vec![new] }
 }
 
@@ -236,7 +241,7 @@ fn first(rng: &mut Rng) -> ClientRequest {
         Submit::new(Target::New(job()), ids, spec)
     };
     let submits = (0..links).map(|place| link(place, rng)).collect();
-    let new = NewJob { spec: job(), after: Vec::new(), tasks: NewTasks::Submits(submits) };
+    let new = NewJob { spec: job(), after: Vec::new(), takes: Vec::new(), tasks: NewTasks::Submits(submits) };
     ClientRequest::SubmitJobs { key: u128::from(rng.draw()), jobs: vec![new] }
 }
 

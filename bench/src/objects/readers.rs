@@ -1,4 +1,4 @@
-//! A file that many workers take at once.
+//! A file that is broadcast to many workers.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ const ROUNDS: usize = 3;
 /// So many times as long as one transfer.
 const TIMES_MAX: f64 = 4.0;
 
-/// Eight workers take one object at once, against one that takes it alone; beside it how often its first holder read it, and
+/// One object is broadcast to eight workers, against one that takes it alone; beside it how often its first holder read it, and
 /// the same with plain TCP.
 ///
 /// # Errors
@@ -30,14 +30,14 @@ pub(super) fn run(bench: &Bench) -> Result<Row, BoxError> {
     let (mut plain_one, mut plain_all) = (vec![], vec![]);
     for _ in 0..ROUNDS {
         let (alone, _) = rig.leave("file")?;
-        one.push(rig.take(1, "at1", alone, "alone")?);
-        one_again.push(rig.take(1, "at1", alone, "again")?);
+        one.push(rig.broadcast(1, "at1", alone)?);
+        one_again.push(rig.broadcast(1, "at1", alone)?);
         rig.forget(&[alone])?;
         let (shared, _) = rig.leave("file")?;
         let before = bytes_read(rig.cluster.worker_pid())?;
-        all.push(rig.take(READERS, "reader", shared, "all")?);
+        all.push(rig.broadcast(READERS, "reader", shared)?);
         sent.push((bytes_read(rig.cluster.worker_pid())? - before) / size as f64);
-        all_again.push(rig.take(READERS, "reader", shared, "again")?);
+        all_again.push(rig.broadcast(READERS, "reader", shared)?);
         rig.forget(&[shared])?;
         plain_one.push(plain::send(1, size)?);
         plain_all.push(plain::send(READERS as usize, size)?);

@@ -85,6 +85,14 @@ impl Rig {
         Ok(self.job(count, resource, &[option], &["true"])?.1)
     }
 
+    /// Tasks with a resource take what was left so in place; how long that takes.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(super) fn broadcast(&mut self, count: u32, resource: &str, from: u32) -> Result<Duration, BoxError> {
+        Ok(self.job(count, resource, &[format!("--broadcast={from}@0:file")], &["true"])?.1)
+    }
+
     /// What was left and taken goes, and its pages with it, lest their way to the disk is measured next.
     ///
     /// # Errors
@@ -93,7 +101,10 @@ impl Rig {
         for job in jobs {
             self.cluster.run(&["object", "drop", &format!("{job}@0:file")])?;
         }
-        fs::remove_dir_all(self.cluster.home().join("in"))?;
+        let places = self.cluster.home().join("in");
+        if places.exists() {
+            fs::remove_dir_all(places)?;
+        }
         Ok(())
     }
 

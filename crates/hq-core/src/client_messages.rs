@@ -17,7 +17,7 @@ pub use crate::end_messages::{JobEnds, JobResults};
 pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::feed::{FeedRequest, FeedState};
-pub use crate::new_jobs::{NewJob, NewTasks};
+pub use crate::new_jobs::{Broadcast, NewJob, NewTasks};
 use crate::object_messages::{ObjectPage, ObjectRequest};
 use crate::output_messages::{Output, OutputRead};
 pub use crate::overview::Overview;

@@ -1,7 +1,7 @@
 //! Jobs that clients have made together.
 
 use hq_model::dependency::After;
-use hq_model::{JobSpec, Submit};
+use hq_model::{JobSpec, ObjectName, Submit};
 
 /// One of several jobs that are made together.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,8 +10,20 @@ pub struct NewJob {
     pub spec: JobSpec,
     /// Jobs of the same request that it waits for: `job` of each is a place there, from 0, before its own.
     pub after: Vec<After>,
+    /// What its tasks take of jobs of the same request.
+    pub takes: Vec<Broadcast>,
     /// Its tasks.
     pub tasks: NewTasks,
+}
+
+/// An object of the only task of a job of the same request, for all tasks of another one: they find it below their directory of
+/// broadcasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broadcast {
+    /// The place of that job in the request, from 0, before that of those that take it.
+    pub job: u32,
+    /// The name of the object, for both.
+    pub name: ObjectName,
 }
 
 /// The tasks of a new job.

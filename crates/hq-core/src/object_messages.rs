@@ -16,6 +16,8 @@ pub struct ObjectCopy {
     pub size: u64,
     /// Their [checksum](hq_model::checksum::Checksum).
     pub checksum: u64,
+    /// They are the archive of a directory.
+    pub is_dir: bool,
 }
 
 /// The objects that each of some tasks of a batch takes.
@@ -153,6 +155,8 @@ pub struct GiveObject {
     pub worker: WorkerId,
     /// What the file is called in the `put` directory of that store.
     pub file: String,
+    /// It is the archive of a directory.
+    pub is_dir: bool,
 }
 
 /// A page of objects.

@@ -104,6 +104,8 @@ pub enum ToWorker {
         object: ObjectId,
         /// The name of the file.
         file: String,
+        /// It is the archive of a directory.
+        is_dir: bool,
     },
     /// Which objects may make room for others, and which may not. Not answered.
     GuardObjects {

@@ -7,6 +7,7 @@
 pub mod allocation;
 pub mod amount;
 pub mod body;
+pub mod broadcast;
 pub mod channel;
 pub mod checksum;
 pub mod compression;

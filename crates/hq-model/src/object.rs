@@ -15,6 +15,11 @@ pub const OBJECTS_OF_TASK_MAX: usize = 64;
 /// Longest name of an object, in bytes.
 pub const OBJECT_NAME_BYTES_MAX: usize = 255;
 
+/// The placeholder for the directory of a task in which the objects are that it takes in place: in the store of its worker.
+pub const BROADCAST_DIR: &str = "BROADCAST_DIR";
+/// How a path below it begins.
+const IN_PLACE: &str = "%{BROADCAST_DIR}/";
+
 /// What stands for the id of the task that takes an object.
 const SAME: &str = "%{TASK_ID}";
 
@@ -207,6 +212,17 @@ pub struct InputObject {
 }
 
 impl InputObject {
+    /// One that is taken in place: a task finds it under its name in the directory of its broadcasts.
+    pub fn in_place(name: ObjectName, from: ObjectRef) -> InputObject {
+        let path = format!("{IN_PLACE}{name}").into_bytes();
+        InputObject { name, from, path: Some(path) }
+    }
+
+    /// True when it is not brought to the working directory.
+    pub fn is_in_place(&self) -> bool {
+        self.path().starts_with(IN_PLACE.as_bytes())
+    }
+
     /// Where it is put.
     pub fn path(&self) -> &[u8] {
         self.path.as_deref().unwrap_or(self.name.as_str().as_bytes())
@@ -310,6 +326,12 @@ pub enum ObjectError {
         escaped(.0)
     )]
     Input(String),
+    /// Nothing that is broadcast.
+    #[error(
+        "`{0}` is not PATH, NAME=PATH or JOB@TASK:NAME: where a path has no last part that can be the name of an object, write \
+         NAME=PATH"
+    )]
+    Broadcast(String),
     /// More than there may be.
     #[error("a task has {0} objects: it may leave 64 and take 64")]
     TooMany(usize),

@@ -110,6 +110,11 @@ impl TaskSpec {
         !self.output_objects.is_empty() || !self.input_objects.is_empty()
     }
 
+    /// True when its tasks take objects in place.
+    pub fn has_broadcasts(&self) -> bool {
+        self.input_objects.iter().any(InputObject::is_in_place)
+    }
+
     /// The objects that its tasks leave as their own.
     pub fn own_objects(&self) -> &[OutputObject] {
         if self.rebuilds.is_some() { &[] } else { &self.output_objects }

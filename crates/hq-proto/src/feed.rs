@@ -1,6 +1,6 @@
 //! Generators and reducers on the wire and in the journal.
 
-use hq_core::client_messages::{NewJob, NewTasks};
+use hq_core::client_messages::{Broadcast, NewJob, NewTasks};
 use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use hq_core::record::Record;
 use hq_model::job::FedEnd;
@@ -11,6 +11,7 @@ use crate::ProtoError;
 use crate::error::present;
 use crate::generated::{self as form, feed_change::Kind, feed_request::Order};
 use crate::idset;
+use crate::object::object_name;
 use crate::task::{entries_from_wire, entries_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, required};
 
@@ -49,7 +50,8 @@ impl Wire for NewJob {
             }
         };
         let (spec, after) = (Some(self.spec.to_wire()), list_to_wire(&self.after));
-        form::NewJob { spec, after, submits, generator, reducer }
+        let takes = list_to_wire(&self.takes);
+        form::NewJob { spec, after, submits, generator, reducer, takes }
     }
 
     fn from_wire(job: form::NewJob) -> Result<NewJob, ProtoError> {
@@ -60,7 +62,24 @@ impl Wire for NewJob {
             },
             None => NewTasks::Submits(list_from_wire(job.submits)?),
         };
-        Ok(NewJob { spec: required("spec of a job", job.spec)?, after: list_from_wire(job.after)?, tasks })
+        Ok(NewJob {
+            spec: required("spec of a job", job.spec)?,
+            after: list_from_wire(job.after)?,
+            takes: list_from_wire(job.takes)?,
+            tasks,
+        })
+    }
+}
+
+impl Wire for Broadcast {
+    type Form = form::Broadcast;
+
+    fn to_wire(&self) -> form::Broadcast {
+        form::Broadcast { job: self.job, name: self.name.to_string() }
+    }
+
+    fn from_wire(broadcast: form::Broadcast) -> Result<Broadcast, ProtoError> {
+        Ok(Broadcast { job: broadcast.job, name: object_name(&broadcast.name)? })
     }
 }
 

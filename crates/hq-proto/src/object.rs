@@ -14,7 +14,7 @@ use crate::wire::{Wire, list_from_wire, list_to_wire, required, wire_enum};
 
 wire_enum!(ObjectPhase = ObjectPhase, "phase of an object": Awaited, Stored, Gone, Lost);
 
-fn object_name(name: &str) -> Result<ObjectName, ProtoError> {
+pub(crate) fn object_name(name: &str) -> Result<ObjectName, ProtoError> {
     name.parse().map_err(|error: hq_model::object::ObjectError| ProtoError::Model {
         field: "name of an object",
         reason: error.to_string(),
@@ -95,6 +95,7 @@ impl Wire for ObjectCopy {
             instance: self.instance.0,
             size: self.size,
             checksum: self.checksum,
+            is_dir: self.is_dir,
         }
     }
 
@@ -104,6 +105,7 @@ impl Wire for ObjectCopy {
             instance: Instance(copy.instance),
             size: copy.size,
             checksum: copy.checksum,
+            is_dir: copy.is_dir,
         })
     }
 }
@@ -306,6 +308,7 @@ impl Wire for GiveObject {
             name: self.name.to_string(),
             worker: self.worker.0,
             file: self.file.clone(),
+            is_dir: self.is_dir,
         }
     }
 
@@ -319,6 +322,7 @@ impl Wire for GiveObject {
             name: object_name(&give.name)?,
             worker: WorkerId(give.worker),
             file: file_name(give.file)?,
+            is_dir: give.is_dir,
         })
     }
 }

@@ -44,8 +44,9 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
         ToWorker::ReadOutput(order) => Body::ReadOutput(order.to_wire()),
         ToWorker::DropRead { number } => Body::DropRead(*number),
         ToWorker::FreeObjects(objects) => Body::FreeObjects(ids_to_wire(objects)),
-        ToWorker::TakeFile { object, file } => {
-            Body::TakeFile(form::TakeFile { object: Some(object.to_wire()), file: file.clone() })
+        ToWorker::TakeFile { object, file, is_dir } => {
+            let (object, file, is_dir) = (Some(object.to_wire()), file.clone(), *is_dir);
+            Body::TakeFile(form::TakeFile { object, file, is_dir })
         }
         ToWorker::GuardObjects { guard, release } => Body::GuardObjects(form::GuardObjects {
             guard: list_to_wire(guard),
@@ -83,8 +84,9 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
         Body::ReadOutput(order) => ToWorker::ReadOutput(Wire::from_wire(order)?),
         Body::DropRead(number) => ToWorker::DropRead { number },
         Body::FreeObjects(objects) => ToWorker::FreeObjects(list_from_wire(objects.objects)?),
-        Body::TakeFile(form::TakeFile { object, file }) => {
-            ToWorker::TakeFile { object: required("object that is a file", object)?, file: file_name(file)? }
+        Body::TakeFile(form::TakeFile { object, file, is_dir }) => {
+            let object = required("object that is a file", object)?;
+            ToWorker::TakeFile { object, file: file_name(file)?, is_dir }
         }
         Body::GuardObjects(form::GuardObjects { guard, release }) => {
             ToWorker::GuardObjects { guard: list_from_wire(guard)?, release: list_from_wire(release)? }

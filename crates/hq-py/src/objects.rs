@@ -283,7 +283,7 @@ fn give(
     worker: WorkerId,
     file: String,
 ) -> PyResult<(u32, u32)> {
-    let give = GiveObject { job: Ok(JobId(job)), name, worker, file };
+    let give = GiveObject { job: Ok(JobId(job)), name, worker, file, is_dir: false };
     match ask(session, ClientRequest::Objects(ObjectRequest::Give(Box::new(give))))? {
         ClientResponse::ObjectGiven(copy) => Ok((copy.object.task.task.0, copy.instance.0)),
         _ => Err(error::unexpected()),

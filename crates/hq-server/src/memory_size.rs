@@ -93,7 +93,7 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => ids.heap(),
         ToWorker::Logged { written: Written::NoRoom(text) | Written::Refused(text), .. } => text.heap(),
         // A name has at most as many bytes as anything is thought to take.
-        ToWorker::TakeFile { object, file } => of_object_id(object) + file.heap(),
+        ToWorker::TakeFile { object, file, is_dir: _ } => of_object_id(object) + file.heap(),
         ToWorker::FreeObjects(objects) => of_object_ids(objects),
         ToWorker::GuardObjects { guard, release } => of_object_ids(guard) + of_object_ids(release),
         ToWorker::Saved { .. }

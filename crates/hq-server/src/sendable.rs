@@ -191,6 +191,7 @@ mod tests {
                 instance: Instance(0),
                 size: 1,
                 checksum: 2,
+                is_dir: false,
             },
             path: vec![b'x'; path],
             holders: Vec::new(),

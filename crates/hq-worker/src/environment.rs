@@ -27,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) server_dir: Option<ByteString>,
     /// Value of `HQ_PULL_SOCKET`, likewise.
     pub(crate) pull_socket: Option<ByteString>,
+    /// Where objects are stored, if they are.
+    pub(crate) store_dir: Option<ByteString>,
     /// Names the server; known once it has answered.
     pub(crate) server_uid: String,
     /// Path of the `hq` binary.
@@ -77,6 +79,7 @@ impl Node {
         Node {
             base,
             server_dir: None,
+            store_dir: None,
             pull_socket: None,
             server_uid: String::new(),
             hq,
@@ -98,6 +101,14 @@ impl Node {
         let (task, instance) = (start.task, start.instance);
         // Writing to a vector cannot fail.
         let _ = write!(out, "/task-{}-{}-{instance}", task.job, task.task);
+    }
+
+    /// Appends the path of a task's directory of broadcasts: in the store, where files need no copy.
+    pub(crate) fn append_broadcast_dir(&self, start: &Start, out: &mut ByteString) {
+        out.extend_from_slice(self.store_dir.as_deref().unwrap_or(&self.work_dir));
+        let (task, instance) = (start.task, start.instance);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "/broadcast-{}-{}-{instance}", task.job, task.task);
     }
 
     /// Appends the path of the directory with the lists of a task's nodes.
@@ -298,6 +309,7 @@ impl VariantEnvironment {
             (true, "HQ_RANKS"),
             (true, "HQ_NODE_RANK"),
             (true, "HQ_LOCAL_RANK"),
+            (spec.has_broadcasts(), "HQ_BROADCAST_DIR"),
             (sets_task_dir, "HQ_TASK_DIR"),
             (sets_task_dir, "HQ_ERROR_FILENAME"),
             (sets_cuda, "CUDA_VISIBLE_DEVICES"),
@@ -382,6 +394,11 @@ impl VariantEnvironment {
                 for part in [name, task_dir, file, b"\0"] {
                     out.extend_from_slice(part);
                 }
+            }
+        }
+        if !values.broadcast_dir.is_empty() {
+            for part in [&b"HQ_BROADCAST_DIR="[..], values.broadcast_dir, b"\0"] {
+                out.extend_from_slice(part);
             }
         }
         for (resource, variables) in start.grant.resources.iter().zip(&self.resources) {
@@ -569,7 +586,12 @@ mod tests {
         };
         let variant = VariantEnvironment::new(&template.spec, &template, 0, &node);
         let mut block = ByteString::new();
-        variant.append(&mut block, &Values { start: &start, server_uid: "u", cwd: b"/d" }, &node, b"");
+        variant.append(
+            &mut block,
+            &Values { start: &start, server_uid: "u", cwd: b"/d", broadcast_dir: b"" },
+            &node,
+            b"",
+        );
         let base = node.base.iter().enumerate().filter(|(i, _)| !variant.dropped.contains(&(*i as u32)));
         let all = base.map(|(_, v)| v.as_slice()).chain(crate::prepare::strings(&block));
         let mut all: Vec<String> = all.map(|v| String::from_utf8_lossy(v).into_owned()).collect();

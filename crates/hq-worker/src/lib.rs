@@ -22,6 +22,7 @@ mod patience;
 mod prepare;
 pub mod ranks;
 mod reader;
+mod remove;
 mod results;
 mod run;
 mod runners;
@@ -31,6 +32,7 @@ mod socket;
 mod staging;
 mod streams;
 mod supervise;
+pub mod tree;
 mod workdir;
 
 pub use options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerOptions};

@@ -3,14 +3,18 @@
 //! What the tasks of a submit share is worked out once per template and variant; a task then costs a few
 //! copies into buffers that are used again.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hq_core::output_messages::ReadOrder;
 use hq_core::worker::Start;
 use hq_core::worker_messages::Template;
 use hq_model::entry::is_of_entry;
+use hq_model::object::BROADCAST_DIR;
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
@@ -45,6 +49,7 @@ pub(crate) struct Prepared {
     stdin: Option<Arc<OwnedFd>>,
     /// Placeholders that stand for something of the entry of each task.
     names_of_entry: Vec<String>,
+    has_broadcasts: bool,
 }
 
 /// Buffers for one order, used again and again.
@@ -56,6 +61,7 @@ pub(crate) struct Buffers {
     cpus: Vec<u32>,
     pub(crate) cwd: ByteString,
     pub(crate) task_dir: ByteString,
+    broadcast_dir: ByteString,
     pub(crate) stdout: ByteString,
     pub(crate) stderr: ByteString,
     /// Of the next task only: what it opens for channels that go to a stream; else empty.
@@ -87,7 +93,7 @@ pub(crate) enum Text {
 impl Text {
     pub(crate) fn new(text: &[u8]) -> Text {
         let pattern = Pattern::new(text);
-        if pattern.names().any(|name| KNOWN.contains(&name) || is_of_entry(name)) {
+        if pattern.names().any(|name| KNOWN.contains(&name) || name == BROADCAST_DIR || is_of_entry(name)) {
             Text::Varying(pattern)
         } else {
             Text::Plain(text.into())
@@ -111,6 +117,8 @@ pub(crate) struct Values<'a> {
     pub(crate) start: &'a Start,
     pub(crate) server_uid: &'a str,
     pub(crate) cwd: &'a [u8],
+    /// Empty where the task has no broadcasts.
+    pub(crate) broadcast_dir: &'a [u8],
 }
 
 impl Values<'_> {
@@ -123,6 +131,7 @@ impl Values<'_> {
             "INSTANCE_ID" => put_number(out, self.start.instance.0),
             "SUBMIT_DIR" => out.extend_from_slice(&self.start.template.submit_dir),
             "CWD" => out.extend_from_slice(self.cwd),
+            BROADCAST_DIR if !self.broadcast_dir.is_empty() => out.extend_from_slice(self.broadcast_dir),
             _ => return self.start.entry.as_ref().is_some_and(|entry| entry.append(name, out)),
         }
         true
@@ -173,6 +182,7 @@ impl Prepared {
             stdin,
             args,
             names_of_entry: spec.names_of_entry(),
+            has_broadcasts: spec.has_broadcasts(),
         };
         let plain = |text: &Text| match text {
             Text::Plain(text) => Some(text.clone()),
@@ -412,11 +422,28 @@ impl Prepared {
         keys.zip(paths).collect()
     }
 
-    /// The objects that it takes, and their places.
-    pub(crate) fn objects_taken(&self, start: &Start, node: &Node, own: WorkerId) -> Vec<objects::Place> {
+    /// The objects that it takes, and their places; and its directory of broadcasts, where it has some.
+    pub(crate) fn objects_taken(
+        &self,
+        start: &Start,
+        node: &Node,
+        own: WorkerId,
+    ) -> (Vec<objects::Place>, Option<PathBuf>) {
+        let mut broadcasts = ByteString::new();
+        self.append_broadcast_dir(start, node, &mut broadcasts);
+        let broadcasts = (!broadcasts.is_empty()).then(|| PathBuf::from(OsString::from_vec(broadcasts)));
         let paths = self.paths_in(start, node, start.objects.iter().map(|source| source.path.as_slice()));
         let places = start.objects.iter().zip(paths);
-        places.map(|(source, path)| objects::Place::new(source, path, own)).collect()
+        let places =
+            places.map(|(source, path)| objects::Place::new(source, path, own, broadcasts.as_deref()));
+        (places.collect(), broadcasts)
+    }
+
+    // Nothing where it has no broadcasts.
+    fn append_broadcast_dir(&self, start: &Start, node: &Node, out: &mut ByteString) {
+        if self.has_broadcasts {
+            node.append_broadcast_dir(start, out);
+        }
     }
 
     // Paths with placeholders, as seen from its working directory.
@@ -427,11 +454,14 @@ impl Prepared {
         paths: impl Iterator<Item = &'a [u8]>,
     ) -> Vec<ByteString> {
         let cwd = self.paths_of(start).cwd;
-        let values = Values { start, server_uid: &node.server_uid, cwd: &cwd };
+        let mut broadcast_dir = ByteString::new();
+        self.append_broadcast_dir(start, node, &mut broadcast_dir);
+        let (server_uid, cwd, broadcast_dir) = (node.server_uid.as_str(), &cwd[..], &broadcast_dir[..]);
+        let values = Values { start, server_uid, cwd, broadcast_dir };
         let expanded = paths.map(|path| {
             let mut out = ByteString::new();
             Text::new(path).append(&mut out, &values);
-            against(&cwd, &out)
+            against(cwd, &out)
         });
         expanded.collect()
     }
@@ -458,7 +488,14 @@ impl Prepared {
         if self.has_task_dir(start) {
             node.append_task_dir(start, &mut buffers.task_dir);
         }
-        let values = Values { start, server_uid: &node.server_uid, cwd: &buffers.cwd };
+        buffers.broadcast_dir.clear();
+        self.append_broadcast_dir(start, node, &mut buffers.broadcast_dir);
+        let values = Values {
+            start,
+            server_uid: &node.server_uid,
+            cwd: &buffers.cwd,
+            broadcast_dir: &buffers.broadcast_dir,
+        };
         if self.args_block.is_none() {
             buffers.args.clear();
             for arg in &self.args {

@@ -192,6 +192,7 @@ impl Turns {
         let store =
             objects.map(|options| open_store(options, work_dir.path(), &cleaned_sender)).transpose()?;
         config.object_store = store.as_ref().map(|store| store.config());
+        node.store_dir = config.object_store.as_ref().map(|store| store.dir.clone().into_bytes());
         let mut supervisor =
             Supervisor::new(launcher, node, enforcer, cleaned_sender.clone(), said, heard_sender)
                 .map_err(system("no thread"))?;
@@ -494,7 +495,9 @@ impl Turns {
                 Effect::Read { order, template, has_ended } => {
                     self.supervisor.read(order, &template, has_ended, self.life);
                 }
-                Effect::TakeFile { object, file } => self.supervisor.take_file(object, file),
+                Effect::TakeFile { object, file, is_dir } => {
+                    self.supervisor.take_file(object, file, is_dir);
+                }
                 Effect::FreeObjects(objects) => self.supervisor.free_objects(objects),
                 Effect::GuardObjects { guard, release } => self.supervisor.guard_objects(guard, release),
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use tracing::warn;
 
 use crate::launcher::text;
-use crate::objects::{Leaves, Objects, PutFile, Source, Staged, Value};
+use crate::objects::{Brought, Leaves, Objects, PutFile, Source, Staged, Value};
 use crate::prepare::Prepared;
 use crate::ranks::Shared;
 use crate::supervise::Supervisor;
@@ -59,10 +59,12 @@ impl Supervisor {
         let tell = move |brought| drop(staged.send(Staged { task, instance, brought }));
         let bringing = if start.runs_in.is_some() {
             let sources = start.objects.iter().map(|source| Source::new(source, self.worker)).collect();
-            tokio::spawn(async move { tell(objects.take_all(&peers, sources).await) })
+            tokio::spawn(async move { tell(objects.take_all(&peers, sources).await.map(Brought::Values)) })
         } else {
-            let places = prepared.objects_taken(&start, &self.node, self.worker);
-            tokio::spawn(async move { tell(objects.stage(&peers, places).await.map_or(Ok(Vec::new()), Err)) })
+            let (places, broadcasts) = prepared.objects_taken(&start, &self.node, self.worker);
+            tokio::spawn(async move {
+                tell(objects.stage(&peers, places, broadcasts).await.map(Brought::Places));
+            })
         };
         staging.waiting.insert(task, Waiting { start, bringing: bringing.abort_handle() });
     }
@@ -76,9 +78,9 @@ impl Supervisor {
         }
         let Some(Waiting { mut start, .. }) = staging.waiting.remove(&task) else { return };
         match brought {
-            Ok(taken) => {
+            Ok(brought) => {
                 start.objects.clear();
-                self.start_with(start, taken);
+                self.start_with(start, brought);
             }
             Err(outcome) => {
                 if let Outcome::Unfetched { object, reason, .. } = &outcome {
@@ -105,7 +107,12 @@ impl Supervisor {
     pub(crate) fn leaves(&self, start: &Start, prepared: &Prepared, value: Option<Value>) -> Option<Leaves> {
         let objects = self.staging.as_ref()?.objects.clone();
         let files = prepared.objects_left(start, &self.node);
-        (!files.is_empty() || value.is_some()).then_some(Leaves { objects, files, value })
+        (!files.is_empty() || value.is_some()).then_some(Leaves {
+            worker: self.worker,
+            objects,
+            files,
+            value,
+        })
     }
 
     /// Where a runner may write what a function returns; nowhere without a store.
@@ -126,9 +133,9 @@ impl Supervisor {
     }
 
     /// A file that lies in the store is to be an object.
-    pub(crate) fn take_file(&mut self, object: ObjectId, file: String) {
+    pub(crate) fn take_file(&mut self, object: ObjectId, file: String, is_dir: bool) {
         match &self.staging {
-            Some(staging) => staging.objects.take(object, file),
+            Some(staging) => staging.objects.take(object, file, is_dir),
             None => {
                 let why = "this worker stores no objects".to_owned();
                 self.ended.push(Input::FileRefused { object, why });

@@ -23,7 +23,7 @@ use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, MARK, Slot, text};
 use crate::limits::{FOLLOW_SLACK, TASKS_NAMED};
 use crate::nodes;
-use crate::objects::{Taken, Value};
+use crate::objects::{Brought, Links, Value};
 use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
@@ -82,7 +82,7 @@ pub(crate) struct SlotState {
 #[derive(Debug)]
 pub(crate) enum Active {
     /// The program of a task.
-    Task { start: Box<Start>, prepared: Arc<Prepared> },
+    Task { start: Box<Start>, prepared: Arc<Prepared>, links: Option<Links> },
     /// An interpreter, in which functions are called one after the other.
     Runner(runners::Process),
     /// A process of a task on several nodes.
@@ -192,11 +192,15 @@ impl Supervisor {
 
     /// Orders a task's start.
     pub(crate) fn start(&mut self, start: Start) {
-        self.start_with(start, Vec::new());
+        self.start_with(start, Brought::Values(Vec::new()));
     }
 
-    /// As [`Supervisor::start`], with what was brought for a call.
-    pub(crate) fn start_with(&mut self, start: Start, taken: Vec<Taken>) {
+    /// As [`Supervisor::start`], with what was brought.
+    pub(crate) fn start_with(&mut self, start: Start, brought: Brought) {
+        let (taken, links) = match brought {
+            Brought::Values(taken) => (taken, None),
+            Brought::Places(links) => (Vec::new(), Some(links)),
+        };
         let prepared = match self.prepared_for(&start.template) {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -256,7 +260,7 @@ impl Supervisor {
                 if !start.nodes.is_empty() {
                     self.open_part(start.clone(), prepared.clone());
                 }
-                let active = Active::Task { start: Box::new(start), prepared };
+                let active = Active::Task { start: Box::new(start), prepared, links };
                 self.slots[slot.index as usize].active = Some(active);
             }
             Err(outcome) => {
@@ -359,7 +363,8 @@ impl Supervisor {
             return None;
         }
         self.running.insert(start.task, slot.index);
-        self.slots[slot.index as usize].active = Some(Active::Task { start: Box::new(start), prepared });
+        self.slots[slot.index as usize].active =
+            Some(Active::Task { start: Box::new(start), prepared, links: None });
         Some(())
     }
 
@@ -494,7 +499,9 @@ impl Supervisor {
         match active {
             Active::Process(process) => self.process_ended(process, report.end),
             Active::Runner(runner) => self.runner_ended(runner, report),
-            Active::Task { start, prepared } => {
+            Active::Task { start, prepared, links } => {
+                // What it has read in the store need not stay.
+                drop(links);
                 self.running.remove(&start.task);
                 if report.end == End::Recalled {
                     self.enforcer.end((start.task, start.instance), None);

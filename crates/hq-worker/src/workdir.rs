@@ -45,7 +45,7 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.path) {
+        if let Err(error) = crate::remove::remove_dir_all(&self.path) {
             warn!(path = %self.path.display(), %error, "the worker's directory could not be removed");
         }
     }
@@ -83,7 +83,7 @@ fn remove_leftovers(base: &Path, proc: &Path, node: &str) {
             continue;
         }
         let path = entry.path();
-        match fs::remove_dir_all(&path) {
+        match crate::remove::remove_dir_all(&path) {
             Ok(()) => info!(path = %path.display(), "removed what a worker that died left behind"),
             // Somebody else's, or somebody else was faster.
             Err(error) => info!(path = %path.display(), %error, "left what a worker that died left behind"),

@@ -39,6 +39,7 @@ class TaskOptions(TypedDict, total=False):
     outputs: Sequence[str]
     output_objects: Sequence[str]
     input_objects: Sequence[str]
+    broadcast: Sequence[str]
     output_patience: Duration
     end_by: Duration
     key: str

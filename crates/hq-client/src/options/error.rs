@@ -59,7 +59,7 @@ pub enum OptionsError {
         message: String,
     },
     /// Objects that do not go together.
-    #[error("--output-object, --input-object: {0}")]
+    #[error("--output-object, --input-object, --broadcast: {0}")]
     Objects(String),
     /// A resource was asked for twice.
     #[error("Resource '{0}' defined more than once; give one amount for it")]

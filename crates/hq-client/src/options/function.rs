@@ -103,6 +103,7 @@ pub(super) fn check(task: &super::task::TaskOptions) -> Result<(), OptionsError>
         (task.execution.launcher.is_some(), "--launcher"),
         (!task.objects.left.is_empty(), "--output-object"),
         (!task.objects.taken.is_empty(), "--input-object"),
+        (!task.objects.broadcasts.is_empty(), "--broadcast"),
     ];
     match excluded.iter().find(|excluded| excluded.0) {
         Some((_, option)) => Err(OptionsError::Conflict("--function", option)),

@@ -94,5 +94,5 @@ pub(super) fn job_tasks(
         }
         None => NewTasks::Submits(std::mem::take(&mut submits)),
     };
-    Ok((NewJob { spec, after: Vec::new(), tasks }, warnings))
+    Ok((NewJob { spec, after: Vec::new(), takes: Vec::new(), tasks }, warnings))
 }

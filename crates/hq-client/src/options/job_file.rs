@@ -160,6 +160,8 @@ pub(super) struct Task {
     output_objects: Vec<String>,
     #[serde(default)]
     input_objects: Vec<String>,
+    #[serde(default)]
+    broadcast: Vec<String>,
     result: Option<String>,
     cwd: Option<String>,
     stdin: Option<Stdin>,
@@ -401,7 +403,7 @@ impl Task {
 
     /// The objects that it leaves and takes.
     pub(super) fn objects(&self) -> Result<TableObjects, String> {
-        TableObjects::read(&self.output_objects, &self.input_objects)
+        TableObjects::read(&self.output_objects, &self.input_objects, &self.broadcast)
     }
 
     // What it executes.

@@ -1,6 +1,7 @@
 //! The one definition of every option of a submit: read from flags and from `#HQ` lines alike, and
 //! turned into the model's [`Submit`](hq_model::Submit) in one place.
 
+mod broadcast;
 mod call;
 mod checks;
 mod dependencies;

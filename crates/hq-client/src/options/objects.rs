@@ -1,7 +1,8 @@
 //! Objects that tasks leave for others and take from others, from options and job files.
 
 use clap::Args;
-use hq_model::object::{ObjectError, ObjectTask, check_objects};
+use hq_model::broadcast::Broadcast;
+use hq_model::object::{BROADCAST_DIR, ObjectError, ObjectTask, check_objects};
 use hq_model::{InputObject, OutputObject, TaskId};
 
 use super::error::OptionsError;
@@ -14,7 +15,7 @@ const OBJECTS: &str = "Objects";
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = OBJECTS)]
 pub struct ObjectOptions {
-    /// A file that the worker keeps for other tasks, wherever they run; may be repeated
+    /// A file or directory that the worker keeps for other tasks, wherever they run; may be repeated
     ///
     /// It is copied into the store of the worker when the task has succeeded; a task that has not made it has failed. No
     /// shared file system is needed. Relative paths start at the task's working directory; placeholders as for --stdout.
@@ -26,7 +27,7 @@ pub struct ObjectOptions {
 
     /// An object of another task that this one needs as a file; may be repeated
     ///
-    /// The task waits for the other one to succeed. Then the file is brought to PATH, by default NAME in the working
+    /// The task waits for the other one to succeed. Then the file, or a link to the directory, is brought to PATH, by default NAME in the working
     /// directory, from whichever worker has it, once for each worker; the task cannot write to it. `@TASK:NAME` is of the same
     /// job, `last` as JOB means the one that was made last, and `%{TASK_ID}` as TASK the task with the same id. Placeholders in
     /// PATH as for --stdout.
@@ -34,11 +35,32 @@ pub struct ObjectOptions {
     /// Examples: `--input-object parts=1@0:parts`, `--input-object 'p=1@%{TASK_ID}:parts->in/parts.bin'`.
     #[arg(long = "input-object", value_name = "NAME=JOB@TASK:NAME[->PATH]")]
     pub taken: Vec<InputObject>,
+
+    /// A file or directory that each node gets before its first task; may be repeated
+    ///
+    /// One worker reads PATH, which starts at the directory of the submit, and the others get it from each other, each once. Tasks
+    /// find it, read-only, as NAME in the directory $HQ_BROADCAST_DIR, %{BROADCAST_DIR} in arguments; NAME is the last part of PATH
+    /// where none is given. They wait until it is there. JOB@TASK:NAME instead of PATH is an object that is there already, such as
+    /// one of `hq object put`.
+    ///
+    /// Examples: `--broadcast /data/genome`, `--broadcast env=venv`, `--broadcast 5@0:genome`.
+    #[arg(long = "broadcast", value_name = "[NAME=]PATH")]
+    pub broadcasts: Vec<Broadcast>,
 }
 
 impl ObjectOptions {
     pub(super) fn over(self, script: ObjectOptions) -> ObjectOptions {
-        ObjectOptions { left: [script.left, self.left].concat(), taken: [script.taken, self.taken].concat() }
+        ObjectOptions {
+            left: [script.left, self.left].concat(),
+            taken: [script.taken, self.taken].concat(),
+            broadcasts: [script.broadcasts, self.broadcasts].concat(),
+        }
+    }
+
+    /// What tasks take, with what is broadcast to them and is an object.
+    pub(super) fn all_taken(&self) -> Vec<InputObject> {
+        let broadcasts = super::broadcast::taken(&self.broadcasts);
+        self.taken.iter().cloned().chain(broadcasts).collect()
     }
 
     /// Checks them against each other.
@@ -46,7 +68,8 @@ impl ObjectOptions {
     /// # Errors
     /// What does not go together.
     pub(super) fn check(&self) -> Result<(), OptionsError> {
-        check_objects(&self.left, &self.taken).map_err(|error| OptionsError::Objects(error.to_string()))
+        super::broadcast::check(&self.broadcasts)?;
+        check_objects(&self.left, &self.all_taken()).map_err(|error| OptionsError::Objects(error.to_string()))
     }
 }
 
@@ -64,21 +87,29 @@ impl TableObjects {
         self.own.iter().any(|(_, task)| matches!(task, Dep::Name(_)))
     }
 
-    /// Reads `output_objects` and `input_objects`. There `@NAME:…` is of the task with that name or key.
+    /// Reads `output_objects`, `input_objects` and `broadcast`. There `@NAME:…` is of the task with that name or key.
     ///
     /// # Errors
     /// When one of them is none.
-    pub(super) fn read(left: &[String], taken: &[String]) -> Result<TableObjects, String> {
+    pub(super) fn read(
+        left: &[String],
+        taken: &[String],
+        broadcasts: &[String],
+    ) -> Result<TableObjects, String> {
         let mut objects = TableObjects::default();
         for text in left {
             objects.options.left.push(named("output_objects", text.parse().map_err(of_error))?);
         }
-        for (place, text) in taken.iter().enumerate() {
-            let (text, name) = match name_of_task(text) {
+        let mut all: Vec<(&str, String)> = taken.iter().map(|text| ("input_objects", text.clone())).collect();
+        for text in broadcasts {
+            all.push(("broadcast", in_place(text)?));
+        }
+        for (place, (key, text)) in all.into_iter().enumerate() {
+            let (text, name) = match name_of_task(&text) {
                 Some((text, name)) => (text, Some(name)),
-                None => (text.clone(), None),
+                None => (text, None),
             };
-            let input: InputObject = named("input_objects", text.parse().map_err(of_error))?;
+            let input: InputObject = named(key, text.parse().map_err(of_error))?;
             match (name, input.from.job, input.from.task) {
                 (Some(name), ..) => objects.own.push((place, Dep::Name(name))),
                 (None, None, ObjectTask::One(task)) => objects.own.push((place, Dep::Id(task.0))),
@@ -99,6 +130,24 @@ fn of_error(error: ObjectError) -> String {
     error.to_string()
 }
 
+// What is broadcast, as what is taken.
+fn in_place(text: &str) -> Result<String, String> {
+    let (name, object) = match text.split_once('=') {
+        Some((name, object)) => (Some(name), object),
+        None => (None, text),
+    };
+    match object.split_once('@').and_then(|(_, rest)| rest.split_once(':')) {
+        Some((_, of_task)) if !object.contains('/') => {
+            let name = name.unwrap_or(of_task);
+            Ok(format!("{name}={object}->%{{{BROADCAST_DIR}}}/{name}"))
+        }
+        _ => Err(format!(
+            "broadcast: `{text}` is not JOB@TASK:NAME or @TASK:NAME: a path is broadcast by `hq submit`; here a task leaves it \
+             (output_objects), or `hq object put` makes an object of it"
+        )),
+    }
+}
+
 // `in=@prepare:parts` names a task of the file: the text with an id in its place, and the name.
 fn name_of_task(text: &str) -> Option<(String, String)> {
     let (head, rest) = text.split_once("=@")?;
@@ -115,7 +164,7 @@ mod tests {
     fn tasks_of_a_file_are_called_by_their_names() {
         let taken =
             ["a=@split:parts->in/a", "b=@3:parts", "c=1@3:parts", "d=2@%{TASK_ID}:x"].map(String::from);
-        let objects = TableObjects::read(&["o=out".to_owned()], &taken).expect("objects");
+        let objects = TableObjects::read(&["o=out".to_owned()], &taken, &[]).expect("objects");
         let own: Vec<String> = objects
             .own
             .iter()
@@ -126,9 +175,23 @@ mod tests {
             .collect();
         assert_eq!(own, ["0 split", "1 3"]);
         assert_eq!(objects.options.taken[0].to_string(), "a=@0:parts->in/a");
-        let error = TableObjects::read(&[], &["a=@split".to_owned()]).err();
+        let error = TableObjects::read(&[], &["a=@split".to_owned()], &[]).err();
         assert!(error.is_some_and(|error| error.starts_with("input_objects: `@split` is not JOB@TASK:NAME")));
-        let error = TableObjects::read(&["a".to_owned()], &[]).err();
+        let error = TableObjects::read(&["a".to_owned()], &[], &[]).err();
         assert!(error.is_some_and(|error| error.starts_with("output_objects: `a` is not NAME=PATH")));
+    }
+
+    #[test]
+    fn what_is_broadcast_in_a_file_is_an_object() {
+        let of = |text: &str| TableObjects::read(&[], &["x=1@2:y".to_owned()], &[text.to_owned()]);
+        let told = |text: &str| of(text).expect(text).options.taken[1].to_string();
+        assert_eq!(told("5@0:genome"), "genome=5@0:genome->%{BROADCAST_DIR}/genome");
+        assert_eq!(told("g=@build:index"), "g=@0:index->%{BROADCAST_DIR}/g");
+        let own = of("@build:index").expect("an object").own;
+        assert!(matches!(&own[..], [(1, Dep::Name(name))] if name == "build"));
+        for text in ["genome", "/data/1@2:x", "g=data"] {
+            let error = of(text).err().expect(text);
+            assert!(error.contains("a path is broadcast by `hq submit`"), "{error}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Placeholders that mean nothing where they are written, and the one that was perhaps meant.
 
 use hq_model::entry::{ENTRY, is_of_entry};
+use hq_model::object::BROADCAST_DIR;
 use hq_model::similar::distance;
 use hq_model::{TaskSpec, pattern};
 
@@ -27,7 +28,9 @@ pub(super) fn warnings(
     let mut known = pattern::KNOWN.to_vec();
     known.extend(Some(ENTRY).filter(|_| has_entries));
     let known = &known[..];
-    let of_args = [known, &[MPIRUN]].concat();
+    let broadcasts: &[&str] = if spec.has_broadcasts() { &[BROADCAST_DIR] } else { &[] };
+    let in_store = &[known, broadcasts].concat()[..];
+    let of_args = [in_store, &[MPIRUN]].concat();
     let not_itself: Vec<&str> = known.iter().copied().filter(|name| *name != "CWD").collect();
     let mut found = Vec::new();
     let mut check = |text: &[u8], place: &Place<'_>| {
@@ -49,13 +52,14 @@ pub(super) fn warnings(
     spec.outputs.iter().for_each(|text| check(text, &path("--output")));
     spec.result.path().iter().for_each(|text| check(text, &path("--result")));
     spec.output_objects.iter().for_each(|left| check(&left.path, &path("--output-object")));
-    spec.input_objects.iter().for_each(|taken| check(taken.path(), &path("--input-object")));
+    let taken_at = Place { name: "--input-object", known: in_store, is_of_programs: false };
+    spec.input_objects.iter().for_each(|taken| check(taken.path(), &taken_at));
     for text in spec.body.texts() {
         check(text, &Place { name: "the command", known: &of_args, is_of_programs: true });
     }
     for (name, value) in &spec.env {
         check(name, &Place { name: "the name of a variable", known: &[], is_of_programs: true });
-        check(value, &Place { name: "--env", known, is_of_programs: true });
+        check(value, &Place { name: "--env", known: in_store, is_of_programs: true });
     }
     check(name.unwrap_or_default().as_bytes(), &Place { known: &[], ..path("--name") });
     found.extend(key.into_iter().flat_map(|key| of_text(key.as_bytes(), "--key", &OF_KEYS)));
@@ -117,7 +121,10 @@ fn capital(name: &str) -> String {
 // True of what is replaced somewhere, in whatever case it is written.
 fn is_ours(name: &str) -> bool {
     let upper = capital(name);
-    is_of_entry(&upper) || upper == MPIRUN || pattern::KNOWN.contains(&upper.as_str())
+    is_of_entry(&upper)
+        || upper == MPIRUN
+        || upper == BROADCAST_DIR
+        || pattern::KNOWN.contains(&upper.as_str())
 }
 
 // The known name that is nearly the same, or of which it is the beginning or the end.

@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hq_core::client_messages::NewJob;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::{CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
 use hq_model::task::{Pin, Retry};
 use hq_model::{
-    Amount, AmountRequest, Body, ByteString, Compression, Entries, IdSet, OnClose, OutputSink, Policy,
-    Request, ResourceRequest, Stream, Submit, TaskSpec, pattern,
+    Amount, AmountRequest, Body, ByteString, Compression, Entries, IdSet, ObjectName, OnClose, OutputSink,
+    Policy, Request, ResourceRequest, Stream, Submit, TaskSpec, pattern,
 };
 
+use super::broadcast;
 use super::checks::{
     check, check_end_by, check_lengths, check_locality, check_result, check_stdin, check_stream,
     check_warning,
@@ -58,6 +60,8 @@ pub struct Prepared {
     pub submit: Submit,
     /// What is sent instead where a generator makes such tasks.
     pub fed: Option<Fed>,
+    /// Jobs that leave what is broadcast to its tasks, made together with it, and the names of that.
+    pub broadcasts: Vec<(NewJob, ObjectName)>,
     /// How the submitter waits.
     pub wait: WaitOptions,
     /// What the user should know.
@@ -140,12 +144,15 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     };
     let requests = vec![request(&task.resources)?];
     let stream = task.outputs.place();
+    let broadcasts = std::mem::take(&mut task.objects.broadcasts);
+    task.objects.taken.extend(broadcast::taken(&broadcasts));
     let spec = spec(body, stdin, task, requests)?;
     check_lengths(&spec, &entries, numbers_of(&ids))?;
     check_locality(&spec, &entries)?;
     check_warning(&spec)?;
     let size = (task_count(&ids), is_fed || !entries.is_empty());
-    let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
+    let shown = broadcast::with_paths(&spec, &broadcasts);
+    let mut warnings = warnings(&shown, size, job.name.as_deref(), array.key.as_deref());
     warnings.extend(same_paths::of_entries(&spec, &entries, numbers_of(&ids)));
     warnings.extend(without_entries(array.array.as_ref(), &ids));
     warnings.extend(without_interpreter);
@@ -168,9 +175,11 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let dependencies = Arc::new(dependencies.dependencies(&submit_dir)?);
     warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "--after-file", &[])));
     let submit = Submit { target, ids, entries, keys, dependencies, spec: Arc::new(spec), submit_dir };
+    let broadcasts = broadcast::jobs(&broadcasts, &submit);
+    broadcast::check_new(&submit, is_fed, &broadcasts)?;
     let fed = feed.fed(&submit)?;
     warnings.extend(feed.warnings());
-    Ok(Prepared { submit, fed, wait, warnings, hints })
+    Ok(Prepared { submit, fed, broadcasts, wait, warnings, hints })
 }
 
 // What is known of the script before options are merged.
@@ -428,8 +437,8 @@ pub(super) fn spec(
         speculate,
     } = failures;
     let spec = TaskSpec {
+        input_objects: objects.all_taken(),
         output_objects: objects.left,
-        input_objects: objects.taken,
         rebuilds: None,
         body,
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),

@@ -674,3 +674,23 @@ fn packed_functions_take_the_place_of_named_ones() {
     let mut program = read(r#"{"command": ["a"]}"#);
     assert_eq!(program.pack(calls(&[0])), Err("task 0 is no function".to_owned()));
 }
+
+#[test]
+fn what_is_broadcast_is_replaced_where_it_is_known() {
+    let place = Place::new();
+    let prepared = place.prepared("--broadcast data --env 'A=%{BROADCAST_DIR}' cmd '%{BROADCAST_DIR}/data'");
+    assert_eq!((prepared.broadcasts.len(), prepared.warnings), (1, Vec::new()));
+    assert!(prepared.submit.spec.input_objects.is_empty(), "the server adds what has no number yet");
+    let taken = place.submit("--broadcast 1@0:data --job 3 cmd");
+    assert_eq!(taken.spec.input_objects[0].to_string(), "data=1@0:data->%{BROADCAST_DIR}/data");
+    assert_eq!(
+        place.warnings("--stdout '%{BROADCAST_DIR}/x' --broadcast data cmd"),
+        ["%{BROADCAST_DIR} is not replaced in --stdout; it stays as it is"]
+    );
+    assert_eq!(
+        place.warnings("cmd '%{BROADCAST_DIR}'"),
+        ["%{BROADCAST_DIR} is not replaced in the command; it stays as it is"]
+    );
+    assert!(place.error("--broadcast data --job 3 cmd").contains("a path cannot be broadcast with --job"));
+    assert!(place.error("--broadcast a/x --broadcast b/x cmd").contains("two broadcasts have the name `x`"));
+}

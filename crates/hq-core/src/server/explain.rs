@@ -4,8 +4,9 @@ mod ahead;
 mod job;
 mod verdict;
 
+use hq_model::object::ObjectTask;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{IdSet, InputObject, JobId, ObjectName, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::fleet::{Fleet, match_of};
 use super::live::{LiveWorker, choices};
@@ -320,7 +321,10 @@ impl Server {
                 let runs = self.running.get(&job).is_some_and(|running| running.contains_key(&task));
                 let state = self.state.task_state(whole).map(|state| shown_state(state, runs));
                 let state = state.map_or_else(String::new, |state| format!(", which is {state}"));
-                say(format!("it waits for task {whole}{named}{state}"));
+                say(match self.broadcast_of(id, whole) {
+                    Some(object) => format!("it waits for the broadcast of {object}, task {whole}{state}"),
+                    None => format!("it waits for task {whole}{named}{state}"),
+                });
             }
             let more = open.len().saturating_sub(NAMED_TASKS_MAX as u64);
             if more > 0 {
@@ -334,6 +338,17 @@ impl Server {
             say(format!("it waits for the file {}", String::from_utf8_lossy(file)));
         }
         reasons
+    }
+
+    // What a task leaves that is broadcast to the tasks of a job.
+    fn broadcast_of(&self, id: JobId, task: TaskRef) -> Option<&ObjectName> {
+        let submits = &self.state.jobs.get(&id)?.submits;
+        let mut inputs = submits.iter().flat_map(|submit| &submit.task.input_objects);
+        let is_of = |input: &&InputObject| {
+            let from = &input.from;
+            input.is_in_place() && from.job == Some(task.job) && from.task == ObjectTask::One(task.task)
+        };
+        inputs.find(is_of).map(|input| &input.name)
     }
 
     // What has to happen for an open job to end.

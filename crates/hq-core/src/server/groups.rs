@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use hq_model::dependency::After;
 use hq_model::job::Target;
-use hq_model::{JobId, JobSpec, Submit, TaskId, Timestamp};
+use hq_model::object::{ObjectRef, ObjectTask};
+use hq_model::{InputObject, JobId, JobSpec, Submit, TaskId, Timestamp};
 
 use super::Effect;
 use super::machine::{Answer, Server};
@@ -83,13 +84,13 @@ impl Server {
     ) -> Result<(), RequestError> {
         match &job.tasks {
             NewTasks::Submits(submits) => {
-                let behind = submits.iter().map(|submit| behind(submit, &job.after, group));
+                let behind = submits.iter().map(|submit| behind(submit, job, group));
                 let submits = behind.collect::<Result<Vec<Submit>, RequestError>>()?;
                 let id = self.add_draft(now, &job.spec, &submits, group, effects)?;
                 group.jobs.push(id);
             }
             NewTasks::Fed { generator, reducer } => {
-                let generator = behind(generator, &job.after, group)?;
+                let generator = behind(generator, job, group)?;
                 let mut own = Vec::new();
                 for submit in [Some(&generator), reducer.as_deref()].into_iter().flatten() {
                     let Target::New(spec) = &submit.target else {
@@ -172,7 +173,13 @@ fn check_jobs(jobs: &[NewJob]) -> Result<(), RequestError> {
         if job.after.iter().any(|after| after.job.0 as usize >= place) {
             return Err(invalid("A job of a request waits for those before it, and for no others."));
         }
+        if job.takes.iter().any(|taken| taken.job as usize >= place) {
+            return Err(invalid("A job of a request takes objects of those before it, and of no others."));
+        }
         match &job.tasks {
+            NewTasks::Fed { .. } if !job.takes.is_empty() => {
+                return Err(invalid("A generator takes objects that are there, and none of its request."));
+            }
             NewTasks::Submits(of_job) if of_job.is_empty() => {
                 return Err(invalid(&format!("Job {} of the request has no tasks.", place + 1)));
             }
@@ -189,9 +196,9 @@ fn check_jobs(jobs: &[NewJob]) -> Result<(), RequestError> {
     Ok(())
 }
 
-// A submit that waits for other jobs of the request, too: those are named by their places. What it calls the last job is the
-// last one before the request, and none that is made for it.
-fn behind(submit: &Submit, after: &[After], group: &Group) -> Result<Submit, RequestError> {
+// A submit that waits for other jobs of the request, or takes what they leave: those are named by their places. What it calls
+// the last job is the last one before the request, and none that is made for it.
+fn behind(submit: &Submit, job: &NewJob, group: &Group) -> Result<Submit, RequestError> {
     let mut submit = submit.clone();
     submit.spec = super::objects::with_last(&submit.spec, group.last)?;
     if submit.dependencies.after.iter().any(|after| after.job == After::LAST) {
@@ -203,10 +210,18 @@ fn behind(submit: &Submit, after: &[After], group: &Group) -> Result<Submit, Req
             .filter(|after| after.job == After::LAST)
             .for_each(|after| after.job = last);
     }
-    if !after.is_empty() {
+    if !job.after.is_empty() {
         let named =
-            after.iter().map(|after| After { job: group.jobs[after.job.0 as usize], ..after.clone() });
+            job.after.iter().map(|after| After { job: group.jobs[after.job.0 as usize], ..after.clone() });
         Arc::make_mut(&mut submit.dependencies).after.extend(named);
+    }
+    if !job.takes.is_empty() {
+        let taken = job.takes.iter().map(|taken| {
+            let job = Some(group.jobs[taken.job as usize]);
+            let from = ObjectRef { job, task: ObjectTask::One(TaskId(0)), name: taken.name.clone() };
+            InputObject::in_place(taken.name.clone(), from)
+        });
+        Arc::make_mut(&mut submit.spec).input_objects.extend(taken);
     }
     Ok(submit)
 }

@@ -51,6 +51,11 @@ pub(super) fn check(spec: &TaskSpec) -> Result<(), RequestError> {
     if !matches!(spec.body, Body::Program { .. }) {
         return invalid("Only programs leave and take objects by name.");
     }
+    if spec.has_broadcasts() && spec.requests.iter().any(|request| request.nodes > 0) {
+        return invalid(
+            "A broadcast comes to one node of a task, and these tasks have several (--nodes): have a task on each node take it.",
+        );
+    }
     if spec.service || (spec.speculate.is_some() && !spec.output_objects.is_empty()) {
         return invalid("A task that leaves objects is no service, and is not started a second time.");
     }
@@ -310,7 +315,7 @@ impl Server {
             return;
         }
         let objects: Vec<ObjectId> = missing.iter().map(|(object, _)| object.clone()).collect();
-        let copy = |(object, instance)| ObjectCopy { object, instance, size: 0, checksum: 0 };
+        let copy = |(object, instance)| ObjectCopy { object, instance, size: 0, checksum: 0, is_dir: false };
         let copies = missing.into_iter().map(copy).collect();
         self.record(now, Record::Objects(Box::new(ObjectChange::Stored(copies))), effects);
         for object in objects {
@@ -552,5 +557,5 @@ impl Server {
 
 // What is not there yet, or is not known.
 fn unknown(object: ObjectId) -> ObjectCopy {
-    ObjectCopy { object, instance: Instance(0), size: 0, checksum: 0 }
+    ObjectCopy { object, instance: Instance(0), size: 0, checksum: 0, is_dir: false }
 }

@@ -276,7 +276,7 @@ impl World {
                         objects.iter().map(|object| format!("free {object}")).collect::<Vec<_>>().join(" "),
                     );
                 }
-                ToWorker::TakeFile { object, file } => words.push(format!("take {file} as {object}")),
+                ToWorker::TakeFile { object, file, .. } => words.push(format!("take {file} as {object}")),
                 ToWorker::Welcome(_)
                 | ToWorker::Saved { .. }
                 | ToWorker::Weighed { .. }

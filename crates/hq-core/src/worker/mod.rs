@@ -231,6 +231,8 @@ pub enum Effect {
         object: ObjectId,
         /// The name of the file.
         file: String,
+        /// It is the archive of a directory.
+        is_dir: bool,
     },
     /// Nobody needs these objects any more: remove what is stored of them.
     FreeObjects(Vec<ObjectId>),

@@ -21,7 +21,9 @@ impl Storing {
     /// The server orders something of objects.
     pub(super) fn ordered(&mut self, message: ToWorker, effects: &mut Vec<Effect>) {
         match message {
-            ToWorker::TakeFile { object, file } => effects.push(Effect::TakeFile { object, file }),
+            ToWorker::TakeFile { object, file, is_dir } => {
+                effects.push(Effect::TakeFile { object, file, is_dir });
+            }
             ToWorker::GuardObjects { guard, release } => {
                 effects.push(Effect::GuardObjects { guard, release });
             }

@@ -114,7 +114,7 @@ impl World {
                     self.done.push(format!("read {}/{}{ended}", order.task, order.instance));
                 }
                 Effect::DropRead { number } => self.done.push(format!("drop {number}")),
-                Effect::TakeFile { object, file } => self.done.push(format!("take {file} as {object}")),
+                Effect::TakeFile { object, file, .. } => self.done.push(format!("take {file} as {object}")),
                 Effect::FreeObjects(objects) => self.done.push(format!("free {}", objects.len())),
                 Effect::GuardObjects { guard, release } => {
                     self.done.push(format!("guard {} release {}", guard.len(), release.len()));

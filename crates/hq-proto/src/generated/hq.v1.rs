@@ -1859,6 +1859,18 @@ pub struct NewJob {
     pub generator: ::core::option::Option<Submit>,
     #[prost(message, optional, tag = "5")]
     pub reducer: ::core::option::Option<Submit>,
+    /// Objects of jobs of the request before it.
+    #[prost(message, repeated, tag = "6")]
+    pub takes: ::prost::alloc::vec::Vec<Broadcast>,
+}
+/// What the only task of a job of the request leaves.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Broadcast {
+    /// By its place.
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
 }
 /// What the present attempt of the task of a generator or a reducer asks.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1982,6 +1994,9 @@ pub struct ObjectCopy {
     /// XXH64.
     #[prost(fixed64, tag = "4")]
     pub checksum: u64,
+    /// The bytes are the archive of a directory.
+    #[prost(bool, tag = "5")]
+    pub is_dir: bool,
 }
 /// The objects that each of some tasks takes.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2122,6 +2137,9 @@ pub struct GiveObject {
     pub worker: u32,
     #[prost(string, tag = "5")]
     pub file: ::prost::alloc::string::String,
+    /// It is the archive of a directory.
+    #[prost(bool, tag = "6")]
+    pub is_dir: bool,
     /// An open job, or a new one of this name.
     #[prost(oneof = "give_object::Target", tags = "1, 2")]
     pub target: ::core::option::Option<give_object::Target>,
@@ -2143,6 +2161,8 @@ pub struct TakeFile {
     pub object: ::core::option::Option<ObjectId>,
     #[prost(string, tag = "2")]
     pub file: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub is_dir: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListObjects {

@@ -1,12 +1,13 @@
 //! Any generators and reducers. They are boxed: what holds them would take much of a stack.
 
-use hq_core::client_messages::{NewJob, NewTasks};
+use hq_core::client_messages::{Broadcast, NewJob, NewTasks};
 use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use hq_model::job::FedEnd;
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
+use super::object;
 use super::{byte_string, dependencies, id_set, ids_with_entries, instance, job, job_spec, submit, task_ref};
 
 /// Any end.
@@ -40,8 +41,9 @@ pub(super) fn new_job() -> BoxedStrategy<NewJob> {
         reducer: reducer.map(Box::new),
     });
     let tasks = prop_oneof![vec(submit().boxed(), 0..3).prop_map(NewTasks::Submits), fed];
-    (job_spec(), dependencies(), tasks)
-        .prop_map(|(spec, waits, tasks)| NewJob { spec, after: waits.after, tasks })
+    let takes = (any::<u32>(), object::name()).prop_map(|(job, name)| Broadcast { job, name });
+    (job_spec(), dependencies(), vec(takes, 0..2), tasks)
+        .prop_map(|(spec, waits, takes, tasks)| NewJob { spec, after: waits.after, takes, tasks })
         .boxed()
 }
 

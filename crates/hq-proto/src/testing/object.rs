@@ -15,7 +15,7 @@ use proptest::sample::select;
 
 use super::{instance, job, selector, task_ref, text, worker};
 
-fn name() -> impl Strategy<Value = ObjectName> {
+pub(super) fn name() -> impl Strategy<Value = ObjectName> {
     select(vec!["a", "parts", "x y", "é"]).prop_map(|name| name.parse().expect("a name"))
 }
 
@@ -46,8 +46,14 @@ pub(super) fn of_spec() -> BoxedStrategy<(Vec<OutputObject>, Vec<InputObject>, O
 }
 
 pub(super) fn copy() -> BoxedStrategy<ObjectCopy> {
-    (object_id(), instance(), any::<u64>(), any::<u64>())
-        .prop_map(|(object, instance, size, checksum)| ObjectCopy { object, instance, size, checksum })
+    (object_id(), instance(), any::<u64>(), any::<u64>(), any::<bool>())
+        .prop_map(|(object, instance, size, checksum, is_dir)| ObjectCopy {
+            object,
+            instance,
+            size,
+            checksum,
+            is_dir,
+        })
         .boxed()
 }
 
@@ -98,10 +104,10 @@ pub(super) fn request() -> BoxedStrategy<ObjectRequest> {
         vec(object_id(), 1..3).prop_map(ObjectRequest::Keep),
         vec(object_id(), 1..3).prop_map(ObjectRequest::Drop),
         vec(object_id(), 1..3).prop_map(ObjectRequest::Release),
-        (prop_oneof![job().prop_map(Ok), text().prop_map(Err)], name(), worker()).prop_map(
-            |(job, name, worker)| {
+        (prop_oneof![job().prop_map(Ok), text().prop_map(Err)], name(), worker(), any::<bool>()).prop_map(
+            |(job, name, worker, is_dir)| {
                 let file = "c17".to_owned();
-                ObjectRequest::Give(Box::new(GiveObject { job, name, worker, file }))
+                ObjectRequest::Give(Box::new(GiveObject { job, name, worker, file, is_dir }))
             }
         ),
     ]

@@ -96,7 +96,11 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
         vec(object::object_id(), 0..3).prop_map(ToWorker::FreeObjects),
         (vec(object::object_id(), 0..3), vec(object::object_id(), 0..3))
             .prop_map(|(guard, release)| ToWorker::GuardObjects { guard, release }),
-        object::object_id().prop_map(|object| ToWorker::TakeFile { object, file: "c17".to_owned() }),
+        (object::object_id(), any::<bool>()).prop_map(|(object, is_dir)| ToWorker::TakeFile {
+            object,
+            file: "c17".to_owned(),
+            is_dir
+        }),
     ]
 }
 

@@ -364,7 +364,7 @@ pub fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
 
 /// What a task of this worker must not inherit from a task around the worker.
 fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<CString> {
-    const NAMES: [&[u8]; 23] = [
+    const NAMES: [&[u8]; 24] = [
         b"HQ_JOB_ID",
         b"HQ_TASK_ID",
         b"HQ_INSTANCE_ID",
@@ -373,6 +373,7 @@ fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Ve
         b"HQ_CPUS",
         b"HQ_PIN",
         b"HQ_TASK_DIR",
+        b"HQ_BROADCAST_DIR",
         b"HQ_ERROR_FILENAME",
         b"HQ_ACCESS_KEY",
         b"HQ_NODE_FILE",

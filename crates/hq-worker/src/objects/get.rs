@@ -92,7 +92,7 @@ impl Getter {
         target: &mut impl Target,
     ) -> Result<(), GetError> {
         let key = Key { object: copy.object.clone(), instance: copy.instance };
-        let content = Content { size: copy.size, checksum: copy.checksum };
+        let content = Content::of(copy);
         let mut sink = Checked { target, content, taken: 0, checksum: Checksum::default(), error: None };
         let brought = bring(self, &Wanted { key, content, holders }, &mut sink).await;
         match (brought, sink.error) {

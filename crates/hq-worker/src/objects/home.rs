@@ -11,7 +11,8 @@ use tracing::{info, warn};
 
 use crate::prepare::ignore_missing;
 
-const PREFIX: &str = "hq-objects-";
+/// Names of stores begin with it.
+pub(super) const PREFIX: &str = "hq-objects-";
 const LOCK: &str = "lock";
 /// Below it: files that are to be objects.
 pub(super) const PUT: &str = "put";
@@ -103,7 +104,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         // The directory of the worker may have gone before.
-        if let Err(error) = ignore_missing(fs::remove_dir_all(&self.path)) {
+        if let Err(error) = ignore_missing(crate::remove::remove_dir_all(&self.path)) {
             warn!(path = %self.path.display(), %error, "the object store could not be removed");
         }
         // Whoever removed these before is to find nothing; what others have put there stays.
@@ -141,7 +142,7 @@ fn remove_leftovers(base: &Path) {
         if is_held {
             continue;
         }
-        match fs::remove_dir_all(&path) {
+        match crate::remove::remove_dir_all(&path) {
             Ok(()) => info!(path = %path.display(), "removed the objects of a worker that died"),
             Err(error) => info!(path = %path.display(), %error, "left the objects of a worker that died"),
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
-use hq_model::{ByteString, ObjectId};
+use hq_model::{ByteString, ObjectId, WorkerId};
 
 use super::{Content, Hold, Key, Objects, PutFile, StoreError};
 use crate::outputs::Aftermath;
@@ -16,6 +16,8 @@ use crate::outputs::Aftermath;
 /// The objects that one attempt is to leave.
 #[derive(Debug)]
 pub(crate) struct Leaves {
+    /// This worker.
+    pub(crate) worker: WorkerId,
     /// Where they go.
     pub(crate) objects: Arc<Objects>,
     /// What they are called, and where the files are.
@@ -73,7 +75,7 @@ impl Leaves {
                 Ok(content) => stored.push((key.clone(), content)),
                 Err(error) => {
                     self.forget(&stored);
-                    return Err(refused(&key.object, path, &error));
+                    return Err(refused(self.worker, &key.object, path, &error));
                 }
             }
         }
@@ -118,22 +120,22 @@ fn no_room_now(object: &ObjectId, error: &StoreError) -> Outcome {
 
 // What is wrong with the file is the fault of the task. That there is no room, or the disk fails, is not: it runs once more, in a
 // while or elsewhere.
-fn refused(object: &ObjectId, file: &Path, error: &StoreError) -> Outcome {
-    let is_of_file = matches!(error, StoreError::NoFile(_))
+fn refused(worker: WorkerId, object: &ObjectId, file: &Path, error: &StoreError) -> Outcome {
+    let is_of_file = matches!(error, StoreError::NoFile(_) | StoreError::Tree(_))
         || matches!(error, StoreError::Io { path, .. } if path == file)
         || matches!(error, StoreError::Full { wanted, cap, .. } if wanted > cap);
     match is_of_file {
-        true => Outcome::Failed(FailureKind::Output, text(object, file, error)),
+        true => Outcome::Failed(FailureKind::Output, text(worker, object, file, error)),
         false => no_room_now(object, error),
     }
 }
 
-fn text(object: &ObjectId, file: &Path, error: &StoreError) -> String {
+fn text(worker: WorkerId, object: &ObjectId, file: &Path, error: &StoreError) -> String {
     let (name, path) = (&object.name, file.display());
     match error {
         StoreError::Io { path: of, source } if of == file && source.kind() == io::ErrorKind::NotFound => {
             format!(
-                "Its object {name} is missing: there is no {path}, although the program exited with code 0"
+                "Its object {name} is missing: there is no {path} on worker {worker}, although the program exited with code 0"
             )
         }
         error => format!("Its object {name} ({path}) cannot be stored: {error}"),

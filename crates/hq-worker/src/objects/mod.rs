@@ -8,6 +8,7 @@ pub mod get;
 mod home;
 mod kept;
 mod leave;
+mod links;
 pub mod near;
 #[cfg(test)]
 mod put_tests;
@@ -18,6 +19,8 @@ mod store;
 mod taken;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tree_tests;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -35,7 +38,8 @@ use crowd::Crowds;
 use disk::Disk;
 pub(crate) use kept::{Connection, Kept};
 pub(crate) use leave::{Leaves, Value, not_now};
-pub(crate) use stage::{Place, Staged};
+pub(crate) use links::Links;
+pub(crate) use stage::{Brought, Place, Staged};
 use store::{Content, Hold, SharedStore, StoreError};
 pub(crate) use store::{Key, PutFile, Store};
 pub(crate) use taken::{Source, Taken};
@@ -49,6 +53,8 @@ pub(crate) struct Objects {
     pub(crate) store: SharedStore,
     /// For files as a whole.
     pub(crate) files: Disk,
+    // For directories that are unpacked, which takes long.
+    trees: Disk,
     // For pieces, so that they need not wait for a large file.
     pieces: Disk,
     // Who waits for what is being fetched.
@@ -68,6 +74,7 @@ impl Objects {
         Arc::new(Objects {
             store,
             files: Disk::new("objects"),
+            trees: Disk::new("trees"),
             pieces: Disk::new("pieces"),
             coming: Mutex::default(),
             fetches: Semaphore::new(FETCHES_MAX),
@@ -86,11 +93,11 @@ impl Objects {
     }
 
     /// A file in the directory `put` is to be an object, as a client says. The server hears whether it is.
-    pub(crate) fn take(&self, object: ObjectId, file: String) {
+    pub(crate) fn take(&self, object: ObjectId, file: String, is_dir: bool) {
         let store = self.store.clone();
         self.files.order(move || {
             let key = Key { object, instance: Instance(0) };
-            match store.adopt(key.clone(), &file, Hold::Unheard) {
+            match store.adopt(key.clone(), &file, (Hold::Unheard, is_dir)) {
                 Ok(content) => store.tell_stored(&key, content),
                 Err(error) => store.tell_refused(key.object, error.to_string()),
             }

@@ -48,8 +48,8 @@ fn a_file_becomes_an_object_where_it_is() {
     for instance in [0, 0, 1] {
         let path = put(&store, "r-1-1", b"a value");
         let key = value(7, instance);
-        let content = store.adopt(key.clone(), "r-1-1", Hold::Free).expect("adopted");
-        assert_eq!(content, Content { size: 7, checksum: Checksum::of(b"a value") });
+        let content = store.adopt(key.clone(), "r-1-1", (Hold::Free, false)).expect("adopted");
+        assert_eq!(content, Content { size: 7, checksum: Checksum::of(b"a value"), is_dir: false });
         assert!(!path.exists());
         let lies = store.locate(&key).expect("there");
         assert_eq!(file_name(&lies), format!("v-1-7-{instance}"));
@@ -58,7 +58,7 @@ fn a_file_becomes_an_object_where_it_is() {
     }
     put(&store, "c-1", b"parts");
     let key = Key { object: object("1@7:parts"), instance: Instance(0) };
-    store.adopt(key.clone(), "c-1", Hold::Free).expect("adopted");
+    store.adopt(key.clone(), "c-1", (Hold::Free, false)).expect("adopted");
     assert!(!file_name(&store.locate(&key).expect("there")).starts_with("v-"));
     store.remove(&value(7, 1).object);
     let files = fs::read_dir(store.config().dir).expect("there").flatten();
@@ -73,7 +73,7 @@ fn what_is_no_file_of_ours_is_refused_and_removed() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (store, _told) = store(&dir.path().join("store"), 4);
     let check = |name: &str, expected: &str| {
-        let error = store.adopt(value(1, 0), name, Hold::Free).expect_err("refused");
+        let error = store.adopt(value(1, 0), name, (Hold::Free, false)).expect_err("refused");
         assert!(error.to_string().contains(expected), "{name}: {error}");
         assert!(store.put_path(name).map_or(true, |path| !path.exists()), "{name}");
         assert_eq!(store.held(), []);
@@ -92,7 +92,7 @@ fn what_is_no_file_of_ours_is_refused_and_removed() {
         check(name, "is no name of a file for the store");
     }
     let (used, key) = (put(&store, "c-5", b"1234"), value(2, 0));
-    store.adopt(key, "c-5", Hold::Free).expect("nothing is in use by what was refused");
+    store.adopt(key, "c-5", (Hold::Free, false)).expect("nothing is in use by what was refused");
     assert!(!used.exists());
 }
 
@@ -106,7 +106,7 @@ fn files_of_clients_that_are_gone_are_removed() {
     let others = [put(&store, "n-1", b"x"), put(&store, "r-1-1", b"x")];
     let abandoned = put(&store, "c-abandoned", b"x");
     put(&store, "r-1-2", b"x");
-    store.adopt(value(1, 0), "r-1-2", Hold::Free).expect("adopted");
+    store.adopt(value(1, 0), "r-1-2", (Hold::Free, false)).expect("adopted");
     assert!(!abandoned.exists() && held.exists() && others.iter().all(|path| path.exists()));
     drop(lock);
     assert!(store.receive(5).is_err(), "no room");
@@ -152,8 +152,8 @@ fn a_program_on_this_node_writes_into_the_store() {
     file.write_all(b"parts").expect("writable");
     let second = NearFile::make(&home).expect("another name");
     let paths = [&file, &second].map(|file| store.put_path(file.name()).expect("a name"));
-    let content = store.adopt(value(1, 0), file.name(), Hold::Free).expect("adopted");
-    assert_eq!(content, Content { size: 5, checksum: Checksum::of(b"parts") });
+    let content = store.adopt(value(1, 0), file.name(), (Hold::Free, false)).expect("adopted");
+    assert_eq!(content, Content { size: 5, checksum: Checksum::of(b"parts"), is_dir: false });
     assert_eq!(paths.clone().map(|path| path.exists()), [false, true], "it is held by a lock");
     drop((file, second));
     assert!(!paths[1].exists() && store.content(&value(1, 0)) == Some(content));

@@ -14,7 +14,10 @@ use hq_model::object::plain_path;
 use hq_model::{ByteString, Instance, ObjectId, TaskRef, WorkerId};
 use tokio::task::JoinSet;
 
-use super::{Content, Key, Objects, Peer, StoreError, Taken, Unfetched, Wanted};
+use super::leave::not_now;
+use super::links::Held;
+use super::store::link_tree;
+use super::{Content, Key, Links, Objects, Peer, StoreError, Taken, Unfetched, Wanted};
 
 /// An object, and where a task wants it.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub(crate) struct Place {
     copy: ObjectCopy,
     holders: Vec<TaskNode>,
     path: ByteString,
+    // In the directory of its broadcasts.
+    is_in_place: bool,
 }
 
 /// How staging ended.
@@ -31,15 +36,31 @@ pub(crate) struct Staged {
     pub(crate) task: TaskRef,
     /// Its instance.
     pub(crate) instance: Instance,
-    /// What a call takes, to be held until it has ended; or why it cannot start.
-    pub(crate) brought: Result<Vec<Taken>, Outcome>,
+    /// What it takes; or why it cannot start.
+    pub(crate) brought: Result<Brought, Outcome>,
+}
+
+/// What was brought to a task, to be held until it has ended.
+#[derive(Debug)]
+pub(crate) enum Brought {
+    /// The values that a call takes.
+    Values(Vec<Taken>),
+    /// What a program finds at its places.
+    Places(Links),
 }
 
 impl Place {
-    /// At a path, of a source. `own` is this worker.
-    pub(crate) fn new(source: &ObjectSource, path: ByteString, own: WorkerId) -> Place {
+    /// At a path, of a source. `own` is this worker, `broadcasts` the directory of those of the task.
+    pub(crate) fn new(
+        source: &ObjectSource,
+        path: ByteString,
+        own: WorkerId,
+        broadcasts: Option<&Path>,
+    ) -> Place {
         let others = source.holders.iter().filter(|holder| holder.worker != own).cloned();
-        Place { copy: source.copy.clone(), holders: others.collect(), path }
+        let at = Path::new(OsStr::from_bytes(&path));
+        let is_in_place = broadcasts.is_some_and(|dir| at.starts_with(dir));
+        Place { copy: source.copy.clone(), holders: others.collect(), path, is_in_place }
     }
 
     fn key(&self) -> Key {
@@ -48,15 +69,20 @@ impl Place {
 }
 
 impl Objects {
-    /// Brings what a task takes to its places. If that fails, how the task ends.
+    /// Brings what a task takes to its places. `broadcasts` is the directory of those of the task, which goes with what is held.
+    ///
+    /// # Errors
+    /// How the task ends when something cannot be had or put there.
     pub(crate) async fn stage(
         self: &Arc<Objects>,
         peer: &Arc<impl Peer>,
         places: Vec<Place>,
-    ) -> Option<Outcome> {
+        broadcasts: Option<PathBuf>,
+    ) -> Result<Links, Outcome> {
         if let Some(refused) = one_place(&places) {
-            return Some(refused);
+            return Err(refused);
         }
+        let mut links = Links::new(self, broadcasts);
         let pins = Pins { objects: self.clone(), keys: places.iter().map(Place::key).collect() };
         let pins = pins.begin();
         let mut bringing = JoinSet::new();
@@ -70,7 +96,7 @@ impl Objects {
         let mut refused = None;
         while let Some(brought) = bringing.join_next().await {
             match brought {
-                Ok(Ok(())) => {}
+                Ok(Ok(held)) => links.add(held),
                 Ok(Err(outcome)) => {
                     // What was brought so far stays, and the rest is not waited for.
                     refused = Some(outcome);
@@ -80,20 +106,26 @@ impl Objects {
             }
         }
         drop(pins);
-        refused
+        refused.map_or(Ok(links), Err)
     }
 
-    async fn bring_to(self: &Arc<Objects>, peer: &Arc<impl Peer>, place: Place) -> Result<(), Refused> {
+    async fn bring_to(
+        self: &Arc<Objects>,
+        peer: &Arc<impl Peer>,
+        place: Place,
+    ) -> Result<Option<Held>, Refused> {
         let key = place.key();
-        let content = Content { size: place.copy.size, checksum: place.copy.checksum };
+        let content = Content::of(&place.copy);
         // What is here may go, or be found damaged, before it is in its place.
         for is_last in [false, true] {
             let wanted = Wanted { key: key.clone(), content, holders: place.holders.clone() };
             self.fetch(peer, wanted).await.map_err(Refused::Unfetched)?;
-            let (store, key, path) = (self.store.clone(), key.clone(), place.path.clone());
-            let put = self.files.run(move || store.put(&key, Path::new(OsStr::from_bytes(&path))));
-            match put.await {
-                Some(Ok(())) => return Ok(()),
+            let put = match content.is_dir {
+                true => self.put_tree(&key, &place).await,
+                false => self.put_file(&key, &place).await.map(|put| put.map(|()| None)),
+            };
+            match put {
+                Some(Ok(held)) => return Ok(held),
                 Some(Err(error @ StoreError::Gone)) if is_last => {
                     return Err(Refused::Unfetched(Unfetched::here(error.to_string())));
                 }
@@ -102,7 +134,33 @@ impl Objects {
                 None => return Err(Refused::Unfetched(Unfetched::here("the worker is ending".to_owned()))),
             }
         }
-        Ok(())
+        Err(Refused::Unfetched(Unfetched::here(StoreError::Gone.to_string())))
+    }
+
+    // Nothing when the worker is ending.
+    async fn put_file(&self, key: &Key, place: &Place) -> Option<Result<(), StoreError>> {
+        let (store, key, path, is_in_place) =
+            (self.store.clone(), key.clone(), place.path.clone(), place.is_in_place);
+        let put = self.files.run(move || {
+            let path = Path::new(OsStr::from_bytes(&path));
+            if is_in_place { store.link(&key, path) } else { store.put(&key, path) }
+        });
+        put.await
+    }
+
+    // A link to what is unpacked, which stays as long as it is held.
+    async fn put_tree(
+        self: &Arc<Objects>,
+        key: &Key,
+        place: &Place,
+    ) -> Option<Result<Option<Held>, StoreError>> {
+        let held = match self.hold_tree(key).await? {
+            Ok(held) => held,
+            Err(error) => return Some(Err(error)),
+        };
+        let (tree, path) = (held.tree.clone(), place.path.clone());
+        let linked = self.files.run(move || link_tree(&tree, Path::new(OsStr::from_bytes(&path))));
+        Some(linked.await?.map(|()| Some(held)))
     }
 }
 
@@ -128,6 +186,8 @@ impl Refused {
             Refused::Unfetched(Unfetched { holders, reason }) => {
                 Outcome::Unfetched { object, holders, reason, wanted: 0 }
             }
+            // There may be room later, or elsewhere.
+            Refused::Place(error @ StoreError::Full { .. }) => not_now(&object, error.to_string()),
             Refused::Place(error) => {
                 let text = format!("The object {object} cannot be put in its place: {error}");
                 Outcome::Failed(FailureKind::Start, text)

@@ -8,6 +8,7 @@
 //! value of a call has a name by which others on this node find it.
 
 mod adopt;
+mod trees;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -27,9 +28,12 @@ use tracing::warn;
 
 use super::home::Home;
 use crate::limits::PIECE_MAX;
+use crate::tree::TreeError;
 
 pub(crate) use adopt::PutFile;
 pub(super) use adopt::{NEW, OF_CLIENT};
+use trees::Remains;
+pub(super) use trees::{Tree, link_tree};
 
 /// Names what one instance of a task left under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +51,15 @@ pub(crate) struct Content {
     pub(crate) size: u64,
     /// Their [checksum](Checksum).
     pub(crate) checksum: u64,
+    /// They are the archive of a directory.
+    pub(crate) is_dir: bool,
+}
+
+impl Content {
+    /// Of copies that are meant.
+    pub(crate) fn of(copy: &ObjectCopy) -> Content {
+        Content { size: copy.size, checksum: copy.checksum, is_dir: copy.is_dir }
+    }
 }
 
 /// Why a file is not stored or not given.
@@ -64,9 +77,12 @@ pub(crate) enum StoreError {
         /// What has to stay.
         taken: u64,
     },
-    /// A directory, a pipe, a device.
-    #[error("{} is not a regular file", .0.display())]
+    /// A pipe, a socket, a device.
+    #[error("{} is neither a file nor a directory", .0.display())]
     NoFile(PathBuf),
+    /// A directory that cannot be packed, or not be unpacked.
+    #[error(transparent)]
+    Tree(TreeError),
     /// A link, or not ours.
     #[error("{} is a link, or belongs to another user", .0.display())]
     Foreign(PathBuf),
@@ -157,6 +173,16 @@ struct Entry {
     hold: Hold,
     /// Readers here that need it.
     pins: u32,
+    /// Where it is unpacked.
+    tree: Option<Arc<Tree>>,
+}
+
+impl Entry {
+    // With what is unpacked of it.
+    fn bytes(&self) -> u64 {
+        let times = 1 + u64::from(self.tree.is_some());
+        self.content.size.saturating_mul(times)
+    }
 }
 
 /// A file of which everything is here.
@@ -197,7 +223,7 @@ impl Shelf {
     fn remove(&mut self, key: &Key) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
         self.displace(entry.hold, entry.last_read);
-        self.used -= entry.content.size;
+        self.used -= entry.bytes();
         Some(entry)
     }
 
@@ -228,7 +254,7 @@ impl Shelf {
         while left.saturating_add(size) > cap {
             let Some(key) = may_go.next() else { return Err(left) };
             if let Some(entry) = self.entries.get(key).filter(|entry| entry.pins == 0) {
-                left -= entry.content.size;
+                left -= entry.bytes();
                 going.push(key.clone());
             }
         }
@@ -272,6 +298,9 @@ impl Store {
     pub(crate) fn add(self: &Arc<Store>, key: Key, from: &Path) -> Result<Content, StoreError> {
         // What is no file is not opened, lest it blocks.
         let found = fs::metadata(from).map_err(at(from))?;
+        if found.is_dir() {
+            return self.add_dir(key, from);
+        }
         if !found.is_file() {
             return Err(StoreError::NoFile(from.to_owned()));
         }
@@ -286,7 +315,7 @@ impl Store {
             }
             incoming.write(&buffer[..read])?;
         }
-        let content = Content { size: incoming.offset, checksum: incoming.checksum.value() };
+        let content = incoming.content(false);
         incoming.finish(key, content, Hold::Unheard)?;
         Ok(content)
     }
@@ -460,8 +489,8 @@ impl Store {
 
     /// It is here.
     pub(crate) fn tell_stored(&self, key: &Key, content: Content) {
-        let Content { size, checksum } = content;
-        let copy = ObjectCopy { object: key.object.clone(), instance: key.instance, size, checksum };
+        let Content { size, checksum, is_dir } = content;
+        let copy = ObjectCopy { object: key.object.clone(), instance: key.instance, size, checksum, is_dir };
         // Nobody listens when the worker is ending.
         let _ = self.told.send(Input::Stored(copy));
     }
@@ -525,14 +554,14 @@ impl Store {
         {
             let mut shelf = self.shelf();
             for key in self.making_room(&shelf, size, coming)? {
-                if let Some(path) = self.unshelve(&mut shelf, &key) {
-                    gone.push((key, path));
+                if let Some(remains) = self.unshelve(&mut shelf, &key) {
+                    gone.push((key, remains));
                 }
             }
             shelf.used += size;
         }
-        for (key, path) in gone {
-            remove_file(&path);
+        for (key, remains) in gone {
+            remains.remove();
             self.tell_lost(&key);
         }
         Ok(())
@@ -541,19 +570,19 @@ impl Store {
     fn take(&self, key: &Key) -> bool {
         let gone = self.unshelve(&mut self.shelf(), key);
         self.eased.notify_all();
-        gone.map(|path| remove_file(&path)).is_some()
+        gone.map(Remains::remove).is_some()
     }
 
     // What is to be removed of it then has a name that nothing else gets.
-    fn unshelve(&self, shelf: &mut Shelf, key: &Key) -> Option<PathBuf> {
-        let path = shelf.remove(key)?.path;
+    fn unshelve(&self, shelf: &mut Shelf, key: &Key) -> Option<Remains> {
+        let Entry { path, tree, .. } = shelf.remove(key)?;
         if value_name(key).is_none() {
-            return Some(path);
+            return Some(Remains::new(path, tree));
         }
         let aside = self.home.path().join(shelf.tick().to_string());
         // What others have removed need not be.
         let _ = fs::rename(path, &aside);
-        Some(aside)
+        Some(Remains::new(aside, tree))
     }
 
     // A file that is whole becomes an object; so much room was made for it.
@@ -568,7 +597,8 @@ impl Store {
         // What an earlier instance left is not meant any more.
         let earlier = shelf.keys_of(&key.object).into_iter().filter(|other| other.instance <= key.instance);
         let before: Vec<Entry> = earlier.filter_map(|other| shelf.remove(&other)).collect();
-        shelf.insert(key, Entry { content, path: path.clone(), written, last_read, hold, pins });
+        let tree = None;
+        shelf.insert(key, Entry { content, path: path.clone(), written, last_read, hold, pins, tree });
         shelf.used -= reserved - content.size;
         drop(shelf);
         before.iter().filter(|before| before.path != path).for_each(|before| remove_file(&before.path));
@@ -603,6 +633,11 @@ impl Incoming {
         self.checksum.add(bytes);
         self.offset += bytes.len() as u64;
         Ok(())
+    }
+
+    // What has come.
+    fn content(&self, is_dir: bool) -> Content {
+        Content { size: self.offset, checksum: self.checksum.value(), is_dir }
     }
 
     /// Everything is here, and is to be this.

@@ -29,14 +29,14 @@ pub(crate) struct Taken {
 
 /// A reader of an object.
 #[derive(Debug)]
-struct Pin {
+pub(super) struct Pin {
     objects: Arc<Objects>,
     key: Key,
 }
 
 impl Pin {
     // None when it is not here.
-    fn new(objects: &Arc<Objects>, key: &Key) -> Option<Pin> {
+    pub(super) fn new(objects: &Arc<Objects>, key: &Key) -> Option<Pin> {
         objects.store.pin(key).then(|| Pin { objects: objects.clone(), key: key.clone() })
     }
 }
@@ -59,8 +59,7 @@ impl Source {
     }
 
     fn wanted(&self) -> Wanted {
-        let content = Content { size: self.copy.size, checksum: self.copy.checksum };
-        Wanted { key: self.key(), content, holders: self.holders.clone() }
+        Wanted { key: self.key(), content: Content::of(&self.copy), holders: self.holders.clone() }
     }
 }
 

@@ -39,7 +39,7 @@ fn bytes(count: usize) -> Vec<u8> {
 }
 
 fn content(bytes: &[u8]) -> Content {
-    Content { size: bytes.len() as u64, checksum: Checksum::of(bytes) }
+    Content { size: bytes.len() as u64, checksum: Checksum::of(bytes), is_dir: false }
 }
 
 fn holder(worker: u32, address: String) -> TaskNode {
@@ -96,10 +96,12 @@ fn what_cannot_be_stored_is_named() {
     let missing = dir.path().join("missing");
     let expected = format!("{}: No such file or directory (os error 2)", missing.display());
     assert_eq!(text(store.add(key(1), &missing)), expected);
-    assert_eq!(
-        text(store.add(key(1), dir.path())),
-        format!("{} is not a regular file", dir.path().display())
-    );
+    let socket = dir.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let expected = format!("{} is neither a file nor a directory", socket.display());
+    assert_eq!(text(store.add(key(1), &socket)), expected);
+    let special = format!("{} is a pipe, a socket or a device", socket.display());
+    assert!(text(store.add(key(1), dir.path())).starts_with(&special));
     let full = "5 bytes do not fit: the object store may hold 4 bytes, of which 0 are in use and may not go";
     assert_eq!(text(add(&store, dir.path(), 1, b"12345")), full);
     assert_eq!(names(&store), [0; 0]);
@@ -404,8 +406,8 @@ fn what_an_earlier_instance_left_goes_with_the_next_one() {
 }
 
 fn source_of(task: u32, bytes: &[u8], holders: Vec<TaskNode>) -> ObjectSource {
-    let Content { size, checksum } = content(bytes);
-    let copy = ObjectCopy { object: object(task), instance: Instance(0), size, checksum };
+    let Content { size, checksum, .. } = content(bytes);
+    let copy = ObjectCopy { object: object(task), instance: Instance(0), size, checksum, is_dir: false };
     ObjectSource { copy, path: Vec::new(), holders }
 }
 
@@ -421,29 +423,29 @@ fn what_a_task_takes_is_brought_to_its_places() {
         let at = |name: &str| dir.path().join(name).into_os_string().into_encoded_bytes();
         let own = holder(1, String::new());
         let (good, bad) = (holder(2, String::new()), holder(3, String::new()));
-        let place = |source: &ObjectSource, name: &str| Place::new(source, at(name), WorkerId(1));
+        let place = |source: &ObjectSource, name: &str| Place::new(source, at(name), WorkerId(1), None);
         let here = source_of(1, b"here", vec![own.clone()]);
         let elsewhere = source_of(2, b"elsewhere", vec![own.clone(), bad.clone(), good]);
         let places = vec![place(&here, "in/a"), place(&elsewhere, "in/b")];
-        assert_eq!(objects.stage(&made_up, places).await, None);
+        assert!(objects.stage(&made_up, places, None).await.is_ok());
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).expect("there");
         assert_eq!((read("in/a"), read("in/b")), ("here".into(), "elsewhere".into()));
         let nowhere = place(&source_of(3, b"x", vec![own, bad]), "in/c");
         let reason = "worker 3: no".to_owned();
         let unfetched =
             Outcome::Unfetched { object: object(3), holders: vec![WorkerId(3)], reason, wanted: 0 };
-        assert_eq!(objects.stage(&made_up, vec![nowhere]).await, Some(unfetched));
+        assert_eq!(objects.stage(&made_up, vec![nowhere], None).await.err(), Some(unfetched));
         let twice = vec![place(&here, "in/e"), place(&elsewhere, "in/./e")];
-        let refused = objects.stage(&made_up, twice).await;
+        let refused = objects.stage(&made_up, twice, None).await.err();
         assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("have one path")));
         fs::write(dir.path().join("in/mine"), "precious").expect("writable");
-        let refused = objects.stage(&made_up, vec![place(&here, "in/mine")]).await;
+        let refused = objects.stage(&made_up, vec![place(&here, "in/mine")], None).await.err();
         assert!(
             matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("there is something else already"))
         );
         assert_eq!(read("in/mine"), "precious");
         fs::create_dir(dir.path().join("in/d")).expect("writable");
-        let refused = objects.stage(&made_up, vec![place(&here, "in/d")]).await;
+        let refused = objects.stage(&made_up, vec![place(&here, "in/d")], None).await.err();
         assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("in/d")));
     });
 }
@@ -480,7 +482,8 @@ fn a_task_without_one_of_its_objects_has_failed() {
             let object = |name: &str| -> ObjectId { format!("1@7:{name}").parse().expect("an object") };
             let key = |name: &str| Key { object: object(name), instance: Instance(0) };
             let files = names.iter().map(|name| (key(name), at(name))).collect();
-            let leaves = Leaves { objects: objects.clone(), files, value: None };
+            let worker = WorkerId(1);
+            let leaves = Leaves { worker, objects: objects.clone(), files, value: None };
             let ended = Input::ended(object(names[0]).task, Outcome::Finished, Usage::default());
             cleanup.clean(Aftermath {
                 input: ended,
@@ -496,7 +499,7 @@ fn a_task_without_one_of_its_objects_has_failed() {
         let Some(Input::Ended { outcome, .. }) = ends.recv().await else { panic!("an end") };
         let path = dir.path().join("b");
         let text = format!(
-            "Its object b is missing: there is no {}, although the program exited with code 0",
+            "Its object b is missing: there is no {} on worker 1, although the program exited with code 0",
             path.display()
         );
         assert_eq!(outcome, Outcome::Failed(FailureKind::Output, text));
@@ -542,8 +545,9 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
         let getter = get::Getter::new(&endpoint(Some(keys))).expect("keys");
         let nowhere = holder(7, String::new());
         for bytes in [bytes((2 << 20) + 5), Vec::new()] {
-            let Content { size, checksum } = add(&from.objects.store, dir.path(), 1, &bytes).expect("stored");
-            let copy = ObjectCopy { object: object(1), instance: Instance(0), size, checksum };
+            let Content { size, checksum, .. } =
+                add(&from.objects.store, dir.path(), 1, &bytes).expect("stored");
+            let copy = ObjectCopy { object: object(1), instance: Instance(0), size, checksum, is_dir: false };
             let mut got = Got::default();
             let holders = vec![nowhere.clone(), from.place.clone()];
             getter.get(&copy, holders, &mut got).await.expect("had");
@@ -554,12 +558,13 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
             let text = refused.expect_err("wrong").to_string();
             assert!(text.contains("worker 1: its bytes are not those that were stored"), "{text}");
         }
-        let copy = ObjectCopy { object: object(2), instance: Instance(0), size: 4, checksum: 0 };
+        let copy =
+            ObjectCopy { object: object(2), instance: Instance(0), size: 4, checksum: 0, is_dir: false };
         let refused = getter.get(&copy, vec![nowhere], &mut Got::default()).await;
         let text = "no worker gave it: worker 7: worker 7 on n7 cannot be reached: it listens nowhere";
         assert_eq!(refused.expect_err("nobody").to_string(), text);
-        let Content { size, checksum } = add(&from.objects.store, dir.path(), 3, b"abc").expect("stored");
-        let copy = ObjectCopy { object: object(3), instance: Instance(0), size, checksum };
+        let Content { size, checksum, .. } = add(&from.objects.store, dir.path(), 3, b"abc").expect("stored");
+        let copy = ObjectCopy { object: object(3), instance: Instance(0), size, checksum, is_dir: false };
         let mut full = Got { fails: true, ..Got::default() };
         let refused = getter.get(&copy, vec![from.place], &mut full).await;
         assert!(matches!(refused, Err(get::GetError::Here(error)) if error.to_string() == "no space left"));
@@ -580,7 +585,7 @@ fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
             let (file, putting) =
                 getter.put(&to.place, bytes.len() as u64, &mut &bytes[..]).await.expect("it is taken");
             assert_eq!(fs::read(path(&file)).expect("there"), bytes);
-            store.adopt(key(1), &file, Hold::Free).expect("adopted");
+            store.adopt(key(1), &file, (Hold::Free, false)).expect("adopted");
             drop(putting);
             assert_eq!(store.content(&key(1)), Some(content(&bytes)));
         }

@@ -238,7 +238,7 @@ pub(crate) fn a_file_of_a_client_becomes_an_object(_: &mut ()) {
         fs::write(caller.put_dir().join("c-1"), "given").expect("writable");
         for task in [1, 2] {
             let object = format!("3@{task}:value").parse().expect("an object");
-            caller.connection.say(&ToWorker::TakeFile { object, file: "c-1".into() }).await;
+            caller.connection.say(&ToWorker::TakeFile { object, file: "c-1".into(), is_dir: false }).await;
         }
         caller.until(|caller| !caller.news.refused.is_empty()).await;
         let stored = caller.news.stored[0].clone();

@@ -50,7 +50,7 @@ pub(crate) struct InfoArgs {
     pub objects: Vec<ObjectArg>,
 }
 
-/// Make a file an object that tasks can take
+/// Make a file or directory an object that tasks can take
 ///
 /// A worker takes a copy into its store, one on this machine if there is one. Elsewhere the bytes go over the connections that
 /// workers use among themselves: this machine must reach the port of a worker, and the access file must have the part for
@@ -58,14 +58,14 @@ pub(crate) struct InfoArgs {
 /// printed, which `hq submit --input-object` takes.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hq object put reads.fq\n  hq object put --name reads data/2024-05.fq\n  tar -c lib | hq object put --name \
-                  lib.tar -"
+    after_help = "Examples:\n  hq object put reads.fq\n  hq object put --name reads data/2024-05.fq\n  hq object put genome/\n  \
+                  seq 5 | hq object put --name five -"
 )]
 pub(crate) struct PutArgs {
-    /// The file; `-` is standard input, which is written to a temporary file first
+    /// The file or directory; `-` is standard input. That, and the archive of a directory, is written to a temporary file first
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// What the object is called, which is the name of the file otherwise
+    /// What the object is called, which is the last part of the path otherwise
     #[arg(long, value_name = "NAME")]
     pub name: Option<ObjectName>,
 }
@@ -74,10 +74,12 @@ pub(crate) struct PutArgs {
 ///
 /// The bytes come from a worker that stores it, piece by piece, over the connections that workers use among themselves: this
 /// machine must reach its port, and the access file must have the part for workers. Where one of them is cut off, the next
-/// one goes on; the bytes are checked against what was stored. The file appears when it is complete.
+/// one goes on; the bytes are checked against what was stored. The file appears when it is complete. Where the object is a directory,
+/// so does the directory, which must not be there yet; standard output gets the tar archive.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hq object get 1@0:parts -o parts.bin\n  hq object get last@0:parts | tar -x"
+    after_help = "Examples:\n  hq object get 1@0:parts -o parts.bin\n  hq object get 1@0:tree -o tree\n  hq object get \
+                  last@0:tree | tar -x"
 )]
 pub(crate) struct GetArgs {
     /// Such as `1@0:parts`: the job or `last`, the task and the name

@@ -16,12 +16,14 @@ use hq_client::options::{
     prepare, prepare_job_file,
 };
 use hq_client::{ClientError, NotSubmitted, Session, SubmittedFile, Watch, request_key};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, NewJob, NewTasks, RequestError};
+use hq_core::client_messages::{
+    Broadcast, ClientRequest, ClientResponse, JobPage, NewJob, NewTasks, RequestError,
+};
 use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
-use hq_model::{Channel, IdSet, JobId, Stream, Submit, TaskState, pattern};
+use hq_model::{Channel, IdSet, JobId, ObjectName, Stream, Submit, TaskState, pattern};
 use hq_stream::StreamFile;
 
 use super::job::feed_of;
@@ -40,7 +42,7 @@ use crate::waiting::{Follow, NotifyCommand, follow};
 const WITH_KEYS: &str = "where all tasks have keys, the file can be submitted again, and only those that are not there yet are new";
 
 pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, HqError> {
-    let Prepared { mut submit, fed, wait, warnings, hints } = prepared(context, options)?;
+    let Prepared { mut submit, fed, broadcasts, wait, warnings, hints } = prepared(context, options)?;
     if wait.follow && context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
             "--follow prints outputs as they are and has no JSON form; use another --output-mode",
@@ -61,6 +63,9 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
         unusable.map(|why| format!("{why}. Where the server finds the same there, the tasks will fail"));
     context.printer.warn(unusable.as_slice());
     let warnings = warnings.into_iter().chain(unusable).collect();
+    if !broadcasts.is_empty() {
+        return submit_behind(context, session, (broadcasts, submit), (wait, on_notify), warnings);
+    }
     if !wait.waits() {
         let response = session.request(request(submit)?)?;
         let submitted = submitted(response, warnings, |more| context.printer.advise(more))?;
@@ -125,11 +130,40 @@ fn submit_fed(
         ));
     }
     let tasks = NewTasks::Fed { generator: Box::new(generator), reducer: reducer.map(Box::new) };
-    let jobs =
-        PreparedJobs { jobs: vec![NewJob { spec, after: Vec::new(), tasks }], places: vec![0], warnings };
+    let jobs = PreparedJobs {
+        jobs: vec![NewJob { spec, after: Vec::new(), takes: Vec::new(), tasks }],
+        places: vec![0],
+        warnings,
+    };
     let submitted = submit_jobs(context, &mut session, jobs)?;
     context.hint_of_workers(&mut session);
     end_of(context, session, submitted, (wait, on_notify))
+}
+
+// A job behind those that leave what is broadcast to its tasks: all of them are there, or none.
+fn submit_behind(
+    context: &Context,
+    mut session: Session,
+    (broadcasts, submit): (Vec<(NewJob, ObjectName)>, Submit),
+    (wait, on_notify): (WaitOptions, Option<NotifyCommand>),
+    warnings: Vec<String>,
+) -> Result<Done, HqError> {
+    let Target::New(spec) = submit.target.clone() else { return unexpected() };
+    let (mut jobs, names): (Vec<NewJob>, Vec<ObjectName>) = broadcasts.into_iter().unzip();
+    let takes = (0..).zip(names).map(|(job, name)| Broadcast { job, name }).collect();
+    jobs.push(NewJob { spec, after: Vec::new(), takes, tasks: NewTasks::Submits(vec![submit]) });
+    let places = (0..jobs.len()).collect();
+    let submitted = submit_jobs(context, &mut session, PreparedJobs { jobs, places, warnings })?;
+    // Of those in front nobody has asked.
+    let submitted = Submitted { together: Vec::new(), ..submitted };
+    context.hint_of_workers(&mut session);
+    match wait.follow {
+        true => {
+            session.wait_for_lost_server(wait.reconnect_timeout);
+            follow_submitted(context, session, submitted, wait.allow_failures)
+        }
+        false => end_of(context, session, submitted, (wait, on_notify)),
+    }
 }
 
 // Jobs that are there already, as far as some of these wait for them, and the name of one that does.
@@ -215,7 +249,16 @@ fn submit_and_follow(
     allow_failures: bool,
 ) -> Result<Done, HqError> {
     let response = session.request(request(submit)?)?;
-    let mut submitted = submitted(response, warnings, |more| context.printer.warn(more))?;
+    let submitted = submitted(response, warnings, |more| context.printer.warn(more))?;
+    follow_submitted(context, session, submitted, allow_failures)
+}
+
+fn follow_submitted(
+    context: &Context,
+    session: Session,
+    mut submitted: Submitted,
+    allow_failures: bool,
+) -> Result<Done, HqError> {
     context.printer.announce(&mut submitted)?;
     let session = Rc::new(RefCell::new(session));
     let (job, printer) = (submitted.job, context.printer);

@@ -289,6 +289,9 @@ fn details(view: &ObjectView) -> Vec<(&'static str, Cell)> {
             true => text::size_of(copy.size),
             false => format!("{} ({} B)", text::size_of(copy.size), copy.size),
         };
+        if copy.is_dir {
+            rows.push(("Kind", "directory".into()));
+        }
         rows.push(("Size", size.into()));
         rows.push(("Checksum (XXH64)", checksum(copy.checksum).into()));
         rows.push(("Instance of its task", copy.instance.to_string().into()));
@@ -316,6 +319,7 @@ fn document(view: &ObjectView) -> Value {
         "state": view.state.phase().word(),
         "reason": view.state.why_gone(),
         "rebuilt_by": view.state.rebuilt_by().map(|job| job.0),
+        "is_dir": measured(copy.is_dir.into()),
         "size": measured(copy.size.into()),
         "checksum": measured(checksum(copy.checksum).into()),
         "instance": measured(copy.instance.0.into()),

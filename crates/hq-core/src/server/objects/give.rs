@@ -64,7 +64,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Result<(), RequestError> {
         self.refuse_when_read_only()?;
-        let GiveObject { job, name, worker, file } = give;
+        let GiveObject { job, name, worker, file, is_dir } = give;
         let refused = |text: String| Err(RequestError::Invalid(text));
         if !self.state.workers.contains_key(&worker) {
             return Err(RequestError::NoWorker(worker));
@@ -101,7 +101,7 @@ impl Server {
         self.gives.pending.insert(object.clone(), Giving { connection, request, worker, new_job });
         // Of a new job: nobody hears of an id that may be given again.
         let gate = if task.task.0 < GIVEN_FROM { Gate::Synced } else { Gate::Open };
-        let message = ToWorker::TakeFile { object, file };
+        let message = ToWorker::TakeFile { object, file, is_dir };
         effects.push(Effect::ToWorker { connection: link, message, gate });
         Ok(())
     }

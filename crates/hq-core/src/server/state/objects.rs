@@ -24,6 +24,8 @@ pub struct Object {
     pub size: u64,
     /// XXH64 of these.
     pub checksum: u64,
+    /// They are the archive of a directory.
+    pub is_dir: bool,
     /// It stays where stores have no room for more.
     pub is_kept: bool,
     /// Who it was for needs it no more.
@@ -36,7 +38,8 @@ impl Object {
     /// Which copies are meant.
     pub fn copy(&self, task: TaskRef) -> ObjectCopy {
         let object = ObjectId { task, name: self.name.clone() };
-        ObjectCopy { object, instance: self.instance, size: self.size, checksum: self.checksum }
+        let Object { instance, size, checksum, is_dir, .. } = *self;
+        ObjectCopy { object, instance, size, checksum, is_dir }
     }
 }
 
@@ -95,8 +98,8 @@ impl Objects {
                 for object in objects {
                     if self.get(object).is_none() {
                         // Its task has finished, and it was never stored.
-                        let (instance, size, checksum) = (Instance(0), 0, 0);
-                        self.store(&ObjectCopy { object: object.clone(), instance, size, checksum });
+                        let (instance, size, checksum, is_dir) = (Instance(0), 0, 0, false);
+                        self.store(&ObjectCopy { object: object.clone(), instance, size, checksum, is_dir });
                     }
                     if let Some(known) = self.get_mut(object) {
                         known.gone = Some(Box::new(why.clone()));
@@ -108,13 +111,14 @@ impl Objects {
     }
 
     fn store(&mut self, copy: &ObjectCopy) {
-        let ObjectCopy { mut object, instance, size, checksum } = copy.clone();
+        let ObjectCopy { mut object, instance, size, checksum, is_dir } = copy.clone();
         if let Some(name) = self.name_like(&object) {
             object.name = name.clone();
         }
         let known = self.by_task.entry(object.task).or_default();
         let (is_kept, is_released) = (false, false);
-        let stored = Object { name: object.name, instance, size, checksum, is_kept, is_released, gone: None };
+        let stored =
+            Object { name: object.name, instance, size, checksum, is_dir, is_kept, is_released, gone: None };
         match known.iter_mut().find(|known| known.name == stored.name) {
             Some(before) => {
                 let (is_kept, is_released) = (before.is_kept, before.is_released);

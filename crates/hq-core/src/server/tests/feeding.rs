@@ -43,7 +43,10 @@ fn submit_fed(key: u128, has_reducer: bool) -> ClientRequest {
     let spec = JobSpec { name: "search".into(), ..JobSpec::default() };
     let reducer = has_reducer.then(|| Box::new(own("search: reduce")));
     let tasks = NewTasks::Fed { generator: Box::new(own("search: generate")), reducer };
-    ClientRequest::SubmitJobs { key, jobs: vec![NewJob { spec, after: Vec::new(), tasks }] }
+    ClientRequest::SubmitJobs {
+        key,
+        jobs: vec![NewJob { spec, after: Vec::new(), takes: Vec::new(), tasks }],
+    }
 }
 
 // A fed job whose generator and reducer run on worker 2.

@@ -5,7 +5,7 @@ use hq_model::dependency::{After, Condition};
 use hq_model::task::EndBy;
 
 use super::*;
-use crate::client_messages::{NewJob, NewTasks, RequestError};
+use crate::client_messages::{Broadcast, NewJob, NewTasks, RequestError};
 use crate::feed::{FeedOrder, FeedRequest};
 
 fn job(name: &str, after: &[(u32, Condition)], count: u32) -> NewJob {
@@ -14,7 +14,7 @@ fn job(name: &str, after: &[(u32, Condition)], count: u32) -> NewJob {
         Submit::new(Target::New(spec.clone()), TaskIds::Given(IdSet::range(0, count - 1)), one_cpu());
     let after =
         after.iter().map(|(place, condition)| After { condition: *condition, ..After::of(JobId(*place)) });
-    NewJob { spec, after: after.collect(), tasks: NewTasks::Submits(vec![submit]) }
+    NewJob { spec, after: after.collect(), takes: Vec::new(), tasks: NewTasks::Submits(vec![submit]) }
 }
 
 fn fed(name: &str, after: &[(u32, Condition)]) -> NewJob {
@@ -66,6 +66,55 @@ fn jobs_that_are_submitted_together_wait_for_each_other() {
     assert_eq!(world.sent(2), "5:0/0", "any end");
     world.restart();
     assert_eq!(world.ask(request(group())), made, "asked again after a restart");
+}
+
+// A job that leaves an object for the one behind it.
+fn with_broadcast() -> Vec<NewJob> {
+    let mut first = job("broadcast genome", &[], 1);
+    let NewTasks::Submits(submits) = &mut first.tasks else { panic!("tasks") };
+    let output = "genome=/data/genome".parse().expect("an object");
+    submits[0].spec = TaskSpec { output_objects: vec![output], ..one_cpu() }.into();
+    let takes = vec![Broadcast { job: 0, name: "genome".parse().expect("a name") }];
+    vec![first, NewJob { takes, ..job("align", &[], 2) }]
+}
+
+#[test]
+fn tasks_take_what_a_job_of_the_same_request_leaves() {
+    let mut world = World::new();
+    world.worker(2, 4);
+    let made = ClientResponse::JobsSubmitted { jobs: [1, 2].map(JobId).into(), warnings: Vec::new() };
+    assert_eq!(world.ask(request(with_broadcast())), made);
+    let taken: Vec<String> = world.server.state().jobs[&JobId(2)].submits[0]
+        .task
+        .input_objects
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(taken, ["genome=1@0:genome->%{BROADCAST_DIR}/genome"]);
+    assert_eq!(jobs(&mut world), ["1 broadcast genome waiting", "2 align waiting"]);
+    let second = Selector::Ids(IdSet::single(TaskId(2)));
+    let why = format!("{:?}", world.ask(ClientRequest::ExplainTask { jobs: second, task: TaskId(0) }));
+    assert!(why.contains("it waits for the broadcast of genome, task 1@0"), "{why}");
+}
+
+#[test]
+fn a_job_takes_nothing_of_those_behind_it() {
+    let mut world = World::new();
+    let mut refused = |jobs: Vec<NewJob>| match world.ask(request(jobs)) {
+        ClientResponse::Error(RequestError::Invalid(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    let mut jobs = with_broadcast();
+    jobs.reverse();
+    assert!(refused(jobs).contains("takes objects of those before it"));
+    let mut jobs = with_broadcast();
+    jobs[1].tasks = fed("b", &[]).tasks;
+    assert!(refused(jobs).contains("A generator takes objects that are there"));
+    let mut jobs = with_broadcast();
+    let NewTasks::Submits(submits) = &mut jobs[1].tasks else { panic!("tasks") };
+    let several = vec![Request { nodes: 2, ..Request::default() }];
+    submits[0].spec = TaskSpec { requests: several, ..one_cpu() }.into();
+    assert!(refused(jobs).contains("A broadcast comes to one node of a task"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(super) fn object(text: &str) -> ObjectId {
 }
 
 pub(super) fn copy(text: &str, instance: u32) -> ObjectCopy {
-    ObjectCopy { object: object(text), instance: Instance(instance), size: 7, checksum: 9 }
+    ObjectCopy { object: object(text), instance: Instance(instance), size: 7, checksum: 9, is_dir: false }
 }
 
 /// What a worker says that stores an object.

@@ -224,7 +224,7 @@ fn a_generator_goes_on_however_many_workers_it_outlasts() {
     };
     let spec = JobSpec { name: "search".into(), ..JobSpec::default() };
     let tasks = NewTasks::Fed { generator: own("search: generate"), reducer: Some(own("search: reduce")) };
-    let jobs = vec![NewJob { spec, after: Vec::new(), tasks }];
+    let jobs = vec![NewJob { spec, after: Vec::new(), takes: Vec::new(), tasks }];
     world.ask(ClientRequest::SubmitJobs { key: 9, jobs });
     let feeders = [JobId(1), JobId(2)];
     for instance in 0..4 {

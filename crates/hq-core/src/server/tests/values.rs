@@ -63,7 +63,7 @@ impl World {
 
     fn gives(&mut self, job: Result<JobId, String>) -> Vec<ClientResponse> {
         let name = "value".parse().expect("a name");
-        let give = GiveObject { job, name, worker: WorkerId(1), file: "c1".into() };
+        let give = GiveObject { job, name, worker: WorkerId(1), file: "c1".into(), is_dir: false };
         let body = ClientRequest::Objects(ObjectRequest::Give(Box::new(give)));
         self.step(Input::Client { connection: CLIENT, request: 5, body })
     }

@@ -117,11 +117,16 @@ impl Store {
     ///
     /// # Errors
     /// When it is not a plain file of this user, or there is no room for it.
-    pub(crate) fn adopt(&self, key: Key, name: &str, hold: Hold) -> Result<Content, StoreError> {
+    pub(crate) fn adopt(
+        &self,
+        key: Key,
+        name: &str,
+        (hold, is_dir): (Hold, bool),
+    ) -> Result<Content, StoreError> {
         let path = self.put_path(name)?;
         // From here on its room is what is made for it.
         self.shelf().coming.insert(name.to_owned(), None);
-        let adopted = self.try_to_adopt(key, &path, hold);
+        let adopted = self.try_to_adopt(key, &path, (hold, is_dir));
         if adopted.is_err() {
             remove_file(&path);
         }
@@ -130,7 +135,7 @@ impl Store {
         adopted
     }
 
-    fn try_to_adopt(&self, key: Key, path: &Path, hold: Hold) -> Result<Content, StoreError> {
+    fn try_to_adopt(&self, key: Key, path: &Path, how: (Hold, bool)) -> Result<Content, StoreError> {
         // What is no file is not waited for.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -149,7 +154,7 @@ impl Store {
         // Of those that are written at the same time the first one to be whole has the room.
         self.await_room(size, Store::bytes_announced);
         self.reserve(size, Store::bytes_announced)?;
-        let shelved = self.shelve_read(key, path, (file, found), hold);
+        let shelved = self.shelve_read(key, path, (file, found), how);
         if shelved.is_err() {
             self.shelf().used -= size;
         }
@@ -162,7 +167,7 @@ impl Store {
         key: Key,
         path: &Path,
         (mut file, before): (File, Metadata),
-        hold: Hold,
+        (hold, is_dir): (Hold, bool),
     ) -> Result<Content, StoreError> {
         let (size, checksum) = checksum_of(&mut file).map_err(at(path))?;
         let after = file.metadata().map_err(at(path))?;
@@ -170,7 +175,7 @@ impl Store {
             return Err(StoreError::Changed(path.to_owned()));
         }
         file.set_permissions(fs::Permissions::from_mode(0o444)).map_err(at(path))?;
-        let content = Content { size, checksum };
+        let content = Content { size, checksum, is_dir };
         self.shelve(key, path, Whole { content, written: written_at(&after), hold }, size)?;
         Ok(content)
     }
@@ -237,7 +242,7 @@ impl PutFile {
     /// # Errors
     /// As [`Store::adopt`].
     pub(crate) fn adopt(self, key: Key, hold: Hold) -> Result<Content, StoreError> {
-        let adopted = self.objects.store.adopt(key, &self.name, hold);
+        let adopted = self.objects.store.adopt(key, &self.name, (hold, false));
         self.settle();
         adopted
     }

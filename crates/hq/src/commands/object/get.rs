@@ -1,13 +1,15 @@
 //! `hq object get`: an object comes from a worker that stores it, and goes into a file or to standard output.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal, Seek, Write};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufReader, IsTerminal, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use hq_client::ClientError;
 use hq_core::object_messages::{ObjectRequest, ObjectView};
 use hq_net::AccessFile;
 use hq_worker::objects::get::{GetError, Getter, Target};
+use hq_worker::tree::{Access, unpack};
 
 use super::{Context, Done, named};
 use crate::cli::OutputMode;
@@ -18,6 +20,9 @@ use crate::render::StandardOutput;
 use crate::report::{ObjectGot, Plain};
 use crate::signals::Signals;
 
+/// Bytes of an archive that are read at once.
+const PIECE: usize = 1 << 20;
+
 pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
     let mut place = Place::of(args.output.as_deref(), context.printer.mode)?;
     let (mut session, mut objects) = named(context, vec![args.object])?;
@@ -25,6 +30,9 @@ pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
     let mut page = ask(&mut session, ObjectRequest::Info(object))?;
     drop(session);
     let Some(view) = page.objects.pop() else { return super::unexpected() };
+    if view.copy.is_dir {
+        place.will_be_dir()?;
+    }
     let getter = getter(context, &view)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let got = runtime.block_on(async {
@@ -96,7 +104,7 @@ enum Place {
     /// As it comes.
     Stream { out: Box<dyn Write + Send>, path: Option<PathBuf>, has_begun: bool },
     /// A file beside, which takes this name when all is there.
-    File { path: PathBuf, beside: tempfile::NamedTempFile },
+    File { path: PathBuf, beside: tempfile::NamedTempFile, is_dir: bool },
 }
 
 impl Place {
@@ -121,7 +129,10 @@ impl Place {
         let failed = |error: io::Error| HqError::failed("io", format!("{}: {error}", path.display()));
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => {
-                let text = format!("{} is a directory: name a file in it", path.display());
+                let text = format!(
+                    "{} is a directory: name what is not there yet, or a file to be replaced",
+                    path.display()
+                );
                 return Err(HqError::usage(text));
             }
             // A pipe or a device stays what it is.
@@ -139,9 +150,25 @@ impl Place {
         let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).map_err(failed)?;
         let dir = path.parent().unwrap_or(Path::new("/"));
         fs::metadata(dir).map_err(|error| HqError::failed("io", format!("{}: {error}", dir.display())))?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let mode = Permissions::from_mode(0o666);
         let beside = tempfile::Builder::new().prefix(".hq-object-").permissions(mode).tempfile_in(dir);
-        Ok(Place::File { beside: beside.map_err(failed)?, path })
+        Ok(Place::File { beside: beside.map_err(failed)?, path, is_dir: false })
+    }
+
+    // What comes is the archive of a directory. Standard output gets it as it is.
+    fn will_be_dir(&mut self) -> Result<(), HqError> {
+        match self {
+            Place::File { path, is_dir, .. } if fs::symlink_metadata(&path).is_err() => *is_dir = true,
+            Place::File { path, .. } => {
+                let text = format!(
+                    "there is something at {} already, and the object is a directory",
+                    path.display()
+                );
+                return Err(HqError::usage(text).hint("name a directory that is not there yet"));
+            }
+            Place::Stream { .. } => {}
+        }
+        Ok(())
     }
 
     // The file, if it is one, is there now.
@@ -151,13 +178,35 @@ impl Place {
                 out.flush()?;
                 Ok(None)
             }
-            Place::File { path, beside } => {
+            Place::File { path, beside, is_dir: true } => {
+                unpack_to(&path, beside)?;
+                Ok(Some(path))
+            }
+            Place::File { path, beside, is_dir: false } => {
                 let failed = |error| HqError::failed("io", format!("{}: {error}", path.display()));
                 beside.persist(&path).map_err(|error| failed(error.error))?;
                 Ok(Some(path))
             }
         }
     }
+}
+
+// It appears as a whole.
+fn unpack_to(path: &Path, archive: tempfile::NamedTempFile) -> Result<(), HqError> {
+    let failed = |error: io::Error| HqError::failed("io", format!("{}: {error}", path.display()));
+    let mut archive = archive.into_file();
+    archive.rewind().map_err(failed)?;
+    let around = path.parent().unwrap_or(Path::new("/"));
+    let beside = tempfile::Builder::new().prefix(".hq-object-").tempdir_in(around).map_err(failed)?;
+    let inner = beside.path().join("object");
+    unpack(BufReader::with_capacity(PIECE, archive), &inner, Access::AsItWas)
+        .map_err(|error| HqError::failed("io", error.to_string()))?;
+    // A directory moves only where it may be written to.
+    let permissions = fs::metadata(&inner).map_err(failed)?.permissions();
+    let moved = fs::set_permissions(&inner, Permissions::from_mode(0o700))
+        .and_then(|()| fs::rename(&inner, path))
+        .and_then(|()| fs::set_permissions(path, permissions));
+    moved.map_err(failed)
 }
 
 fn of_file(path: &Path, error: &io::Error) -> io::Error {
@@ -190,7 +239,7 @@ impl Target for Place {
                     None => error,
                 })
             }
-            Place::File { path, beside } => {
+            Place::File { path, beside, .. } => {
                 beside.as_file_mut().write_all(bytes).map_err(|error| of_file(path, &error))
             }
         }

@@ -1,7 +1,7 @@
 //! `hq object put`: a file is copied into the store of a worker, on this machine if there is one, and becomes an object there.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use hq_model::selector::Selector;
 use hq_net::AccessFile;
 use hq_worker::objects::get::{GetError, Getter};
 use hq_worker::objects::near::NearFile;
+use hq_worker::tree::Listing;
 use rustix::fs::OFlags;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -43,8 +44,8 @@ pub(super) fn put(context: &Context, args: PutArgs) -> Result<Done, HqError> {
     let (name, file) = match args.path.as_path() == Path::new("-") {
         true => (args.name.ok_or_else(nameless)?, None),
         false => {
-            let source = Source::of_file(&args.path)?;
-            (args.name.map_or_else(|| name_of(&args.path), Ok)?, Some(source))
+            let name = args.name.map_or_else(|| name_of(&args.path), Ok)?;
+            (name, Some(Source::of_file(&args.path)?))
         }
     };
     let mut session = context.connect()?;
@@ -88,6 +89,17 @@ struct Source {
     shown: String,
     file: File,
     size: u64,
+    // The file is the archive of a directory.
+    is_dir: bool,
+}
+
+fn temporary(shown: &str) -> Result<File, HqError> {
+    tempfile::tempfile_in(std::env::temp_dir()).map_err(|error| no_temporary(shown, &error))
+}
+
+fn no_temporary(shown: &str, error: &io::Error) -> HqError {
+    let text = format!("{shown} cannot be written to a file in {}: {error}", std::env::temp_dir().display());
+    HqError::failed("io", text).hint("TMPDIR says which directory is used for that")
 }
 
 impl Source {
@@ -97,9 +109,7 @@ impl Source {
         // A pipe without a writer would be waited for.
         let found = fs::metadata(path).map_err(failed)?;
         if found.is_dir() {
-            let text = format!("{shown} is a directory: put a file of it, or an archive");
-            let hint = format!("tar -c {shown} | hq object put --name NAME.tar -");
-            return Err(HqError::usage(text).hint(hint));
+            return Source::of_dir(path, shown);
         }
         if !found.is_file() {
             let text = format!("{shown} is no regular file");
@@ -108,7 +118,17 @@ impl Source {
         }
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
-        Ok(Source { shown, file, size })
+        Ok(Source { shown, file, size, is_dir: false })
+    }
+
+    // Its archive, in a file without a name.
+    fn of_dir(path: &Path, shown: String) -> Result<Source, HqError> {
+        let mut file = temporary(&shown)?;
+        let packed =
+            Listing::of(path).and_then(|listing| listing.pack(BufWriter::with_capacity(PIECE, &mut file)));
+        packed.map_err(|error| HqError::failed("io", error.to_string()))?;
+        let size = file.stream_position()?;
+        Ok(Source { shown, file, size, is_dir: true })
     }
 
     // In a file without a name, since its size must be known.
@@ -118,14 +138,11 @@ impl Source {
             let hint = "name a file, or put what a program prints: COMMAND | hq object put --name NAME -";
             return Err(HqError::usage(text).hint(hint));
         }
-        let dir = std::env::temp_dir();
-        let failed = |error: io::Error| {
-            let text = format!("standard input cannot be written to a file in {}: {error}", dir.display());
-            HqError::failed("io", text).hint("TMPDIR says which directory is used for that")
-        };
-        let mut file = tempfile::tempfile_in(&dir).map_err(failed)?;
-        let size = io::copy(&mut io::stdin().lock(), &mut file).map_err(failed)?;
-        Ok(Source { shown: "standard input".to_owned(), file, size })
+        let shown = "standard input".to_owned();
+        let mut file = temporary(&shown)?;
+        let size =
+            io::copy(&mut io::stdin().lock(), &mut file).map_err(|error| no_temporary(&shown, &error))?;
+        Ok(Source { shown, file, size, is_dir: false })
     }
 
     fn failed(&self, error: io::Error) -> HqError {
@@ -380,7 +397,13 @@ impl Putting<'_> {
     fn give(&mut self, store: &Store, file: String) -> Result<oneshot::Receiver<Answered>, HqError> {
         let mut session = self.session.take().ok_or(ClientError::Unexpected)?;
         let name = self.name.clone();
-        let give = GiveObject { job: Err(name.to_string()), name, worker: store.node.worker, file };
+        let give = GiveObject {
+            job: Err(name.to_string()),
+            name,
+            worker: store.node.worker,
+            file,
+            is_dir: self.source.is_dir,
+        };
         let request = ClientRequest::Objects(ObjectRequest::Give(Box::new(give)));
         let (tell, told) = oneshot::channel();
         std::thread::spawn(move || {

@@ -43,15 +43,16 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let (wait, new) = match state {
         Some(_) if names_nothing => (WaitOptions::from(&options), None),
         _ => {
-            let Prepared { submit, fed, wait, warnings, hints } = submit::prepared(context, options.into())?;
+            let Prepared { submit, fed, broadcasts, wait, warnings, hints } =
+                submit::prepared(context, options.into())?;
             if fed.is_some() {
                 return Err(HqError::usage(
                     "--generate needs a server that generator and reducer can reach: use `hq submit`",
                 ));
             }
-            if submit.spec.has_objects() {
+            if submit.spec.has_objects() || !broadcasts.is_empty() {
                 return Err(HqError::usage(
-                    "--output-object and --input-object are for tasks of several submits to one server: use `hq submit`",
+                    "--output-object, --input-object and --broadcast are for tasks of several submits to one server: use `hq submit`",
                 ));
             }
             // Each run has a server of its own.

@@ -21,7 +21,7 @@ fn holder(worker: u32) -> TaskNode {
 
 fn awaited(text: &str) -> ObjectView {
     ObjectView {
-        copy: ObjectCopy { object: id(text), instance: Instance(0), size: 0, checksum: 0 },
+        copy: ObjectCopy { object: id(text), instance: Instance(0), size: 0, checksum: 0, is_dir: false },
         state: ObjectState::Awaited,
         copies: 0,
         holders: Vec::new(),
@@ -33,7 +33,7 @@ fn awaited(text: &str) -> ObjectView {
 
 fn stored(text: &str, size: u64, workers: &[u32]) -> ObjectView {
     ObjectView {
-        copy: ObjectCopy { object: id(text), instance: Instance(1), size, checksum: 0xfeed },
+        copy: ObjectCopy { object: id(text), instance: Instance(1), size, checksum: 0xfeed, is_dir: false },
         state: ObjectState::Stored,
         copies: workers.len() as u64,
         holders: workers.iter().map(|worker| holder(*worker)).collect(),

@@ -1,0 +1,64 @@
+//! What a task that runs has of the store: directories that are unpacked there, and its directory of broadcasts. It goes with the task.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::store::Tree;
+use super::taken::Pin;
+use super::{Key, Objects, StoreError};
+use crate::remove::remove_dir_all;
+
+/// A directory that stays while a task reads it.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) tree: Arc<Tree>,
+    _pin: Pin,
+}
+
+/// All that one task has. Dropped on the worker's loop, it goes on another thread.
+#[derive(Debug)]
+pub(crate) struct Links {
+    objects: Arc<Objects>,
+    held: Vec<Held>,
+    // Of its broadcasts, where it has some.
+    dir: Option<PathBuf>,
+}
+
+impl Links {
+    /// None yet, with a directory that is removed with them.
+    pub(super) fn new(objects: &Arc<Objects>, dir: Option<PathBuf>) -> Links {
+        Links { objects: objects.clone(), held: Vec::new(), dir }
+    }
+
+    pub(super) fn add(&mut self, held: Option<Held>) {
+        self.held.extend(held);
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        let (held, dir) = (std::mem::take(&mut self.held), self.dir.take());
+        if !held.is_empty() {
+            self.objects.trees.order(move || drop(held));
+        }
+        let Some(dir) = dir else { return };
+        // Behind what was to be put there, where that is not waited for any more.
+        self.objects.files.order(move || {
+            if let Err(error) = crate::prepare::ignore_missing(remove_dir_all(&dir)) {
+                warn!(path = %dir.display(), %error, "a directory of broadcasts could not be removed");
+            }
+        });
+    }
+}
+
+impl Objects {
+    /// Unpacks what is in the store, and holds it there. Nothing when the worker is ending.
+    pub(super) async fn hold_tree(self: &Arc<Objects>, key: &Key) -> Option<Result<Held, StoreError>> {
+        let Some(pin) = Pin::new(self, key) else { return Some(Err(StoreError::Gone)) };
+        let (store, key) = (self.store.clone(), key.clone());
+        let unpacked = self.trees.run(move || store.unpack(&key)).await?;
+        Some(unpacked.map(|tree| Held { tree, _pin: pin }))
+    }
+}
