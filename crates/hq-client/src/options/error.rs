@@ -25,6 +25,9 @@ pub enum OptionsError {
     /// Two options that contradict each other.
     #[error("{0} cannot be used together with {1}")]
     Conflict(&'static str, &'static str),
+    /// Notices that cannot be.
+    #[error("{0}")]
+    Notices(String),
     /// A request that cannot be.
     #[error("{0}")]
     Request(String),

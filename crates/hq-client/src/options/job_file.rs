@@ -23,6 +23,7 @@ use super::job_feed::FeedCommand;
 use super::job_group::{JobFile, prepare_job_file};
 use super::job_tables::Tables;
 use super::job_values::{Output, RequestTable, named, option, output, path, requests};
+use super::notices::{NoticeKeys, Texts};
 use super::objects::TableObjects;
 use super::placeholders::of_text;
 use super::prepare::{job_name, spec};
@@ -56,6 +57,11 @@ pub(super) struct File {
     max_fails: Option<u64>,
     share: Option<String>,
     share_weight: Option<Word>,
+    on_finish: Option<Texts>,
+    on_failure: Option<Texts>,
+    on_stall: Option<Texts>,
+    notify: Option<Texts>,
+    stall_after: Option<Word>,
     pub(super) stream: Option<String>,
     pub(super) log: Option<String>,
     compress: Option<String>,
@@ -131,7 +137,20 @@ impl File {
             ("reduce_failed", self.reduce_failed),
             ("reduce_order", self.reduce_order.is_some()),
         ];
-        keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
+        keys.into_iter()
+            .find(|(_, is_there)| *is_there)
+            .map(|(key, _)| key)
+            .or_else(|| self.notices().first())
+    }
+
+    fn notices(&self) -> NoticeKeys {
+        NoticeKeys {
+            on_finish: self.on_finish.clone(),
+            on_failure: self.on_failure.clone(),
+            on_stall: self.on_stall.clone(),
+            notify: self.notify.clone(),
+            stall_after: self.stall_after.clone(),
+        }
     }
 }
 
@@ -256,6 +275,10 @@ pub(super) fn prepared(
         let what = "name, max_fails, share and share_weight belong to a new job";
         return Err(in_file(format!("{what}; leave them out with --job")));
     }
+    let keys_of_notices = file.notices();
+    if let Some(key) = keys_of_notices.first().filter(|_| job.is_some()) {
+        return Err(in_file(format!("{key} belongs to a new job; leave it out with --job")));
+    }
     let first = file.array.as_ref().map(Task::job_name).or_else(|| tables.first_name().map(str::to_owned));
     let Some(name) = first else {
         return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
@@ -266,7 +289,8 @@ pub(super) fn prepared(
     let bounds = file.share.map(|text| values::share(&text)).transpose().map_err(in_file)?;
     let weight = option("share_weight", file.share_weight, values::weight).map_err(in_file)?;
     let share = super::job::share(bounds, weight);
-    let new = JobSpec { name, max_fails: file.max_fails, share, is_draft: false };
+    let (notices, stall_after) = keys_of_notices.read().map_err(in_file)?;
+    let new = JobSpec { name, max_fails: file.max_fails, share, is_draft: false, notices, stall_after };
     let target = job.map_or(Target::New(new.clone()), Target::Open);
     if file.stream.is_some() && file.log.is_some() {
         return Err(in_file("stream and log cannot be used together".into()));

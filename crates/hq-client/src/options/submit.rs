@@ -107,7 +107,7 @@ pub struct SubmitOptions {
     /// Add the tasks to this open job, or to the `last` one that was made
     ///
     /// See `hq job open`. Tasks without ids are numbered on from the largest one there is.
-    #[arg(long, allow_hyphen_values = true, value_name = "ID", value_parser = super::values::job, help_heading = "Job", conflicts_with_all = ["name", "max_fails", "share", "share_weight"])]
+    #[arg(long, allow_hyphen_values = true, value_name = "ID", value_parser = super::values::job, help_heading = "Job", conflicts_with_all = ["name", "max_fails", "share", "share_weight", "on_finish", "on_failure", "on_stall", "notify", "stall_after"])]
     pub job: Option<JobId>,
     /// Command.
     #[command(flatten)]

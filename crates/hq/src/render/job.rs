@@ -229,6 +229,9 @@ impl Serialize for Document<'_> {
         if let Some(state) = &job.feed {
             map.serialize_entry("feed", &super::feed::value(state))?;
         }
+        if !job.notices.is_empty() {
+            map.serialize_entry("notices", &super::notices::value(&job.notices))?;
+        }
         map.serialize_entry("started_at", &json::time(job.submitted))?;
         map.serialize_entry("submits", &SubmitArray { jobs: self.jobs, error: self.error })?;
         let mut summary = job.summary.clone();
@@ -493,6 +496,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
     }
     rows.extend(summary.stalled.iter().map(|why| ("Stands still", why.as_str().into())));
     rows.extend(job.feed.iter().flat_map(|state| super::feed::rows(state)));
+    rows.extend(super::notices::row(&job.notices));
     rows.extend(job.share.map(|share| ("Share", share.to_string().into())));
     rows.extend(usage(&job.usage, true));
     rows
