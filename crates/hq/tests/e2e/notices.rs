@@ -72,7 +72,7 @@ fn a_command_is_told_of_the_end_and_of_the_first_failure() {
     assert_eq!(cluster.line_from(&ended), "x y end 1 a b failed 2");
     assert_eq!(cluster.notices_of("1"), ["end sent", "failure sent"]);
     assert!(cluster.ok("job info 1").contains("end: ./told.sh 'x y' (sent "));
-    let events = cluster.ok("journal replay --kind job");
+    let events = cluster.ok("journal replay");
     assert!(events.contains("job-notice-due") && events.contains("job-notice-sent"), "{events}");
 }
 
