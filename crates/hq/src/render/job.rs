@@ -229,9 +229,7 @@ impl Serialize for Document<'_> {
         if let Some(state) = &job.feed {
             map.serialize_entry("feed", &super::feed::value(state))?;
         }
-        if !job.notices.is_empty() {
-            map.serialize_entry("notices", &super::notices::value(&job.notices))?;
-        }
+        super::notices::put(&mut map, &job.notices)?;
         map.serialize_entry("started_at", &json::time(job.submitted))?;
         map.serialize_entry("submits", &SubmitArray { jobs: self.jobs, error: self.error })?;
         let mut summary = job.summary.clone();
@@ -463,9 +461,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
         ("Name", summary.name.as_str().into()),
         ("State", text::job_state(summary.state())),
     ];
-    if let Some(reason) = &summary.cancel_reason {
-        rows.push(("Cancel Reason", reason.as_str().into()));
-    }
+    rows.extend(summary.cancel_reason.iter().map(|reason| ("Cancel Reason", reason.as_str().into())));
     rows.extend([
         ("Session", if summary.is_open { "open" } else { "closed" }.into()),
         ("Tasks", ids.into()),

@@ -2,6 +2,7 @@
 
 use hq_core::client_messages::NoticeInfo;
 use hq_model::notice::ToldEnd;
+use serde::ser::SerializeMap;
 use serde_json::{Value, json};
 
 use super::json::optional_time;
@@ -28,9 +29,12 @@ fn line(notice: &NoticeInfo) -> String {
     format!("{on}: {target} ({told})")
 }
 
-/// The same in JSON.
-pub(super) fn value(notices: &[NoticeInfo]) -> Value {
-    notices.iter().map(one).collect()
+/// The same in a JSON document about the job.
+pub(super) fn put<M: SerializeMap>(map: &mut M, notices: &[NoticeInfo]) -> Result<(), M::Error> {
+    match notices {
+        [] => Ok(()),
+        some => map.serialize_entry("notices", &some.iter().map(one).collect::<Value>()),
+    }
 }
 
 fn one(notice: &NoticeInfo) -> Value {
