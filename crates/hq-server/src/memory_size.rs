@@ -304,7 +304,7 @@ sum_of! {
     TaskGroup: ids reasons;
     Reason: text;
     WorkerMatch: variants;
-    QueueInfo: params status known;
+    QueueInfo: params status known over_budget;
     QueueParams: name manager manager_args worker_args resources start_command stop_command wrap_command;
     AllocationInfo: batch_id detail connected ended seen directory;
     QueueExplanation: queue next facts demand decisions;

@@ -340,6 +340,8 @@ pub(crate) struct Allocations {
     pub queue: QueueInfo,
     /// Those that are shown.
     pub allocations: Vec<AllocationInfo>,
+    /// What a node hour costs, where that was said.
+    pub cost: Option<f64>,
 }
 
 /// Why a queue does what it does.

@@ -1277,6 +1277,9 @@ pub struct QueueParams {
     /// Instead of that the work ends soon.
     #[prost(bool, tag = "20")]
     pub saves_node_hours: bool,
+    /// Node time of all its allocations.
+    #[prost(uint64, optional, tag = "210")]
+    pub budget_ns: ::core::option::Option<u64>,
 }
 /// What a batch system says of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1669,6 +1672,9 @@ pub struct QueueInfo {
     pub failed: u64,
     #[prost(message, optional, tag = "12")]
     pub time: ::core::option::Option<NodeTime>,
+    /// Why its budget lets it ask for nothing more.
+    #[prost(string, optional, tag = "210")]
+    pub over_budget: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueDetails {

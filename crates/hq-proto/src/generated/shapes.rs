@@ -354,6 +354,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 3, is_repeated: false, content: Content::Bytes },
         Field { number: 7, is_repeated: false, content: Content::Message(55) },
         Field { number: 12, is_repeated: false, content: Content::Message(54) },
+        Field { number: 210, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "QueueDetails", size: size_of::<QueueDetails>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Message(72) },
