@@ -3,6 +3,7 @@
 //! Waiting for one's turn is no standstill: tasks behind others, beside busy workers, for allocations that are in a queue,
 //! or to be tried again, go on by themselves.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::notice::{Moment, NoticeEvent, STALL_AFTER_DEFAULT, cut};
@@ -29,6 +30,13 @@ impl Stalls {
         self.due.first().map(|(at, _)| *at)
     }
 
+    fn watch(&mut self, id: JobId, since: Timestamp, look_at: Timestamp) {
+        if let Entry::Vacant(entry) = self.quiet.entry(id) {
+            entry.insert(since);
+            self.due.insert((look_at, id));
+        }
+    }
+
     fn take_due(&mut self, now: Timestamp) -> Option<JobId> {
         let (at, id) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, id));
@@ -52,10 +60,9 @@ impl Server {
         }
         if !is_quiet(job) || job.is_stalled {
             self.notices.stalls.forget(id);
-        } else if !self.notices.stalls.quiet.contains_key(&id) {
+        } else {
             let after = job.spec.stall_after.unwrap_or(STALL_AFTER_DEFAULT);
-            self.notices.stalls.quiet.insert(id, now);
-            self.notices.stalls.due.insert((now.after(after), id));
+            self.notices.stalls.watch(id, now, now.after(after));
         }
     }
 
