@@ -7,12 +7,13 @@ use hq_core::client_messages::ClientRequest;
 use hq_model::body::Function;
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Share, Target, TaskIds};
+use hq_model::notice::Moment;
 use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, EndBy, Retry, SpeculateFactor};
 use hq_model::{
-    AmountRequest, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Policy, Request,
-    ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
+    AmountRequest, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, NoticeRule, NoticeTarget,
+    Policy, Request, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
 };
 
 use crate::faults::Faults;
@@ -42,6 +43,14 @@ pub struct Client {
     pub is_gone: bool,
 }
 
+// A job, and who is told of it.
+fn job_spec(name: &str, faults: &Faults) -> JobSpec {
+    let target = NoticeTarget::Mail("sim@localhost".into());
+    let rules = Moment::ALL.map(|on| NoticeRule { on, target: target.clone() });
+    let notices = if faults.has_notices { rules.to_vec() } else { Vec::new() };
+    JobSpec { name: name.into(), notices, stall_after: Some(Duration::from_secs(5)), ..JobSpec::default() }
+}
+
 /// The next wish of a client.
 pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
     let any = |rng: &mut Rng| {
@@ -58,17 +67,9 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
         0..=9 => {
             let max_fails = max_fails(rng);
             let share = share(rng);
-            submit(
-                rng,
-                jobs,
-                Target::New(JobSpec { name: "sim".into(), max_fails, share, is_draft: false }),
-                faults,
-            )
+            submit(rng, jobs, Target::New(JobSpec { max_fails, share, ..job_spec("sim", faults) }), faults)
         }
-        10 => ClientRequest::OpenJob {
-            key: u128::from(rng.draw()),
-            spec: JobSpec { name: "open".into(), ..JobSpec::default() },
-        },
+        10 => ClientRequest::OpenJob { key: u128::from(rng.draw()), spec: job_spec("open", faults) },
         11 | 12 => {
             let target = match any(rng) {
                 Selector::Ids(ids) => Target::Open(JobId(ids.first().map_or(1, |id| id.0))),

@@ -271,6 +271,7 @@ impl World {
         self.observers.acknowledged.check(server.state())?;
         self.observers.blocks.check(server.state())?;
         self.observers.feeds.last_look(server.state())?;
+        self.observers.notices.check(server.state())?;
         if let Some(batch) = &self.batch {
             self.observers.allocations.check(batch, server.state(), &self.nodes)?;
         }

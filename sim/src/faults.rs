@@ -51,6 +51,8 @@ pub struct Faults {
     pub has_functions: bool,
     /// Some tasks are to have ended soon after their submit, else they do not start: in a fifth of the seeds.
     pub has_last_moments: bool,
+    /// Somebody is told of jobs: in one of seven seeds.
+    pub has_notices: bool,
     /// Some tasks are pulled, and there are relays: in one of eight seeds.
     pub has_pulled: bool,
     /// Some jobs are fed by generators and drained by reducers: in one of eight seeds.
@@ -101,6 +103,7 @@ impl Faults {
             has_variety: false,
             has_functions: false,
             has_last_moments: false,
+            has_notices: false,
             has_pulled: false,
             has_feeds: false,
             has_groups: false,

@@ -51,6 +51,7 @@ impl Journal {
                         Effect::Answer { gate, .. }
                         | Effect::ToWorker { gate, .. }
                         | Effect::Batch { gate, .. } => *gate,
+                        Effect::Notify { .. } => Gate::Synced,
                         _ => Gate::Open,
                     };
                     self.waiting.push_back((effect, gate, self.records.len()));

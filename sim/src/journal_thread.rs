@@ -2,6 +2,8 @@
 
 use hq_core::server::{ConnectionId, Effect as ServerEffect, Input as ServerInput};
 
+use hq_model::Notice;
+
 use crate::canary::Canary;
 use crate::world::{Event, World};
 
@@ -58,6 +60,9 @@ impl World {
                     let life = self.server_life;
                     self.at(3_000_000, Event::FilesFound { life, paths });
                 }
+                ServerEffect::Notify { notice } => {
+                    self.at(200_000, Event::Noticed { life: self.server_life, notice });
+                }
                 ServerEffect::Plan { number, snapshot } => self.plan(number, &snapshot),
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
                 ServerEffect::Persist { .. }
@@ -67,6 +72,16 @@ impl World {
                 | ServerEffect::Exit => {}
             }
         }
+    }
+
+    // Whoever is told hears it, whatever has become of the server since.
+    pub(crate) fn noticed(&mut self, life: u64, notice: &Notice) -> Result<(), String> {
+        let arrives = self.observers.notices.sent(life, notice)?;
+        if life != self.server_life {
+            return Ok(());
+        }
+        let result = if arrives { Ok(()) } else { Err("nobody listens".to_owned()) };
+        self.server_step(ServerInput::NoticeSent { job: notice.job, rule: notice.rule, result })
     }
 
     fn close_from_server(&mut self, id: u64) {

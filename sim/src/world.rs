@@ -7,7 +7,7 @@ use hq_core::server::{ConnectionId, Input as ServerInput, Server, ServerOptions}
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId};
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
-use hq_model::{Instance, JobId, TaskRef, Timestamp};
+use hq_model::{Instance, JobId, Notice, TaskRef, Timestamp};
 use hq_sched::Plan;
 
 use crate::batch::{BatchEvent, BatchSystem};
@@ -52,6 +52,8 @@ pub struct Outcome {
     pub spread: u64,
     /// Tasks that had to have what is close to each other.
     pub coupled: u64,
+    /// Notices that arrived: of ends, of failures, of standstills.
+    pub told: [u64; 3],
     /// Tasks that a launcher began by itself at the end of others.
     pub begun: u64,
     /// Of these, when they were being called back.
@@ -113,6 +115,7 @@ pub(crate) enum Event {
     LauncherSays { node: usize, launcher: u64, inputs: Vec<WorkerInput>, begun: Option<Instance> },
     Planned { life: u64, number: u64, plan: Box<Plan> },
     FilesFound { life: u64, paths: Vec<Vec<u8>> },
+    Noticed { life: u64, notice: Box<Notice> },
     Write { life: u64 },
     Sync { life: u64 },
     Connect { node: usize, life: u64 },
@@ -196,6 +199,7 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             speculated: world.observers.once.speculated,
             spread: world.observers.policies.spread,
             coupled: world.observers.policies.coupled,
+            told: world.observers.notices.count,
             begun: world.begun.0,
             begun_late: world.begun.1,
             reused_runners: world.reused_runners,
@@ -217,6 +221,7 @@ impl World {
         faults.has_groups = matches!(options.seed % 11, 2 | 7 | 8);
         faults.has_functions = options.seed % 8 == 3;
         faults.has_last_moments = options.seed % 5 == 2;
+        faults.has_notices = options.seed % 7 == 4;
         faults.has_pulled = options.seed % 8 == 6;
         faults.has_feeds = options.seed % 8 == 5;
         faults.has_objects = objects::has_objects(options.seed);
@@ -423,6 +428,7 @@ impl World {
                 self.server_step(ServerInput::FilesFound { paths })?;
             }
             Event::FilesFound { .. } => {}
+            Event::Noticed { life, notice } => self.noticed(life, &notice)?,
             Event::Write { life } => self.journal_writes(life)?,
             Event::Sync { life } => self.journal_syncs(life)?,
             Event::Connect { node, life } => self.connect_worker(node, life)?,
@@ -460,6 +466,7 @@ impl World {
         self.observers.acknowledged.check(server.state())?;
         self.observers.ends.check(server.state())?;
         self.observers.feeds.check(server.state())?;
+        self.observers.notices.restarted(server.state())?;
         self.observers.once.restarted(server.state());
         self.observers.order.restarted(server.state());
         self.observers.objects.restarted(server.state());
@@ -470,6 +477,7 @@ impl World {
         server.check()?;
         server.check_recount()?;
         self.observers.persisted(&effects)?;
+        self.observers.notices.persisted(server.state(), &effects)?;
         self.server = Some(server);
         self.server_life += 1;
         self.server_tick = None;
@@ -495,6 +503,7 @@ impl World {
             }
         }
         self.observers.persisted(&effects)?;
+        self.observers.notices.persisted(server.state(), &effects)?;
         observers::nobody_waits_for_what_is_gone(server.state(), &effects)?;
         self.journal.take(effects);
         if self.options.canary == Some(Canary::LosesRecords) && self.rng.chance(20) {
@@ -642,7 +651,8 @@ impl World {
 
     fn is_over(&self) -> bool {
         let clients = self.clients.iter().all(|client| client.asked.is_none());
-        let server = self.server.as_ref();
-        clients && server.is_some_and(|s| s.state().jobs.values().all(|job| job.tasks_ended()))
+        let is_quiet =
+            |s: &Server| s.state().jobs.values().all(|job| job.tasks_ended()) && s.state().notices.is_empty();
+        clients && self.server.as_ref().is_some_and(is_quiet)
     }
 }

@@ -189,6 +189,15 @@ fn groups_of_resources_are_played() {
 }
 
 #[test]
+fn notices_are_played() {
+    let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
+    let outcomes: Vec<_> = (4..354).step_by(7).filter_map(|seed| played(seed).ok()).collect();
+    for moment in 0..3 {
+        assert!(outcomes.iter().map(|outcome| outcome.told[moment]).sum::<u64>() > 10, "{moment}");
+    }
+}
+
+#[test]
 fn functions_are_played() {
     let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
     let outcomes: Vec<_> = (3..163).step_by(8).filter_map(|seed| played(seed).ok()).collect();

@@ -11,19 +11,30 @@ use crate::place::Place;
 use crate::tidy::Findings;
 
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
-const RULES: [(&str, &[&str], &[&str]); 19] = [
+const RULES: [(&str, &[&str], &[&str]); 20] = [
     ("hq-model", &[], IMPURE),
     ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
     ("hq-journal", &[], &["tokio", "clap", "serde", "prost"]),
     ("hq-proto", &["hq-model", "hq-core"], &["tokio", "clap", "serde", "rustls"]),
     ("hq-net", &["hq-proto"], &["clap"]),
+    ("hq-notice", &["hq-model"], &["tokio", "clap", "prost"]),
     ("hq-batch", &["hq-model"], &["tokio", "clap", "prost", "rustls"]),
     ("hq-make", &["hq-model"], IMPURE),
     ("hq-stream", &["hq-model"], &["tokio", "clap", "serde", "prost", "rustls"]),
     (
         "hq-server",
-        &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-journal", "hq-batch", "hq-stream"],
+        &[
+            "hq-model",
+            "hq-core",
+            "hq-sched",
+            "hq-proto",
+            "hq-net",
+            "hq-journal",
+            "hq-batch",
+            "hq-stream",
+            "hq-notice",
+        ],
         &["clap"],
     ),
     ("hq-worker", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-stream"], &["clap"]),
@@ -44,6 +55,7 @@ const RULES: [(&str, &[&str], &[&str]); 19] = [
             "hq-batch",
             "hq-make",
             "hq-pull",
+            "hq-notice",
         ],
         &[],
     ),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use hq_model::dependency::After;
 use hq_model::job::{Counters, FedEnd};
+use hq_model::notice::Told;
 use hq_model::selector::Selector;
 use hq_model::{
-    ByteString, IdSet, Instance, JobId, JobSpec, JobState, Submit, TaskId, TaskRef, TaskSpec, TaskState,
-    Timestamp, Usage, WorkerId,
+    ByteString, IdSet, Instance, JobId, JobSpec, JobState, NoticeRule, Submit, TaskId, TaskRef, TaskSpec,
+    TaskState, Timestamp, Usage, WorkerId,
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
@@ -465,6 +466,19 @@ pub struct JobDetail {
     pub workers: Vec<WorkerId>,
     /// How far its generator and reducer are, if it has them.
     pub feed: Option<Box<FeedState>>,
+    /// Who is told of it, and what became of that.
+    pub notices: Vec<NoticeInfo>,
+}
+
+/// A rule of a job about whom to tell, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoticeInfo {
+    /// The rule.
+    pub rule: NoticeRule,
+    /// What became of the last notice, if there was something to tell.
+    pub told: Option<Told>,
+    /// Why it could not be sent yet, of one that is tried again.
+    pub trouble: Option<String>,
 }
 
 /// One submit of a job.

@@ -39,6 +39,7 @@ impl EventKind {
             | Record::JobClosed { .. }
             | Record::JobForgotten { .. }
             | Record::Feed { .. }
+            | Record::Notice { .. }
             | Record::JobKept { .. } => EventKind::Job,
             Record::WorkerJoined { .. }
             | Record::WorkerSampled { .. }

@@ -395,3 +395,15 @@ pub const MULTI_NODE_CLASSES_MAX: usize = 32;
 pub const RESERVATIONS_MAX: usize = 4;
 /// Things that can never happen and did, of which the log of a process tells; the others are counted.
 pub const NEVER_TOLD_MAX: u64 = 100;
+/// Notices that are sent at once; further ones wait.
+pub const NOTICES_AT_ONCE: usize = 4;
+/// Pauses before a notice is tried again that could not be sent. After the last one it is given up.
+pub const NOTICE_PAUSES: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
+/// Longest text in a notice, of an error or an explanation, in bytes.
+pub const NOTICE_TEXT_BYTES_MAX: usize = 4096;
+/// Memory for notices that wait; beyond it, only jobs are noted whose notices are made when there is room.
+pub const NOTICES_BYTES_MAX: usize = 16 << 20;
+/// Jobs that are looked at in one go for whether they stand still.
+pub const STALLS_JUDGED_MAX: usize = 8;
+/// Jobs behind each other that are looked at for whether the first one stands still: who waits for more does not.
+pub const STALL_DEPTH_MAX: u32 = 4;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::dependency::After;
+use hq_model::notice::{Notice, Told};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
     ByteString, Dependencies, Entries, Epoch, IdSet, Instance, JobId, JobSpec, NodeSample, TaskId, TaskSpec,
@@ -285,6 +286,15 @@ pub enum Record {
         /// What is different now.
         change: Box<FeedChange>,
     },
+    /// A notice about a job: it is to be sent, or that has ended.
+    Notice {
+        /// The job. It may be forgotten by now.
+        job: JobId,
+        /// Which of the rules of the job it is for.
+        rule: u32,
+        /// What is different now.
+        change: NoticeChange,
+    },
     /// Something of objects that tasks leave for others.
     Objects(Box<ObjectChange>),
     /// Something of queues and allocations.
@@ -333,6 +343,7 @@ impl Record {
             | Record::JobKept { job, .. }
             | Record::Feed { job, .. }
             | Record::ResultsKept { job, .. }
+            | Record::Notice { job, .. }
             | Record::FailureKept { job, .. } => Some(*job),
             Record::Finished { span, .. } | Record::DetailKept { span, .. } => Some(span.job),
             // The submits of one request go to one job.
@@ -402,6 +413,21 @@ pub struct JobProgress {
     pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
     /// Its generator and reducer, if it has them.
     pub feed: Option<Box<Feed>>,
+    /// What somebody was to be told of it, by the places of the rules.
+    pub told: BTreeMap<u32, Told>,
+    /// It was told that it stands still, and nothing of it was handed out since.
+    pub is_stalled: bool,
+}
+
+/// What becomes of a notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoticeChange {
+    /// It is to be sent.
+    Due(Box<Notice>),
+    /// It was sent.
+    Sent,
+    /// It could not be sent, and is not tried any more.
+    GivenUp(String),
 }
 
 /// An end that no delay comes to.

@@ -89,7 +89,31 @@ pub struct QueueParams {
     pub for_any_task: bool,
     /// What matters where more workers end the work sooner, and cost more node time.
     pub goal: Goal,
+    /// Node time that its allocations may take at most, all together.
+    pub budget: Option<Duration>,
 }
+
+/// Reads a number of node hours.
+///
+/// # Errors
+/// When it is none, or not more than nothing.
+pub fn parse_node_hours(text: &str) -> Result<Duration, WordError> {
+    let bad = || WordError::new(text, "a number of node hours: write a number above 0, as 500 or 0.5");
+    let hours = text.trim().parse::<f64>().map_err(|_| bad())?;
+    if !hours.is_finite() || hours <= 0.0 || hours > NODE_HOURS_MAX {
+        return Err(bad());
+    }
+    Ok(Duration::from_millis((hours * 3.6e6).round().max(1.0) as u64))
+}
+
+/// Prints node time in hours, without digits that say nothing.
+pub fn node_hours(time: Duration) -> String {
+    let text = format!("{:.3}", time.as_secs_f64() / 3600.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Most node hours that a budget may have.
+const NODE_HOURS_MAX: f64 = 1e9;
 
 /// What matters where more workers end the work sooner, and cost more node time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -396,6 +420,11 @@ pub struct NodeTime {
 }
 
 impl NodeTime {
+    /// What was held of nodes, whatever became of it.
+    pub fn held(&self) -> Duration {
+        Duration::from_micros(self.used_us.saturating_add(self.idle_us).saturating_add(self.lost_us))
+    }
+
     /// Adds another one.
     pub fn add(&mut self, other: &NodeTime) {
         self.asked_us = self.asked_us.saturating_add(other.asked_us);
@@ -416,6 +445,16 @@ mod tests {
             max_workers_per_alloc: 1,
             time_limit: Duration::from_secs(3600),
             ..QueueParams::default()
+        }
+    }
+
+    #[test]
+    fn node_hours_are_read_and_printed() {
+        for (text, printed) in [("500", "500"), (" 0.5 ", "0.5"), ("1e-9", "0"), ("12.3456", "12.346")] {
+            assert_eq!(parse_node_hours(text).map(node_hours), Ok(printed.to_owned()), "{text}");
+        }
+        for text in ["0", "-1", "NaN", "inf", "1h", "", "1e12"] {
+            assert!(parse_node_hours(text).is_err(), "{text}");
         }
     }
 

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::request::WEIGHT_NEUTRAL;
 use crate::task::WordError;
-use crate::{ByteString, Dependencies, Entries, IdSet, JobId, TaskSpec};
+use crate::{ByteString, Dependencies, Entries, IdSet, JobId, NoticeRule, TaskSpec};
 
 /// What a job is made with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub struct JobSpec {
     /// An open job that counts when it is closed: until then none of its tasks is handed out, and when the client that
     /// makes it goes before, it is dropped.
     pub is_draft: bool,
+    /// Who is told of it, and when: at most [`RULES_MAX`](crate::notice::RULES_MAX).
+    pub notices: Vec<NoticeRule>,
+    /// How long nothing of it has to run before it stands still; `None` for the usual time.
+    pub stall_after: Option<Duration>,
 }
 
 /// The part of the cluster that a job gets, in tasks that run at once.

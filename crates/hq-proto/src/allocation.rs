@@ -67,6 +67,7 @@ impl Wire for QueueParams {
             keep_waiting: self.keep_waiting,
             for_any_task: self.for_any_task,
             saves_node_hours: self.goal == Goal::NodeHours,
+            budget_ns: self.budget.map(nanos),
         }
     }
 
@@ -94,6 +95,7 @@ impl Wire for QueueParams {
             keep_waiting: params.keep_waiting,
             for_any_task: params.for_any_task,
             goal: if params.saves_node_hours { Goal::NodeHours } else { Goal::Makespan },
+            budget: params.budget_ns.map(Duration::from_nanos),
         })
     }
 }
@@ -553,6 +555,7 @@ impl Wire for QueueInfo {
             finished,
             failed,
             time: Some(self.time.to_wire()),
+            over_budget: self.over_budget.clone(),
         }
     }
 
@@ -569,6 +572,7 @@ impl Wire for QueueInfo {
             known: info.known.map(shape_from_wire).transpose()?,
             counts: [info.queued, info.running, info.finished, info.failed],
             time: required("node time of a queue", info.time)?,
+            over_budget: info.over_budget,
         })
     }
 }

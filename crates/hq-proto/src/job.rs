@@ -1,6 +1,7 @@
 //! Jobs, submits and selections on the wire.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_core::record::RequestKey;
 use hq_model::job::{Counters, Share, Target, TaskIds};
@@ -12,8 +13,9 @@ use crate::dependency::{dependencies_from_wire, dependencies_to_wire};
 use crate::error::{in_range, present, rule};
 use crate::generated::{self as form, selector::Which, submit};
 use crate::idset;
+use crate::notice::rules_from_wire;
 use crate::task::{entries_from_wire, entries_to_wire};
-use crate::wire::{Wire, name, required, wire_enum};
+use crate::wire::{Wire, list_to_wire, name, nanos, required, wire_enum};
 
 wire_enum!(TaskState = TaskState, "state of a task": Waiting, Running, Finished, Failed, Canceled, Aborted);
 wire_enum!(
@@ -36,7 +38,14 @@ impl Wire for JobSpec {
 
     fn to_wire(&self) -> form::JobSpec {
         let share = self.share.as_ref().map(Wire::to_wire);
-        form::JobSpec { name: self.name.clone(), max_fails: self.max_fails, share, is_draft: self.is_draft }
+        form::JobSpec {
+            name: self.name.clone(),
+            max_fails: self.max_fails,
+            share,
+            is_draft: self.is_draft,
+            notices: list_to_wire(&self.notices),
+            stall_after_ns: self.stall_after.map(nanos),
+        }
     }
 
     fn from_wire(spec: form::JobSpec) -> Result<JobSpec, ProtoError> {
@@ -46,6 +55,8 @@ impl Wire for JobSpec {
             max_fails: spec.max_fails,
             share: spec.share.map(Share::from_wire).transpose()?,
             is_draft: spec.is_draft,
+            notices: rules_from_wire(spec.notices)?,
+            stall_after: spec.stall_after_ns.map(Duration::from_nanos),
         })
     }
 }

@@ -23,14 +23,15 @@ use crate::feed::{change_from_wire, change_to_wire};
 use crate::generated::{self as form, record::Kind, restarted::Cause};
 use crate::idset;
 use crate::job::{key_from_wire, key_to_wire};
+use crate::notice::{record_from_wire, record_to_wire, told_from_wire};
 use crate::task::{entries_from_wire, entries_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, required, unknown_field};
 
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 8] =
-    [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 190..=190, 1000..=1001];
+const KINDS: [RangeInclusive<u32>; 9] =
+    [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 190..=190, 1000..=1002, 1010..=1010];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -143,6 +144,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::IdsGiven { job, worker } => Kind::IdsGiven(form::IdsGiven { job: job.0, worker: worker.0 }),
         Record::Feed { job, change } => Kind::Feed(change_to_wire(*job, change)),
         Record::Objects(change) => Kind::Objects(change.to_wire()),
+        Record::Notice { job, rule, change } => Kind::Notice(record_to_wire(*job, *rule, change)),
         Record::JobKept { job, progress } => Kind::JobKept(progress_to_wire(*job, progress, at)),
         Record::DetailKept { worker, span, nodes } => {
             let nodes = nodes.iter().map(|(task, workers)| nodes_to_wire((task, workers))).collect();
@@ -302,6 +304,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             Record::TimeSkipped { gaps: at.zip(skipped.skipped_us).collect() }
         }
         Kind::Feed(change) => change_from_wire(change)?,
+        Kind::Notice(record) => record_from_wire(record)?,
         Kind::Objects(change) => Record::Objects(Box::new(Wire::from_wire(change)?)),
         Kind::Answered(answered) => Record::Answered {
             key: key_from_wire(&answered.key)?,
@@ -384,6 +387,10 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
             .collect(),
         outlasted: progress.outlasted.iter().map(outlasted_to_wire).collect(),
         feed: progress.feed.as_ref().map(|feed| feed.to_wire()),
+        told: (progress.told.iter())
+            .map(|(rule, told)| form::ToldNotice { rule: *rule, told: Some(told.to_wire()) })
+            .collect(),
+        is_stalled: progress.is_stalled,
     }
 }
 
@@ -420,6 +427,8 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
             .collect::<Result<_, ProtoError>>()?,
         outlasted: kept.outlasted.into_iter().map(outlasted_from_wire).collect(),
         feed: kept.feed.map(Wire::from_wire).transpose()?.map(Box::new),
+        told: told_from_wire(kept.told)?.into_iter().collect(),
+        is_stalled: kept.is_stalled,
     })
 }
 

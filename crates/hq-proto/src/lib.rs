@@ -20,6 +20,7 @@ mod journal;
 pub mod limits;
 mod memory_needed;
 mod node;
+mod notice;
 mod object;
 mod output;
 mod overview;

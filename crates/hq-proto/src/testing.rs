@@ -32,6 +32,7 @@ mod allocation;
 mod explanation;
 mod feed;
 mod messages;
+mod notice;
 mod object;
 mod output;
 mod overview;
@@ -290,8 +291,17 @@ pub fn ids_with_results() -> impl Strategy<Value = (IdSet, Entries)> {
 
 /// Any job's name and limits.
 pub fn job_spec() -> impl Strategy<Value = JobSpec> {
-    (text(), of(any::<u64>()), of(share()), any::<bool>())
-        .prop_map(|(name, max_fails, share, is_draft)| JobSpec { name, max_fails, share, is_draft })
+    let notices = vec(notice::rule(), 0..3);
+    (text(), of(any::<u64>()), of(share()), any::<bool>(), notices, of(duration())).prop_map(
+        |(name, max_fails, share, is_draft, notices, stall_after)| JobSpec {
+            name,
+            max_fails,
+            share,
+            is_draft,
+            notices,
+            stall_after,
+        },
+    )
 }
 
 /// Any job's share.

@@ -166,6 +166,7 @@ fn details() -> JobDetail {
         usage: Usage::default(),
         workers: Vec::new(),
         feed: None,
+        notices: Vec::new(),
     }
 }
 

@@ -11,7 +11,7 @@ use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_core::never;
 use hq_core::record::Record;
 use hq_core::server::{ConnectionId, Effect, Gate, Input, JournalOrder, Server};
-use hq_model::Timestamp;
+use hq_model::{Notice, Timestamp};
 use tracing::{error, info};
 
 use crate::batch::Batch;
@@ -24,6 +24,7 @@ use crate::limits::{self, ANSWERS_AT_ONCE, CLIENTS_BYTES_MAX, STALL_MIN};
 use crate::logs::Logs;
 use crate::memory;
 use crate::memory_size;
+use crate::notices::Notices;
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
 
@@ -53,6 +54,7 @@ pub(crate) struct Router {
     planner: Planner,
     files: Files,
     logs: Logs,
+    notices: Arc<Notices>,
     /// Bytes that wait to be sent to clients.
     clients_bytes: Arc<AtomicUsize>,
 }
@@ -173,7 +175,7 @@ impl Router {
     pub(crate) fn new(
         journal_queue: Option<Arc<JournalQueue>>,
         batch: Arc<Batch>,
-        (planner, files, logs): (Planner, Files, Logs),
+        (planner, files, logs, notices): (Planner, Files, Logs, Arc<Notices>),
         clients_bytes: Arc<AtomicUsize>,
     ) -> Router {
         Router {
@@ -186,6 +188,7 @@ impl Router {
             planner,
             files,
             logs,
+            notices,
             clients_bytes,
         }
     }
@@ -233,6 +236,7 @@ impl Router {
                 }
                 Effect::Journal { connection, request, order } => self.order(connection, request, order),
                 Effect::Batch { order, gate } => self.batch(order, gate),
+                Effect::Notify { notice } => self.notify(notice),
                 Effect::WatchFiles { paths } => self.files.watch(paths),
                 Effect::Log { connection, batch, parts } => {
                     if let Some(outbox) = self.connections.get(&connection) {
@@ -293,6 +297,15 @@ impl Router {
                 self.steps.push(Step::Batch(self.batch.clone(), Box::new(order)));
             }
             _ => self.batch.send(order),
+        }
+    }
+
+    fn notify(&mut self, notice: Box<Notice>) {
+        match &self.journal_queue {
+            Some(journal_queue) if !journal_queue.is_passed(Gate::Synced, self.records) => {
+                self.steps.push(Step::Notice(self.notices.clone(), notice));
+            }
+            _ => self.notices.send(notice),
         }
     }
 

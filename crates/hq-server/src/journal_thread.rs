@@ -19,7 +19,7 @@ use hq_core::alloc::BatchOrder;
 use hq_core::client_messages::EventFilter;
 use hq_core::record::Record;
 use hq_core::server::{Gate, JournalOrder};
-use hq_model::Timestamp;
+use hq_model::{Notice, Timestamp};
 use tracing::{info, warn};
 
 use crate::batch::Batch;
@@ -30,6 +30,7 @@ use crate::limits::{
     JOURNAL_WARNING_INTERVAL,
 };
 use crate::memory;
+use crate::notices::Notices;
 use crate::outbox::{Message, Outbox};
 
 /// Where records go: the journal, or a test's idea of one.
@@ -71,6 +72,7 @@ pub(crate) struct JournalThread<L> {
     orders: Vec<(Reply, JournalOrder)>,
     /// Orders to batch systems that wait for the same.
     for_batch: VecDeque<(Arc<Batch>, BatchOrder)>,
+    for_notices: VecDeque<(Arc<Notices>, Box<Notice>)>,
     /// Clients that want to know what happens.
     followers: Vec<Follower>,
     /// Messages that wait for a write, then those that wait for a sync, each in order.
@@ -122,6 +124,7 @@ impl<L: Log> JournalThread<L> {
             alarm,
             orders: Vec::new(),
             for_batch: VecDeque::new(),
+            for_notices: VecDeque::new(),
             followers: Vec::new(),
             for_write: VecDeque::new(),
             for_sync: VecDeque::new(),
@@ -197,6 +200,9 @@ impl<L: Log> JournalThread<L> {
             for (batch, order) in self.for_batch.drain(..) {
                 batch.send(order);
             }
+            for (notices, notice) in self.for_notices.drain(..) {
+                notices.send(notice);
+            }
             self.followers.retain_mut(Follower::send);
         }
         if let Some(fault) = self.fault.take() {
@@ -245,7 +251,9 @@ impl<L: Log> JournalThread<L> {
             return None;
         }
         let since = *self.unsynced_since.get_or_insert_with(Instant::now);
-        if self.is_ending || !self.for_sync.is_empty() || !self.for_batch.is_empty() {
+        let is_awaited =
+            !(self.for_sync.is_empty() && self.for_batch.is_empty() && self.for_notices.is_empty());
+        if self.is_ending || is_awaited {
             return Some(Duration::ZERO);
         }
         Some(JOURNAL_SYNC_DELAY.saturating_sub(since.elapsed()))
@@ -270,6 +278,7 @@ impl<L: Log> JournalThread<L> {
             }
             Step::Order(reply, order) => self.orders.push((reply, order)),
             Step::Batch(batch, order) => self.for_batch.push_back((batch, *order)),
+            Step::Notice(notices, notice) => self.for_notices.push_back((notices, notice)),
             Step::Tend => {}
             Step::GiveBack => memory::give_back(),
             Step::End => self.is_ending = true,

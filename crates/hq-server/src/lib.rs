@@ -11,6 +11,7 @@
 //! | `hq-compact` (now and then) | writes the records that rebuild the present, in place of the journal's history |
 //! | `hq-events` (from the first reader on) | sends clients what the journal holds |
 //! | `hq-batch` (one a batch system in use) | runs its commands |
+//! | `hq-notice` (one a notice that is sent) | sends it |
 //!
 //! A message passes one bounded queue to the deciding thread, one to the journal if it
 //! must wait for the disk, and one to its peer. When a queue is full, whoever fills it waits, except the
@@ -36,6 +37,7 @@ mod listener;
 mod logs;
 mod memory;
 mod memory_size;
+mod notices;
 mod options;
 mod outbox;
 mod planner;

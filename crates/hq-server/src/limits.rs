@@ -204,6 +204,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("repeated requests known", LimitValue::count(core::REQUEST_KEYS_MAX)),
         ("answers to repeated requests", bytes(core::REQUEST_KEYS_BYTES_MAX)),
         ("time away that counts", time(core::TIME_AWAY_MAX)),
+        ("notices sent at once", LimitValue::count(core::NOTICES_AT_ONCE)),
+        ("notices that wait", bytes(core::NOTICES_BYTES_MAX)),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -12,25 +12,26 @@ use hq_core::alloc::messages::{
 };
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    AlikeTasks, ClientResponse, JobDetail, JobEnds, JobResults, JobSummary, ServerInfo, SubmitInfo, TaskInfo,
-    WorkerInfo,
+    AlikeTasks, ClientResponse, JobDetail, JobEnds, JobResults, JobSummary, NoticeInfo, ServerInfo,
+    SubmitInfo, TaskInfo, WorkerInfo,
 };
 use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGroup, WorkerMatch};
 use hq_core::feed::{Feed, FeedChange, FeedState};
 use hq_core::limit_value::LimitValue;
 use hq_core::log::Written;
 use hq_core::object_messages::{ObjectChange, ObjectEnd, ObjectState, ObjectView, TaskObjects};
-use hq_core::record::{Failure, FinishedSpan, JobProgress, Outlasted, Record, SecondAttempt};
+use hq_core::record::{Failure, FinishedSpan, JobProgress, NoticeChange, Outlasted, Record, SecondAttempt};
 use hq_core::worker_messages::{CallInput, RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
 use hq_model::dependency::After;
+use hq_model::notice::{Told, ToldEnd};
 use hq_model::resources::Coupling;
 use hq_model::sample::GpuSample;
 use hq_model::worker::{Manager, StoreConfig, WorkerConfig};
 use hq_model::{
-    Amount, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, NodeSample, ObjectId,
-    OutputSink, PoolKind, Request, ResourcePool, ResourceRequest, Stream, TaskId, TaskRef, TaskSpec,
-    Timestamp, WorkerId, WorkerResources,
+    Amount, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, NodeSample, NoticeRule,
+    NoticeTarget, ObjectId, OutputSink, PoolKind, Request, ResourcePool, ResourceRequest, Stream, TaskId,
+    TaskRef, TaskSpec, Timestamp, WorkerId, WorkerResources,
 };
 
 /// What anything takes at least, in bytes: the message itself, and its place in queues.
@@ -195,6 +196,9 @@ pub(crate) fn of_record(record: &Record) -> usize {
         Is::LeasedNodes { workers, .. } => workers.heap(),
         Is::Deferred { after, .. } => after.heap(),
         Is::FilesFound { files, .. } => files.heap(),
+        Is::Notice { change: NoticeChange::Due(notice), .. } => notice.bytes(),
+        Is::Notice { change: NoticeChange::GivenUp(error), .. } => error.heap(),
+        Is::Notice { change: NoticeChange::Sent, .. } => 0,
         Is::ServiceReady { text, .. } => text.heap(),
         Is::Finished { span, .. } => span.heap(),
         Is::DetailKept { span, nodes, .. } => span.heap() + nodes.heap(),
@@ -280,7 +284,11 @@ flat!(Amount, WorkerEnd, Outlasted, SecondAttempt, hq_core::alloc::ShapeSource);
 sum_of! {
     ServerInfo: uid version client_host worker_host server_dir journal journal_trouble limits;
     JobSummary: name cancel_reason stalled;
-    JobDetail: summary submits workers feed;
+    JobDetail: summary submits workers feed notices;
+    NoticeInfo: rule told trouble;
+    NoticeRule: target;
+    Told: end;
+    ToldEnd: error;
     TaskInfo: error dependencies key nodes;
     AlikeTasks: ids common measures;
     WorkerInfo: config taken sample;
@@ -296,14 +304,14 @@ sum_of! {
     TaskGroup: ids reasons;
     Reason: text;
     WorkerMatch: variants;
-    QueueInfo: params status known;
+    QueueInfo: params status known over_budget;
     QueueParams: name manager manager_args worker_args resources start_command stop_command wrap_command;
     AllocationInfo: batch_id detail connected ended seen directory;
     QueueExplanation: queue next facts demand decisions;
     DemandLine: request why_not;
     Decision: text;
     TaskNode: hostname address;
-    JobSpec: name;
+    JobSpec: name notices;
     After: tasks key;
     FinishedSpan: ids measures results;
     Failure: error nodes result;
@@ -312,12 +320,18 @@ sum_of! {
     Feed: cursor state reduced;
     JobEnds: finished canceled aborted ids results;
     JobProgress: cancel_reason leased finished failed canceled too_late abort_reasons instances crashes retries delayed workers
-        seconds deferred ready files nodes causes outlasted feed;
+        seconds deferred ready files nodes causes outlasted feed told;
     FailureCause: text workers first_error;
     JobFailures: causes;
     JobResults: ids results texts failed dropped without;
     Request: resources;
     ResourceRequest: name;
+}
+
+impl Heap for NoticeTarget {
+    fn heap(&self) -> usize {
+        hq_model::notice::target_bytes(self)
+    }
 }
 
 impl Heap for SubmitInfo {

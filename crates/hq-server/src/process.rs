@@ -37,6 +37,7 @@ use crate::journal_thread::{JournalThread, Unsaved};
 use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX};
 use crate::listener::PeerListener;
 use crate::logs::Logs;
+use crate::notices::Notices;
 use crate::options::{JournalPlace, ServerOptions};
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
@@ -306,7 +307,8 @@ fn serve(
     spawn("hq-files", looking)?;
     let (logs, logging) = Logs::new(known_as);
     let logging = spawn("hq-logs", logging)?;
-    let router = Router::new(journal_queue.clone(), batch, (planner, files, logs), clients_bytes);
+    let notices = Arc::new(Notices::new(inbox.clone()));
+    let router = Router::new(journal_queue.clone(), batch, (planner, files, logs, notices), clients_bytes);
     let decider = Decider::new(machine, clock, inbox.clone(), router, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let listeners = listeners

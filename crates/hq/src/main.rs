@@ -33,6 +33,7 @@ mod results;
 mod signals;
 mod streams;
 mod tasks;
+mod telling;
 mod waiting;
 
 use std::process::ExitCode;

@@ -356,6 +356,8 @@ pub(crate) struct Allocations {
     pub allocations: Vec<AllocationInfo>,
     /// With their node hours, and what workers of the queue offer.
     pub verbose: bool,
+    /// What a node hour costs, where that was said.
+    pub cost: Option<f64>,
 }
 
 /// Why a queue does what it does.

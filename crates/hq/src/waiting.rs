@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::render::unrunnable;
 use crate::report::Waited;
 use crate::signals::Signals;
+use crate::telling::Teller;
 
 /// How many intervals of jobs are named when a wait is interrupted.
 const RANGES_NAMED: usize = 8;
@@ -27,6 +28,8 @@ pub(crate) struct Follow {
     pub on_notify: Option<NotifyCommand>,
     /// Where it is shown.
     pub progress: Progress,
+    /// Who is told from here.
+    pub teller: Teller,
 }
 
 /// A program that is run for each notification.
@@ -117,7 +120,7 @@ pub(crate) fn follow_or<T>(
     mut act: impl FnMut(&mut Watch<'_>, &mut Progress, &Known, T) -> Result<(), HqError>,
 ) -> Result<Waited, HqError> {
     let begin = Instant::now();
-    let Follow { on_notify, mut progress } = follow;
+    let Follow { on_notify, mut progress, mut teller } = follow;
     let (mut known, mut warned) = (Known::new(), Warned::default());
     loop {
         let response = match watch.next_or(std::pin::pin!(other()))? {
@@ -129,7 +132,10 @@ pub(crate) fn follow_or<T>(
         };
         match response {
             ClientResponse::Progress(jobs) => {
-                progress.suspend(|| warned.warn_of(&jobs));
+                progress.suspend(|| {
+                    warned.warn_of(&jobs);
+                    teller.look(watch, &jobs);
+                });
                 known.extend(jobs.into_iter().map(|job| (job.job, job)));
                 progress.update(&known);
                 check_goes_on(&known)?;

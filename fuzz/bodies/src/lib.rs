@@ -12,8 +12,8 @@ use std::str::FromStr;
 use hq_model::task::{CrashLimit, RetryOn};
 use hq_model::worker::{Executor, Manager, OnServerLost};
 use hq_model::{
-    Amount, AmountRequest, IdSet, JobState, Policy, TaskState, duration, memory, request, resources,
-    selector::Selector, signal,
+    Amount, AmountRequest, IdSet, JobState, NoticeTarget, Policy, TaskState, duration, memory, request,
+    resources, selector::Selector, signal,
 };
 use hq_net::{AccessFile, Role};
 use hq_proto as proto;
@@ -163,6 +163,7 @@ pub fn grammar(bytes: &[u8]) {
     reads_back::<IdSet>(text);
     reads_back::<Amount>(text);
     reads_back::<Selector>(text);
+    reads_back::<NoticeTarget>(text);
     let _ = text.parse::<RetryOn>();
     reads_back::<CrashLimit>(text);
     reads_back::<JobState>(text);

@@ -12,6 +12,7 @@ mod fold;
 mod last_moments;
 mod lives;
 mod nodes;
+mod notices;
 mod objects;
 mod once;
 mod order;
@@ -30,6 +31,7 @@ pub use fold::{Folds, fold_equals_state};
 pub use last_moments::{never_too_late, starts_in_time};
 pub use lives::lives_long_enough;
 pub use nodes::Nodes;
+pub use notices::Notices;
 pub use objects::{Objects, may_be_freed, nobody_waits_for_what_is_gone, what_stays};
 pub use once::Once;
 pub use order::Order;
@@ -58,6 +60,8 @@ pub struct Observers {
     pub feeds: Feeds,
     /// Tasks on several nodes.
     pub nodes: Nodes,
+    /// Who was told of jobs.
+    pub notices: Notices,
     /// Objects that tasks leave and take.
     pub objects: Objects,
     /// Ends, once for each task.

@@ -41,6 +41,7 @@ pub(super) fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Resul
 pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
     let TaskOptions { outputs, objects, failures, .. } = &common.task;
     check_nodes(&common.task)?;
+    common.job.notices.check().map_err(OptionsError::Notices)?;
     objects.check()?;
     if !objects.left.is_empty() && failures.speculate.is_some() {
         return Err(OptionsError::Conflict("--output-object", "--speculate"));

@@ -28,6 +28,9 @@ pub enum OptionsError {
     /// An option of a new job beside an open one.
     #[error("Parameter {0} is not allowed when submitting to an open job.")]
     OfNewJob(&'static str),
+    /// Notices that cannot be.
+    #[error("{0}")]
+    Notices(String),
     /// A request that cannot be.
     #[error("{0}")]
     Request(String),

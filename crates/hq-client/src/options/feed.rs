@@ -254,7 +254,7 @@ fn own_submit(
     };
     let name = format!("{}: {what}", spec.name);
     Submit {
-        target: Target::New(JobSpec { name, max_fails: None, share: None, is_draft: false }),
+        target: Target::New(JobSpec { name, ..JobSpec::default() }),
         ids: TaskIds::Given(IdSet::range(0, 0)),
         entries: Default::default(),
         keys: Default::default(),

@@ -8,6 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use hq_model::job::Share;
 use hq_model::{IdSet, JobSpec};
 
+use super::notices::NoticeOptions;
 use super::values;
 
 const JOB: &str = "Job";
@@ -42,6 +43,10 @@ pub struct JobOptions {
     /// A job of weight 2 gets twice as much of it as one of weight 1.
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", value_parser = values::weight)]
     pub share_weight: Option<u32>,
+
+    /// Who is told of it.
+    #[command(flatten)]
+    pub notices: NoticeOptions,
 }
 
 impl JobOptions {
@@ -51,6 +56,7 @@ impl JobOptions {
             max_fails: self.max_fails.or(script.max_fails),
             share: self.share.or(script.share),
             share_weight: self.share_weight.or(script.share_weight),
+            notices: self.notices.over(script.notices),
         }
     }
 
@@ -61,6 +67,8 @@ impl JobOptions {
             max_fails: self.max_fails,
             share: share(self.share, self.share_weight),
             is_draft: false,
+            notices: self.notices.rules(),
+            stall_after: self.notices.stall_after,
         }
     }
 }

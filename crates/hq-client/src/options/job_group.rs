@@ -13,11 +13,16 @@ use super::job_file::{File, PreparedFile, prepared};
 use super::job_tables::Tables;
 
 /// Keys of a `[[job]]` table that are not those of its tasks.
-const OF_JOB: [&str; 18] = [
+const OF_JOB: [&str; 23] = [
     "name",
     "max_fails",
     "share",
     "share_weight",
+    "on_finish",
+    "on_failure",
+    "on_stall",
+    "notify",
+    "stall_after",
     "stream",
     "log",
     "compress",

@@ -18,6 +18,7 @@ mod job_file;
 mod job_group;
 mod job_tables;
 mod job_values;
+pub mod notices;
 mod objects;
 mod packed;
 mod placeholders;

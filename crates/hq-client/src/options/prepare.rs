@@ -254,6 +254,11 @@ fn check_target(options: &SubmitOptions) -> Result<(), OptionsError> {
         (job.max_fails.is_some(), "--max-fails"),
         (job.share.is_some(), "--share"),
         (job.share_weight.is_some(), "--share-weight"),
+        (job.notices.stall_after.is_some(), "--stall-after"),
+        (!job.notices.on_finish.is_empty(), "--on-finish"),
+        (!job.notices.on_failure.is_empty(), "--on-failure"),
+        (!job.notices.on_stall.is_empty(), "--on-stall"),
+        (!job.notices.notify.is_empty(), "--notify"),
     ];
     match of_new.iter().find(|(is_given, _)| *is_given && options.job.is_some()) {
         Some((_, option)) => Err(OptionsError::OfNewJob(option)),

@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 use serde::Deserialize;
 
 /// A number, or a text as on the command line.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Word {
     Whole(i64),

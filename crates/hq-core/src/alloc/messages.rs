@@ -119,6 +119,8 @@ pub struct QueueInfo {
     pub counts: [u64; 4],
     /// Node time of all of them.
     pub time: NodeTime,
+    /// Why its budget lets it ask for nothing more, when it does.
+    pub over_budget: Option<String>,
 }
 
 /// All about an allocation.

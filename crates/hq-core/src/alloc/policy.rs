@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hq_model::Timestamp;
-use hq_model::allocation::{AllocationEnd, BatchState, PauseCause};
+use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, node_hours};
+use hq_model::{Timestamp, duration};
 
 use super::Said;
 use super::state::{Allocation, QueueState};
@@ -84,6 +84,9 @@ pub fn permit(queue: &QueueState, not_taken: Option<&Allocation>, now: Timestamp
     if queue.is_draining {
         return Permit::none("draining: what is there goes on, nothing new is asked for");
     }
+    if let Some(why) = over_budget(queue, not_taken) {
+        return Permit::none(why);
+    }
     if let Some(at) = submits_again_at(queue).filter(|at| *at > now) {
         let at = clock(at);
         let (times, submissions) = match queue.submit_failures {
@@ -114,7 +117,38 @@ pub fn permit(queue: &QueueState, not_taken: Option<&Allocation>, now: Timestamp
             left => left,
         },
     };
+    let workers = workers.min(nodes_left(queue, not_taken).unwrap_or(u32::MAX));
     Permit { allocations, workers, why_none: None }
+}
+
+// What is left of the budget of a queue, in nodes of one allocation each. An allocation that goes on may take all of its time.
+fn nodes_left(queue: &QueueState, not_taken: Option<&Allocation>) -> Option<u32> {
+    let budget = queue.params.budget?;
+    let not_taken = not_taken.map_or(Duration::ZERO, wanted);
+    let committed = queue.totals().time.held().saturating_add(reserved(queue)).saturating_sub(not_taken);
+    let time = queue.params.time_limit.as_micros().max(1);
+    Some(u32::try_from(budget.saturating_sub(committed).as_micros() / time).unwrap_or(u32::MAX))
+}
+
+// Node time that an allocation asks for.
+fn wanted(one: &Allocation) -> Duration {
+    one.time_limit.saturating_mul(one.workers)
+}
+
+fn reserved(queue: &QueueState) -> Duration {
+    queue.active().fold(Duration::ZERO, |sum, (_, one)| sum.saturating_add(wanted(one)))
+}
+
+/// Why the budget of a queue lets it ask for nothing more, when it does.
+pub fn over_budget(queue: &QueueState, not_taken: Option<&Allocation>) -> Option<String> {
+    let budget = queue.params.budget.filter(|_| nodes_left(queue, not_taken) == Some(0))?;
+    let (spent, reserved) = (node_hours(queue.totals().time.held()), node_hours(reserved(queue)));
+    let limit = duration::format(queue.params.time_limit);
+    Some(format!(
+        "its budget of {} node hours is used up: {spent} were spent, {reserved} are for allocations that wait or run, and a node \
+         for {limit} would be too much; `hq alloc edit` with a larger `--budget` raises it",
+        node_hours(budget)
+    ))
 }
 
 /// The time until the next question to a batch system.
@@ -247,7 +281,7 @@ pub fn workers_told(queue: &QueueState) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hq_model::allocation::QueueParams;
+    use hq_model::allocation::{NodeTime, QueueParams};
     use hq_model::{AllocationRef, QueueId, WorkerId, WorkerResources};
 
     use super::*;
@@ -285,6 +319,28 @@ mod tests {
     fn permit_of(state: &AllocState, now: Timestamp) -> (u32, u32, Option<String>) {
         let permit = permit(&state.queues[&QueueId(1)], None, now);
         (permit.allocations, permit.workers, permit.why_none)
+    }
+
+    #[test]
+    fn a_budget_bounds_what_is_asked_for() {
+        let params = QueueParams { backlog: 9, max_workers_per_alloc: 9, ..QueueParams::default() };
+        let mut state = queue(QueueParams { budget: Some(HOUR * 7 / 2), ..params });
+        assert_eq!(permit_of(&state, at(2)), (9, 3, None), "half an hour is too little for a node");
+        plan(&mut state, 1, 2);
+        assert_eq!(permit_of(&state, at(2)), (8, 1, None));
+        plan(&mut state, 2, 1);
+        let text = |spent, reserved| {
+            format!(
+                "its budget of 3.5 node hours is used up: {spent} were spent, {reserved} are for allocations that wait or run, and \
+                 a node for 1h would be too much; `hq alloc edit` with a larger `--budget` raises it"
+            )
+        };
+        assert_eq!(permit_of(&state, at(2)), (0, 0, Some(text("0", "3"))));
+        // One that ends gives back what it has not taken.
+        let time = NodeTime { used_us: 1_800_000_000, ..NodeTime::default() };
+        let record = AllocRecord::Ended { allocation: which(1), end: AllocationEnd::Finished, time };
+        state.apply(at(3), &record);
+        assert_eq!(permit_of(&state, at(4)), (8, 2, None));
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl Server {
             submits,
             usage: job.usage,
             workers: self.workers_of(id, job),
+            notices: self.notice_infos(id, job),
         }
     }
 

@@ -20,6 +20,7 @@ use super::forecast::{Estimate, Forecast};
 use super::last_moments::LastMoments;
 use super::live::LiveWorker;
 use super::locality::Locality;
+use super::notices::Notices;
 use super::objects::{Copies, Gives};
 use super::overview::Watching;
 use super::planning::Planning;
@@ -130,6 +131,8 @@ pub struct Server {
     pub(super) copies: Copies,
     /// Files that workers were told to take.
     pub(super) gives: Gives,
+    /// Which notices are being sent, and which jobs may stand still.
+    pub(super) notices: Notices,
     /// When tasks may start at the latest.
     pub(super) last_moments: LastMoments,
     /// What allocations need beyond the records.
@@ -197,6 +200,7 @@ impl Server {
             retention: Retention::default(),
             copies: Copies::default(),
             gives: Gives::default(),
+            notices: Notices::default(),
             last_moments: LastMoments::default(),
             alloc: AllocLive::default(),
             speculation: Speculation::default(),
@@ -261,6 +265,10 @@ impl Server {
         self.lose_tasks_of_ended(now, effects);
         self.close_fed(now, effects, true);
         self.start_allocating(now, effects);
+        // What a server that died had not come to say.
+        self.touched.extend(
+            self.state.jobs.iter().filter(|(_, job)| !job.spec.notices.is_empty()).map(|(id, _)| *id),
+        );
     }
 
     /// Takes one input.
@@ -308,6 +316,7 @@ impl Server {
             }
             Input::FilesFound { paths } => self.files_found(now, &paths, effects),
             Input::Batch(report) => self.batch_reports(now, report, effects),
+            Input::NoticeSent { job, rule, result } => self.notices.sent((job, rule), result),
         }
     }
 
@@ -348,6 +357,9 @@ impl Server {
         }
         self.answer_relays(effects);
         self.pursue_reads(now, effects);
+        if !self.is_read_only() {
+            self.settle_notices(now, effects);
+        }
         self.report_progress(now, effects);
         if !self.is_read_only() {
             self.retire(now, effects);
@@ -386,9 +398,10 @@ impl Server {
         let waits = (begins && self.keeps_until < Timestamp(u64::MAX)).then_some(self.keeps_until);
         let draft = self.next_draft_end();
         let objects = self.next_look_at_objects();
+        let notices = if self.is_read_only() { None } else { self.notices.next_wakeup() };
         let wakeups = [
             lost, delay, stop, watches, reads, retirement, look, allocate, plan, gather, keep, waits, draft,
-            late, too_late, objects,
+            late, too_late, objects, notices,
         ];
         wakeups.into_iter().flatten().min()
     }
@@ -527,7 +540,9 @@ impl Server {
         if self.stopping.is_none() {
             return;
         }
-        let connected = self.ending_workers().next().is_some() || self.alloc.awaits_batch_system();
+        let connected = self.ending_workers().next().is_some()
+            || self.alloc.awaits_batch_system()
+            || self.must_send_notices();
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
             return;
         }

@@ -26,6 +26,7 @@ mod locality;
 mod logs;
 mod machine;
 mod nodes;
+mod notices;
 mod objects;
 mod overview;
 mod picky;
@@ -54,7 +55,7 @@ pub use machine::{Server, ServerOptions};
 pub use retention::Keep;
 pub use state::{details, job};
 
-use hq_model::{Timestamp, WorkerId};
+use hq_model::{JobId, Notice, Timestamp, WorkerId};
 use hq_sched::{Plan, Snapshot};
 
 use crate::alloc::{BatchOrder, BatchReport};
@@ -123,6 +124,15 @@ pub enum Input {
     },
     /// A batch system answered an order.
     Batch(BatchReport),
+    /// A notice was sent, or could not be.
+    NoticeSent {
+        /// Its job.
+        job: JobId,
+        /// The rule of the job.
+        rule: u32,
+        /// Why not.
+        result: Result<(), String>,
+    },
 }
 
 /// What the server machine wants done, in this order.
@@ -203,6 +213,12 @@ pub enum Effect {
         number: u64,
         /// What to plan.
         snapshot: Box<Snapshot>,
+    },
+    /// Send a notice when all records persisted before are on disk; answered by [`Input::NoticeSent`]. At most
+    /// [`NOTICES_AT_ONCE`](crate::limits::NOTICES_AT_ONCE) are under way.
+    Notify {
+        /// The notice.
+        notice: Box<Notice>,
     },
     /// End the process, cleanly.
     Exit,

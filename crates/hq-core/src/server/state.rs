@@ -7,6 +7,7 @@ pub mod details;
 mod durable;
 pub mod job;
 mod keys;
+pub mod notices;
 pub mod objects;
 mod progress;
 pub mod results;
@@ -32,6 +33,7 @@ use details::Details;
 pub(super) use durable::Durable;
 use job::{Job, SubmitState};
 pub(super) use keys::hash_of;
+use notices::Notices;
 use objects::Objects;
 use results::Results;
 
@@ -60,6 +62,8 @@ pub struct State {
     pub results: Results,
     /// Files that finished tasks left as objects for others.
     pub objects: Objects,
+    /// Notices that are to be sent.
+    pub notices: Notices,
     /// Jobs whose tasks feed or drain another job, and which.
     pub feeders: BTreeMap<JobId, JobId>,
     /// Queues and allocations.
@@ -182,6 +186,12 @@ impl State {
                 }
             }
             Record::Objects(change) => self.objects.apply(change),
+            Record::Notice { job, rule, change } => {
+                self.notices.apply((*job, *rule), change);
+                if let Some(job) = self.jobs.get_mut(job) {
+                    notices::note(&mut job.progress, at, *rule, change);
+                }
+            }
             Record::Feed { job, change } => self.feed(*job, change),
             Record::Answered { key, job, ids } => self.remember(*key, *job, ids.clone()),
             Record::JobKept { job: id, progress } => {
@@ -375,10 +385,12 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
             } else {
                 job.take_alive(ids);
             }
+            job.progress.is_stalled = false;
             job.progress.leased.entry(*worker).or_default().union_with(ids);
         }
         Record::LeasedNodes { task, workers, .. } => {
             job.take_alive(&IdSet::single(*task));
+            job.progress.is_stalled = false;
             if let Some(first) = workers.first() {
                 job.progress.leased.entry(*first).or_default().insert(*task);
             }

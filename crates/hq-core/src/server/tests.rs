@@ -21,6 +21,7 @@ mod last_moments;
 mod logs;
 mod losses;
 mod nodes;
+mod notices;
 mod object_faults;
 mod object_guards;
 mod object_pages;
@@ -70,6 +71,7 @@ struct World {
     batch: Vec<crate::alloc::BatchOrder>,
     // Paths of logs, each with how many pieces go there.
     logged: Vec<(Option<String>, usize)>,
+    notices: Vec<hq_model::Notice>,
     plans: Vec<(u64, Box<hq_sched::Plan>)>,
     // Bookkeeping is not recounted, for long histories.
     is_unchecked: bool,
@@ -94,6 +96,7 @@ impl World {
             to_workers: Vec::new(),
             batch: Vec::new(),
             logged: Vec::new(),
+            notices: Vec::new(),
             plans: Vec::new(),
             is_unchecked: false,
             plans_later: false,
@@ -148,6 +151,7 @@ impl World {
                     let path = part.path.map(|path| String::from_utf8_lossy(&path).into_owned());
                     (path, part.pieces)
                 })),
+                Effect::Notify { notice } => self.notices.push(*notice),
                 Effect::Close { .. }
                 | Effect::WorkerJoined { .. }
                 | Effect::WatchFiles { .. }

@@ -127,7 +127,7 @@ pub mod selector {
         Ids(super::IdSet),
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobSpec {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
@@ -138,6 +138,31 @@ pub struct JobSpec {
     /// It counts when it is closed. Servers of earlier releases take it for any open job.
     #[prost(bool, tag = "51")]
     pub is_draft: bool,
+    #[prost(message, repeated, tag = "210")]
+    pub notices: ::prost::alloc::vec::Vec<NoticeRule>,
+    /// Absent for the usual time.
+    #[prost(uint64, optional, tag = "211")]
+    pub stall_after_ns: ::core::option::Option<u64>,
+}
+/// How far a notice is.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Told {
+    #[prost(uint64, tag = "1")]
+    pub since_us: u64,
+    /// When its sending ended, if it has.
+    #[prost(uint64, optional, tag = "2")]
+    pub end_us: ::core::option::Option<u64>,
+    /// Why it was given up, if it was.
+    #[prost(string, optional, tag = "3")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NoticeRule {
+    #[prost(enumeration = "Moment", tag = "1")]
+    pub on: i32,
+    /// A command as a shell splits it into words, an URL, or mailto: and an address.
+    #[prost(string, tag = "2")]
+    pub target: ::prost::alloc::string::String,
 }
 /// Tasks that run at once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -170,7 +195,7 @@ pub struct Submit {
 }
 /// Nested message and enum types in `Submit`.
 pub mod submit {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Target {
         #[prost(message, tag = "1")]
         NewJob(super::JobSpec),
@@ -812,6 +837,39 @@ impl JobState {
         }
     }
 }
+/// When somebody is told of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Moment {
+    Unspecified = 0,
+    End = 1,
+    Failure = 2,
+    Stall = 3,
+}
+impl Moment {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MOMENT_UNSPECIFIED",
+            Self::End => "MOMENT_END",
+            Self::Failure => "MOMENT_FAILURE",
+            Self::Stall => "MOMENT_STALL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MOMENT_UNSPECIFIED" => Some(Self::Unspecified),
+            "MOMENT_END" => Some(Self::End),
+            "MOMENT_FAILURE" => Some(Self::Failure),
+            "MOMENT_STALL" => Some(Self::Stall),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum EntryKind {
@@ -1219,6 +1277,9 @@ pub struct QueueParams {
     /// Instead of that the work ends soon.
     #[prost(bool, tag = "20")]
     pub saves_node_hours: bool,
+    /// Node time of all its allocations.
+    #[prost(uint64, optional, tag = "210")]
+    pub budget_ns: ::core::option::Option<u64>,
 }
 /// What a batch system says of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1611,6 +1672,9 @@ pub struct QueueInfo {
     pub failed: u64,
     #[prost(message, optional, tag = "12")]
     pub time: ::core::option::Option<NodeTime>,
+    /// Why its budget lets it ask for nothing more.
+    #[prost(string, optional, tag = "210")]
+    pub over_budget: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueDetails {
@@ -2527,7 +2591,7 @@ pub struct SubmitRequest {
     #[prost(message, optional, tag = "2")]
     pub submit: ::core::option::Option<Submit>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OpenJob {
     #[prost(bytes = "vec", tag = "1")]
     pub key: ::prost::alloc::vec::Vec<u8>,
@@ -3242,6 +3306,18 @@ pub struct JobDetail {
     pub share: ::core::option::Option<Share>,
     #[prost(message, optional, tag = "170")]
     pub feed: ::core::option::Option<FeedState>,
+    #[prost(message, repeated, tag = "210")]
+    pub notices: ::prost::alloc::vec::Vec<NoticeInfo>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NoticeInfo {
+    #[prost(message, optional, tag = "1")]
+    pub rule: ::core::option::Option<NoticeRule>,
+    #[prost(message, optional, tag = "2")]
+    pub told: ::core::option::Option<Told>,
+    /// Why it could not be sent yet.
+    #[prost(string, optional, tag = "3")]
+    pub trouble: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SubmitInfo {
@@ -4018,7 +4094,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 1000, 1001, 1002"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 1000, 1001, 1002, 1010"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -4095,6 +4171,8 @@ pub mod record {
         ResultsKept(super::ResultsKept),
         #[prost(message, tag = "1002")]
         WorkerSampled(super::WorkerSampled),
+        #[prost(message, tag = "1010")]
+        Notice(super::NoticeRecord),
     }
 }
 /// Changes that count all together or not at all. Their own times are not looked at.
@@ -4102,6 +4180,72 @@ pub mod record {
 pub struct Together {
     #[prost(message, repeated, tag = "1")]
     pub records: ::prost::alloc::vec::Vec<Record>,
+}
+/// What becomes of a notice about a job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NoticeRecord {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    /// Place among the rules of the job.
+    #[prost(uint32, tag = "2")]
+    pub rule: u32,
+    #[prost(oneof = "notice_record::Change", tags = "3, 4, 5")]
+    pub change: ::core::option::Option<notice_record::Change>,
+}
+/// Nested message and enum types in `NoticeRecord`.
+pub mod notice_record {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Change {
+        #[prost(message, tag = "3")]
+        Due(super::Notice),
+        #[prost(message, tag = "4")]
+        Sent(super::Nothing),
+        #[prost(string, tag = "5")]
+        GivenUp(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Notice {
+    #[prost(uint64, tag = "1")]
+    pub at_us: u64,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub target: ::prost::alloc::string::String,
+    #[prost(enumeration = "JobState", tag = "4")]
+    pub state: i32,
+    #[prost(message, optional, tag = "5")]
+    pub counters: ::core::option::Option<Counters>,
+    #[prost(bytes = "vec", tag = "6")]
+    pub submit_dir: ::prost::alloc::vec::Vec<u8>,
+    #[prost(oneof = "notice::Event", tags = "7, 8, 9")]
+    pub event: ::core::option::Option<notice::Event>,
+}
+/// Nested message and enum types in `Notice`.
+pub mod notice {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Event {
+        #[prost(message, tag = "7")]
+        End(super::Nothing),
+        #[prost(message, tag = "8")]
+        Failure(super::FirstFailure),
+        #[prost(message, tag = "9")]
+        Stall(super::Stall),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FirstFailure {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(string, tag = "2")]
+    pub error: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Stall {
+    #[prost(uint64, tag = "1")]
+    pub quiet_ns: u64,
+    #[prost(string, tag = "2")]
+    pub explanation: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResultsKept {
@@ -4238,7 +4382,7 @@ pub struct ServerStarted {
     #[prost(string, tag = "3")]
     pub release: ::prost::alloc::string::String,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobOpened {
     #[prost(uint32, tag = "1")]
     pub job: u32,
@@ -4357,6 +4501,17 @@ pub struct JobKept {
     pub outlasted: ::prost::alloc::vec::Vec<OutlastedTask>,
     #[prost(message, optional, tag = "170")]
     pub feed: ::core::option::Option<Feed>,
+    #[prost(message, repeated, tag = "210")]
+    pub told: ::prost::alloc::vec::Vec<ToldNotice>,
+    #[prost(bool, tag = "211")]
+    pub is_stalled: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToldNotice {
+    #[prost(uint32, tag = "1")]
+    pub rule: u32,
+    #[prost(message, optional, tag = "2")]
+    pub told: ::core::option::Option<Told>,
 }
 /// Tasks that could not have ended by then any more.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

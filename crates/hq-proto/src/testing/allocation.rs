@@ -62,6 +62,7 @@ fn queue_params() -> impl Strategy<Value = QueueParams> {
             keep_waiting,
             for_any_task: backlog % 2 == 0,
             goal: if backlog % 3 == 0 { Goal::NodeHours } else { Goal::Makespan },
+            budget: (backlog % 5 == 0).then(|| Duration::from_millis(u64::from(backlog))),
         }
     })
 }
@@ -226,8 +227,9 @@ fn queue_info() -> impl Strategy<Value = QueueInfo> {
         Just(QueueStatus::Draining),
         (timestamp(), text()).prop_map(|(at, why)| QueueStatus::Paused(at, why)),
     ];
-    (queue(), queue_params(), status, timestamp(), known(), any::<[u64; 4]>(), node_time()).prop_map(
-        |(queue, params, status, added, known, counts, time)| QueueInfo {
+    let spent = (node_time(), of(text()));
+    (queue(), queue_params(), status, timestamp(), known(), any::<[u64; 4]>(), spent).prop_map(
+        |(queue, params, status, added, known, counts, (time, over_budget))| QueueInfo {
             queue,
             params,
             status,
@@ -235,6 +237,7 @@ fn queue_info() -> impl Strategy<Value = QueueInfo> {
             known,
             counts,
             time,
+            over_budget,
         },
     )
 }

@@ -1,6 +1,7 @@
 //! Generators of whole messages and records.
 
 use super::feed::fed_end;
+use super::notice;
 use super::*;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
@@ -317,19 +318,22 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
         times,
         vec(submit, 0..3),
         usage(),
-        (vec(worker(), 0..4), of(feed::feed_state().prop_map(Box::new))),
+        (vec(worker(), 0..4), of(feed::feed_state().prop_map(Box::new)), vec(notice::info(), 0..3)),
     )
         .prop_map(
-            |(summary, (max_fails, share), (submitted, ended), submits, usage, (workers, feed))| JobDetail {
-                summary,
-                max_fails,
-                share,
-                submitted,
-                ended,
-                submits,
-                usage,
-                workers,
-                feed,
+            |(summary, (max_fails, share), (submitted, ended), submits, usage, (workers, feed, notices))| {
+                JobDetail {
+                    summary,
+                    max_fails,
+                    share,
+                    submitted,
+                    ended,
+                    submits,
+                    usage,
+                    workers,
+                    feed,
+                    notices,
+                }
             },
         )
 }
@@ -393,9 +397,10 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let seconds = (vec(second, 0..3), vec(deferred, 0..3), ready);
     let nodes = vec((edgy_id().prop_map(TaskId), vec(worker(), 1..4)), 0..3);
     let feed = of(feed::feed().prop_map(Box::new));
-    let more = (seconds, nodes, vec(cause(), 0..3), vec(outlasted(), 0..3), feed);
+    let told = (vec((any::<u32>(), notice::told()), 0..3), any::<bool>());
+    let more = (seconds, nodes, vec(cause(), 0..3), vec(outlasted(), 0..3), feed, told);
     (sets, parts, counted, rest, more).prop_map(
-        |(sets, parts, counted, rest, (seconds, nodes, causes, outlasted, feed))| JobProgress {
+        |(sets, parts, counted, rest, (seconds, nodes, causes, outlasted, feed, told))| JobProgress {
             is_open: rest.0,
             last_end: rest.1,
             cancel_reason: rest.2,
@@ -419,6 +424,8 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             causes,
             outlasted: outlasted.into_iter().collect(),
             feed,
+            told: told.0.into_iter().collect(),
+            is_stalled: told.1,
         },
     )
 }
@@ -509,5 +516,6 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), feed::feed_change()).prop_map(|(job, change)| Feed { job, change: Box::new(change) }),
         vec((timestamp(), any::<u64>()), 0..3).prop_map(|gaps| TimeSkipped { gaps }),
         allocation::alloc_record().prop_map(|record| Alloc(Box::new(record))),
+        notice::record(),
     ]
 }

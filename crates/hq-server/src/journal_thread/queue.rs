@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use hq_core::alloc::BatchOrder;
 use hq_core::record::Record;
 use hq_core::server::{Gate, JournalOrder};
-use hq_model::Timestamp;
+use hq_model::{Notice, Timestamp};
 
 use crate::batch::Batch;
 use crate::events::Reply;
 use crate::limits::JOURNAL_QUEUE_BYTES_MAX;
+use crate::notices::Notices;
 use crate::outbox::{Message, Outbox};
 
 /// One thing to do, in order.
@@ -27,6 +28,8 @@ pub(crate) enum Step {
     Order(Reply, JournalOrder),
     /// Have this done with a batch system when everything before is on disk.
     Batch(Arc<Batch>, Box<BatchOrder>),
+    /// Send this notice when everything before is on disk.
+    Notice(Arc<Notices>, Box<Notice>),
     /// Something in the background is done.
     Tend,
     /// Much was forgotten before: its memory is given back.

@@ -165,6 +165,7 @@ impl Gathered {
             | Record::Alloc(_)
             | Record::Objects(_)
             | Record::Feed { .. }
+            | Record::Notice { .. }
             | Record::Answered { .. } => {}
         }
     }

@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::QueueId;
-use hq_model::allocation::{AllocationState, Goal};
+use hq_model::allocation::{AllocationState, Goal, parse_node_hours};
 
 use super::job::Channel;
 use super::worker::{OnServerLostArg, SharedArgs};
@@ -55,6 +55,13 @@ pub(crate) struct QueueOptions {
     /// timeout cost, with `nodehours` for twice as much.
     #[arg(long, value_name = "makespan|nodehours", value_parser = goal)]
     pub goal: Option<Goal>,
+    /// Node hours that its allocations may take at most, all together
+    ///
+    /// What those that wait and run may still take counts, too. Then nothing more is asked for; what runs goes on to its end.
+    ///
+    /// Example: `--budget 500`.
+    #[arg(long, allow_hyphen_values = true, value_name = "NODEHOURS", value_parser = node_hours)]
+    pub budget: Option<Duration>,
     /// What its workers offer.
     #[command(flatten)]
     pub worker: SharedArgs,
@@ -111,6 +118,10 @@ pub(crate) struct NewQueue {
 
 fn goal(text: &str) -> Result<Goal, String> {
     text.parse::<Goal>().map_err(|error| error.to_string())
+}
+
+fn node_hours(text: &str) -> Result<Duration, String> {
+    parse_node_hours(text).map_err(|error| error.to_string())
 }
 
 fn backlog(text: &str) -> Result<u32, String> {
@@ -179,6 +190,18 @@ pub(crate) struct InfoArgs {
     /// Also how the node hours of each were used, and what workers of the queue offer
     #[arg(long)]
     pub verbose: bool,
+    /// Show what the node hours cost, at this price for one
+    ///
+    /// Counted is what was held, with tasks or without. The price may stand in `config.toml`, too.
+    #[arg(long, allow_hyphen_values = true, value_name = "PER_NODE_HOUR", value_parser = price)]
+    pub cost: Option<f64>,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(price) if price.is_finite() && (0.0..1e12).contains(&price) => Ok(price),
+        _ => Err(format!("`{text}` is no price of a node hour: write a number, as 0.85")),
+    }
 }
 
 fn state(text: &str) -> Result<AllocationState, String> {
@@ -254,6 +277,8 @@ pub(crate) enum UnsetArg {
     ForAnyTask,
     /// The default goal
     Goal,
+    /// No budget
+    Budget,
     /// All options of workers
     Worker,
     /// The time limit of workers

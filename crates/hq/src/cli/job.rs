@@ -5,10 +5,10 @@ use std::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use hq_client::options::{JobOptions, values};
+use hq_client::options::{JobOptions, notices, values};
 use hq_model::key::check_key;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobState, TaskState};
+use hq_model::{IdSet, JobId, JobState, NoticeTarget, TaskState};
 
 use super::submit::SubmitCommand;
 use super::task::selector_one;
@@ -327,6 +327,11 @@ pub(crate) struct WaitArgs {
     /// Exit with 0 although tasks failed
     #[arg(long)]
     pub allow_failures: bool,
+    /// Tell TARGET of the end of each job, and of its first failure: a command, an URL or mailto:ADDRESS
+    ///
+    /// From here, as long as the wait goes on. `hq submit --notify` has the server tell, which goes on when this command is gone.
+    #[arg(long, value_name = "TARGET", value_parser = notices::target)]
+    pub notify: Vec<NoticeTarget>,
     /// How long to look for a server that was lost while waiting [default: 10m]
     ///
     /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this

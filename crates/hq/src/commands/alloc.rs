@@ -100,7 +100,7 @@ fn details(context: &Context, queue: QueueId) -> Result<(QueueInfo, Vec<Allocati
 fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let (queue, mut allocations) = details(context, args.queue)?;
     allocations.retain(|one| args.filter.is_empty() || args.filter.contains(&one.state));
-    Done::ok(Allocations { queue, allocations, verbose: args.verbose })
+    Done::ok(Allocations { queue, allocations, verbose: args.verbose, cost: args.cost })
 }
 
 fn explain(context: &Context, queue: QueueId) -> Result<Done, HqError> {
@@ -192,6 +192,7 @@ fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqErro
             UnsetArg::KeepWaiting => params.keep_waiting = false,
             UnsetArg::ForAnyTask => params.for_any_task = false,
             UnsetArg::Goal => params.goal = Goal::default(),
+            UnsetArg::Budget => params.budget = None,
             UnsetArg::Worker => worker_args::unset(&mut params),
             UnsetArg::WorkerTimeLimit => params.worker_time_limit = None,
             UnsetArg::WorkerStartCmd => params.start_command = None,
@@ -214,6 +215,7 @@ fn put(params: &mut QueueParams, given: QueueOptions) -> Result<(), HqError> {
     params.keep_waiting |= given.keep_waiting;
     params.for_any_task |= given.for_any_task;
     params.goal = given.goal.unwrap_or(params.goal);
+    params.budget = given.budget.or(params.budget);
     params.worker_time_limit = given.worker_time_limit.or(params.worker_time_limit);
     params.start_command = given.worker_start_cmd.or(params.start_command.take());
     params.stop_command = given.worker_stop_cmd.or(params.stop_command.take());

@@ -31,6 +31,7 @@ use crate::report::{
 };
 use crate::results::ResultStream;
 use crate::tasks::{ServerPages, TaskStream};
+use crate::telling::{Teller, missing_targets};
 use crate::waiting::{Follow, follow};
 
 /// States of jobs that are listed unless others are asked for.
@@ -374,7 +375,8 @@ pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
     session.wait_for_lost_server(args.reconnect_timeout);
     let again = if args.without_close { "hq job wait --without-close" } else { "hq job wait" };
     let how = (!args.without_close, again);
-    wait_for(context, session, args.jobs, how, args.allow_failures, Progress::hidden())
+    let teller = Teller::of_targets(&args.notify);
+    wait_for(context, session, args.jobs, how, args.allow_failures, (Progress::hidden(), teller))
 }
 
 pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, HqError> {
@@ -384,7 +386,8 @@ pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, Hq
     };
     let mut session = context.connect()?;
     session.wait_for_lost_server(args.reconnect_timeout);
-    wait_for(context, session, args.jobs, (true, "hq job progress"), args.allow_failures, progress)
+    let shown = (progress, Teller::default());
+    wait_for(context, session, args.jobs, (true, "hq job progress"), args.allow_failures, shown)
 }
 
 fn wait_for(
@@ -393,7 +396,7 @@ fn wait_for(
     jobs: Selector,
     (until_closed, again): (bool, &str),
     allow_failures: bool,
-    progress: Progress,
+    (progress, teller): (Progress, Teller),
 ) -> Result<Done, HqError> {
     let jobs = match jobs {
         // Soon it may be another one.
@@ -408,7 +411,7 @@ fn wait_for(
         context.hint_of_workers(&mut session);
     }
     let request = ClientRequest::WatchJobs { jobs: jobs.clone(), until_closed, notifications: false };
-    let how = Follow { on_notify: None, progress };
+    let how = Follow { on_notify: None, progress, teller };
     let waited = follow(&mut session.watch(request)?, how, (again, &jobs))?;
     let exit = exit_of(&waited, allow_failures);
     let notes = context.notes_of_waited(session, &waited);
@@ -451,6 +454,7 @@ fn hint_of_open(session: &mut hq_client::Session, jobs: &Selector) -> Vec<String
 
 pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
     let spec = args.job.spec("job");
+    context.printer.warn(&missing_targets(&spec, &std::env::current_dir().unwrap_or_default()));
     match context.ask(ClientRequest::OpenJob { key: request_key()?, spec })? {
         ClientResponse::Submitted { job, warnings, .. } => {
             context.printer.advise(&warnings);

@@ -23,7 +23,7 @@ use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
-use hq_model::{Channel, IdSet, JobId, ObjectName, Stream, Submit, TaskState, pattern};
+use hq_model::{Channel, IdSet, JobId, JobSpec, ObjectName, Stream, Submit, TaskState, pattern};
 use hq_stream::StreamFile;
 
 use super::job::feed_of;
@@ -36,6 +36,7 @@ use crate::jobs::only;
 use crate::progress::Progress;
 use crate::render::submit::fields;
 use crate::report::{Feeders, SubmitWaited, Submitted, Waited};
+use crate::telling::{Teller, missing_targets};
 use crate::waiting::{Follow, NotifyCommand, follow};
 
 // What to do about a file of which only a part is submitted.
@@ -95,7 +96,11 @@ fn wait_for(
 ) -> Result<Waited, HqError> {
     let shows = wait.progress && context.printer.mode == OutputMode::Cli;
     let progress = if shows { Progress::shown() } else { Progress::hidden() };
-    follow(watch, Follow { on_notify, progress }, (again, &Selector::Ids(submitted.jobs())))
+    follow(
+        watch,
+        Follow { on_notify, progress, teller: Teller::default() },
+        (again, &Selector::Ids(submitted.jobs())),
+    )
 }
 
 // What is said of it then.
@@ -295,6 +300,11 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
     drop(content);
     let (JobFile::One(PreparedFile { warnings, .. }) | JobFile::Jobs(PreparedJobs { warnings, .. })) = &file;
     context.printer.warn(warnings);
+    let specs: Vec<&JobSpec> = match &file {
+        JobFile::One(file) => vec![&file.job],
+        JobFile::Jobs(jobs) => jobs.jobs.iter().map(|job| &job.spec).collect(),
+    };
+    specs.iter().for_each(|spec| context.printer.warn(&missing_targets(spec, &submit_dir)));
     let mut session = match early {
         Some(session) => session,
         None => context.connect()?,
@@ -392,7 +402,12 @@ pub(super) fn prepared(context: &Context, options: SubmitOptions) -> Result<Prep
     let submit_dir = std::env::current_dir().map_err(hq_client::options::OptionsError::NoDirectory)?;
     let mut stdin = std::io::stdin().lock();
     let defaults = context.defaults.clone();
-    Ok(prepare(options, &mut Surroundings { submit_dir, stdin: &mut stdin, defaults })?)
+    let directory = submit_dir.clone();
+    let mut prepared = prepare(options, &mut Surroundings { submit_dir, stdin: &mut stdin, defaults })?;
+    if let Target::New(spec) = &prepared.submit.target {
+        prepared.warnings.extend(missing_targets(spec, &directory));
+    }
+    Ok(prepared)
 }
 
 /// Sends a submit and follows its tasks, from before the first of them can say something.

@@ -69,6 +69,7 @@ fn seen() -> Seen {
         known: None,
         counts: [1, 2, 3, 4],
         time: NodeTime { asked_us: 9, used_us: 1_500_000, idle_us: 2_000_000, lost_us: 0 },
+        over_budget: None,
     };
     Seen { overview, queues: vec![queue], jobs: vec![job, long] }
 }

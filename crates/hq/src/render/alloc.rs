@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo, QueueStatus};
-use hq_model::allocation::{AllocationState, NodeTime};
+use hq_model::allocation::{AllocationState, NodeTime, node_hours as node_hours_of};
 use hq_model::{Timestamp, duration};
 use serde_json::{Value, json};
 
@@ -76,19 +76,33 @@ impl Report for Allocations {
         ];
         let rows: Vec<Vec<Cell>> = self.allocations.iter().map(|one| allocation_row(one, &style)).collect();
         table::table(out, style, &header, &rows)?;
-        if !self.verbose {
+        if let Some(budget) = self.queue.params.budget {
+            writeln!(out, "Its allocations may take {} node hours (budget)", node_hours_of(budget))?;
+        }
+        if let Some(why) = &self.queue.over_budget {
+            writeln!(out, "It asks for nothing more: {why}")?;
+        }
+        if !self.verbose && self.cost.is_none() {
             return Ok(());
         }
         writeln!(out, "Workers of queue {} offer: {}", self.queue.queue, worker_resources(&self.queue))?;
-        let header = ["Node hours", "Asked for", "Used by tasks", "Idle", "Lost"];
+        let mut header = vec!["Node hours", "Asked for", "Used by tasks", "Idle", "Lost"];
+        header.extend(self.cost.map(|_| "Cost"));
         let mut rows: Vec<Vec<Cell>> =
-            self.allocations.iter().map(|one| hours_row(&id(one), &one.time)).collect();
-        rows.push(hours_row("Total", &self.queue.time));
+            self.allocations.iter().map(|one| hours_row(&id(one), &one.time, self.cost)).collect();
+        rows.push(hours_row("Total", &self.queue.time, self.cost));
         Ok(table::table(out, style, &header, &rows)?)
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let allocations: Vec<Value> = self.allocations.iter().map(allocation).collect();
+        let with_cost = |one: &AllocationInfo| {
+            let mut value = allocation(one);
+            if let Some(price) = self.cost {
+                value["cost"] = json!(cost(&one.time, price));
+            }
+            value
+        };
+        let allocations: Vec<Value> = self.allocations.iter().map(with_cost).collect();
         Ok(json::write(out, &allocations.into())?)
     }
 
@@ -178,6 +192,7 @@ impl Report for ExplainedQueue {
 
 fn queue_state(info: &QueueInfo) -> (&'static str, Color) {
     match info.status {
+        QueueStatus::Active if info.over_budget.is_some() => ("Over budget", Color::Yellow),
         QueueStatus::Active => ("Active", Color::Green),
         QueueStatus::Paused(..) => ("Paused", Color::Yellow),
         QueueStatus::Draining => ("Draining", Color::Magenta),
@@ -223,7 +238,11 @@ fn queue(info: &QueueInfo) -> Value {
     json!({
         "id": info.queue.0,
         "name": params.name,
-        "state": queue_state(info).0,
+        "state": match info.status {
+            // What scripts know: why it asks for nothing is said beside it.
+            QueueStatus::Active => "Active",
+            _ => queue_state(info).0,
+        },
         "manager": json::manager(&params.manager),
         "additional_args": params.manager_args.iter().map(|arg| json::bytes(arg)).collect::<Vec<_>>(),
         "backlog": params.backlog,
@@ -241,6 +260,8 @@ fn queue(info: &QueueInfo) -> Value {
         "keep_waiting": params.keep_waiting,
         "for_any_task": params.for_any_task,
         "goal": params.goal.word(),
+        "budget": params.budget.map(|budget| budget.as_secs_f64() / 3600.0),
+        "over_budget": info.over_budget,
         "added": json::time(info.added),
         "paused_at": paused_at,
         "pause_reason": reason,
@@ -297,10 +318,16 @@ fn hours(microseconds: u64) -> f64 {
     microseconds as f64 / 3.6e9
 }
 
-fn hours_row(name: &str, time: &NodeTime) -> Vec<Cell> {
+// What was held of nodes, at this price for an hour.
+fn cost(time: &NodeTime, price: f64) -> f64 {
+    time.held().as_secs_f64() / 3600.0 * price
+}
+
+fn hours_row(name: &str, time: &NodeTime, price: Option<f64>) -> Vec<Cell> {
     let all = [time.asked_us, time.used_us, time.idle_us, time.lost_us];
     let numbers = all.iter().map(|part| Cell::from(format!("{:.3}", hours(*part))));
-    [Cell::from(name)].into_iter().chain(numbers).collect()
+    let cost = price.map(|price| Cell::from(format!("{:.2}", cost(time, price))));
+    [Cell::from(name)].into_iter().chain(numbers).chain(cost).collect()
 }
 
 fn node_hours(time: &NodeTime) -> Value {

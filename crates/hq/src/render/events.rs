@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 
 use hq_core::client_messages::{EventKind, JobSummary};
 use hq_core::object_messages::{ObjectChange, ObjectEnd};
-use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, RestartCause};
+use hq_core::record::{Failure, FinishedSpan, JobProgress, NoticeChange, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::{IdSet, JobId, JobSpec, ObjectId, TaskId, Timestamp, WorkerId};
@@ -98,6 +98,31 @@ impl<W: Write> Events<W> {
             self.line(at, "job-completed", json!({ "job": job.0 }))?;
         }
         Ok(())
+    }
+
+    fn notice(
+        &mut self,
+        at: Timestamp,
+        (job, rule): (JobId, u32),
+        change: &NoticeChange,
+    ) -> Result<(), HqError> {
+        let about = |more: Value| {
+            let mut event = json!({ "job": job.0, "rule": rule });
+            if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
+                event.extend(more);
+            }
+            event
+        };
+        match change {
+            NoticeChange::Due(notice) => {
+                let (reason, target) = (notice.event.moment().word(), notice.target.shown());
+                self.line(at, "job-notice-due", about(json!({ "reason": reason, "target": target })))
+            }
+            NoticeChange::Sent => self.line(at, "job-notice-sent", about(json!({}))),
+            NoticeChange::GivenUp(error) => {
+                self.line(at, "job-notice-failed", about(json!({ "error": error })))
+            }
+        }
     }
 
     fn is_complete(&self, job: JobId) -> bool {
@@ -285,6 +310,7 @@ impl<W: Write> Events<W> {
                 None => Ok(()),
             },
             Record::Objects(change) => self.objects(at, change),
+            Record::Notice { job, rule, change } => self.notice(at, (*job, *rule), change),
             Record::Together { records } => records.iter().try_for_each(|record| self.events(at, record)),
             Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }

@@ -33,6 +33,7 @@ impl Serialize for Document<'_> {
         if let Some(state) = &job.feed {
             map.serialize_entry("feed", &super::feed::value(state))?;
         }
+        super::notices::put(&mut map, &job.notices)?;
         map.serialize_entry("started_at", &json::time(job.submitted))?;
         map.serialize_entry("submits", &self.submits())?;
         let mut summary = job.summary.clone();

@@ -21,6 +21,7 @@ pub(crate) mod json;
 pub(crate) mod make;
 mod metrics;
 mod misc;
+mod notices;
 mod object;
 mod output_log;
 pub(crate) mod overview;

@@ -162,6 +162,7 @@ pub(crate) fn detail() -> JobDetail {
         summary: summary(1, "score", Counters { finished: 2, failed: 1, ..Counters::default() }),
         max_fails: Some(3),
         share: None,
+        notices: Vec::new(),
         submitted: at(0),
         ended: Some(at(75)),
         submits: vec![SubmitInfo {

@@ -25,6 +25,7 @@ mod make;
 mod matrix;
 mod metrics;
 mod nodes;
+mod notices;
 mod objects;
 mod outputs;
 #[path = "../../../../tests/patience.rs"]

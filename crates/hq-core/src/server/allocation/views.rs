@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hq_model::allocation::{AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams};
+use hq_model::allocation::{AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams, node_hours};
 use hq_model::{AllocationRef, QueueId, Timestamp, WorkerResources, duration};
 
 use super::{Purpose, count};
@@ -10,7 +10,7 @@ use crate::alloc::demand::{Matched, Offer, Served};
 use crate::alloc::messages::{
     AllocRequest, AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
 };
-use crate::alloc::policy::{Permit, clock, waiting_told, workers_told};
+use crate::alloc::policy::{Permit, clock, over_budget, waiting_told, workers_told};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::QUEUES_MAX;
@@ -221,6 +221,7 @@ impl Server {
                 totals.failed,
             ],
             time,
+            over_budget: over_budget(queue, None),
         }
     }
 
@@ -427,6 +428,10 @@ impl Server {
             Some(limit) => format!("{}, of at most {limit}", workers_told(queue)),
             None => format!("{}, without a limit", workers_told(queue)),
         });
+        facts.extend(params.budget.map(|budget| {
+            let (held, limit) = (node_hours(queue.totals().time.held()), node_hours(budget));
+            format!("{held} of at most {limit} node hours (budget) were spent by allocations that have ended")
+        }));
         facts.push(format!(
             "a worker takes tasks for {} of the {} of its allocation",
             duration::format(offer.life),

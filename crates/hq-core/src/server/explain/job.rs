@@ -38,7 +38,13 @@ impl Server {
         Ok(ClientResponse::ExplainedJobs(jobs.into_iter().map(explain).collect()))
     }
 
-    fn explain_job(&self, now: Timestamp, fleet: &Fleet<'_>, id: JobId) -> JobExplanation {
+    /// Says what the tasks of a job wait for.
+    pub(in crate::server) fn explain_job(
+        &self,
+        now: Timestamp,
+        fleet: &Fleet<'_>,
+        id: JobId,
+    ) -> JobExplanation {
         let job = &self.state.jobs[&id];
         let mut groups = self.with_workers(now, id, job);
         let too_long = self.waiting_for_time(id, &job.queued);

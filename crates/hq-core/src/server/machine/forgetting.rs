@@ -5,6 +5,7 @@ use hq_model::{JobId, Timestamp};
 use super::Server;
 use crate::record::Record;
 use crate::server::Effect;
+use crate::server::job::Job;
 use crate::server::retention::Forget;
 
 impl Server {
@@ -29,6 +30,10 @@ impl Server {
 
     /// Forgets an ended job.
     pub(in crate::server) fn forget_job(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
+        let has_ended = |job: &Job| job.has_ended() && !job.ids.is_empty();
+        if self.state.jobs.get(&id).is_some_and(has_ended) {
+            self.look_for_notices(now, id, effects);
+        }
         self.record(now, Record::JobForgotten { job: id }, effects);
         self.forget_if_over(id);
     }

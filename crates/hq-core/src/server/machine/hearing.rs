@@ -7,6 +7,7 @@ use crate::record::Record;
 use crate::server::Effect;
 use crate::server::forecast::Forecast;
 use crate::server::last_moments::LastMoments;
+use crate::server::notices::Notices;
 use crate::server::objects::Copies;
 use crate::server::readiness::Readiness;
 use crate::server::retention::Retention;
@@ -31,6 +32,7 @@ impl Server {
         self.retention.hear(&self.state, record);
         self.last_moments.hear(&self.state, record);
         self.copies.hear(&self.state, record);
+        self.notices.hear(record);
         self.touched.extend(record.job());
         // How it is depends on how its generator and its reducer have ended.
         let own = record.job().filter(|own| self.state.jobs.get(own).is_none_or(|own| own.has_ended()));
@@ -45,6 +47,7 @@ impl Server {
         self.retention = Retention::recount(self.options.keep_jobs, &self.state);
         self.last_moments = LastMoments::recount(&self.state);
         self.copies = Copies::recount(&self.state);
+        self.notices = Notices::recount(&self.state);
     }
 
     /// Compares what was heard record by record with a recount: for the simulator and tests.
@@ -56,6 +59,7 @@ impl Server {
         self.forecast.check(&self.state)?;
         self.retention.check(&self.state)?;
         self.copies.check(&self.state)?;
+        self.notices.check(&self.state)?;
         self.last_moments.check(&self.state)
     }
 }

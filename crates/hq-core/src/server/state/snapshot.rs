@@ -9,7 +9,7 @@ use hq_model::{JobId, Timestamp};
 use super::State;
 use super::details::Kept;
 use super::job::Job;
-use crate::record::{FailureKind, Record};
+use crate::record::{FailureKind, NoticeChange, Record};
 
 impl State {
     /// Gives the records that rebuild this state, each with its time, until `take` refuses one.
@@ -31,6 +31,11 @@ impl State {
             }
         }
         take(self.latest, Record::IdsGiven { job: self.last_job, worker: self.last_worker })?;
+        // Before their jobs: what these know of them is kept with these.
+        for ((job, rule), notice) in self.notices.iter() {
+            let change = NoticeChange::Due(Box::new(notice.clone()));
+            take(notice.at, Record::Notice { job, rule, change })?;
+        }
         for (id, job) in &self.jobs {
             job_snapshot(*id, job, self.latest, take)?;
         }

@@ -259,7 +259,13 @@ fn wait(context: &Context, bag: &str) -> Result<Done, HqError> {
     let bag = status["status"]["bags"][0]["bag"].as_u64().and_then(|bag| u32::try_from(bag).ok());
     let bag = bag.ok_or_else(|| HqError::failed("no-bag", "There is no such bag."))?;
     let jobs = Selector::Ids(IdSet::single(TaskId(bag)));
-    let args = WaitArgs { jobs, without_close: false, allow_failures: false, reconnect_timeout: None };
+    let args = WaitArgs {
+        jobs,
+        without_close: false,
+        allow_failures: false,
+        notify: Vec::new(),
+        reconnect_timeout: None,
+    };
     job::wait(context, args)
 }
 

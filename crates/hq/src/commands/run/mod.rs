@@ -15,6 +15,7 @@ use std::time::Instant;
 use hq_client::options::{Prepared, RunOptions, WaitOptions};
 use hq_client::{Session, Watch};
 use hq_core::client_messages::ClientRequest;
+use hq_model::job::Target;
 use hq_model::{JobId, Submit};
 use hq_worker::launcher::Launcher;
 use tracing_subscriber::filter::LevelFilter;
@@ -32,6 +33,7 @@ use crate::logging;
 use crate::progress::Progress;
 use crate::report::RunEnded;
 use crate::signals::{HeldSignals, Signals};
+use crate::telling::Teller;
 use crate::waiting::{Follow, Known, NotifyCommand, follow_or};
 
 pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError> {
@@ -40,7 +42,7 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let state = options.state.as_deref().map(StateDir::open).transpose()?;
     let nodes = if options.here { None } else { nodes_of_batch_job() };
     let names_nothing = options.command.command.is_empty() && options.command.function.is_none();
-    let (wait, new) = match state {
+    let (wait, mut new) = match state {
         Some(_) if names_nothing => (WaitOptions::from(&options), None),
         _ => {
             let Prepared { submit, fed, broadcasts, wait, warnings, hints } =
@@ -67,6 +69,11 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
         }
     };
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
+    // The server ends with the job, so who is told is told from here.
+    let teller = new.as_mut().map_or_else(Teller::default, |(submit, _)| match &mut submit.target {
+        Target::New(spec) => Teller::new(std::mem::take(&mut spec.notices)),
+        Target::Open(_) => Teller::default(),
+    });
     let config = worker::default_config()?;
     if let Some((submit, _)) = &new {
         let count = nodes.as_ref().map_or(1, |nodes| nodes.others + u32::from(nodes.is_here));
@@ -84,7 +91,8 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let mut signals = session.enter(Signals::catch)?;
     held.release()?;
     let begin = Instant::now();
-    let (mut report, signal) = execute(context, &mut cluster, &mut session, &mut signals, (what, on_notify))?;
+    let (mut report, signal) =
+        execute(context, &mut cluster, &mut session, &mut signals, (what, on_notify, teller))?;
     // Tasks that were canceled have their grace, unless one more signal takes it from them.
     let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
     if let (Some(_), Some(report)) = (signal, &mut report) {
@@ -143,7 +151,7 @@ fn execute(
     cluster: &mut Cluster,
     session: &mut Session,
     signals: &mut Signals,
-    (what, on_notify): (What, Option<NotifyCommand>),
+    (what, on_notify, teller): (What, Option<NotifyCommand>, Teller),
 ) -> Result<(Option<RunEnded>, Option<u8>), HqError> {
     let What { submit, job, state } = what;
     let outputs = submit.as_ref().map(|(submit, _)| OutputPaths::new(submit, session.server_uid()));
@@ -187,7 +195,7 @@ fn execute(
         Event::Signal(signal) => Err(interrupted_twice(signal)),
         Event::WorkerEnded(end) => Err(end),
     };
-    let waited = match follow_or(&mut watch, Follow { on_notify, progress }, next, act) {
+    let waited = match follow_or(&mut watch, Follow { on_notify, progress, teller }, next, act) {
         Ok(waited) => waited,
         Err(stopped) if state.is_some() && first.is_some() => {
             context.printer.error(&stopped);

@@ -65,6 +65,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Pl
 
 fn status(queue: &QueueInfo, view: &View<'_>) -> (&'static str, Style) {
     match queue.status {
+        QueueStatus::Active if queue.over_budget.is_some() => ("over budget", view.theme.bad()),
         QueueStatus::Active => ("active", view.theme.good()),
         QueueStatus::Paused(..) => ("paused", view.theme.bad()),
         QueueStatus::Draining => ("draining", view.theme.notable()),

@@ -324,7 +324,7 @@ fn allocations(
         let id = queue.queue;
         allocations.reverse();
         allocations.truncate(ALLOCATIONS_MAX);
-        let report = &mut Allocations { queue: *queue, allocations, verbose: false };
+        let report = &mut Allocations { queue: *queue, allocations, verbose: false, cost: None };
         all.insert(id.to_string(), render::document(report)?);
     }
     Ok(json!({ "queues": render::document(&mut Queues(queues))?, "allocations": all }))

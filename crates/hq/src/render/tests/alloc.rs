@@ -34,6 +34,7 @@ pub(crate) fn queue(id: u32, status: QueueStatus) -> QueueInfo {
             idle_us: 900_000_000,
             lost_us: 36_000_000,
         },
+        over_budget: None,
     }
 }
 
@@ -67,6 +68,7 @@ pub(super) fn info() -> Allocations {
         queue: queue(1, QueueStatus::Active),
         allocations: (1..).zip(state).map(|(number, state)| allocation(number, state)).collect(),
         verbose: true,
+        cost: None,
     }
 }
 

@@ -1,0 +1,61 @@
+//! How notices about jobs are sent: by a program, as a document that is posted to an URL, or as a mail. Blocking.
+//!
+//! Whatever a target does, sending ends: each way has a time limit, and of what is answered little is read.
+
+mod document;
+mod limits;
+mod mail;
+mod post;
+mod program;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use hq_model::{Notice, NoticeTarget};
+
+pub use document::document;
+pub use limits::{POST_TIME, PROGRAM_TIME};
+
+/// Sends a notice.
+///
+/// # Errors
+/// Says in words why it could not be sent.
+pub fn send(notice: &Notice) -> Result<(), String> {
+    match &notice.target {
+        NoticeTarget::Command(words) => {
+            let document = document(notice).to_string();
+            program::run(words, &document::variables(notice), document.as_bytes(), &notice.submit_dir)
+        }
+        NoticeTarget::Url(url) => post::post(url, &document(notice).to_string()),
+        NoticeTarget::Mail(address) => mail::send(address, notice),
+    }
+}
+
+/// What is missing on this machine for a target, as far as that can be told.
+pub fn missing(target: &NoticeTarget, directory: &Path) -> Option<String> {
+    match target {
+        NoticeTarget::Command(words) => {
+            let program = words.first()?;
+            find_program(program, directory).is_none().then(|| format!("there is no program `{program}`"))
+        }
+        NoticeTarget::Url(_) => None,
+        NoticeTarget::Mail(_) => mail::sendmail().is_none().then(|| mail::NO_SENDMAIL.to_owned()),
+    }
+}
+
+// A program as it is found from a directory.
+fn find_program(program: &str, directory: &Path) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(directory.join(program)).filter(|path| is_program(path));
+    }
+    find_in(program, std::env::var_os("PATH").as_deref())
+}
+
+fn find_in(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    let places = path.into_iter().flat_map(std::env::split_paths);
+    places.map(|place| place.join(program)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}

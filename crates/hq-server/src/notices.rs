@@ -1,0 +1,44 @@
+//! Notices about jobs: each is sent on a thread of its own, of which the machine bounds the number, and what came of it is told
+//! to the machine. Nothing else waits for whoever is told.
+
+use std::sync::Arc;
+
+use hq_core::server::Input;
+use hq_model::Notice;
+use tracing::{info, warn};
+
+use crate::inbox::{Event, Inbox, Room};
+
+/// The way out for notices.
+#[derive(Debug)]
+pub(crate) struct Notices {
+    inbox: Arc<Inbox>,
+}
+
+impl Notices {
+    /// No thread yet.
+    pub(crate) fn new(inbox: Arc<Inbox>) -> Notices {
+        Notices { inbox }
+    }
+
+    /// Sends a notice, and tells the machine when that has ended.
+    pub(crate) fn send(&self, notice: Box<Notice>) {
+        let (job, rule) = (notice.job, notice.rule);
+        let inbox = self.inbox.clone();
+        let work = move || {
+            // Whatever happens in there, the machine hears of it.
+            let sent = std::panic::catch_unwind(|| hq_notice::send(&notice));
+            let result = sent.unwrap_or_else(|_| Err("the server could not send it".to_owned()));
+            let (reason, target) = (notice.event.moment().word(), notice.target.shown());
+            match &result {
+                Ok(()) => info!(job = %notice.job, reason, target, "notice sent"),
+                Err(error) => warn!(job = %notice.job, reason, target, error, "notice not sent"),
+            }
+            inbox.push(Event::input(Input::NoticeSent { job, rule, result }), Room::none());
+        };
+        if let Err(error) = std::thread::Builder::new().name("hq-notice".into()).spawn(work) {
+            let result = Err(format!("the server has no thread for it: {error}"));
+            self.inbox.push(Event::input(Input::NoticeSent { job, rule, result }), Room::none());
+        }
+    }
+}
