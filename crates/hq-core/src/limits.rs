@@ -155,6 +155,8 @@ pub const UNRUNNABLE_STEPS_MAX: usize = 1_000_000;
 /// Submits of a fed job that are looked through for lines that nobody could ever run whenever those who wait for it are told
 /// something. A job with more of them is looked through only while nothing of it runs.
 pub const FED_SUBMITS_LOOKED_AT_MAX: usize = 1000;
+/// Jobs that are looked at to tell whether one waits for a job that stands still. What is farther behind counts as going on.
+pub const STALLED_LOOKED_AT_MAX: usize = 100;
 /// Most tasks that a page of a task list tells one by one where its reader knows no groups. So many short ones stay below
 /// what readers of earlier releases decode unchecked.
 pub const TASK_PAGE_MAX: u32 = 1000;

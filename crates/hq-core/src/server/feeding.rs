@@ -136,34 +136,6 @@ impl Server {
         !over.is_empty()
     }
 
-    /// Why a job does not end, where its generator or its reducer has ended without success, and what goes on with it.
-    pub(super) fn why_stalled(&self, id: JobId) -> Option<String> {
-        let fed = self.state.jobs.get(&id).filter(|fed| fed.is_open)?;
-        let feed = fed.feed.as_deref()?;
-        let generator = (!feed.is_decomposed).then_some((feed.generator, "generator"));
-        let both = generator.into_iter().chain(feed.reducer.map(|reducer| (reducer, "reducer")));
-        let ended: Vec<String> = both
-            .filter_map(|(own, what)| {
-                let Some(job) = self.state.jobs.get(&own) else {
-                    return Some(format!(
-                        "its {what}, job {own}, is forgotten; `hq job close {id}` leaves it with the tasks it has, `hq job \
-                         cancel {id}` ends it"
-                    ));
-                };
-                let how = match (job.causes.first(), job.cancel_reason.as_deref()) {
-                    _ if !job.has_ended() || job.finished == job.ids => return None,
-                    (Some(cause), _) => format!("has failed: {}", cause.first_error),
-                    (None, Some(reason)) => format!("was canceled: {reason}"),
-                    (None, None) => "was canceled".to_owned(),
-                };
-                Some(format!(
-                    "its {what}, job {own}, {how}; `hq job resubmit {own}` goes on where it was, `hq job cancel {id}` ends all"
-                ))
-            })
-            .collect();
-        (!ended.is_empty()).then(|| ended.join("; "))
-    }
-
     /// Says of fed jobs how many lines nobody could ever run. Whoever submitted such a job was not warned of them, for they came
     /// later.
     pub(super) fn count_unrunnable_lines(&self, now: Timestamp, summaries: &mut [JobSummary]) {

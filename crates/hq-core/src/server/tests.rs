@@ -36,6 +36,7 @@ mod resubmit;
 mod services;
 mod shares;
 mod speculation;
+mod stalling;
 mod task_pages;
 mod time;
 mod values;

@@ -8,11 +8,11 @@ use crate::client_messages::{NewJob, NewTasks};
 use crate::feed::{FeedOrder, FeedRequest, FeedState};
 use crate::limits::FEED_TEXT_BYTES_MAX;
 
-const GENERATOR: JobId = JobId(1);
+pub(super) const GENERATOR: JobId = JobId(1);
 const REDUCER: JobId = JobId(2);
-const JOB: JobId = JobId(3);
+pub(super) const JOB: JobId = JobId(3);
 
-fn own(name: &str) -> Submit {
+pub(super) fn own(name: &str) -> Submit {
     let spec =
         TaskSpec { body: Body::program(["hq"]), requests: vec![Request::default()], ..TaskSpec::default() };
     let job = JobSpec { name: name.into(), ..JobSpec::default() };
@@ -47,7 +47,7 @@ fn submit_fed(key: u128, has_reducer: bool) -> ClientRequest {
 }
 
 // A fed job whose generator and reducer run on worker 2.
-fn fed() -> World {
+pub(super) fn fed() -> World {
     let mut world = World::new();
     let ClientResponse::JobsSubmitted { jobs, .. } = world.ask(submit_fed(9, true)) else {
         panic!("submitted")
