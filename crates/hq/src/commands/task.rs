@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use hq_client::ClientError;
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
+use hq_core::explanation::{Reason, ReasonKind};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskRef};
+use hq_model::{IdSet, JobId, TaskRef, TaskState};
 
 use super::{Context, Done, job, unexpected};
 use crate::cli::OutputMode;
@@ -88,7 +89,14 @@ pub(super) fn explain_one(context: &Context, jobs: Selector, tasks: TasksArg) ->
     };
     let request = ClientRequest::ExplainTask { jobs, task };
     match session.borrow_mut().request(request)? {
-        ClientResponse::Explained(explained) => Done::ok(Explained(explained)),
+        ClientResponse::Explained(mut explained) => {
+            let is_taken = |reason: &Reason| reason.kind == ReasonKind::Puller;
+            if explained.state == TaskState::Running && explained.reasons.iter().any(is_taken) {
+                let who = super::pull::who_has(context, explained.task);
+                explained.reasons.extend(who.map(|text| Reason::new(ReasonKind::Puller, text)));
+            }
+            Done::ok(Explained(explained))
+        }
         _ => unexpected(),
     }
 }

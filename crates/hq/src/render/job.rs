@@ -10,9 +10,9 @@ use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskId, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::json;
+use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
 use super::table::{self, Cell};
 use super::task::left_by;
@@ -616,6 +616,35 @@ impl Report for Canceled {
         }
         Ok(())
     }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(json::write(out, &canceled_document(self))?)
+    }
+}
+
+// Jobs of which nothing was canceled, for all had ended, and jobs that were named and are not there, are lists of their own:
+// scripts that only want to know what goes on look at `canceled`.
+fn canceled_document(report: &Canceled) -> Value {
+    let takes = |job: JobId| report.open.contains(TaskId(job.0));
+    let is_canceled =
+        |(job, ids, _): &&(JobId, IdSet, u64)| !ids.is_empty() || report.closed.contains(TaskId(job.0));
+    let job = |(job, ids, ended): &(JobId, IdSet, u64)| {
+        json!({
+            "id": job.0,
+            "canceled_tasks": ids.to_string(),
+            "canceled_count": ids.len(),
+            "ended_before": ended,
+            "is_open": takes(*job),
+        })
+    };
+    let canceled: Vec<Value> = report.jobs.iter().filter(is_canceled).map(job).collect();
+    let ended: Vec<Value> = report.jobs.iter().filter(|of| !is_canceled(of)).map(job).collect();
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "canceled": canceled,
+        "ended": ended,
+        "unknown": report.unknown.to_string(),
+    })
 }
 
 impl Report for JobsDone {

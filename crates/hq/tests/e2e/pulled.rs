@@ -223,9 +223,10 @@ fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
     let cluster = Cluster::server();
     cluster.ok("pull create a");
     cluster.ok("pull create b");
-    // One of them ends well when it is told to, the other one does not.
+    // One of them ends well, the other one does not. Nobody tells them of the signal.
+    let pipes = ["go-a", "go-b"].map(|name| cluster.pipe(name));
     let script =
-        r#"trap 'kill $!; test $HQ_PULL_NAME = a; exit $?' TERM; sleep 1000 & touch on-$HQ_PULL_NAME; wait"#;
+        "trap 'touch told' TERM; touch on-$HQ_PULL_NAME; cat go-$HQ_PULL_NAME; test $HQ_PULL_NAME = a";
     let mut command = cluster.command(["pull", "run", "-j", "2", "--", "sh", "-c", script]);
     command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
     let running = Process::start(command);
@@ -234,15 +235,77 @@ fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
         patience::until("a program", is_there);
     }
     running.signal(SIGTERM);
+    is_said(
+        &cluster,
+        "Signal 15: nothing more is begun, and 2 programs may end; a second signal kills what runs",
+    );
+    pipes.iter().for_each(|pipe| std::fs::write(pipe, "").expect("it is read"));
     assert_eq!(running.end(), 128 + SIGTERM);
-    let said = std::fs::read_to_string(cluster.path("said")).expect("said");
-    assert!(said.contains("Stopped by signal 15: 1 task was given back."), "{said}");
+    assert!(!cluster.path("told").exists(), "they may end as they like");
+    is_said(&cluster, "Stopped by signal 15: 1 task was given back.");
     assert_eq!(cluster.ok("pull steal -q"), "b\n", "at once");
     assert_eq!(cluster.json("task info 1 1")[0]["crashes"], 0);
     cluster.ok("pull complete b");
     cluster.ok("pull close --bag pull");
     cluster.ok("pull wait --bag pull");
     stop_with_relay(&cluster);
+}
+
+fn is_said(cluster: &Cluster, expected: &str) {
+    patience::until("what is said", || match std::fs::read_to_string(cluster.path("said")) {
+        Ok(said) if said.contains(expected) => Ok(()),
+        said => Err(format!("{said:?}")),
+    });
+}
+
+#[test]
+fn a_second_signal_kills_what_runs() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    let pipe = cluster.pipe("never");
+    let mut command = cluster.command(["pull", "run", "--", "sh", "-c", "trap '' TERM; touch on; cat never"]);
+    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
+    let running = Process::start(command);
+    let is_there = || if cluster.path("on").exists() { Ok(()) } else { Err("it is not there".into()) };
+    patience::until("a program", is_there);
+    running.signal(SIGTERM);
+    is_said(&cluster, "and 1 program may end");
+    running.signal(SIGTERM);
+    assert_eq!(running.end(), 128 + SIGTERM);
+    drop(pipe);
+    assert_eq!(cluster.ok("pull steal -q"), "a\n", "at once");
+    stop_with_relay(&cluster);
+}
+
+// A program that has one connection for all it does says so; a shell that takes tasks by commands has none between them.
+#[test]
+fn what_somebody_has_whose_connection_was_cut_goes_to_others_if_it_said_so() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    let mut other = relay.labeled("other");
+    other.ask(&json!({"create": {"tasks": [{"name": "a"}, {"name": "b", "after": ["a"]}]}}));
+    let mut line = relay.line();
+    line.ask(&json!({"hello": {"label": "one", "grace": 0}}));
+    assert_eq!(line.take(1)[0]["name"], "a");
+    let status = other.ask(&json!({"status": {"bags": ["pull"]}}));
+    let session = &status["status"]["sessions"][0];
+    assert_eq!((&session["label"], &session["connected"]), (&json!("one"), &json!(true)), "{status}");
+    assert_eq!((&session["tasks"][0]["name"], &session["tasks"][0]["id"]), (&json!("a"), &json!("1@0")));
+    let explained = |expected: &str| {
+        let path = relay.path.to_str().expect("a path");
+        let told = cluster.command(["task", "explain", "1@0"]).env("HQ_PULL_SOCKET", path).output();
+        let told = String::from_utf8(told.expect("it runs").stdout).expect("a text");
+        assert!(told.contains(expected), "{told}");
+    };
+    patience::until("the server knows it", || match cluster.json("task info 1 0")[0]["state"].as_str() {
+        Some("running") => Ok(()),
+        state => Err(format!("{state:?}")),
+    });
+    explained("somebody took it from the relay on ");
+    explained("on this node `one` has it since ");
+    drop(line);
+    assert_eq!(other.take(1)[0]["name"], "a");
+    explained("`hq pull exit other` gives back all that it has");
 }
 
 #[test]
@@ -275,6 +338,16 @@ fn a_bag_that_is_not_there_is_made_for_tasks_alone() {
         let expected = "no bag has the name `dokc`: no job is open; `hq pull open dokc` makes one";
         assert!(told.contains(expected), "{command}: {told}");
     }
+    // Nor is the one that nobody has to name made by those who take tasks.
+    for command in ["steal", "run -- true", "status pull", "close"] {
+        let told = cluster.fails(1, &format!("pull {command}"));
+        let expected = "no bag has the name `pull`: no job is open; `hq pull open pull` makes one";
+        assert!(told.contains(expected), "{command}: {told}");
+    }
+    for command in ["open a --bag b", "close a --bag b", "wait a --bag b", "steal a --as b"] {
+        let told = cluster.fails(2, &format!("pull {command}"));
+        assert!(told.contains("cannot be used with"), "{command}: {told}");
+    }
     // The server refuses the first task of a bag: there is no such bag.
     let told = cluster.fails(1, "pull create b nobody --bag dock");
     assert!(told.contains("no task of bag 1 has the name `nobody`"), "{told}");
@@ -301,7 +374,8 @@ fn the_status_of_a_bag_names_those_who_have_tasks_of_it() {
         cluster.ok(&format!("pull steal --bag {bag} --as has-{bag}"));
     }
     let status = cluster.ok("pull status x");
-    assert!(status.contains("has-x has 1") && !status.contains("has-y"), "{status}");
+    let told = "has-x has 1 task; `hq pull exit has-x` gives back all\n  a (1@0) for ";
+    assert!(status.contains(told) && !status.contains("has-y"), "{status}");
     assert!(cluster.ok("pull status").contains("has-y has 1"));
     cluster.worker("--cpus 1");
     cluster.ok("submit --name made --generate 'seq 3' --wait -- true");
