@@ -39,7 +39,7 @@ impl Relay {
         Line::to(&self.path)
     }
 
-    fn labeled(&self, label: &str) -> Line {
+    pub(crate) fn labeled(&self, label: &str) -> Line {
         let mut line = self.line();
         line.ask(&json!({"hello": {"label": label}}));
         line
@@ -73,7 +73,7 @@ impl Line {
         self.hear()
     }
 
-    fn take(&mut self, count: u32) -> Vec<Value> {
+    pub(crate) fn take(&mut self, count: u32) -> Vec<Value> {
         let answer = self.ask(&json!({"take": {"count": count, "wait": 60}}));
         answer["tasks"].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
     }
@@ -99,7 +99,7 @@ fn finished(task: &Value) -> Value {
 fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
     let cluster = Cluster::server();
     assert_eq!(cluster.ok("pull create dock-1 --payload 'ligand 1'"), "1 new in bag 1\n");
-    assert_eq!(cluster.ok("pull create dock-1 --payload 'ligand 1'"), "0 new in bag 1, 1 were there\n");
+    assert_eq!(cluster.ok("pull create dock-1 --payload 'ligand 1'"), "0 new in bag 1, 1 was there\n");
     let other = cluster.fails(1, "pull create dock-1 --payload 'ligand 2'");
     assert!(other.contains("has a task `dock-1` already, with another payload"), "{other}");
     assert_eq!(cluster.ok("pull create 17 dock-1"), "1 new in bag 1\n");
@@ -127,7 +127,7 @@ fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
 }
 
 // A relay that started by itself ends with its server.
-fn stop_with_relay(cluster: &Cluster) {
+pub(crate) fn stop_with_relay(cluster: &Cluster) {
     let socket = PathBuf::from(cluster.json("pull env")["socket"].as_str().expect("a path"));
     cluster.ok("server stop");
     let ended = || if socket.exists() { Err("it is there".into()) } else { Ok(()) };
@@ -198,6 +198,11 @@ fn a_program_that_is_not_there_fails_no_task() {
     let cluster = Cluster::server();
     cluster.ok("pull create a");
     cluster.ok("pull close --bag pull");
+    let refused = cluster.fails(2, "pull run -j4 -- true");
+    assert!(
+        refused.contains("`-j4` is no program; write values of options as words of their own"),
+        "{refused}"
+    );
     let refused = cluster.fails(1, "pull run -- /no/such/program");
     assert!(refused.contains("`/no/such/program` cannot be started"), "{refused}");
     cluster.ok("pull run -- true");
@@ -215,116 +220,6 @@ fn a_task_that_its_puller_calls_failed_is_no_program_that_exited() {
     assert!(told.contains("nothing-found") && !told.contains("exit code"), "{told}");
     assert_eq!(cluster.json("job failures 1")[0]["causes"][0]["kind"], "puller");
     assert_eq!(cluster.json("job failures 1")[0]["causes"][0]["exit_code"], Value::Null);
-    stop_with_relay(&cluster);
-}
-
-#[test]
-fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
-    let cluster = Cluster::server();
-    cluster.ok("pull create a");
-    cluster.ok("pull create b");
-    // One of them ends well, the other one does not. Nobody tells them of the signal.
-    let pipes = ["go-a", "go-b"].map(|name| cluster.pipe(name));
-    let script =
-        "trap 'touch told' TERM; touch on-$HQ_PULL_NAME; cat go-$HQ_PULL_NAME; test $HQ_PULL_NAME = a";
-    let mut command = cluster.command(["pull", "run", "-j", "2", "--", "sh", "-c", script]);
-    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
-    let running = Process::start(command);
-    for name in ["on-a", "on-b"] {
-        let is_there = || if cluster.path(name).exists() { Ok(()) } else { Err("it is not there".into()) };
-        patience::until("a program", is_there);
-    }
-    running.signal(SIGTERM);
-    is_said(
-        &cluster,
-        "Signal 15: nothing more is begun, and 2 programs may end; a second signal kills what runs",
-    );
-    pipes.iter().for_each(|pipe| std::fs::write(pipe, "").expect("it is read"));
-    assert_eq!(running.end(), 128 + SIGTERM);
-    assert!(!cluster.path("told").exists(), "they may end as they like");
-    is_said(&cluster, "Stopped by signal 15: 1 task was given back.");
-    assert_eq!(cluster.ok("pull steal -q"), "b\n", "at once");
-    assert_eq!(cluster.json("task info 1 1")[0]["crashes"], 0);
-    cluster.ok("pull complete b");
-    cluster.ok("pull close --bag pull");
-    cluster.ok("pull wait --bag pull");
-    stop_with_relay(&cluster);
-}
-
-fn is_said(cluster: &Cluster, expected: &str) {
-    patience::until("what is said", || match std::fs::read_to_string(cluster.path("said")) {
-        Ok(said) if said.contains(expected) => Ok(()),
-        said => Err(format!("{said:?}")),
-    });
-}
-
-#[test]
-fn a_second_signal_kills_what_runs() {
-    let cluster = Cluster::server();
-    cluster.ok("pull create a");
-    let pipe = cluster.pipe("never");
-    let mut command = cluster.command(["pull", "run", "--", "sh", "-c", "trap '' TERM; touch on; cat never"]);
-    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
-    let running = Process::start(command);
-    let is_there = || if cluster.path("on").exists() { Ok(()) } else { Err("it is not there".into()) };
-    patience::until("a program", is_there);
-    running.signal(SIGTERM);
-    is_said(&cluster, "and 1 program may end");
-    running.signal(SIGTERM);
-    assert_eq!(running.end(), 128 + SIGTERM);
-    drop(pipe);
-    assert_eq!(cluster.ok("pull steal -q"), "a\n", "at once");
-    stop_with_relay(&cluster);
-}
-
-// A program that has one connection for all it does says so; a shell that takes tasks by commands has none between them.
-#[test]
-fn what_somebody_has_whose_connection_was_cut_goes_to_others_if_it_said_so() {
-    let cluster = Cluster::server();
-    let relay = Relay::start(&cluster);
-    let mut other = relay.labeled("other");
-    other.ask(&json!({"create": {"tasks": [{"name": "a"}, {"name": "b", "after": ["a"]}]}}));
-    let mut line = relay.line();
-    line.ask(&json!({"hello": {"label": "one", "grace": 0}}));
-    assert_eq!(line.take(1)[0]["name"], "a");
-    let status = other.ask(&json!({"status": {"bags": ["pull"]}}));
-    let session = &status["status"]["sessions"][0];
-    assert_eq!((&session["label"], &session["connected"]), (&json!("one"), &json!(true)), "{status}");
-    assert_eq!((&session["tasks"][0]["name"], &session["tasks"][0]["id"]), (&json!("a"), &json!("1@0")));
-    let explained = |expected: &str| {
-        let path = relay.path.to_str().expect("a path");
-        let told = cluster.command(["task", "explain", "1@0"]).env("HQ_PULL_SOCKET", path).output();
-        let told = String::from_utf8(told.expect("it runs").stdout).expect("a text");
-        assert!(told.contains(expected), "{told}");
-    };
-    patience::until("the server knows it", || match cluster.json("task info 1 0")[0]["state"].as_str() {
-        Some("running") => Ok(()),
-        state => Err(format!("{state:?}")),
-    });
-    explained("somebody took it from the relay on ");
-    explained("on this node `one` has it since ");
-    drop(line);
-    assert_eq!(other.take(1)[0]["name"], "a");
-    explained("`hq pull exit other` gives back all that it has");
-}
-
-#[test]
-fn a_program_ends_with_the_command_that_runs_it_also_when_that_is_killed() {
-    let cluster = Cluster::server();
-    cluster.ok("pull create a");
-    let script = "echo $$ > pid.new; mv pid.new pid; exec sleep 1000";
-    let running = Process::start(cluster.command(["pull", "run", "--", "sh", "-c", script]));
-    let is_there = || if cluster.path("pid").exists() { Ok(()) } else { Err("it is not there".into()) };
-    patience::until("a program", is_there);
-    running.signal(SIGKILL);
-    running.end();
-    let process = PathBuf::from(format!("/proc/{}", cluster.read("pid").trim()));
-    // One that nobody has waited for yet has no command line any more.
-    let has_ended = || match std::fs::read(process.join("cmdline")) {
-        Ok(words) if !words.is_empty() => Err("it runs".into()),
-        _ => Ok(()),
-    };
-    patience::until("the end of the program", has_ended);
     stop_with_relay(&cluster);
 }
 

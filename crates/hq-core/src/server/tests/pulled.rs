@@ -133,17 +133,13 @@ impl Table {
         self.relays.get_mut(&number).expect("there").enter(Some(label), Some(LEASE), None)
     }
 
-    fn connects(&mut self, number: u64, session: SessionId) {
-        let mut effects = Vec::new();
+    fn connects(&mut self, number: u64, session: SessionId, is_there: bool) {
+        let (now, mut effects) = (self.world.now, Vec::new());
         let relay = self.relays.get_mut(&number).expect("there");
-        relay.connected(self.world.now, session, &mut effects);
-        self.carry_out(number, effects);
-    }
-
-    fn disconnects(&mut self, number: u64, session: SessionId) {
-        let mut effects = Vec::new();
-        let relay = self.relays.get_mut(&number).expect("there");
-        relay.disconnected(self.world.now, session, &mut effects);
+        match is_there {
+            true => relay.connected(now, session, &mut effects),
+            false => relay.disconnected(now, session, &mut effects),
+        }
         self.carry_out(number, effects);
     }
 
@@ -519,16 +515,16 @@ fn who_has_a_grace_loses_what_it_has_soon_after_its_last_connection_is_gone() {
         table.create(bag, &["a"], &[]);
         let relay = table.relays.get_mut(&1).expect("there");
         let session = relay.enter(Some(label), Some(LEASE), has_grace.then_some(grace));
-        table.connects(1, session);
+        table.connects(1, session, true);
         assert_eq!(table.take(1, label, bag, 1), "a");
         let held = table.relays[&1].sessions(None).remove(0);
         assert!(held.is_connected && held.tasks.len() == 1 && held.tasks[0].name == b"a");
         assert_eq!(held.tasks[0].until, held.tasks[0].since.after(LEASE));
-        table.disconnects(1, session);
+        table.connects(1, session, false);
         assert!(!table.relays[&1].sessions(None)[0].is_connected);
         table.wait(grace / 2);
         if comes_back {
-            table.connects(1, session);
+            table.connects(1, session, true);
         }
         table.wait(grace);
         assert_eq!(table.take(1, "other", bag, 1), expected, "{label} {comes_back}");
@@ -542,7 +538,7 @@ fn what_ends_is_told_together_unless_somebody_waits_for_it() {
     table.create(bag, &["a", "b", "c", "d"], &[]);
     assert_eq!(table.take(1, "x", bag, 3), "a b c");
     let session = table.session(1, "x");
-    table.connects(1, session);
+    table.connects(1, session, true);
     for _ in 0..5 {
         table.wait(crate::limits::REPORT_INTERVAL);
     }

@@ -276,7 +276,7 @@ pub(super) fn who_has(context: &Context, task: TaskRef) -> Option<String> {
     let [held, left] = ["held", "left"].map(|name| {
         text::measured(Duration::from_secs(held[name].as_f64().unwrap_or_default().max(0.0) as u64))
     });
-    let rest = format!("has it since {held}, and others get it in {left} unless something is said of it");
+    let rest = format!("has had it for {held}, and others get it in {left} unless something is said of it");
     Some(match session["label"].as_str() {
         Some(label) => {
             let word = shlex::try_quote(label).map_or(label.into(), |quoted| quoted);
