@@ -103,7 +103,7 @@ impl Line {
 }
 
 // What relays refuse, and how a command ends then.
-const CODES: [(&str, u8); 17] = [
+const CODES: [(&str, u8); 16] = [
     ("bad-request", EXIT_USAGE),
     ("no-server", EXIT_NO_SERVER),
     ("no-bag", EXIT_FAILED),
@@ -120,7 +120,6 @@ const CODES: [(&str, u8); 17] = [
     ("stopping", EXIT_FAILED),
     ("full", EXIT_FAILED),
     ("invalid", EXIT_FAILED),
-    ("version", EXIT_FAILED),
 ];
 
 fn unreachable(path: &Path, error: &std::io::Error) -> HqError {
