@@ -153,7 +153,7 @@ fn lag(bench: &Bench) -> Result<Row, BoxError> {
 fn fed(cluster: &mut Cluster, generator: &str, reducer: &str) -> Result<String, BoxError> {
     let job = submit(
         cluster,
-        &["--generate", generator, "--reduce", reducer, "--cpus", "0", "--resource", "lines=1", "--", "true"],
+        &["--generate", generator, "--reduce", reducer, "--resource", "lines=1", "--", "true"],
     )?;
     let until = Instant::now() + Duration::from_secs(30);
     loop {
