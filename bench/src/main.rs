@@ -12,6 +12,7 @@ mod calls;
 mod cluster;
 mod distinct;
 mod functions;
+mod generate;
 mod graph;
 mod idle;
 mod journal;
@@ -99,6 +100,11 @@ const ALL: &[Benchmark] = &[
     ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
     ("named", "named tasks created one by one and in blocks of 256", named::run),
     ("pull", "pulled tasks taken and completed one by one and in blocks, beside bare round trips", pull::run),
+    (
+        "generate",
+        "lines of a generator: the first task, 10 million of them, the lag of the reducer",
+        generate::run,
+    ),
     ("ranks", "4 ranks on each of 4 workers, started by the workers, against one spawn", ranks::direct),
     ("planning", "a round of planning for many classes and workers", planning::run),
     ("quality", "plans against the proven optimum", quality::run),

@@ -28,6 +28,8 @@ __all__ = ["AsyncPuller", "Bag", "PullError", "Puller", "Task"]
 
 #: How long one question for tasks waits, in seconds.
 _WAIT = 30.0
+#: How long what somebody has stays with it when its connection is gone, as when it was killed, in seconds.
+_GRACE = 30.0
 
 
 class PullError(Exception):
@@ -108,7 +110,7 @@ class _Ends:
     def __init__(self, bags: str | Iterable[str], *, block: int, label: str | None, lease: float) -> None:
         self._bags = [bags] if isinstance(bags, str) else list(bags)
         self._block = block
-        self._hello = {"hello": {"label": label, "lease": lease}}
+        self._hello = {"hello": {"label": label, "lease": lease, "grace": _GRACE}}
         self._ends: list[dict[str, Any]] = []
         self._ready: deque[Task] = deque()
         #: Ends that were refused, with why: of tasks that others have by now.

@@ -13,6 +13,7 @@ mod cluster;
 mod net;
 #[path = "../patience.rs"]
 mod patience;
+mod pulling;
 mod relay;
 mod soak;
 

@@ -12,7 +12,7 @@ pub enum ReasonKind {
     Running,
     /// It is handed to a worker and starts there as soon as it fits.
     HandedOut,
-    /// Nobody has taken it from a relay.
+    /// Nobody has taken it from a relay, or somebody has.
     Puller,
     /// Other tasks, or a job that is open, must end first.
     Dependency,

@@ -60,12 +60,14 @@ pub const PULL_IDLE_TIME: Duration = Duration::from_secs(1);
 pub const PULLED_ROOM_MAX: u64 = 1_000_000;
 /// How long somebody has a pulled task without a word, where nothing else is said.
 pub const PULL_LEASE: Duration = Duration::from_secs(3600);
-/// What somebody without a label had when the connection broke is given back after so long.
+/// What somebody had who cannot come back, without a label, is given back so long after the connection broke.
 pub const PULL_GRACE: Duration = Duration::from_secs(30);
 /// Somebody who asks for tasks waits so long for a server that does not answer.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most pulled tasks that one session has at once.
 pub const SESSION_TASKS_MAX: usize = 100_000;
+/// Tasks of one session that are told with its name, since when it has them and for how long.
+pub const HELD_SHOWN_MAX: usize = 100;
 /// Attempts that were ended from outside, of which a relay still knows why.
 pub const ENDED_ATTEMPTS_KEPT: usize = 100_000;
 /// Longest result of a pulled task, in bytes.
@@ -155,6 +157,8 @@ pub const UNRUNNABLE_STEPS_MAX: usize = 1_000_000;
 /// Submits of a fed job that are looked through for lines that nobody could ever run whenever those who wait for it are told
 /// something. A job with more of them is looked through only while nothing of it runs.
 pub const FED_SUBMITS_LOOKED_AT_MAX: usize = 1000;
+/// Jobs that are looked at to tell whether one waits for a job that stands still. What is farther behind counts as going on.
+pub const STALLED_LOOKED_AT_MAX: usize = 100;
 /// Most tasks that a page of a task list tells one by one where its reader knows no groups. So many short ones stay below
 /// what readers of earlier releases decode unchecked.
 pub const TASK_PAGE_MAX: u32 = 1000;

@@ -253,6 +253,8 @@ pub enum FedEnd {
     Canceled,
     /// It was given up before all of its tasks were made.
     Aborted,
+    /// It was closed after its generator or its reducer had failed.
+    Failed,
 }
 
 impl FedEnd {
@@ -262,6 +264,7 @@ impl FedEnd {
             (FedEnd::Enough, _) => Counters { canceled: 0, ..*counters }.state(is_open),
             (FedEnd::Canceled, JobState::Finished) => JobState::Canceled,
             (FedEnd::Aborted, JobState::Finished | JobState::Canceled) => JobState::Aborted,
+            (FedEnd::Failed, JobState::Finished | JobState::Canceled | JobState::Aborted) => JobState::Failed,
             (_, state) => state,
         }
     }

@@ -24,6 +24,7 @@ impl Wire for FedEnd {
             FedEnd::Enough => form::FedEnd::Enough,
             FedEnd::Canceled => form::FedEnd::Canceled,
             FedEnd::Aborted => form::FedEnd::Aborted,
+            FedEnd::Failed => form::FedEnd::Failed,
         };
         form as i32
     }
@@ -34,6 +35,7 @@ impl Wire for FedEnd {
             Ok(form::FedEnd::Enough) => Ok(FedEnd::Enough),
             Ok(form::FedEnd::Canceled) => Ok(FedEnd::Canceled),
             Ok(form::FedEnd::Aborted) => Ok(FedEnd::Aborted),
+            Ok(form::FedEnd::Failed) => Ok(FedEnd::Failed),
             Err(_) => Err(ProtoError::UnknownValue { field: "end of a fed job", value }),
         }
     }

@@ -1,5 +1,6 @@
 //! What is answered at the socket, in whatever spelling, and how JSON says it.
 
+use hq_model::Timestamp;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
@@ -210,9 +211,31 @@ pub(crate) struct Bag {
 #[derive(Debug, Serialize)]
 pub(crate) struct Session {
     pub(crate) label: Option<String>,
+    pub(crate) connected: bool,
     pub(crate) taken: u64,
+    pub(crate) tasks: Vec<Held>,
     pub(crate) accepted: u64,
     pub(crate) saved: u64,
+}
+
+/// A task that somebody has.
+#[derive(Debug, Serialize)]
+pub(crate) struct Held {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) held: f64,
+    pub(crate) left: f64,
+}
+
+impl Held {
+    pub(crate) fn of(info: &hq_core::relay::HeldInfo, now: Timestamp) -> Held {
+        Held {
+            id: info.task.to_string(),
+            name: String::from_utf8_lossy(&info.name).into_owned(),
+            held: now.since(info.since).as_secs_f64(),
+            left: info.until.since(now).as_secs_f64(),
+        }
+    }
 }
 
 // Bytes that are no text are said as base64, in a member of another name.

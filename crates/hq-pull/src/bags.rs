@@ -34,8 +34,7 @@ pub(crate) async fn find(shared: &Rc<Shared>, bag: Option<&BagRef>, what_for: Fo
     find_or_make(shared, bag, what_for).await.map(|found| found.0)
 }
 
-/// The job of a bag, and whether it is new: one that is named and not there is made for tasks that are created, as is the
-/// one that nobody needs to name.
+/// The job of a bag, and whether it is new: one that is not there is made for tasks that are created.
 pub(crate) async fn find_or_make(
     shared: &Rc<Shared>,
     bag: Option<&BagRef>,
@@ -151,8 +150,7 @@ async fn look_up(
     if let Some(found) = open.or(last) {
         return Ok((found.job, false));
     }
-    // The name that nobody has to say is not misspelled.
-    if what_for == For::Looking || (what_for == For::Taking && name != DEFAULT) {
+    if what_for != For::Creating {
         return Err(no_bag(name, &jobs));
     }
     // Who takes tasks by the name would never get what is left there.

@@ -47,6 +47,7 @@ pub(crate) struct Hello {
     pub(crate) version: Option<u32>,
     pub(crate) label: Option<String>,
     pub(crate) lease: Option<f64>,
+    pub(crate) grace: Option<f64>,
 }
 
 /// A bag by its id or its name.

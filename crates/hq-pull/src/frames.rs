@@ -4,7 +4,7 @@ use hq_proto::pull as form;
 use hq_proto::pull::LENGTH_BYTES;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::answers::{Answer, Bag, Given, Item, Seen, Session, Task};
+use crate::answers::{Answer, Bag, Given, Held, Item, Seen, Session, Task};
 use crate::connection::{Reader, Writer, until_gone};
 use crate::contract::{
     BagRef, Close, Create, Deferred, End, Ends, Hello, Leave, LimitWord, Look, Missing, NewTask, Next,
@@ -74,7 +74,9 @@ fn parse(message: &[u8]) -> Result<Request, Problem> {
 fn request_of(body: form::request::Body) -> Request {
     use form::request::Body;
     match body {
-        Body::Hello(form::Hello { version, label, lease }) => Request::Hello(Hello { version, label, lease }),
+        Body::Hello(form::Hello { version, label, lease, grace }) => {
+            Request::Hello(Hello { version, label, lease, grace })
+        }
         Body::Open(form::Open { name, max_fails }) => Request::Open(Open { name, max_fails }),
         Body::Create(create) => Request::Create(Create {
             missing: match create.missing() {
@@ -228,8 +230,9 @@ fn standing_of(bag: Bag) -> form::Bag {
 }
 
 fn session_of(session: Session) -> form::Session {
-    let Session { label, taken, accepted, saved } = session;
-    form::Session { label, taken, accepted, saved }
+    let Session { label, connected, taken, tasks, accepted, saved } = session;
+    let held = |Held { id, name, held, left }| form::Held { id, name, held, left };
+    form::Session { label, taken, accepted, saved, connected, tasks: tasks.into_iter().map(held).collect() }
 }
 
 #[cfg(test)]
@@ -277,11 +280,16 @@ mod tests {
         let bags = || vec!["dock".to_owned()];
         let ends = || form::Ends { tasks: vec![end.clone()] };
         let next = form::Next { done: vec![end.clone()], take: 2, wait: 1.5, bags: bags() };
-        let hello = form::Hello { version: Some(1), label: Some("n".to_owned()), lease: Some(60.0) };
+        let hello = form::Hello {
+            version: Some(1),
+            label: Some("n".to_owned()),
+            lease: Some(60.0),
+            grace: Some(9.0),
+        };
         let open = form::Open { name: Some("dock".to_owned()), max_fails: Some(2) };
         let listed = |verb: &str| format!(r#"{{"{verb}":{{"tasks":[{item}]}}}}"#);
         for (frame, line) in [
-            (Body::Hello(hello), r#"{"hello":{"version":1,"label":"n","lease":60}}"#.to_owned()),
+            (Body::Hello(hello), r#"{"hello":{"version":1,"label":"n","lease":60,"grace":9}}"#.to_owned()),
             (Body::Open(open), r#"{"open":{"name":"dock","max_fails":2}}"#.to_owned()),
             (
                 Body::Create(task),

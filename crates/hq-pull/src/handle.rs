@@ -31,9 +31,9 @@ pub(crate) struct Speaker {
 impl Speaker {
     /// Somebody who has not said who it is.
     pub(crate) fn new(shared: &Rc<Shared>) -> Speaker {
-        let session = shared.turn(|relay, _, _| {
-            let session = relay.enter(None, None);
-            relay.connected(session);
+        let session = shared.turn(|relay, now, effects| {
+            let session = relay.enter(None, None, None);
+            relay.connected(now, session, effects);
             session
         });
         shared.count_connection(1);
@@ -45,6 +45,7 @@ impl Speaker {
         &mut self,
         label: Option<&str>,
         lease: Option<Duration>,
+        grace: Option<Duration>,
     ) -> Result<(), Problem> {
         if label.is_some_and(|label| {
             label.is_empty() || label.len() > limits::LABEL_BYTES_MAX || label.contains(char::is_control)
@@ -56,8 +57,8 @@ impl Speaker {
         }
         let before = self.session;
         self.session = self.shared.turn(|relay, now, effects| {
-            let session = relay.enter(label, lease);
-            relay.connected(session);
+            let session = relay.enter(label, lease, grace);
+            relay.connected(now, session, effects);
             relay.disconnected(now, before, effects);
             session
         });
@@ -106,7 +107,8 @@ impl Speaker {
         if hello.version.is_some_and(|version| version != 1) {
             return Err(Problem::new("version", "this relay speaks version 1"));
         }
-        self.become_label(hello.label.as_deref(), lease(hello.lease)?)?;
+        let grace = hello.grace.map(|grace| seconds(grace, "grace", limits::LEASE_MAX)).transpose()?;
+        self.become_label(hello.label.as_deref(), lease(hello.lease)?, grace)?;
         let (accepted, saved) = self.progress();
         Ok(Answer::Welcome(Welcome {
             version: 1,

@@ -106,7 +106,7 @@ async fn handle(
         method => return refuse(405, "bad-request", format!("{method} means nothing here: use POST")),
     }
     if let Some(label) = &head.label
-        && let Err(problem) = speaker.become_label(Some(label), None)
+        && let Err(problem) = speaker.become_label(Some(label), None, None)
     {
         return Ok(Some((400, Answer::Error(problem))));
     }

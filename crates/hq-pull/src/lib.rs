@@ -98,6 +98,10 @@ async fn serve(options: Options, mut listening: Listening) -> Result<(), RelayEr
             _ = terminate.recv() => {}
             () = &mut keeping => break,
             _ = look.tick(), if !is_ending => match listening.renew() {
+                _ if shared.has_lost_its_server() => {
+                    info!("the server has been stopped, or its directory removed");
+                    break;
+                }
                 Ok(false) => continue,
                 Ok(true) => {
                     warn!(path = %listening.path().display(), "the relay's socket had been removed, and is made again");

@@ -42,6 +42,8 @@ pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(50);
 pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Without an access file for so long, the server counts as stopped.
 pub const STOPPED_AFTER: Duration = Duration::from_secs(5);
+/// And then for so long it is not waited for by a relay where somebody has or wants something.
+pub const GONE_AFTER: Duration = Duration::from_secs(600);
 /// Bytes that wait to be sent to the server for one bag.
 pub const SEND_QUEUE_MAX: usize = 256 << 20;
 /// How long the last words to the server may take.

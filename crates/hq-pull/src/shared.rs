@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     sleeps_until: Cell<Option<Instant>>,
     changed: Notify,
     is_stopped: Cell<bool>,
+    // Since then there is no access file.
+    missing_since: Cell<Option<Instant>>,
 }
 
 // The answer to a question for tasks.
@@ -78,7 +80,12 @@ impl Shared {
             sleeps_until: Cell::new(None),
             changed: Notify::new(),
             is_stopped: Cell::new(false),
+            missing_since: Cell::new(None),
         })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     pub(crate) fn access(&self) -> &Path {
@@ -278,6 +285,19 @@ impl Shared {
     // When the relay ends unless somebody says something.
     fn idle_at(&self) -> Option<Instant> {
         self.silent_at().filter(|_| self.look(|relay| relay.is_idle() && !relay.is_ending()))
+    }
+
+    /// Looks whether the access file is still there. True when it has been missing for so long that its server has been stopped,
+    /// or its directory removed, and nothing that is here can be given back or saved any more.
+    pub(crate) fn has_lost_its_server(&self) -> bool {
+        if self.access().exists() {
+            self.missing_since.set(None);
+            return false;
+        }
+        let since = self.missing_since.get().unwrap_or_else(Instant::now);
+        self.missing_since.set(Some(since));
+        let most = if self.look(Relay::is_idle) { limits::STOPPED_AFTER } else { limits::GONE_AFTER };
+        since.elapsed() >= most
     }
 
     // When nobody has said anything for the idle timeout, if nobody does before.

@@ -223,6 +223,8 @@ pub(crate) struct Canceled {
     pub open: IdSet,
     /// Open jobs among them that take no more, since too many of their tasks failed.
     pub over: IdSet,
+    /// Jobs that were named and are not there.
+    pub unknown: IdSet,
 }
 
 /// Jobs that something was done to.

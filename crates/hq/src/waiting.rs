@@ -14,7 +14,7 @@ use tracing::warn;
 
 use crate::error::HqError;
 use crate::progress::Progress;
-use crate::render::unrunnable;
+use crate::render::{Printer, unrunnable};
 use crate::report::Waited;
 use crate::signals::Signals;
 use crate::telling::Teller;
@@ -139,6 +139,7 @@ pub(crate) fn follow_or<T>(
                 known.extend(jobs.into_iter().map(|job| (job.job, job)));
                 progress.update(&known);
                 check_goes_on(&known)?;
+                progress.suspend(|| warned.warn_of_stalled(&known));
             }
             ClientResponse::Notification { task, worker, text } => {
                 if let Some(command) = &on_notify {
@@ -153,30 +154,56 @@ pub(crate) fn follow_or<T>(
     Ok(Waited { jobs: known.into_values().collect(), duration: begin.elapsed() })
 }
 
-/// Jobs of which it was said that some of their tasks can never run: those of generators, whose lines come when nobody can be
-/// warned at submit.
+/// Jobs of which whoever waits was warned, whatever the output mode.
 #[derive(Default)]
-pub(crate) struct Warned(BTreeSet<JobId>);
+pub(crate) struct Warned {
+    // Some of their tasks can never run: those of generators, whose lines come when nobody can be warned at submit.
+    unrunnable: BTreeSet<JobId>,
+    // They stand still.
+    stalled: BTreeSet<JobId>,
+}
 
 impl Warned {
-    /// Warns of each once.
+    /// Warns once of each that has tasks which can never run.
     pub(crate) fn warn_of(&mut self, jobs: &[JobSummary]) {
-        self.new_of(jobs).iter().for_each(|text| warn!("{text}"));
+        Printer::alarm(&self.unrunnable_of(jobs));
     }
 
-    fn new_of(&mut self, jobs: &[JobSummary]) -> Vec<String> {
-        let new = jobs.iter().filter(|job| job.unrunnable > 0 && self.0.insert(job.job));
+    // Warns of each that stands still, once for each time that it comes to that.
+    fn warn_of_stalled(&mut self, known: &Known) {
+        Printer::alarm(&self.stalled_of(known));
+    }
+
+    fn unrunnable_of(&mut self, jobs: &[JobSummary]) -> Vec<String> {
+        let new = jobs.iter().filter(|job| job.unrunnable > 0 && self.unrunnable.insert(job.job));
         new.map(|job| format!("Job {}: {}", job.job, unrunnable(job))).collect()
     }
+
+    fn stalled_of(&mut self, known: &Known) -> Vec<String> {
+        let stands = |job: &&JobSummary| job.stalled.is_some() && !has_ended(job);
+        let (stand, go_on): (Vec<&JobSummary>, Vec<&JobSummary>) =
+            known.values().filter(|job| !has_ended(job)).partition(stands);
+        self.stalled.retain(|id| stand.iter().any(|job| job.job == *id));
+        let go_on: IdSet = go_on.iter().map(|job| TaskId(job.job.0)).collect();
+        let goes_on = match go_on.len() {
+            1 => format!("job {go_on} goes on"),
+            _ if go_on.range_count() > RANGES_NAMED => "others go on".to_owned(),
+            _ => format!("jobs {go_on} go on"),
+        };
+        let new = stand.into_iter().filter(|job| self.stalled.insert(job.job));
+        new.map(|job| format!("{}; {goes_on}, and that is waited for", stands_still(job))).collect()
+    }
+}
+
+fn stands_still(job: &JobSummary) -> String {
+    format!("Job {} stands still: {}", job.job, job.stalled.as_deref().unwrap_or_default())
 }
 
 // What has not ended must be able to end, or the wait would have no end.
 fn check_goes_on(known: &Known) -> Result<(), HqError> {
     let open: Vec<&JobSummary> = known.values().filter(|job| !has_ended(job)).collect();
-    let whys = open
-        .iter()
-        .filter_map(|job| Some(format!("Job {} stands still: {}", job.job, job.stalled.as_ref()?)));
-    let whys: Vec<String> = whys.collect();
+    let stalled = open.iter().filter(|job| job.stalled.is_some());
+    let whys: Vec<String> = stalled.map(|job| stands_still(job)).collect();
     if whys.is_empty() || whys.len() < open.len() {
         return Ok(());
     }
@@ -188,6 +215,19 @@ mod tests {
     use hq_model::job::{Counters, FedEnd};
 
     use super::*;
+
+    fn job(id: u32, unrunnable: u64) -> JobSummary {
+        JobSummary {
+            job: JobId(id),
+            name: String::new(),
+            is_open: true,
+            counters: Counters { waiting: 3, ..Counters::default() },
+            cancel_reason: None,
+            unrunnable,
+            fed_end: FedEnd::ByTasks,
+            stalled: None,
+        }
+    }
 
     #[test]
     fn whoever_is_interrupted_is_told_what_goes_on_and_how_to_wait_again() {
@@ -206,20 +246,30 @@ mod tests {
 
     #[test]
     fn lines_that_nobody_can_run_are_warned_of_once() {
-        let job = |id, unrunnable| JobSummary {
-            job: JobId(id),
-            name: String::new(),
-            is_open: true,
-            counters: Counters { waiting: 3, ..Counters::default() },
-            cancel_reason: None,
-            unrunnable,
-            fed_end: FedEnd::ByTasks,
-            stalled: None,
+        let mut warned = Warned::default();
+        assert_eq!(warned.unrunnable_of(&[job(3, 0)]), [""; 0]);
+        let told = "Job 3: 1 task fits no worker that is there or to come; see `hq job explain 3`";
+        assert_eq!(warned.unrunnable_of(&[job(3, 1), job(4, 0)]), [told]);
+        assert_eq!(warned.unrunnable_of(&[job(3, 2)]), [""; 0], "once");
+    }
+
+    #[test]
+    fn a_wait_ends_when_nothing_can_go_on_and_says_before_what_cannot() {
+        let known = |stalled: &[u32]| -> Known {
+            let why = |id| stalled.contains(&id).then(|| "no licence".to_owned());
+            (3..=4).map(|id| (JobId(id), JobSummary { stalled: why(id), ..job(id, 0) })).collect()
         };
         let mut warned = Warned::default();
-        assert_eq!(warned.new_of(&[job(3, 0)]), [""; 0]);
-        let told = "Job 3: 1 task fits no worker that is there or to come; see `hq job explain 3`";
-        assert_eq!(warned.new_of(&[job(3, 1), job(4, 0)]), [told]);
-        assert_eq!(warned.new_of(&[job(3, 2)]), [""; 0], "once");
+        let mut told = |stalled: &[u32]| warned.stalled_of(&known(stalled));
+        assert_eq!(told(&[]), [""; 0]);
+        let text = "Job 3 stands still: no licence; job 4 goes on, and that is waited for";
+        assert_eq!(told(&[3]), [text]);
+        assert_eq!(told(&[3]), [""; 0], "once");
+        assert_eq!(told(&[]), [""; 0], "it was submitted again");
+        assert_eq!(told(&[3]), [text]);
+        assert!(check_goes_on(&known(&[3])).is_ok());
+        let error = check_goes_on(&known(&[3, 4])).expect_err("nothing goes on");
+        assert_eq!(error.text, "Job 3 stands still: no licence\nJob 4 stands still: no licence");
+        assert_eq!(error.exit, 1);
     }
 }

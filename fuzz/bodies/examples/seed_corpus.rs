@@ -7,9 +7,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use hq_core::node_messages::{Fetch, FromNode, ProcessEnd, Rank, StartProcess, ToNode};
+use hq_core::worker_messages::TaskNode;
 use hq_model::{Compression, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId, ZstdLevel};
 use hq_net::{AccessFile, Role};
-use hq_proto::{self as proto, testing};
+use hq_proto::{self as proto, pull, testing};
 use hq_stream::{Attempt, Channel, Header, Writer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -127,6 +129,9 @@ fn main() -> io::Result<()> {
         "record",
         some(&mut runner, testing::record(), |m| proto::encode_record(Timestamp(1_700_000_000_000_000), m)),
     )?;
+    put("to_node", to_node().iter().map(proto::encode_to_node).collect())?;
+    put("from_node", from_node())?;
+    put("pull_frame", pull_frames())?;
     put("grammar", TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect())?;
     put("make_files", MAKE_FILES.iter().map(|text| text.as_bytes().to_vec()).collect())?;
     put("make_expression", EXPRESSIONS.iter().map(|text| text.as_bytes().to_vec()).collect())?;
@@ -158,6 +163,96 @@ fn frames() -> Vec<Vec<u8>> {
         u32::MAX.to_le_bytes().to_vec(),
         frame(&[7; 300]),
     ]
+}
+
+fn to_node() -> Vec<ToNode> {
+    let task = TaskRef::new(JobId(3), TaskId(7));
+    let node = |worker| TaskNode { worker, hostname: "n9".into(), address: "n9:4000".into() };
+    let fetch = |from| {
+        let object = "3@7:parts".parse().expect("an object");
+        ToNode::Fetch(Fetch { worker: WorkerId(9), object, instance: Instance(2), offset: 1 << 40, from })
+    };
+    let start = |rank| {
+        let (args, env) = (vec![b"a".to_vec(), b"\xff".to_vec()], vec![b"K=V".to_vec()]);
+        ToNode::Start(StartProcess { process: 4, rank, args, env, cwd: b"/tmp".to_vec() })
+    };
+    vec![
+        ToNode::Hello { task, instance: Instance(2), worker: WorkerId(9), node: 1 },
+        start(Some(Rank { local: 1, rank: 5, ranks: 8 })),
+        start(None),
+        ToNode::Signal { process: 4, signal: 15 },
+        fetch(None),
+        fetch(Some(node(WorkerId(8)))),
+        ToNode::Put { worker: WorkerId(9), size: 1 << 33 },
+        ToNode::Piece { bytes: b"some bytes".to_vec(), is_last: true },
+    ]
+}
+
+// A piece is said in two ways.
+fn from_node() -> Vec<Vec<u8>> {
+    let node = TaskNode { worker: WorkerId(9), hostname: "n9".into(), address: "n9:4000".into() };
+    let all = [
+        FromNode::Started { process: 4 },
+        FromNode::Refused { process: 4, reason: "no such program".to_owned() },
+        FromNode::Output { process: 4, is_error: true, bytes: b"warned\n".to_vec() },
+        FromNode::Ended { process: 4, end: ProcessEnd::Exited(3) },
+        FromNode::Ended { process: 4, end: ProcessEnd::Signaled(9) },
+        FromNode::Piece { offset: 300, bytes: b"some bytes".to_vec(), is_last: false },
+        FromNode::Put { file: "put-1".to_owned() },
+        FromNode::Busy { others: vec![node] },
+    ];
+    let piece = [proto::piece_head(300, true, 4), b"last".to_vec()].concat();
+    all.iter().map(proto::encode_from_node).chain([piece]).collect()
+}
+
+fn pull_frames() -> Vec<Vec<u8>> {
+    use pull::request::Body;
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let named = |name: &str| pull::End { name: Some(name.to_owned()), ..pull::End::default() };
+    let deferred = pull::Deferred { after: texts(&["b"]), ..pull::Deferred::default() };
+    let ends = pull::Ends { tasks: vec![named("a"), pull::End { deferred: Some(deferred), ..named("c") }] };
+    let done = vec![pull::End {
+        id: Some("4@1".to_owned()),
+        attempt: Some("3.0".to_owned()),
+        result: b"-7.3".to_vec(),
+        ..pull::End::default()
+    }];
+    let task = pull::NewTask {
+        name: "a".to_owned(),
+        payload: b"ligand 1".to_vec(),
+        after: texts(&["b"]),
+        priority: -1,
+        expect: Some(1.5),
+        ..pull::NewTask::default()
+    };
+    let hello = pull::Hello { label: Some("n".to_owned()), grace: Some(9.5), ..pull::Hello::default() };
+    let requests = [
+        Body::Hello(hello),
+        Body::Open(pull::Open { name: Some("dock".to_owned()), max_fails: Some(3) }),
+        Body::Create(pull::Create { bag: "dock".to_owned(), tasks: vec![task], missing: 1 }),
+        Body::Next(pull::Next { done, take: 2, wait: 1.5, bags: texts(&["dock", "4"]) }),
+        Body::Take(pull::Take { count: Some(1), ..pull::Take::default() }),
+        Body::Complete(ends.clone()),
+        Body::Defer(ends),
+        Body::Sync(pull::Nothing {}),
+        Body::Look(pull::Look { bag: "dock".to_owned(), names: texts(&["a"]) }),
+        Body::Status(pull::Status { bags: Vec::new() }),
+    ];
+    let framed = requests.map(|body| {
+        let mut frame = Vec::new();
+        pull::put_request(&pull::Request { body: Some(body) }, &mut frame);
+        frame.split_off(pull::LENGTH_BYTES)
+    });
+    let held = pull::Held { id: "4@1".to_owned(), name: "a".to_owned(), held: 1.5, left: 58.5 };
+    let session = pull::Session { connected: true, taken: 1, tasks: vec![held], ..pull::Session::default() };
+    let status = pull::Standing { bags: vec![pull::Bag::default()], sessions: vec![session] };
+    let given = pull::Given { tasks: vec![pull::Task::default()], accepted: 2, ..pull::Given::default() };
+    let answers = [pull::answer::Body::Status(status), pull::answer::Body::Given(given)].map(|body| {
+        let mut frame = Vec::new();
+        pull::put_answer(&pull::Answer { body: Some(body) }, &mut frame);
+        frame.split_off(pull::LENGTH_BYTES)
+    });
+    framed.into_iter().chain(answers).collect()
 }
 
 // Keys of their own kind: no file here belongs to a server.

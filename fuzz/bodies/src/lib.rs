@@ -9,6 +9,7 @@ use std::fmt::{Debug, Display};
 use std::io::Write;
 use std::str::FromStr;
 
+use hq_core::node_messages::FromNode;
 use hq_model::task::{CrashLimit, RetryOn};
 use hq_model::worker::{Executor, Manager, OnServerLost};
 use hq_model::{
@@ -16,7 +17,7 @@ use hq_model::{
     resources, selector::Selector, signal,
 };
 use hq_net::{AccessFile, Role};
-use hq_proto as proto;
+use hq_proto::{self as proto, PieceHead, pull};
 use hq_stream::limits::BLOCK_BYTES;
 use hq_stream::{Content, StreamFile};
 
@@ -24,13 +25,16 @@ use hq_stream::{Content, StreamFile};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 16] = [
     ("frames", frames),
     ("hello", hello),
     ("client_request", client_request),
     ("client_response", client_response),
     ("to_worker", to_worker),
     ("from_worker", from_worker),
+    ("to_node", to_node),
+    ("from_node", from_node),
+    ("pull_frame", pull_frame),
     ("record", record),
     ("access_file", access_file),
     ("grammar", grammar),
@@ -90,6 +94,45 @@ pub fn to_worker(bytes: &[u8]) {
 pub fn from_worker(bytes: &[u8]) {
     if let Ok(message) = proto::decode_from_worker(bytes) {
         same(proto::decode_from_worker(&proto::encode_from_worker(&message)), &message);
+    }
+}
+
+/// What a worker says to another one: of processes of tasks on several nodes, and of objects.
+pub fn to_node(bytes: &[u8]) {
+    if let Ok(message) = proto::decode_to_node(bytes) {
+        same(proto::decode_to_node(&proto::encode_to_node(&message)), &message);
+    }
+}
+
+/// What it is answered. A piece whose bytes are not copied is the same as one that is read as a whole.
+pub fn from_node(bytes: &[u8]) {
+    let message = proto::decode_from_node(bytes);
+    if let Ok(message) = &message {
+        same(proto::decode_from_node(&proto::encode_from_node(message)), message);
+    }
+    if let Some(PieceHead { offset, is_last, begin }) = proto::split_piece(bytes) {
+        same(message, &FromNode::Piece { offset, is_last, bytes: bytes[begin..].to_vec() });
+    }
+}
+
+/// What stands in a frame at the socket of a relay: a request, or an answer.
+pub fn pull_frame(bytes: &[u8]) {
+    let framed = |put: &dyn Fn(&mut Vec<u8>)| {
+        let mut frame = Vec::new();
+        put(&mut frame);
+        assert_eq!(frame[..4], ((frame.len() - 4) as u32).to_be_bytes(), "a frame begins with its length");
+        frame.split_off(4)
+    };
+    // Compared as bytes: a number that is none is not equal to itself.
+    if let Ok(request) = pull::decode_request(bytes) {
+        let said = framed(&|out| pull::put_request(&request, out));
+        let again = pull::decode_request(&said).expect("what was encoded is decoded");
+        assert_eq!(framed(&|out| pull::put_request(&again, out)), said);
+    }
+    if let Ok(answer) = pull::decode_answer(bytes) {
+        let said = framed(&|out| pull::put_answer(&answer, out));
+        let again = pull::decode_answer(&said).expect("what was encoded is decoded");
+        assert_eq!(framed(&|out| pull::put_answer(&again, out)), said);
     }
 }
 

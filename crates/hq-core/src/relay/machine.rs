@@ -9,9 +9,7 @@ use hq_model::{Epoch, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId, pull
 use super::asks::{Ask, Asks};
 use super::sessions::{Sessions, Taken};
 use super::{AskId, BagState, Effect, Given, How, Refusal, SessionId, SessionInfo, Which};
-use crate::limits::{
-    ANSWER_TIME_MAX, PULL_GRACE, PULLED_RESULT_BYTES_MAX, PULLED_ROOM_MAX, SESSION_TASKS_MAX,
-};
+use crate::limits::{ANSWER_TIME_MAX, PULLED_RESULT_BYTES_MAX, PULLED_ROOM_MAX, SESSION_TASKS_MAX};
 use crate::record::FailureKind;
 use crate::worker::{self, Outcome, Start, Worker};
 use crate::worker_messages::{FromWorker, ToWorker};
@@ -61,25 +59,37 @@ impl Relay {
 
     // --- those who take tasks ---
 
-    /// The session of a label, which is made if there is none; a new one without a label.
-    pub fn enter(&mut self, label: Option<&str>, lease: Option<Duration>) -> SessionId {
-        self.sessions.enter(label, lease)
+    /// The session of a label, which is made if there is none; a new one without a label. With a grace, what it has is given back
+    /// so long after its last connection is gone; without a label there is always one.
+    pub fn enter(
+        &mut self,
+        label: Option<&str>,
+        lease: Option<Duration>,
+        grace: Option<Duration>,
+    ) -> SessionId {
+        self.sessions.enter(label, lease, grace)
     }
 
     /// A connection speaks for a session.
-    pub fn connected(&mut self, session: SessionId) {
-        self.sessions.connected(session);
+    pub fn connected(&mut self, now: Timestamp, session: SessionId, effects: &mut Vec<Effect>) {
+        if let Some(lease) = self.sessions.connected(session) {
+            self.extend_all(now, session, lease, effects);
+        }
     }
 
-    /// A connection that spoke for a session is gone. One without a label cannot come back: what it has is given back soon.
+    /// A connection that spoke for a session is gone. Whoever has a grace has what it has for that long, unless it comes back; all
+    /// others until their leases are over.
     pub fn disconnected(&mut self, now: Timestamp, session: SessionId, effects: &mut Vec<Effect>) {
-        if self.sessions.disconnected(session) {
-            let lease = PULL_GRACE.min(self.sessions.lease(session));
-            for task in self.sessions.taken_by(session) {
-                self.pass(now, task.job, worker::Input::Extend { task, lease }, effects);
-            }
+        if let Some(grace) = self.sessions.disconnected(session) {
+            self.extend_all(now, session, grace, effects);
         }
         self.forget_idle();
+    }
+
+    fn extend_all(&mut self, now: Timestamp, session: SessionId, lease: Duration, effects: &mut Vec<Effect>) {
+        for task in self.sessions.taken_by(session) {
+            self.pass(now, task.job, worker::Input::Extend { task, lease }, effects);
+        }
     }
 
     /// Everything that the session of a label has is given back. How many tasks that are; `None` when there is no such session.
@@ -241,7 +251,8 @@ impl Relay {
 
     /// Those who take tasks here; with bags, how many they have of these.
     pub fn sessions(&self, bags: Option<&BTreeSet<JobId>>) -> Vec<SessionInfo> {
-        self.sessions.info(bags)
+        let held = |task: TaskRef| self.bags.get(&task.job)?.worker.held(task);
+        self.sessions.info(bags, held)
     }
 
     /// Bags that are asked for here: how many of their tasks are taken, and how many could be.

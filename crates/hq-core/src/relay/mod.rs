@@ -12,7 +12,7 @@ pub use machine::Relay;
 
 use std::time::Duration;
 
-use hq_model::{ByteString, JobId, TaskRef};
+use hq_model::{ByteString, JobId, TaskRef, Timestamp};
 
 use crate::worker_messages::{FromWorker, WorkerEnd};
 
@@ -140,13 +140,30 @@ impl Refusal {
     }
 }
 
+/// A task that somebody has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldInfo {
+    /// The task.
+    pub task: TaskRef,
+    /// Its name.
+    pub name: ByteString,
+    /// Since then.
+    pub since: Timestamp,
+    /// Then it is given to others, unless something is said of it before.
+    pub until: Timestamp,
+}
+
 /// How somebody who takes tasks stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Its label; `None` for one that is a connection.
     pub label: Option<String>,
+    /// Somebody speaks for it now.
+    pub is_connected: bool,
     /// How many tasks it has.
     pub taken: u64,
+    /// The first of these.
+    pub tasks: Vec<HeldInfo>,
     /// How many ends of it were accepted.
     pub accepted: u64,
     /// All of them up to this one are on the server's disk.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use hq_model::{ByteString, Instance, JobId, TaskRef};
+use hq_model::{ByteString, Instance, JobId, TaskRef, Timestamp};
 
-use super::{Refusal, SessionId, SessionInfo, Which};
-use crate::limits::ENDED_ATTEMPTS_KEPT;
+use super::{HeldInfo, Refusal, SessionId, SessionInfo, Which};
+use crate::limits::{ENDED_ATTEMPTS_KEPT, HELD_SHOWN_MAX};
 use crate::worker_messages::Report;
 
 /// All of a relay.
@@ -31,6 +31,8 @@ pub(super) struct Sessions {
 struct Session {
     label: Option<String>,
     lease: Duration,
+    // What it has is given back so long after its last connection is gone; `None` where it stays until the lease is over.
+    grace: Option<Duration>,
     connections: u32,
     taken: BTreeSet<TaskRef>,
     names: BTreeMap<ByteString, BTreeSet<TaskRef>>,
@@ -59,11 +61,18 @@ impl Session {
 }
 
 impl Sessions {
-    /// The session of a label, which is made if there is none; a new one without.
-    pub(super) fn enter(&mut self, label: Option<&str>, lease: Option<Duration>) -> SessionId {
+    /// The session of a label, which is made if there is none; a new one without. With a label, and without a grace, it has
+    /// what it has without any connection, too.
+    pub(super) fn enter(
+        &mut self,
+        label: Option<&str>,
+        lease: Option<Duration>,
+        grace: Option<Duration>,
+    ) -> SessionId {
         if let Some(id) = label.and_then(|label| self.by_label.get(label)).copied() {
-            if let (Some(session), Some(lease)) = (self.all.get_mut(&id), lease) {
-                session.lease = lease;
+            if let Some(session) = self.all.get_mut(&id) {
+                session.lease = lease.unwrap_or(session.lease);
+                session.grace = grace.or(session.grace);
             }
             return id;
         }
@@ -72,6 +81,7 @@ impl Sessions {
         let session = Session {
             label: label.map(str::to_owned),
             lease: lease.unwrap_or(crate::limits::PULL_LEASE),
+            grace: grace.or(label.is_none().then_some(crate::limits::PULL_GRACE)),
             connections: 0,
             taken: BTreeSet::new(),
             names: BTreeMap::new(),
@@ -90,20 +100,22 @@ impl Sessions {
         self.by_label.get(label).copied()
     }
 
-    pub(super) fn connected(&mut self, id: SessionId) {
-        if let Some(session) = self.all.get_mut(&id) {
-            session.connections += 1;
-        }
+    /// The lease of what it has, where that was cut short since nobody spoke for it.
+    pub(super) fn connected(&mut self, id: SessionId) -> Option<Duration> {
+        let session = self.all.get_mut(&id)?;
+        session.connections += 1;
+        (session.connections == 1 && session.grace.is_some()).then_some(session.lease)
     }
 
-    /// True when nobody speaks for it any more.
-    pub(super) fn disconnected(&mut self, id: SessionId) -> bool {
-        let Some(session) = self.all.get_mut(&id) else { return false };
+    /// How long what it has stays with it, when nobody speaks for it any more.
+    pub(super) fn disconnected(&mut self, id: SessionId) -> Option<Duration> {
+        let session = self.all.get_mut(&id)?;
         session.connections = session.connections.saturating_sub(1);
-        if session.connections == 0 {
-            self.perhaps_idle.insert(id);
+        if session.connections > 0 {
+            return None;
         }
-        session.connections == 0 && session.label.is_none()
+        self.perhaps_idle.insert(id);
+        session.grace.map(|grace| grace.min(session.lease))
     }
 
     pub(super) fn lease(&self, id: SessionId) -> Duration {
@@ -298,10 +310,22 @@ impl Sessions {
         }
     }
 
-    pub(super) fn info(&self, bags: Option<&BTreeSet<JobId>>) -> Vec<SessionInfo> {
+    /// `held` says of a task that is taken since when and until when that is.
+    pub(super) fn info(
+        &self,
+        bags: Option<&BTreeSet<JobId>>,
+        held: impl Fn(TaskRef) -> Option<(Timestamp, Timestamp)>,
+    ) -> Vec<SessionInfo> {
         let counts = |task: &&TaskRef| bags.is_none_or(|bags| bags.contains(&task.job));
+        let of_task = |task: &TaskRef| {
+            let (since, until) = held(*task)?;
+            let name = self.taken.get(task)?.name.clone();
+            Some(HeldInfo { task: *task, name, since, until })
+        };
         let info = |session: &Session| SessionInfo {
             label: session.label.clone(),
+            is_connected: session.connections > 0,
+            tasks: session.taken.iter().filter(counts).take(HELD_SHOWN_MAX).filter_map(of_task).collect(),
             taken: session.taken.iter().filter(counts).count() as u64,
             accepted: session.accepted,
             saved: session.saved(),

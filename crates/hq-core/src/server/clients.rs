@@ -115,6 +115,12 @@ impl Clients {
         self.due.first().map(|due| due.0)
     }
 
+    /// Something has changed that may concern any job that is followed.
+    pub(super) fn touch_all(&mut self) {
+        let jobs: Vec<JobId> = self.by_job.keys().copied().collect();
+        jobs.into_iter().for_each(|job| self.touch(job));
+    }
+
     /// What is to be told, after these jobs have changed. The end of a job is never held back.
     pub(super) fn news(&mut self, now: Timestamp, changed: &BTreeSet<JobId>, state: &State) -> Vec<News> {
         let mut ready = BTreeSet::new();

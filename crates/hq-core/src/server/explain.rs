@@ -55,12 +55,16 @@ impl Server {
                 self.waiting(now, template, task)
             }
             (TaskState::Running, Some(run), _) => {
-                let text = format!("it has run there for {}", about(now.since(run.since)));
+                let time = about(now.since(run.since));
+                let (kind, text) = match self.relay_of(run.worker) {
+                    Some(host) => (ReasonKind::Puller, taken(id, host, &time)),
+                    None => (ReasonKind::Running, format!("it has run there for {time}")),
+                };
                 let others = job.nodes.get(&task).map_or(&[][..], |workers| &workers[1..]);
                 let other = |worker: &WorkerId| {
                     Reason::new(ReasonKind::Running, "it is one of its nodes").on(*worker)
                 };
-                let first = Reason::new(ReasonKind::Running, text).on(run.worker);
+                let first = Reason::new(kind, text).on(run.worker);
                 [first].into_iter().chain(others.iter().map(other)).collect()
             }
             (ended, ..) => {
@@ -382,11 +386,25 @@ impl Server {
         self.live.iter().take(EXPLAINED_WORKERS_MAX).map(of).collect()
     }
 
+    // The host of a relay.
+    fn relay_of(&self, worker: WorkerId) -> Option<&str> {
+        let config = &self.state.workers.get(&worker)?.config;
+        self.live.get(&worker).filter(|live| live.is_relay).map(|_| config.hostname.as_str())
+    }
+
     fn requests_of(&self, template: TemplateId) -> &[hq_model::Request] {
         let job = self.state.jobs.get(&template.job);
         let submit = job.and_then(|job| job.submits.get(template.submit as usize));
         submit.map_or(&[], |submit| &submit.task.requests)
     }
+}
+
+// Of a pulled task that somebody has. Only the relay knows who.
+fn taken(job: JobId, host: &str, time: &str) -> String {
+    format!(
+        "somebody took it from the relay on {host} {time} ago; `hq pull status {job}` there says who, and `hq pull exit WHO` \
+         gives it back"
+    )
 }
 
 // Of a pulled task that could be taken.

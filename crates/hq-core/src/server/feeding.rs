@@ -136,34 +136,6 @@ impl Server {
         !over.is_empty()
     }
 
-    /// Why a job does not end, where its generator or its reducer has ended without success, and what goes on with it.
-    pub(super) fn why_stalled(&self, id: JobId) -> Option<String> {
-        let fed = self.state.jobs.get(&id).filter(|fed| fed.is_open)?;
-        let feed = fed.feed.as_deref()?;
-        let generator = (!feed.is_decomposed).then_some((feed.generator, "generator"));
-        let both = generator.into_iter().chain(feed.reducer.map(|reducer| (reducer, "reducer")));
-        let ended: Vec<String> = both
-            .filter_map(|(own, what)| {
-                let Some(job) = self.state.jobs.get(&own) else {
-                    return Some(format!(
-                        "its {what}, job {own}, is forgotten; `hq job close {id}` leaves it with the tasks it has, `hq job \
-                         cancel {id}` ends it"
-                    ));
-                };
-                let how = match (job.causes.first(), job.cancel_reason.as_deref()) {
-                    _ if !job.has_ended() || job.finished == job.ids => return None,
-                    (Some(cause), _) => format!("has failed: {}", cause.first_error),
-                    (None, Some(reason)) => format!("was canceled: {reason}"),
-                    (None, None) => "was canceled".to_owned(),
-                };
-                Some(format!(
-                    "its {what}, job {own}, {how}; `hq job resubmit {own}` goes on where it was, `hq job cancel {id}` ends all"
-                ))
-            })
-            .collect();
-        (!ended.is_empty()).then(|| ended.join("; "))
-    }
-
     /// Says of fed jobs how many lines nobody could ever run. Whoever submitted such a job was not warned of them, for they came
     /// later.
     pub(super) fn count_unrunnable_lines(&self, now: Timestamp, summaries: &mut [JobSummary]) {
@@ -253,17 +225,32 @@ impl Server {
         self.end_generator(now, generator, reason, effects);
     }
 
-    /// A user wants no more tasks of a job: those that are there are all. One that has no feed is closed.
+    /// A user wants no more tasks of a job: those that are there are all. It has failed when its generator or its reducer has. One
+    /// that has no feed is closed.
     pub(super) fn close_feeding(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
         let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
         let generator = feed.filter(|feed| !feed.is_decomposed).map(|feed| feed.generator);
-        let change = generator.map(|_| FeedChange::Fed { cursor: None, is_decomposed: true });
-        match (self.ends_with_reducer(job), change) {
-            (false, change) => self.close_with(now, job, change, effects),
-            (true, Some(change)) => {
-                self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
+        let has_failed = |own: JobId| self.state.jobs.get(&own).is_some_and(|own| !own.failed.is_empty());
+        let reducer = feed.and_then(|feed| feed.reducer);
+        let is_failed = [generator, reducer].into_iter().flatten().any(has_failed);
+        let made = generator.map(|_| FeedChange::Fed { cursor: None, is_decomposed: true });
+        let failed = is_failed.then_some(FeedChange::GivenUp(FedEnd::Failed));
+        let changes = made.into_iter().chain(failed).map(Box::new);
+        let mut records: Vec<Record> = changes.map(|change| Record::Feed { job, change }).collect();
+        let is_closed = !self.ends_with_reducer(job);
+        if is_closed {
+            records.push(Record::JobClosed { job });
+        }
+        match records.pop() {
+            Some(only) if records.is_empty() => self.record(now, only, effects),
+            Some(last) => {
+                records.push(last);
+                self.record(now, Record::Together { records }, effects);
             }
-            (true, None) => {}
+            None => {}
+        }
+        if is_closed {
+            self.when_closed(job);
         }
         if let Some(generator) = generator {
             self.end_generator(now, generator, &format!("job {job} was closed"), effects);
@@ -275,6 +262,27 @@ impl Server {
         let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
         feed.and_then(|feed| feed.reducer)
             .is_some_and(|reducer| self.state.jobs.get(&reducer).is_some_and(|reducer| !reducer.has_ended()))
+    }
+
+    /// A server that died after a reducer had enough, and before the rest was canceled for that, cancels it when it is back.
+    pub(super) fn end_what_is_enough(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let has_enough = |(id, fed): (&JobId, &Job)| {
+            let feed = fed.feed.as_deref().filter(|feed| feed.end == FedEnd::Enough)?;
+            Some((*id, feed.generator))
+        };
+        let enough: Vec<(JobId, JobId)> = self.state.jobs.iter().filter_map(has_enough).collect();
+        for (job, generator) in enough {
+            self.cancel_rest(now, job, generator, effects);
+        }
+    }
+
+    // Nobody wants what has not ended of a job, nor more of it.
+    fn cancel_rest(&mut self, now: Timestamp, job: JobId, generator: JobId, effects: &mut Vec<Effect>) {
+        for id in [generator, job] {
+            if self.state.jobs.get(&id).is_some_and(|job| !job.tasks_ended()) {
+                self.cancel_one(now, id, None, Some(ENOUGH), effects);
+            }
+        }
     }
 
     fn end_generator(&mut self, now: Timestamp, id: JobId, reason: &str, effects: &mut Vec<Effect>) {
@@ -453,11 +461,7 @@ impl Server {
         let change = FeedChange::Reduced { ids, state, is_enough };
         self.record(now, Record::Feed { job, change: Box::new(change) }, effects);
         if is_enough {
-            for id in [generator, job] {
-                if self.state.jobs.contains_key(&id) {
-                    self.cancel_one(now, id, None, Some(ENOUGH), effects);
-                }
-            }
+            self.cancel_rest(now, job, generator, effects);
         }
         Ok(())
     }

@@ -263,6 +263,7 @@ impl Server {
             }
         }
         self.lose_tasks_of_ended(now, effects);
+        self.end_what_is_enough(now, effects);
         self.close_fed(now, effects, true);
         self.start_allocating(now, effects);
         // What a server that died had not come to say.

@@ -42,6 +42,7 @@ mod resubmit;
 mod retention;
 mod shares;
 mod speculation;
+mod stalling;
 pub mod state;
 pub mod step;
 mod task_pages;

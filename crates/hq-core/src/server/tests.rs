@@ -38,6 +38,7 @@ mod resubmit;
 mod services;
 mod shares;
 mod speculation;
+mod stalling;
 mod task_pages;
 mod time;
 mod values;

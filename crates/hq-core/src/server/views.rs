@@ -82,7 +82,7 @@ impl Server {
             cancel_reason: job.cancel_reason.clone(),
             unrunnable: 0,
             fed_end: job.fed_end(),
-            stalled: self.why_stalled(id),
+            stalled: self.why_never_ends(id),
         }
     }
 

@@ -119,6 +119,12 @@ impl Worker {
         self.running.get(&task).map(|run| run.since)
     }
 
+    /// Since when a task is taken, and until when unless something is said of it.
+    pub fn held(&self, task: TaskRef) -> Option<(Timestamp, Timestamp)> {
+        let run = self.running.get(&task)?;
+        Some((run.since, run.lease_until?))
+    }
+
     /// Somebody waits until what has ended here is on the server's disk: it is reported soon, whatever else waits to be taken.
     pub fn hurry(&mut self) {
         self.reporting.await_report();

@@ -70,6 +70,10 @@ pub struct Hello {
     /// Seconds, as all times here.
     #[prost(double, optional, tag = "3")]
     pub lease: ::core::option::Option<f64>,
+    /// What the session has is given back so long after its last connection is gone; where it is not said, one with a label has it
+    /// until the leases are over.
+    #[prost(double, optional, tag = "4")]
+    pub grace: ::core::option::Option<f64>,
 }
 /// Makes a bag, or finds the open one of this name.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -387,7 +391,7 @@ pub struct Bag {
     #[prost(uint64, tag = "12")]
     pub ahead_here: u64,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Session {
     #[prost(string, optional, tag = "1")]
     pub label: ::core::option::Option<::prost::alloc::string::String>,
@@ -397,6 +401,26 @@ pub struct Session {
     pub accepted: u64,
     #[prost(uint64, tag = "4")]
     pub saved: u64,
+    /// Somebody speaks for it now.
+    #[prost(bool, tag = "5")]
+    pub connected: bool,
+    /// The first of what it has.
+    #[prost(message, repeated, tag = "6")]
+    pub tasks: ::prost::alloc::vec::Vec<Held>,
+}
+/// A task that somebody has.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Held {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// For so long until now.
+    #[prost(double, tag = "3")]
+    pub held: f64,
+    /// Then it is given to others, unless something is said of it before.
+    #[prost(double, tag = "4")]
+    pub left: f64,
 }
 /// What a name means that no task has. In JSON "error" and "done".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -2013,6 +2013,8 @@ pub enum FedEnd {
     Enough = 1,
     Canceled = 2,
     Aborted = 3,
+    /// Closed after its generator or its reducer had failed.
+    Failed = 4,
 }
 impl FedEnd {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2025,6 +2027,7 @@ impl FedEnd {
             Self::Enough => "FED_END_ENOUGH",
             Self::Canceled => "FED_END_CANCELED",
             Self::Aborted => "FED_END_ABORTED",
+            Self::Failed => "FED_END_FAILED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2034,6 +2037,7 @@ impl FedEnd {
             "FED_END_ENOUGH" => Some(Self::Enough),
             "FED_END_CANCELED" => Some(Self::Canceled),
             "FED_END_ABORTED" => Some(Self::Aborted),
+            "FED_END_FAILED" => Some(Self::Failed),
             _ => None,
         }
     }

@@ -139,5 +139,10 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "Session", size: size_of::<Session>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 6, is_repeated: true, content: Content::Message(31) },
+    ] },
+    Shape { name: "Held", size: size_of::<Held>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
     ] },
 ];

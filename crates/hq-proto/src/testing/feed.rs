@@ -12,7 +12,13 @@ use super::{byte_string, dependencies, id_set, ids_with_entries, instance, job, 
 
 /// Any end.
 pub(super) fn fed_end() -> impl Strategy<Value = FedEnd> {
-    prop_oneof![Just(FedEnd::ByTasks), Just(FedEnd::Enough), Just(FedEnd::Canceled), Just(FedEnd::Aborted)]
+    prop_oneof![
+        Just(FedEnd::ByTasks),
+        Just(FedEnd::Enough),
+        Just(FedEnd::Canceled),
+        Just(FedEnd::Aborted),
+        Just(FedEnd::Failed)
+    ]
 }
 
 /// What is kept of one.

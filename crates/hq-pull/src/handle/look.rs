@@ -7,7 +7,7 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
 
-use crate::answers::{Answer, Bag, Looked, Seen, Session, Standing};
+use crate::answers::{Answer, Bag, Held, Looked, Seen, Session, Standing};
 use crate::bags::{self, For};
 use crate::contract::{BagRef, Look, Problem};
 use crate::shared::Shared;
@@ -141,9 +141,12 @@ pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Answ
     let sessions = shared.look(|relay| relay.sessions(only.as_ref())).into_iter();
     let sessions =
         sessions.filter(|session| session.taken > 0 || (only.is_none() && session.label.is_some()));
+    let now = shared.now();
     let sessions = sessions.map(|session| Session {
         label: session.label,
+        connected: session.is_connected,
         taken: session.taken,
+        tasks: session.tasks.iter().map(|held| Held::of(held, now)).collect(),
         accepted: session.accepted,
         saved: session.saved,
     });

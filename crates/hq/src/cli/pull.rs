@@ -53,7 +53,7 @@ pub(crate) struct WorkerOption {
 #[command(after_help = "Examples:\n  hq pull open dock\n  hq pull open dock --max-fails 10")]
 pub(crate) struct OpenArgs {
     /// Its name [default: pull] [env: HQ_PULL_BAG]
-    #[arg(value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(value_name = "BAG", conflicts_with = "bag", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
     /// The same.
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub(crate) struct AddfileArgs {
 )]
 pub(crate) struct StealArgs {
     /// Who has them then [default: as with --as]
-    #[arg(value_name = "WORKER", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(value_name = "WORKER", conflicts_with = "worker", value_parser = NonEmptyStringValueParser::new())]
     pub by: Option<String>,
     /// At most so many
     #[arg(short = 'n', long, allow_hyphen_values = true, value_name = "N", default_value = "1", value_parser = values::at_least_one)]
@@ -260,7 +260,7 @@ pub(crate) struct LookArgs {
 #[derive(Args, Debug)]
 pub(crate) struct CloseArgs {
     /// Its name, or the id of its job [default: pull] [env: HQ_PULL_BAG]
-    #[arg(value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(value_name = "BAG", conflicts_with = "bag", value_parser = NonEmptyStringValueParser::new())]
     pub named: Option<String>,
     /// The same.
     #[command(flatten)]
@@ -273,7 +273,7 @@ pub(crate) struct CloseArgs {
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
     /// Its name, or the id of its job [default: pull] [env: HQ_PULL_BAG]
-    #[arg(value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(value_name = "BAG", conflicts_with = "bag", value_parser = NonEmptyStringValueParser::new())]
     pub named: Option<String>,
     /// The same.
     #[command(flatten)]
@@ -282,10 +282,13 @@ pub(crate) struct WaitArgs {
 
 /// Take tasks and run a program for each, until the bag is over
 ///
+/// The bag must be there, with tasks or without: `hq pull open` makes one. As long as it is open, more tasks are waited for.
+///
 /// The program has the payload on its standard input, and HQ_PULL_NAME, HQ_PULL_ID and HQ_PULL_ATTEMPT in its
 /// environment. A task whose program exits with 0 has finished, any other has failed. After SIGINT or SIGTERM nothing
 /// more is begun, what runs may end, and what has not ended well is given back; a second one kills it, and so does the end
-/// of this process. Behind the name of who has the tasks comes the number of this process.
+/// of this process. What one that was killed had is given to others 10 seconds later. Behind the name of who has the tasks
+/// comes the number of this process.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull run -j 4 -- ./dock.sh\n  hq pull run --last-line -- wc -c")]
 pub(crate) struct RunArgs {

@@ -302,12 +302,13 @@ pub(super) fn cancel(context: &Context, args: CancelArgs) -> Result<Done, HqErro
     let session = Rc::new(RefCell::new(context.connect_for("Canceling")?));
     let are_all = jobs == Selector::All;
     let named = if let Selector::Ids(ids) = &jobs { Some(ids.clone()) } else { None };
-    let is_told = context.printer.mode == OutputMode::Cli && !of_tasks;
+    let is_told = context.printer.mode != OutputMode::Quiet && !of_tasks;
     let before = if is_told { open_jobs(&mut session.borrow_mut()) } else { IdSet::new() };
     let response = session.borrow_mut().request(ClientRequest::Cancel { jobs, tasks, reason });
     match response.map_err(|error| refused_to("Canceling", error))? {
         ClientResponse::Canceled(mut jobs) => {
             let canceled: IdSet = jobs.iter().map(|(job, ..)| TaskId(job.0)).collect();
+            let unknown = named.as_ref().map_or_else(IdSet::new, |named| named.difference(&canceled));
             let before = before.intersection(&canceled);
             let now = if before.is_empty() { IdSet::new() } else { open_jobs(&mut session.borrow_mut()) };
             let (open, closed) = (before.intersection(&now), before.difference(&now));
@@ -317,7 +318,7 @@ pub(super) fn cancel(context: &Context, args: CancelArgs) -> Result<Done, HqErro
             let is_named = |job: JobId| named.as_ref().is_none_or(|named| named.contains(TaskId(job.0)));
             jobs.retain(|(job, ids, _)| !ids.is_empty() || is_named(*job));
             let over = over_of(&session, &open);
-            Done::ok(Canceled { jobs, of_tasks, closed, open: open.difference(&over), over })
+            Done::ok(Canceled { jobs, of_tasks, closed, open: open.difference(&over), over, unknown })
         }
         _ => unexpected(),
     }

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use hq_client::ClientError;
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, WorkerFilter};
+use hq_core::explanation::{Reason, ReasonKind};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, TaskRef};
+use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
 
 use super::{Context, Done, job, unexpected};
 use crate::cli::OutputMode;
@@ -90,6 +91,11 @@ pub(super) fn explain_one(context: &Context, jobs: Selector, tasks: TasksArg) ->
     let response = session.borrow_mut().request(request)?;
     let ClientResponse::Explained(told) = response else { return unexpected() };
     let mut explained = Explained::from(told);
+    let is_taken = |reason: &Reason| reason.kind == ReasonKind::Puller;
+    if explained.told.state == TaskState::Running && explained.told.reasons.iter().any(is_taken) {
+        let who = super::pull::who_has(context, explained.told.task);
+        explained.told.reasons.extend(who.map(|text| Reason::new(ReasonKind::Puller, text)));
+    }
     if !explained.told.workers.is_empty() {
         let task = explained.told.task;
         let mut jobs = JobStream::begin(
@@ -108,6 +114,7 @@ pub(super) fn explain_one(context: &Context, jobs: Selector, tasks: TasksArg) ->
             let offers = workers.into_iter().map(|worker| (worker.worker, worker.config.resources));
             explained.offers = offers.collect();
         }
+    }
     }
     Done::ok(explained)
 }

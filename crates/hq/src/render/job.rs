@@ -1,4 +1,4 @@
-//! `hq job list`, `summary`, `info`, `cancel`, `forget`, `close` and `task-ids`.
+//! `hq job list`, `summary`, `info`, `forget`, `close` and `task-ids`.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
-use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskId, TaskState, Timestamp, Usage, duration};
+use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use super::style::Style;
 use super::table::{self, Cell};
 use super::{Report, text, wait};
 use crate::error::HqError;
-use crate::report::{Canceled, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, TaskIds};
+use crate::report::{JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, TaskIds};
 
 /// Submits of a job that are shown one by one; more are summed up.
 const SUBMITS_SHOWN: usize = 10;
@@ -407,78 +407,6 @@ pub(super) fn usage(usage: &Usage, is_sum: bool) -> Vec<(&'static str, Cell)> {
         ("Peak memory", text::size(usage.rss_max_kib).into()),
         ("Block IO", io.into()),
     ]
-}
-
-// So many jobs of which nothing was canceled have a line each.
-const ENDED_JOBS_NAMED: usize = 3;
-
-impl Report for Canceled {
-    fn is_message(&self) -> bool {
-        true
-    }
-
-    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        if self.jobs.is_empty() {
-            writeln!(out, "There is nothing to cancel")?;
-        }
-        let has_ended = |job: JobId, ids: &IdSet| ids.is_empty() && !self.closed.contains(TaskId(job.0));
-        let had_ended = self.jobs.iter().filter(|(job, ids, _)| has_ended(*job, ids)).count();
-        let are_counted = had_ended > ENDED_JOBS_NAMED;
-        for (job, ids, ended) in &self.jobs {
-            if has_ended(*job, ids) && are_counted {
-                continue;
-            }
-            let canceled = text::count(ids.len(), "task");
-            match self.of_tasks {
-                _ if ids.is_empty() && self.closed.contains(TaskId(job.0)) => {
-                    let ended = text::count(*ended, "task");
-                    writeln!(out, "Job {job} canceled: no more tasks are made ({ended} already finished)")?;
-                }
-                _ if ids.is_empty() && *ended == 0 => {
-                    writeln!(out, "Job {job} has no tasks: nothing to cancel")?;
-                }
-                false if ids.is_empty() => {
-                    writeln!(out, "Canceling job {job} failed; all tasks are already finished")?;
-                }
-                _ if ids.is_empty() => {
-                    let ended = match *ended {
-                        1 => "this task had ended".to_owned(),
-                        _ => format!("these {ended} tasks had ended"),
-                    };
-                    writeln!(out, "Job {job}: nothing to cancel, {ended} already")?;
-                }
-                true => writeln!(out, "Job {job}: {canceled} canceled, {ended} already ended")?,
-                false => writeln!(
-                    out,
-                    "Job {job} canceled ({canceled} canceled, {} already finished)",
-                    text::count(*ended, "task")
-                )?,
-            }
-        }
-        if are_counted {
-            let which = if self.of_tasks { "these" } else { "their" };
-            writeln!(out, "{had_ended} jobs: nothing to cancel, {which} tasks had ended already")?;
-        }
-        let open = &self.open;
-        match open.len() {
-            0 => {}
-            1 => writeln!(out, "Job {open} stays open for more tasks; `hq job close {open}` closes it")?,
-            _ => writeln!(out, "Jobs {open} stay open for more tasks; `hq job close {open}` closes them")?,
-        }
-        let over = &self.over;
-        match over.len() {
-            0 => {}
-            1 => writeln!(
-                out,
-                "Job {over} is open, but too many of its tasks failed for more; `hq job close {over}` closes it"
-            )?,
-            _ => writeln!(
-                out,
-                "Jobs {over} are open, but too many of their tasks failed for more; `hq job close {over}` closes them"
-            )?,
-        }
-        Ok(())
-    }
 }
 
 impl Report for JobsDone {

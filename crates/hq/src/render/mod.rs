@@ -5,6 +5,7 @@
 
 mod alloc;
 mod alloc_events;
+mod cancel;
 pub(crate) mod config;
 mod efficiency;
 mod error;
@@ -178,6 +179,11 @@ impl Printer {
 
     /// Says on standard error, whatever the mode, that what is printed is not all that was written.
     pub(crate) fn damaged(&self, warnings: &[String]) {
+        Printer::alarm(warnings);
+    }
+
+    /// Says on standard error, whatever the mode, why what is waited for may never come.
+    pub(crate) fn alarm(warnings: &[String]) {
         for warning in warnings {
             let _ = writeln!(io::stderr(), "WARN {warning}");
         }

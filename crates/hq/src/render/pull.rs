@@ -1,12 +1,13 @@
 //! What a relay answered.
 
 use std::io::Write;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::json::SCHEMA_VERSION;
 use super::style::Style;
-use super::{Report, json};
+use super::{Report, json, text};
 use crate::error::HqError;
 use crate::report::Pulled;
 
@@ -29,13 +30,14 @@ impl Report for Pulled {
             }
         }
         if let (Some(finished), Some(failed)) = (answer["finished"].as_u64(), answer["failed"].as_u64()) {
-            writeln!(out, "{finished} tasks finished, {failed} failed")?;
+            writeln!(out, "{} finished, {failed} failed", text::count(finished, "task"))?;
         }
         let created = &answer["created"];
         if !created.is_null() {
             let (new, bag) = (&created["new"], &created["bag"]);
             let known = match created["known"].as_u64() {
                 Some(0) | None => String::new(),
+                Some(1) => ", 1 was there".to_owned(),
                 Some(known) => format!(", {known} were there"),
             };
             writeln!(out, "{new} new in bag {bag}{known}")?;
@@ -81,8 +83,7 @@ impl Report for Pulled {
             writeln!(out)?;
         }
         for session in answer["status"]["sessions"].as_array().into_iter().flatten() {
-            let label = session["label"].as_str().unwrap_or("(a connection)");
-            writeln!(out, "{label} has {}", session["taken"])?;
+            held_by(out, session)?;
         }
         Ok(())
     }
@@ -110,6 +111,35 @@ impl Report for Pulled {
         }
         Ok(())
     }
+}
+
+// What somebody has, since when, and how others get it.
+fn held_by(out: &mut dyn Write, session: &Value) -> std::io::Result<()> {
+    let taken = session["taken"].as_u64().unwrap_or_default();
+    let label = session["label"].as_str();
+    write!(out, "{} has {}", label.unwrap_or("(a connection)"), text::count(taken, "task"))?;
+    match label.filter(|_| taken > 0) {
+        Some(label) => writeln!(out, "; `hq pull exit {}` gives back all", quoted(label))?,
+        None => writeln!(out)?,
+    }
+    let tasks = session["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for task in tasks {
+        let [held, left] = ["held", "left"].map(|name| seconds(&task[name]));
+        let (id, name) = (word(task, "id"), word(task, "name"));
+        writeln!(out, "  {name} ({id}) for {held}; goes to others in {left} unless something is said of it")?;
+    }
+    match taken.saturating_sub(tasks.len() as u64) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more"),
+    }
+}
+
+fn seconds(value: &Value) -> String {
+    text::measured(Duration::from_secs(value.as_f64().unwrap_or_default().max(0.0) as u64))
+}
+
+fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), |quoted| quoted.into_owned())
 }
 
 fn word<'a>(value: &'a Value, name: &str) -> &'a str {

@@ -422,12 +422,12 @@ snapshots! {
     job_summary: JobCounts(vec![(JobState::Waiting, 2), (JobState::Failed, 1), (JobState::Opened, 1)]);
     job_summary_empty: JobCounts(Vec::new());
     job_info: details(detail(), Some(three_tasks()));
-    job_cancel: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, closed: IdSet::new(), open: IdSet::single(TaskId(2)), over: IdSet::new() };
-    job_cancel_fed: Canceled { jobs: vec![(JobId(1), IdSet::single(TaskId(0)), 0), (JobId(3), IdSet::new(), 5)], of_tasks: false, closed: IdSet::single(TaskId(3)), open: IdSet::new(), over: IdSet::new() };
-    job_cancel_tasks: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2)], of_tasks: true, closed: IdSet::new(), open: IdSet::new(), over: IdSet::new() };
-    job_cancel_open: Canceled { jobs: vec![(JobId(1), IdSet::new(), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, closed: IdSet::new(), open: IdSet::range(1, 2), over: IdSet::new() };
-    job_cancel_many: Canceled { jobs: (1..=5).map(|job| (JobId(job), if job == 2 { IdSet::range(1, 2) } else { IdSet::new() }, 4)).collect(), of_tasks: false, closed: IdSet::new(), open: IdSet::single(TaskId(2)), over: IdSet::new() };
-    job_cancel_over: Canceled { jobs: vec![(JobId(1), IdSet::new(), 1), (JobId(2), IdSet::new(), 0)], of_tasks: false, closed: IdSet::new(), open: IdSet::new(), over: IdSet::single(TaskId(1)) };
+    job_cancel: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, closed: IdSet::new(), open: IdSet::single(TaskId(2)), over: IdSet::new(), unknown: IdSet::new() };
+    job_cancel_fed: Canceled { jobs: vec![(JobId(1), IdSet::single(TaskId(0)), 0), (JobId(3), IdSet::new(), 5)], of_tasks: false, closed: IdSet::single(TaskId(3)), open: IdSet::new(), over: IdSet::new(), unknown: IdSet::new() };
+    job_cancel_tasks: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2)], of_tasks: true, closed: IdSet::new(), open: IdSet::new(), over: IdSet::new(), unknown: IdSet::new() };
+    job_cancel_open: Canceled { jobs: vec![(JobId(1), IdSet::new(), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, closed: IdSet::new(), open: IdSet::range(1, 2), over: IdSet::new(), unknown: IdSet::new() };
+    job_cancel_many: Canceled { jobs: (1..=5).map(|job| (JobId(job), if job == 2 { IdSet::range(1, 2) } else { IdSet::new() }, 4)).collect(), of_tasks: false, closed: IdSet::new(), open: IdSet::single(TaskId(2)), over: IdSet::new(), unknown: IdSet::new() };
+    job_cancel_over: Canceled { jobs: vec![(JobId(1), IdSet::new(), 1), (JobId(2), IdSet::new(), 0)], of_tasks: false, closed: IdSet::new(), open: IdSet::new(), over: IdSet::single(TaskId(1)), unknown: IdSet::range(7, 9) };
     job_close: JobsDone { jobs: vec![JobId(1), JobId(2)], done: "closed" };
     job_close_nothing: JobsDone { jobs: Vec::new(), done: "closed" };
     task_ids: TaskIds(vec![(JobId(1), IdSet::range(3, 5))]);

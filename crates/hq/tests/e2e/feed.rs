@@ -243,9 +243,12 @@ fn a_line_that_no_worker_can_run_is_told_to_whoever_waits() {
         r#"{"entry":"large one","resources":{"cpus":1000},"expect":90,"locality":"here","priority":7}"#;
     cluster.write("large.sh", format!("echo '{line}'\n"));
     cluster.write("said", "");
+    // Whoever reads JSON is told so while the wait goes on, too.
     let mut command = cluster.command(
-        shlex::split("submit --wait --end-by 2h --generate 'sh large.sh' --generate-json -- true")
-            .expect("words"),
+        shlex::split(
+            "--output-mode json submit --wait --end-by 2h --generate 'sh large.sh' --generate-json -- true",
+        )
+        .expect("words"),
     );
     command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
     let waiting = Process::start(command);
@@ -355,7 +358,7 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
     let cluster = cluster();
     for (options, own, ending, what) in [
         ("--generate 'sh -c \"echo a; echo no licence >&2; exit 3\"'", 1, 2, "generator"),
-        ("--generate 'echo a' --reduce 'sh -c \"echo no licence >&2; exit 3\"'", 4, 5, "reducer"),
+        ("--generate 'echo a' --reduce 'sh -c \"echo no licence >&2; exit 3\"'", 5, 6, "reducer"),
     ] {
         let ran = cluster.hq(&format!("submit --wait --stdout none --stderr none {options} -- true"));
         let why = format!(
@@ -372,6 +375,13 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
         assert!(explained.contains(&told), "{explained}");
         let ran = cluster.hq(&format!("job wait {ending}"));
         assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
+        // Who waits for what is behind it is told the same, and not left waiting.
+        let behind = ending + 1;
+        let ran = cluster.hq(&format!("submit --wait --after {ending} -- true"));
+        let told = format!(
+            "Job {behind} stands still: it waits for job {ending} (`true`), which stands still: its {what}"
+        );
+        assert!(ran.exit == 1 && ran.stderr.contains(&told), "{ran:?}");
         let canceled = cluster.hq(&format!("job cancel {ending}"));
         let said = format!("Job {ending} canceled: no more tasks are made");
         assert!(canceled.exit == 0 && canceled.stderr.contains(&said), "{canceled:?}");

@@ -91,6 +91,26 @@ fn what_is_possible_of_a_list_is_done_and_the_rest_named() {
 }
 
 #[test]
+fn a_cancel_says_in_json_what_has_become_of_each_job() {
+    let cluster = Cluster::server();
+    cluster.ok("submit --array 0-2 true");
+    cluster.ok("submit true");
+    cluster.ok("job cancel 2");
+    let ran = cluster.hq("--output-mode json job cancel 1-2,8-9");
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one document");
+    let of = |id: u32, ids: &str, count: u32, before: u32| {
+        serde_json::json!({
+            "id": id, "canceled_tasks": ids, "canceled_count": count, "ended_before": before, "is_open": false
+        })
+    };
+    assert_eq!(
+        (ran.exit, &document["canceled"], &document["ended"], &document["unknown"]),
+        (1, &serde_json::json!([of(1, "0-2", 3, 0)]), &serde_json::json!([of(2, "", 0, 1)]), &"8-9".into(),)
+    );
+    assert!(ran.stderr.contains("ERROR Canceling job 8 failed; job not found"), "{ran:?}");
+}
+
+#[test]
 fn unknown_jobs_are_errors() {
     let cluster = Cluster::server();
     for line in [
@@ -117,7 +137,8 @@ fn unknown_jobs_are_errors() {
         (1, &"Job 7 not found.".into(), &"no-job".into())
     );
     assert_eq!(ran.stderr, "");
-    assert_eq!(cluster.json("job cancel all"), serde_json::json!({}));
+    let nothing = serde_json::json!({"schema_version": 1, "canceled": [], "ended": [], "unknown": ""});
+    assert_eq!(cluster.json("job cancel all"), nothing);
     cluster.ok("job wait all");
 }
 

@@ -33,6 +33,7 @@ mod patience;
 mod printed;
 mod promised;
 mod pulled;
+mod pulled_ends;
 mod reference;
 mod relays;
 mod run;

@@ -95,7 +95,7 @@ fn what_cannot_be_a_bag_a_payload_or_a_task_is_refused_with_its_place() {
     assert!(refused.contains("Line 1 of /dev/zero"), "{refused}");
     cluster.write("tasks", "c\nd,nosuch\n");
     let refused = cluster.fails(1, "pull addfile tasks");
-    assert!(refused.contains("Lines 1 to 2 of tasks: "), "{refused}");
+    assert!(refused.contains("Line 2 of tasks: "), "{refused}");
     let refused = cluster.fails(1, "pull complete -");
     assert!(refused.contains("standard input names no task"), "{refused}");
     let refused = cluster.fails(2, "pull steal --wait 1");

@@ -15,6 +15,9 @@ impl Server {
         }
         self.tell_ends(&changed, effects);
         self.tell_feeds(now, &changed, effects);
+        if self.has_stalled(&changed) {
+            self.clients.touch_all();
+        }
         for news in self.clients.news(now, &changed, &self.state) {
             let (connection, request) = news.to;
             let jobs = news.changed.iter().filter_map(|id| Some((*id, self.state.jobs.get(id)?)));

@@ -143,7 +143,7 @@ impl Standing {
 }
 
 fn is_given_up(job: &Job) -> bool {
-    matches!(job.fed_end(), FedEnd::Canceled | FedEnd::Aborted)
+    matches!(job.fed_end(), FedEnd::Canceled | FedEnd::Aborted | FedEnd::Failed)
 }
 
 /// True when the reducer of a job wants no more of its tasks: those that were canceled are no want of success of the job.

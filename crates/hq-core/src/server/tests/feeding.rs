@@ -8,11 +8,11 @@ use crate::client_messages::{NewJob, NewTasks};
 use crate::feed::{FeedOrder, FeedRequest, FeedState};
 use crate::limits::FEED_TEXT_BYTES_MAX;
 
-const GENERATOR: JobId = JobId(1);
+pub(super) const GENERATOR: JobId = JobId(1);
 const REDUCER: JobId = JobId(2);
-const JOB: JobId = JobId(3);
+pub(super) const JOB: JobId = JobId(3);
 
-fn own(name: &str) -> Submit {
+pub(super) fn own(name: &str) -> Submit {
     let spec =
         TaskSpec { body: Body::program(["hq"]), requests: vec![Request::default()], ..TaskSpec::default() };
     let job = JobSpec { name: name.into(), ..JobSpec::default() };
@@ -50,7 +50,7 @@ fn submit_fed(key: u128, has_reducer: bool) -> ClientRequest {
 }
 
 // A fed job whose generator and reducer run on worker 2.
-fn fed() -> World {
+pub(super) fn fed() -> World {
     let mut world = World::new();
     let ClientResponse::JobsSubmitted { jobs, .. } = world.ask(submit_fed(9, true)) else {
         panic!("submitted")
@@ -429,16 +429,41 @@ fn a_job_that_is_closed_is_over_with_its_reducer() {
     assert_eq!(world.states(JOB), "finished: 1 finished");
 }
 
-// Nobody submits the reducer again that has failed: closing its job leaves that with what it has.
+// Nobody submits the one again that has failed: closing its job leaves that with what it has, and as one that has failed.
 #[test]
-fn a_job_whose_reducer_has_failed_is_over_when_it_is_closed() {
+fn a_job_whose_generator_or_reducer_has_failed_has_failed_when_it_is_closed() {
+    for own in [GENERATOR, REDUCER] {
+        let mut world = fed();
+        world.fed_state(GENERATOR, add(0, &["a"], None));
+        world.reports(2, |r| r.failed = vec![(own, failed(0, 0, 3))]);
+        world.fed_tasks_end(0, 0, "one");
+        assert_eq!(world.states(JOB), "opened: 1 finished");
+        world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(JOB.0))) });
+        if own == GENERATOR {
+            assert_eq!(world.states(JOB), "opened: 1 finished", "its reducer gets the rest");
+            world.reports(2, |r| r.finished = vec![finished(REDUCER, 0, 0, 0)]);
+        }
+        assert_eq!(world.states(JOB), "failed: 1 finished");
+        world.restart();
+        assert_eq!(world.states(JOB), "failed: 1 finished");
+    }
+}
+
+// What a reducer that has enough cancels is canceled by records of its own. A server that dies before these are written
+// cancels it when it comes back, whatever has become of the reducer.
+#[test]
+fn wherever_a_server_dies_what_is_enough_is_canceled() {
     let mut world = fed();
-    world.fed_state(GENERATOR, add(0, &["a"], None));
-    world.reports(2, |r| r.failed = vec![(REDUCER, failed(0, 0, 3))]);
-    world.fed_tasks_end(0, 0, "one");
-    assert_eq!(world.states(JOB), "opened: 1 finished");
-    world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(JOB.0))) });
-    assert_eq!(world.states(JOB), "finished: 1 finished");
+    world.fed_state(GENERATOR, add(0, &["a", "b"], None));
+    let order = FeedOrder::Save { ids: IdSet::new(), state: None, is_enough: true };
+    let by = TaskRef::new(REDUCER, TaskId(0));
+    let body = ClientRequest::Feed(Box::new(FeedRequest { by, instance: Instance(0), order }));
+    let deaths = deaths(world, body);
+    assert!(deaths.len() > 2, "there are several records");
+    for mut world in deaths.into_iter().skip(1) {
+        assert_eq!(world.states(GENERATOR), "canceled: 1 canceled");
+        assert_eq!(world.states(JOB), "opened: 2 canceled");
+    }
 }
 
 // A server that dies between any two records that a request makes comes back with a job that gets more tasks, or with one
@@ -478,8 +503,17 @@ fn wherever_a_server_dies_a_job_that_gets_no_more_tasks_is_closed() {
     check_deaths(with_failed_reducer(), JOB, cancel(3));
 }
 
-// Restarts a server from what it had and the first of the records that a request makes, for each number of these.
-fn check_deaths(mut world: World, job: JobId, body: ClientRequest) {
+fn check_deaths(world: World, job: JobId, body: ClientRequest) {
+    for world in deaths(world, body) {
+        let fed = &world.server.state().jobs[&job];
+        let feed = fed.feed.as_deref().expect("it is fed");
+        let gets_more = !feed.is_decomposed && feed.end == FedEnd::ByTasks;
+        assert_eq!(fed.is_open, gets_more, "{feed:?}");
+    }
+}
+
+// A server that was restarted from what it had and the first of the records that a request makes, for each number of these.
+fn deaths(mut world: World, body: ClientRequest) -> Vec<World> {
     let before = world.fold.clone();
     let mut effects = Vec::new();
     world.server.handle(world.now, Input::Client { connection: CLIENT, request: 1, body }, &mut effects);
@@ -488,17 +522,15 @@ fn check_deaths(mut world: World, job: JobId, body: ClientRequest) {
         _ => None,
     });
     let records: Vec<_> = records.collect();
-    for count in 0..=records.len() {
+    let dies_after = |count| {
         let mut fold = before.clone();
         records[..count].iter().for_each(|(at, record)| fold.apply(*at, record));
         let mut world = World { fold, ..World::new() };
         world.now = records[0].0;
         world.restart();
-        let fed = &world.server.state().jobs[&job];
-        let feed = fed.feed.as_deref().expect("it is fed");
-        let gets_more = !feed.is_decomposed && feed.end == FedEnd::ByTasks;
-        assert_eq!(fed.is_open, gets_more, "{feed:?} after {:?}", &records[..count]);
-    }
+        world
+    };
+    (0..=records.len()).map(dies_after).collect()
 }
 
 // Attempts that die at any moment, and requests that are repeated because their answers were lost.

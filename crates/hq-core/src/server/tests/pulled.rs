@@ -130,7 +130,17 @@ impl Table {
     }
 
     fn session(&mut self, number: u64, label: &str) -> SessionId {
-        self.relays.get_mut(&number).expect("there").enter(Some(label), Some(LEASE))
+        self.relays.get_mut(&number).expect("there").enter(Some(label), Some(LEASE), None)
+    }
+
+    fn connects(&mut self, number: u64, session: SessionId, is_there: bool) {
+        let (now, mut effects) = (self.world.now, Vec::new());
+        let relay = self.relays.get_mut(&number).expect("there");
+        match is_there {
+            true => relay.connected(now, session, &mut effects),
+            false => relay.disconnected(now, session, &mut effects),
+        }
+        self.carry_out(number, effects);
     }
 
     // Asks, and says what was given as `NAME…`, or the state.
@@ -492,6 +502,35 @@ fn what_is_taken_survives_a_server() {
     assert_eq!(table.states(bag), "running: 1 running, 2 finished");
 }
 
+// Whose connection is its life says so: what it had is given to others soon after that broke. Whoever takes tasks by commands
+// has no connection between them.
+#[test]
+fn who_has_a_grace_loses_what_it_has_soon_after_its_last_connection_is_gone() {
+    let grace = Duration::from_secs(10);
+    for (label, has_grace, comes_back, expected) in
+        [("run", true, false, "a"), ("run", true, true, "Wait"), ("shell", false, false, "Wait")]
+    {
+        let mut table = Table::new(1);
+        let bag = table.open("dock");
+        table.create(bag, &["a"], &[]);
+        let relay = table.relays.get_mut(&1).expect("there");
+        let session = relay.enter(Some(label), Some(LEASE), has_grace.then_some(grace));
+        table.connects(1, session, true);
+        assert_eq!(table.take(1, label, bag, 1), "a");
+        let held = table.relays[&1].sessions(None).remove(0);
+        assert!(held.is_connected && held.tasks.len() == 1 && held.tasks[0].name == b"a");
+        assert_eq!(held.tasks[0].until, held.tasks[0].since.after(LEASE));
+        table.connects(1, session, false);
+        assert!(!table.relays[&1].sessions(None)[0].is_connected);
+        table.wait(grace / 2);
+        if comes_back {
+            table.connects(1, session, true);
+        }
+        table.wait(grace);
+        assert_eq!(table.take(1, "other", bag, 1), expected, "{label} {comes_back}");
+    }
+}
+
 #[test]
 fn what_ends_is_told_together_unless_somebody_waits_for_it() {
     let mut table = Table::new(1);
@@ -499,7 +538,7 @@ fn what_ends_is_told_together_unless_somebody_waits_for_it() {
     table.create(bag, &["a", "b", "c", "d"], &[]);
     assert_eq!(table.take(1, "x", bag, 3), "a b c");
     let session = table.session(1, "x");
-    table.relays.get_mut(&1).expect("there").connected(session);
+    table.connects(1, session, true);
     for _ in 0..5 {
         table.wait(crate::limits::REPORT_INTERVAL);
     }
@@ -530,7 +569,7 @@ fn who_waits_until_all_is_saved_is_told_what_was_lost_with_a_server_that_stayed_
     let mut effects = Vec::new();
     let mut now = table.world.now;
     let relay = table.relays.get_mut(&1).expect("there");
-    relay.connected(session);
+    relay.connected(now, session, &mut effects);
     relay.hear(now, bag, worker::Input::ServerLost, &mut effects);
     let own = Which::Task(given[0].task, Some(given[0].attempt.clone()));
     relay.end(now, session, &own, How::Finished(Vec::new()), &mut effects).expect("it has the task");
@@ -606,6 +645,14 @@ fn an_explanation_says_how_a_task_is_taken() {
     };
     assert_eq!(explain(&mut table), "it waits until somebody takes it, as `hq pull steal --bag 1` does");
     assert_eq!(table.world.states(bag), "waiting: 1 waiting");
+    assert_eq!(table.take(1, "x", bag, 1), "a");
+    table.wait(Duration::from_secs(3));
+    let host = &table.world.server.state().workers.values().next().expect("a relay").config.hostname;
+    let told = format!(
+        "somebody took it from the relay on {host} 3s ago; `hq pull status 1` there says who, and `hq pull exit WHO` gives it \
+         back"
+    );
+    assert_eq!(explain(&mut table), told);
 }
 
 #[test]

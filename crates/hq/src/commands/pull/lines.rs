@@ -14,19 +14,19 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 pub(super) struct TaskLines<'a> {
     file: String,
     from: Box<dyn BufRead + 'a>,
-    // The line read last, and the first one of those given last.
+    // The line read last, and those given last with their numbers.
     last: u64,
-    first: u64,
+    given: Vec<(u64, Value)>,
 }
 
 impl<'a> TaskLines<'a> {
     pub(super) fn new(file: &str, from: Box<dyn BufRead + 'a>) -> TaskLines<'a> {
-        TaskLines { file: file.to_owned(), from, last: 0, first: 0 }
+        TaskLines { file: file.to_owned(), from, last: 0, given: Vec::new() }
     }
 
     /// At most so many of the next tasks; none at the end.
     pub(super) fn some(&mut self, most: usize) -> Result<Vec<Value>, HqError> {
-        self.first = self.last + 1;
+        self.given.clear();
         let mut lines_of: BTreeMap<String, u64> = BTreeMap::new();
         let mut tasks = Vec::new();
         while tasks.len() < most
@@ -45,15 +45,34 @@ impl<'a> TaskLines<'a> {
             if let Some(other) = lines_of.insert(names[0].to_owned(), self.last) {
                 return Err(self.wrong(&format!("`{}` is the name of line {other}, too", names[0])));
             }
-            tasks.push(json!({"name": names[0], "after": names[1..]}));
+            let task = json!({"name": names[0], "after": names[1..]});
+            self.given.push((self.last, task.clone()));
+            tasks.push(task);
         }
         Ok(tasks)
     }
 
-    /// An error with the tasks that were given last.
+    /// An error with the tasks that were given last: with the line, where it names something that is there.
     pub(super) fn at_fault(&self, error: HqError) -> HqError {
-        let (file, first, last) = (&self.file, self.first, self.last);
-        HqError { text: format!("Lines {first} to {last} of {file}: {}", error.text), ..error }
+        let named = |task: &Value| {
+            let after = task["after"].as_array().into_iter().flatten();
+            let names: Vec<&Value> = match error.code {
+                "unknown-name" => after.collect(),
+                _ => vec![&task["name"]],
+            };
+            names
+                .iter()
+                .any(|name| name.as_str().is_some_and(|name| error.text.contains(&format!("`{name}`"))))
+        };
+        let at = self.given.iter().find(|(_, task)| named(task)).map(|(line, _)| *line);
+        let first = self.given.first().map_or(self.last, |(line, _)| *line);
+        let last = self.given.last().map_or(self.last, |(line, _)| *line);
+        let place = match at {
+            Some(line) => format!("Line {line}"),
+            None if first == last => format!("Line {first}"),
+            None => format!("Lines {first} to {last}"),
+        };
+        HqError { text: format!("{place} of {}: {}", self.file, error.text), ..error }
     }
 
     fn next(&mut self) -> Result<Option<String>, HqError> {
@@ -106,6 +125,23 @@ mod tests {
             (&long, "Line 1 of f: it has more than 4194304 bytes"),
         ] {
             assert_eq!(read(text, 10), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_the_server_refuses_is_told_with_its_line() {
+        let mut lines = TaskLines::new("f", Box::new(&b"a\n\nb,x,a\nc\n"[..]));
+        lines.some(10).expect("lines");
+        for (code, text, expected) in [
+            (
+                "unknown-name",
+                "no task of bag 1 has the name `x`: …",
+                "Line 3 of f: no task of bag 1 has the name `x`: …",
+            ),
+            ("name-taken", "bag 1 has a task `c` already", "Line 4 of f: bag 1 has a task `c` already"),
+            ("job-not-open", "bag 1 is closed", "Lines 1 to 4 of f: bag 1 is closed"),
+        ] {
+            assert_eq!(lines.at_fault(HqError::failed(code, text)).text, expected);
         }
     }
 }

@@ -15,7 +15,7 @@ use hq_model::key::is_task_id;
 use hq_model::pulled::PAYLOAD_BYTES_MAX;
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
-use hq_model::{IdSet, TaskId, WorkerResources};
+use hq_model::{IdSet, TaskId, TaskRef, WorkerResources};
 use hq_net::AccessFile;
 use hq_pull::socket::path_of;
 use hq_pull::{Listening, Options};
@@ -33,7 +33,7 @@ use crate::cli::pull::{AddfileArgs, BagOption, CreateArgs, PullCommand, RelayArg
 use crate::error::HqError;
 use crate::lifeline;
 use crate::logging;
-use crate::render::Printer;
+use crate::render::{Printer, text};
 use crate::report::{Answer, Plain, Pulled};
 
 /// The bag is over: nothing will come.
@@ -267,6 +267,29 @@ fn wait(context: &Context, bag: &str) -> Result<Done, HqError> {
         reconnect_timeout: None,
     };
     job::wait(context, args)
+}
+
+/// Who has a task that was taken from the relay of this node, since when, and how others get it.
+pub(super) fn who_has(context: &Context, task: TaskRef) -> Option<String> {
+    let mut line = Line::to_existing(context)?;
+    let status = line.ask(&json!({"status": {"bags": [task.job.to_string()]}})).ok()?;
+    let id = json!(task.to_string());
+    let has_it = |session: &&Value| {
+        session["tasks"].as_array().is_some_and(|tasks| tasks.iter().any(|held| held["id"] == id))
+    };
+    let session = status["status"]["sessions"].as_array()?.iter().find(has_it)?;
+    let held = session["tasks"].as_array()?.iter().find(|held| held["id"] == id)?;
+    let [held, left] = ["held", "left"].map(|name| {
+        text::measured(Duration::from_secs(held[name].as_f64().unwrap_or_default().max(0.0) as u64))
+    });
+    let rest = format!("has had it for {held}, and others get it in {left} unless something is said of it");
+    Some(match session["label"].as_str() {
+        Some(label) => {
+            let word = shlex::try_quote(label).map_or(label.into(), |quoted| quoted);
+            format!("on this node `{label}` {rest}; `hq pull exit {word}` gives back all that it has")
+        }
+        None => format!("on this node a connection without a label {rest}"),
+    })
 }
 
 // Names on the command line, or one a line.

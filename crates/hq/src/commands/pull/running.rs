@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hq_client::error::EXIT_FAILED;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, set_parent_process_death_signal,
     waitid,
 };
 use serde_json::{Value, json};
@@ -20,11 +20,14 @@ use super::{Context, Done, Line, bag, worker};
 use crate::cli::OutputMode;
 use crate::cli::pull::RunArgs;
 use crate::error::HqError;
+use crate::render::{Printer, text};
 use crate::report::Pulled;
 use crate::signals::Signals;
 
-/// What is taken is given back by itself so long after this process has died.
+/// What is taken is given back by itself when this process says nothing for so long.
 const LEASE: Duration = Duration::from_secs(60);
+/// The same when it has died, with its connections.
+const GRACE: Duration = Duration::from_secs(10);
 /// One question for tasks waits so long.
 const WAIT: Duration = Duration::from_secs(20);
 /// Most bytes of the last line that a program prints.
@@ -55,7 +58,7 @@ enum News {
 // What all threads share.
 struct Crew {
     args: RunArgs,
-    is_json: bool,
+    printer: Printer,
     state: Mutex<State>,
 }
 
@@ -75,35 +78,41 @@ impl Crew {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // A terminal has given its SIGINT to the programs, too; other signals are passed on.
+    // The first signal lets the programs end; each has a process group of its own, so that a terminal tells them nothing either.
     fn stop(&self, signal: u8) {
         let mut state = self.state();
-        let is_second = state.stopped_by.replace(signal).is_some();
-        // Its tasks are given back: nothing may run on beside those who take them next.
-        if is_second {
-            for child in &state.children {
-                let _ = kill_process(*child, Signal::KILL);
-            }
+        if state.stopped_by.replace(signal).is_none() {
+            let programs = text::count(state.children.len() as u64, "program");
+            self.printer.note(&format!(
+                "Signal {signal}: nothing more is begun, and {programs} may end; a second signal kills what runs"
+            ));
+            return;
         }
-        let passed = Signal::from_named_raw(i32::from(signal)).filter(|signal| *signal != Signal::INT);
-        let Some(signal) = passed else { return };
+        // Their tasks are given back: nothing may run on beside those who take them next.
         for child in &state.children {
             // One that has just ended has not been waited for: its number is nobody else's.
-            let _ = kill_process(*child, signal);
+            let _ = kill_process_group(*child, Signal::KILL);
         }
     }
 }
 
 pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
+    // An option with its value in one word, as in `-j4`, is taken for the program.
+    let first = args.command[0].to_string_lossy();
+    if first.starts_with('-') {
+        let text =
+            format!("`{first}` is no program; write values of options as words of their own, such as `-j 4`");
+        return Err(HqError::usage(text));
+    }
     let label = format!("{}.{}", worker(&args.worker), std::process::id());
-    let hello = json!({"hello": {"label": label, "lease": LEASE.as_secs_f64()}});
+    let (lease, grace) = (LEASE.as_secs_f64(), GRACE.as_secs_f64());
+    let hello = json!({"hello": {"label": label, "lease": lease, "grace": grace}});
     let open = || {
         let mut line = Line::open(context)?;
         line.ask(&hello).map(|_| line)
     };
     let jobs = args.jobs;
-    let crew =
-        Arc::new(Crew { args, is_json: context.printer.mode == OutputMode::Json, state: Mutex::default() });
+    let crew = Arc::new(Crew { args, printer: context.printer, state: Mutex::default() });
     let (all_done, is_done) = channel::<()>();
     let extender = {
         let (line, crew) = (open()?, Arc::clone(&crew));
@@ -319,12 +328,13 @@ fn execute(crew: &Crew, task: &Value) -> Result<Option<Vec<u8>>, Fault> {
         .env("HQ_PULL_ID", word("id"))
         .env("HQ_PULL_ATTEMPT", word("attempt"))
         .stdin(Stdio::piped())
-        .stdout(match (args.last_line, crew.is_json) {
+        .stdout(match (args.last_line, crew.printer.mode == OutputMode::Json) {
             (true, _) => Stdio::piped(),
             // Standard output is for one document.
             (false, true) => std::io::stderr().into(),
             (false, false) => Stdio::inherit(),
         });
+    command.process_group(0);
     end_with_us(&mut command);
     let mut child = {
         // Whoever stops all has either seen this one, or it is not begun.

@@ -46,6 +46,13 @@ impl Line {
         Ok(Line { path, reader: BufReader::new(stream.try_clone()?), writer: stream })
     }
 
+    /// Connects where a relay listens, and starts none.
+    pub(in crate::commands) fn to_existing(context: &Context) -> Option<Line> {
+        let path = socket_path(context).ok()?;
+        let stream = hq_pull::socket::connect(&path).ok()?;
+        Some(Line { path, reader: BufReader::new(stream.try_clone().ok()?), writer: stream })
+    }
+
     /// Where the relay listens.
     pub(in crate::commands) fn path(&self) -> &Path {
         &self.path
@@ -96,7 +103,7 @@ impl Line {
 }
 
 // What relays refuse, and how a command ends then.
-const CODES: [(&str, u8); 14] = [
+const CODES: [(&str, u8); 16] = [
     ("bad-request", EXIT_USAGE),
     ("no-server", EXIT_NO_SERVER),
     ("no-bag", EXIT_FAILED),
@@ -111,6 +118,8 @@ const CODES: [(&str, u8); 14] = [
     ("too-many-failed", EXIT_FAILED),
     ("read-only", EXIT_FAILED),
     ("stopping", EXIT_FAILED),
+    ("full", EXIT_FAILED),
+    ("invalid", EXIT_FAILED),
 ];
 
 fn unreachable(path: &Path, error: &std::io::Error) -> HqError {

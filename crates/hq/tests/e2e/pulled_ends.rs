@@ -1,0 +1,124 @@
+//! Those who take tasks are stopped, killed or cut off from their relay.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::cluster::{Cluster, Process};
+use crate::patience;
+use crate::pulled::{Relay, stop_with_relay};
+
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
+#[test]
+fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    cluster.ok("pull create b");
+    // One of them ends well, the other one does not. Nobody tells them of the signal.
+    let pipes = ["go-a", "go-b"].map(|name| cluster.pipe(name));
+    let script =
+        "trap 'touch told' TERM; touch on-$HQ_PULL_NAME; cat go-$HQ_PULL_NAME; test $HQ_PULL_NAME = a";
+    let mut command = cluster.command(["pull", "run", "-j", "2", "--", "sh", "-c", script]);
+    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
+    let running = Process::start(command);
+    for name in ["on-a", "on-b"] {
+        let is_there = || if cluster.path(name).exists() { Ok(()) } else { Err("it is not there".into()) };
+        patience::until("a program", is_there);
+    }
+    running.signal(SIGTERM);
+    is_said(
+        &cluster,
+        "Signal 15: nothing more is begun, and 2 programs may end; a second signal kills what runs",
+    );
+    pipes.iter().for_each(|pipe| std::fs::write(pipe, "").expect("it is read"));
+    assert_eq!(running.end(), 128 + SIGTERM);
+    assert!(!cluster.path("told").exists(), "they may end as they like");
+    is_said(&cluster, "Stopped by signal 15: 1 task was given back.");
+    assert_eq!(cluster.ok("pull steal -q"), "b\n", "at once");
+    assert_eq!(cluster.json("task info 1 1")[0]["crashes"], 0);
+    cluster.ok("pull complete b");
+    cluster.ok("pull close --bag pull");
+    cluster.ok("pull wait --bag pull");
+    stop_with_relay(&cluster);
+}
+
+fn is_said(cluster: &Cluster, expected: &str) {
+    patience::until("what is said", || match std::fs::read_to_string(cluster.path("said")) {
+        Ok(said) if said.contains(expected) => Ok(()),
+        said => Err(format!("{said:?}")),
+    });
+}
+
+#[test]
+fn a_second_signal_kills_what_runs() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    let pipe = cluster.pipe("never");
+    let mut command = cluster.command(["pull", "run", "--", "sh", "-c", "trap '' TERM; touch on; cat never"]);
+    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
+    let running = Process::start(command);
+    let is_there = || if cluster.path("on").exists() { Ok(()) } else { Err("it is not there".into()) };
+    patience::until("a program", is_there);
+    running.signal(SIGTERM);
+    is_said(&cluster, "and 1 program may end");
+    running.signal(SIGTERM);
+    assert_eq!(running.end(), 128 + SIGTERM);
+    drop(pipe);
+    assert_eq!(cluster.ok("pull steal -q"), "a\n", "at once");
+    stop_with_relay(&cluster);
+}
+
+// A program that has one connection for all it does says so; a shell that takes tasks by commands has none between them.
+#[test]
+fn what_somebody_has_whose_connection_was_cut_goes_to_others_if_it_said_so() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    let mut other = relay.labeled("other");
+    other.ask(&json!({"create": {"tasks": [{"name": "a"}, {"name": "b", "after": ["a"]}]}}));
+    let mut line = relay.line();
+    line.ask(&json!({"hello": {"label": "one", "grace": 0}}));
+    assert_eq!(line.take(1)[0]["name"], "a");
+    let status = other.ask(&json!({"status": {"bags": ["pull"]}}));
+    let session = &status["status"]["sessions"][0];
+    assert_eq!((&session["label"], &session["connected"]), (&json!("one"), &json!(true)), "{status}");
+    assert_eq!((&session["tasks"][0]["name"], &session["tasks"][0]["id"]), (&json!("a"), &json!("1@0")));
+    let explained = |expected: &str| {
+        let mut command = cluster.command(["task", "explain", "1@0"]);
+        command.env("HQ_PULL_SOCKET", &relay.path);
+        // The server hears a little later who has taken it.
+        patience::until("the server knows it", || {
+            let told = command.output().expect("it runs").stdout;
+            match String::from_utf8(told) {
+                Ok(told) if told.contains(expected) => Ok(()),
+                told => Err(format!("{told:?}")),
+            }
+        });
+    };
+    explained("somebody took it from the relay on ");
+    explained("on this node `one` has had it for ");
+    drop(line);
+    assert_eq!(other.take(1)[0]["name"], "a");
+    explained("`hq pull exit other` gives back all that it has");
+}
+
+#[test]
+fn a_program_ends_with_the_command_that_runs_it_also_when_that_is_killed() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    let script = "echo $$ > pid.new; mv pid.new pid; exec sleep 1000";
+    let running = Process::start(cluster.command(["pull", "run", "--", "sh", "-c", script]));
+    let is_there = || if cluster.path("pid").exists() { Ok(()) } else { Err("it is not there".into()) };
+    patience::until("a program", is_there);
+    running.signal(SIGKILL);
+    running.end();
+    let process = PathBuf::from(format!("/proc/{}", cluster.read("pid").trim()));
+    // One that nobody has waited for yet has no command line any more.
+    let has_ended = || match std::fs::read(process.join("cmdline")) {
+        Ok(words) if !words.is_empty() => Err("it runs".into()),
+        _ => Ok(()),
+    };
+    patience::until("the end of the program", has_ended);
+    stop_with_relay(&cluster);
+}
