@@ -115,7 +115,6 @@ pub(super) fn explain_one(context: &Context, jobs: Selector, tasks: TasksArg) ->
             explained.offers = offers.collect();
         }
     }
-    }
     Done::ok(explained)
 }
 
