@@ -133,7 +133,7 @@ impl World {
 // As it comes from a worker, with a text of its own.
 fn left(task: TaskRef) -> ObjectCopy {
     let object = ObjectId { task, name: "parts.bin".parse().expect("a name") };
-    ObjectCopy { object, instance: Instance(0), size: 1000, checksum: 7 }
+    ObjectCopy { object, instance: Instance(0), size: 1000, checksum: 7, is_dir: false }
 }
 
 // Bytes that a server holds for an array which has ended.

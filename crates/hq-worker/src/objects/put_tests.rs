@@ -176,7 +176,7 @@ fn files_on_their_way_take_room() {
     assert!(refused.ends_with("may hold 10 bytes, of which 6 are in use and may not go"), "{refused}");
     drop(store.receive(4).expect("there is room beside it"));
     // It is counted once while it becomes an object, and when it is one.
-    store.adopt(value(1, 0), "c-held", Hold::Guarded).expect("adopted");
+    store.adopt(value(1, 0), "c-held", (Hold::Guarded, false)).expect("adopted");
     assert!(store.receive(5).is_err());
     drop(store.receive(4).expect("there is room beside it"));
 }
@@ -193,7 +193,7 @@ fn what_is_announced_takes_room_before_it_comes() {
     store.announce("n-2", 3).expect("there is room again");
     store.drop_put("n-2");
     put(&store, "r-1-1", b"12345678");
-    store.adopt(value(1, 0), "r-1-1", Hold::Unheard).expect("adopted");
+    store.adopt(value(1, 0), "r-1-1", (Hold::Unheard, false)).expect("adopted");
     store.check_announced(5).expect("the server may say that nobody needs it");
     store.hold(&[value(1, 0).object], Hold::Guarded);
     assert!(store.check_announced(5).is_err(), "it does not go");

@@ -151,6 +151,7 @@ fn give(name: &str) -> ObjectRequest {
         name,
         worker: WorkerId(1),
         file: "c-1".into(),
+        is_dir: false,
     }))
 }
 

@@ -17,7 +17,7 @@ fn a_job_that_waits_for_one_that_stands_still_never_ends_and_who_waits_for_it_is
     let generator = Submit { dependencies: Arc::new(dependencies), ..own("next: generate") };
     let tasks = NewTasks::Fed { generator: Box::new(generator), reducer: None };
     let spec = JobSpec { name: "next".into(), ..JobSpec::default() };
-    let jobs = vec![NewJob { spec, after: Vec::new(), tasks }];
+    let jobs = vec![NewJob { spec, after: Vec::new(), tasks, takes: Vec::new() }];
     world.ask(ClientRequest::SubmitJobs { key: 0, jobs });
     world.graph(2, Vec::new(), Edges::default()).expect("submitted");
     let followed: IdSet = [second, third, fed_behind, other].iter().map(|job| TaskId(job.0)).collect();
