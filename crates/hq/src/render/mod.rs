@@ -17,6 +17,7 @@ pub(crate) mod history_page;
 mod job;
 mod journal;
 pub(crate) mod json;
+pub(crate) mod load;
 pub(crate) mod make;
 mod metrics;
 mod misc;
