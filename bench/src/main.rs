@@ -32,6 +32,7 @@ mod python;
 mod quality;
 mod ranks;
 mod row;
+mod sampling;
 mod scheduling;
 mod spawn;
 mod startup;
@@ -88,6 +89,7 @@ const ALL: &[Benchmark] = &[
     ("latency", "one program with `submit --wait` on an idle server", latency::one),
     ("startup", "`hq --version` and `hq job list` against an empty program", startup::run),
     ("idle", "a server with 1 000 idle workers", idle::run),
+    ("sampling", "a worker that looks at 128 running tasks, as often as is usual", sampling::run),
     ("steady", "`submit --wait` 5 000 times from 8 clients", latency::steady),
     ("restart", "a killed server with a million finished tasks", journal::restart),
     ("storm", "a killed server with 1 000 workers and 8 000 running tasks", storm::run),

@@ -18,6 +18,7 @@ pub use crate::end_messages::{JobEnds, JobResults};
 pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::feed::{FeedRequest, FeedState};
+pub use crate::load_history::LoadHistory;
 pub use crate::new_jobs::{Broadcast, NewJob, NewTasks};
 use crate::object_messages::{ObjectPage, ObjectRequest};
 use crate::output_messages::{Output, OutputRead};
@@ -25,6 +26,7 @@ pub use crate::overview::Overview;
 use crate::record::{FailureKind, Record, RequestKey};
 pub use crate::request_error::RequestError;
 pub use crate::server_info::ServerInfo;
+use crate::task_use::TaskUse;
 pub use crate::worker_info::WorkerInfo;
 
 /// A request. Each has one answer, but for the watches, which have several.
@@ -124,6 +126,13 @@ pub enum ClientRequest {
     Overview {
         /// The `change` of what the client has seen: it is answered when something else is to be seen. At once without one.
         seen: Option<u64>,
+    },
+    /// How loaded nodes were. Answered by `Load`.
+    Load {
+        /// The node of this worker; without one, all together.
+        worker: Option<WorkerId>,
+        /// Since so long ago, at the shortest steps for which so much is kept.
+        time: std::time::Duration,
     },
     /// Answered by `JobDetails`.
     JobInfo {
@@ -361,6 +370,8 @@ pub enum ClientResponse {
     ObjectGiven(crate::object_messages::ObjectCopy),
     /// Answer to `Overview`.
     Overview(Box<Overview>),
+    /// Answer to `Load`.
+    Load(Box<LoadHistory>),
     /// How far watched jobs are; at first all, then those that changed.
     Progress(Vec<JobSummary>),
     /// A task's words.
@@ -531,6 +542,8 @@ pub struct TaskInfo {
     pub failure: Option<FailureKind>,
     /// Its entry, where [paths](hq_model::paths) of it depend on that, or where it is asked for.
     pub entry: Option<ByteString>,
+    /// What it uses while it runs, as its worker tells; nothing of a task that it has not sampled yet.
+    pub load: Option<Box<TaskUse>>,
     /// Set when it was canceled without having started: the time by which it could not have ended any more.
     pub too_late: Option<Timestamp>,
 }

@@ -33,6 +33,7 @@ impl EventKind {
             Record::ServerStarted { .. }
             | Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }
+            | Record::LoadKept { .. }
             | Record::Answered { .. } => EventKind::Server,
             Record::JobOpened { .. }
             | Record::Submitted { .. }

@@ -27,6 +27,21 @@ pub const REFUSED_MAX: usize = 100;
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Clients that watch everything in counts are told what has changed at least this far apart.
 pub const OVERVIEW_INTERVAL: Duration = Duration::from_millis(250);
+/// What workers tell of loads is news to clients that watch everything at most this often.
+pub const LOADS_NEWS_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a step of each level of a series is, and how many of them are kept; older ones are only in the next level.
+pub const SERIES_LEVELS: [(Duration, usize); 3] =
+    [(Duration::from_secs(10), 60), (Duration::from_secs(60), 120), (Duration::from_secs(600), 288)];
+/// Steps that a level of a series gets room for at a time.
+pub const SERIES_ROOM: usize = 16;
+/// Bytes that one series takes at most.
+pub const SERIES_BYTES_MAX: usize = 36 << 10;
+/// Workers of which the load over time is kept; of others, that of now alone.
+pub const SERIES_WORKERS_MAX: usize = 2048;
+/// Running tasks of which it is kept what they use; of more nothing is told until some of these have ended.
+pub const TASK_USES_MAX: usize = 100_000;
+/// Points of the use of a task over time; when there are more, each two become one.
+pub const TASK_POINTS_MAX: usize = 24;
 /// Jobs on a page of the latest ones.
 pub const JOBS_PAGE_MAX: u32 = 10_000;
 /// Bytes that one answer holds of what a task prints; a reader asks again for more.

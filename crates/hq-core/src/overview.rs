@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::series::NodeLoad;
+use crate::task_use::TasksSum;
 use hq_model::job::Counters;
+
 use hq_model::{Amount, Epoch, JobState, ResourcePool, Timestamp};
 
 /// Everything at once, in counts.
@@ -32,8 +35,27 @@ pub struct Overview {
     pub workers: WorkerCounts,
     /// What connected workers offer and how much of it is taken, by name.
     pub resources: Vec<ResourceUse>,
+    /// What nodes do, as workers tell.
+    pub nodes: NodesLoad,
     /// The process itself, of which its shell knows.
     pub process: ServerProcess,
+}
+
+/// What all nodes do together of which a worker tells, whoever uses them, and what tasks use of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodesLoad {
+    /// Nodes.
+    pub nodes: u64,
+    /// What they do.
+    pub load: NodeLoad,
+    /// CPUs that they have, in 1/1000.
+    pub cpus_total: u64,
+    /// Their memory, MiB.
+    pub memory_total_mib: u64,
+    /// GPUs that they tell of, in 1/1000.
+    pub gpus_total: u64,
+    /// What tasks use.
+    pub tasks: TasksSum,
 }
 
 /// Ends of tasks.

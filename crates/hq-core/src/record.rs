@@ -16,6 +16,7 @@ use crate::cause::FailureCause;
 use crate::feed::{Feed, FeedChange};
 use crate::measures::Measures;
 use crate::object_messages::ObjectChange;
+use crate::series::LoadPoint;
 use crate::worker_messages::WorkerEnd;
 
 /// A request id chosen by a client, so that a repeated request is answered and not done twice. Zero is none.
@@ -215,6 +216,11 @@ pub enum Record {
         /// What it saw.
         sample: Box<NodeSample>,
     },
+    /// How loaded all nodes together were, in one of the longest steps of their [series](crate::series). It is kept for a time.
+    LoadKept {
+        /// The step, or a part of it.
+        point: LoadPoint,
+    },
     /// A worker left or was lost.
     WorkerEnded {
         /// Its id.
@@ -352,6 +358,7 @@ impl Record {
             | Record::WorkerJoined { .. }
             | Record::WorkerEnded { .. }
             | Record::WorkerSampled { .. }
+            | Record::LoadKept { .. }
             | Record::WorkerForgotten { .. }
             | Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }

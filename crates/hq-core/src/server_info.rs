@@ -38,6 +38,8 @@ pub struct ServerInfo {
     pub internal_errors: u64,
     /// Reads of what tasks print that wait for an answer.
     pub output_reads: u64,
+    /// What it keeps of loads of nodes and tasks, in bytes.
+    pub load_bytes: u64,
     /// Limits by name.
     pub limits: Vec<(String, LimitValue)>,
 }

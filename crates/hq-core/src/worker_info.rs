@@ -6,6 +6,7 @@ use hq_model::worker::WorkerConfig;
 use hq_model::{Amount, NodeSample, TaskRef, Timestamp, WorkerId};
 
 use crate::object_messages::ObjectsHeld;
+use crate::task_use::TasksSum;
 use crate::worker_messages::WorkerEnd;
 
 /// All about a worker.
@@ -44,8 +45,10 @@ pub struct WorkerInfo {
     /// How much of each of its resources is taken by tasks, in the order in which it offers them; nothing when that is not
     /// known.
     pub taken: Vec<Amount>,
-    /// What its node did when it looked last, and when that was heard of; nothing unless it was told to look.
+    /// What its node did when it looked last, and when that was heard of; nothing when it does not look.
     pub sample: Option<(Timestamp, Box<NodeSample>)>,
+    /// What its tasks use together, as it told then; nothing from earlier releases.
+    pub tasks: Option<TasksSum>,
     /// What it stores for other tasks.
     pub objects: ObjectsHeld,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
     ByteString, Entries, Epoch, IdSet, Instance, JobId, NodeSample, ObjectId, TaskId, TaskRef, TaskSpec,
-    Timestamp, WorkerId,
+    TasksSample, Timestamp, WorkerId,
 };
 
 use crate::log::{LogBatch, Written};
@@ -192,8 +192,13 @@ pub enum FromWorker {
     Report(Report),
     /// It lives.
     Heartbeat,
-    /// What its node does. The shell of the worker says it.
-    Sampled(Box<NodeSample>),
+    /// What its node does, and its tasks. The shell of the worker says it.
+    Sampled {
+        /// The node.
+        node: Box<NodeSample>,
+        /// The tasks; nothing from earlier releases.
+        tasks: Option<Box<TasksSample>>,
+    },
     /// A task speaks to whoever waits for its job.
     Notify {
         /// The task.

@@ -18,6 +18,8 @@ pub struct NodeSample {
     pub memory_free: u64,
     /// What went over its network interfaces, but for the one to itself.
     pub network: NetworkCounts,
+    /// What was read from its disks and written to them.
+    pub disk: DiskCounts,
     /// Its GPUs, of each vendor whose GPUs the worker offers and whose tool answers.
     pub gpus: Vec<GpuSample>,
 }
@@ -45,6 +47,15 @@ pub struct NetworkCounts {
     pub rx_errors: u64,
     /// Errors while sending.
     pub tx_errors: u64,
+}
+
+/// Counts of all disks together, since the node started. File systems of other machines are network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskCounts {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
 }
 
 /// Who made a GPU.

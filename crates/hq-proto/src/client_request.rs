@@ -1,7 +1,9 @@
 //! What clients ask.
 
+use std::time::Duration;
+
 use hq_core::client_messages::{ClientRequest, WorkerFilter};
-use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef};
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -9,7 +11,7 @@ use crate::generated::{self as form, client_request::Body};
 use crate::idset;
 use crate::job::{key_from_wire, key_to_wire, tasks_from_wire, tasks_to_wire};
 use crate::overview::{events_to_wire, filter_from_wire};
-use crate::wire::{Wire, decode, list_from_wire, list_to_wire, no_kind, required, wire_enum};
+use crate::wire::{Wire, decode, list_from_wire, list_to_wire, nanos, no_kind, required, wire_enum};
 
 wire_enum!(WorkerFilter = WorkerFilter, "filter of workers": All, Running, Offline);
 
@@ -148,6 +150,9 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::Events { follow, after, filter } => {
             Body::Events(events_to_wire(*follow, *after, filter))
         }
+        ClientRequest::Load { worker, time } => {
+            Body::Load(form::GetLoad { worker: worker.map(|worker| worker.0), time_ns: nanos(*time) })
+        }
         ClientRequest::Overview { seen } => Body::Overview(form::Look { seen: *seen }),
         ClientRequest::LatestJobs { states, text, before, limit } => Body::LatestJobs(form::LatestJobs {
             states: list_to_wire(states),
@@ -264,6 +269,10 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             ClientRequest::Events { follow, after, filter: filter_from_wire(jobs, kinds)? }
         }
         Body::Objects(request) => ClientRequest::Objects(Wire::from_wire(request)?),
+        Body::Load(load) => ClientRequest::Load {
+            worker: load.worker.map(WorkerId),
+            time: Duration::from_nanos(load.time_ns),
+        },
         Body::Overview(look) => ClientRequest::Overview { seen: look.seen },
         Body::LatestJobs(list) => ClientRequest::LatestJobs {
             states: list_from_wire(list.states)?,

@@ -133,6 +133,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::WorkerJoined { worker, config } => {
             Kind::WorkerJoined(form::WorkerJoined { worker: worker.0, config: Some(config.to_wire()) })
         }
+        Record::LoadKept { point } => Kind::LoadKept(point.to_wire()),
         Record::WorkerSampled { worker, sample } => {
             Kind::WorkerSampled(form::WorkerSampled { worker: worker.0, sample: Some(sample.to_wire()) })
         }
@@ -256,6 +257,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             let config: WorkerConfig = required("configuration of a worker", joined.config)?;
             Record::WorkerJoined { worker: WorkerId(joined.worker), config: Box::new(config) }
         }
+        Kind::LoadKept(point) => Record::LoadKept { point: Wire::from_wire(point)? },
         Kind::WorkerSampled(sampled) => {
             let sample: NodeSample = required("sample of a node", sampled.sample)?;
             Record::WorkerSampled { worker: WorkerId(sampled.worker), sample: Box::new(sample) }

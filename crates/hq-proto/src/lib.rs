@@ -18,6 +18,7 @@ mod idset;
 mod job;
 mod journal;
 pub mod limits;
+mod load;
 mod memory_needed;
 mod node;
 mod notice;

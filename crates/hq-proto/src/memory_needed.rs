@@ -139,6 +139,7 @@ mod tests {
             nodes: Vec::new(),
             failure: None,
             entry: None,
+            load: None,
             too_late: None,
         };
         let page = (0..TASK_PAGE_MAX).map(|i| (JobId(1), task(i))).collect();

@@ -1,7 +1,7 @@
 //! Everything in counts, and which events a client wants, on the wire.
 
 use hq_core::client_messages::{EventFilter, EventKind, Overview};
-use hq_core::overview::{Ended, ResourceUse, ServerProcess, WorkerCounts};
+use hq_core::overview::{Ended, NodesLoad, ResourceUse, ServerProcess, WorkerCounts};
 use hq_model::{Amount, Epoch, IdSet, JobState, Timestamp};
 
 use crate::ProtoError;
@@ -48,6 +48,7 @@ impl Wire for Overview {
             journal_records: self.process.journal_records,
             journal_pending: self.process.journal_pending,
             journal_fails: self.process.journal_fails,
+            nodes: Some(self.nodes.to_wire()),
         }
     }
 
@@ -76,6 +77,7 @@ impl Wire for Overview {
                 idle: form.workers_idle,
             },
             resources: list_from_wire(form.resources)?,
+            nodes: form.nodes.map_or(Ok(NodesLoad::default()), NodesLoad::from_wire)?,
             process: ServerProcess {
                 memory_bytes: form.memory_bytes,
                 journal_records: form.journal_records,

@@ -1,13 +1,14 @@
 //! What nodes do.
 
-use hq_model::NodeSample;
-use hq_model::sample::{GpuSample, GpuVendor, NetworkCounts, SAMPLED_CPUS_MAX, SAMPLED_GPUS_MAX};
+use hq_model::sample::{DiskCounts, GpuSample, GpuVendor, NetworkCounts, SAMPLED_CPUS_MAX, SAMPLED_GPUS_MAX};
+use hq_model::task_sample::SAMPLED_TASKS_MAX;
+use hq_model::{Instance, NodeSample, TaskLoad, TaskSample, TasksSample};
 
 use crate::ProtoError;
 use crate::error::{rule, short};
 use crate::generated as form;
 use crate::limits::GPU_ID_BYTES_MAX;
-use crate::wire::{Wire, list_from_wire, list_to_wire};
+use crate::wire::{Wire, list_from_wire, list_to_wire, required};
 
 impl Wire for NodeSample {
     type Form = form::NodeSample;
@@ -25,6 +26,8 @@ impl Wire for NodeSample {
             rx_errors,
             tx_errors,
             gpus: list_to_wire(&self.gpus),
+            disk_read_bytes: self.disk.read_bytes,
+            disk_written_bytes: self.disk.written_bytes,
         }
     }
 
@@ -44,6 +47,7 @@ impl Wire for NodeSample {
                 rx_errors: sample.rx_errors,
                 tx_errors: sample.tx_errors,
             },
+            disk: DiskCounts { read_bytes: sample.disk_read_bytes, written_bytes: sample.disk_written_bytes },
             gpus: list_from_wire(sample.gpus)?,
         })
     }
@@ -68,6 +72,61 @@ impl Wire for GpuSample {
             id: gpu.id,
             processor: short("use of a GPU", gpu.processor)?,
             memory: short("memory of a GPU that is taken", gpu.memory)?,
+        })
+    }
+}
+
+impl Wire for TaskLoad {
+    type Form = form::TaskLoad;
+
+    fn to_wire(&self) -> form::TaskLoad {
+        let TaskLoad { cpus, memory_bytes, cpu_us, read_bytes, written_bytes, processes } = *self;
+        form::TaskLoad { cpus, memory_bytes, cpu_us, read_bytes, written_bytes, processes }
+    }
+
+    fn from_wire(load: form::TaskLoad) -> Result<TaskLoad, ProtoError> {
+        let form::TaskLoad { cpus, memory_bytes, cpu_us, read_bytes, written_bytes, processes } = load;
+        Ok(TaskLoad { cpus, memory_bytes, cpu_us, read_bytes, written_bytes, processes })
+    }
+}
+
+impl Wire for TaskSample {
+    type Form = form::TaskSample;
+
+    fn to_wire(&self) -> form::TaskSample {
+        form::TaskSample {
+            task: Some(self.task.to_wire()),
+            instance: self.instance.0,
+            load: Some(self.load.to_wire()),
+        }
+    }
+
+    fn from_wire(sample: form::TaskSample) -> Result<TaskSample, ProtoError> {
+        Ok(TaskSample {
+            task: required("task of a sample", sample.task)?,
+            instance: Instance(sample.instance),
+            load: required("load of a task", sample.load)?,
+        })
+    }
+}
+
+impl Wire for TasksSample {
+    type Form = form::TasksSample;
+
+    fn to_wire(&self) -> form::TasksSample {
+        form::TasksSample {
+            count: self.count,
+            sum: Some(self.sum.to_wire()),
+            tasks: list_to_wire(&self.tasks),
+        }
+    }
+
+    fn from_wire(sample: form::TasksSample) -> Result<TasksSample, ProtoError> {
+        rule("tasks of a sample", sample.tasks.len() <= SAMPLED_TASKS_MAX, "are at most 256")?;
+        Ok(TasksSample {
+            count: sample.count,
+            sum: required("sum of a sample", sample.sum)?,
+            tasks: list_from_wire(sample.tasks)?,
         })
     }
 }

@@ -22,6 +22,7 @@ use crate::error::short;
 use crate::generated as form;
 use crate::generated::limit::Number;
 use crate::idset;
+use crate::load;
 use crate::wire::{Wire, list_from_wire, list_to_wire, nanos, required};
 
 impl Wire for ServerInfo {
@@ -46,6 +47,7 @@ impl Wire for ServerInfo {
             journal_trouble_since_us: self.journal_trouble.as_ref().map_or(0, |trouble| trouble.0.0),
             internal_errors: self.internal_errors,
             output_reads: self.output_reads,
+            load_bytes: self.load_bytes,
             clock_gap_us: self.clock_gap.map(|gap| {
                 let micros = |gap: Duration| i64::try_from(gap.as_micros()).unwrap_or(i64::MAX);
                 match gap {
@@ -75,6 +77,7 @@ impl Wire for ServerInfo {
                 .map(|text| (Timestamp(info.journal_trouble_since_us), text)),
             internal_errors: info.internal_errors,
             output_reads: info.output_reads,
+            load_bytes: info.load_bytes,
             clock_gap: info.clock_gap_us.map(|gap| {
                 let long = Duration::from_micros(gap.unsigned_abs());
                 if gap < 0 { ClockGap::Behind(long) } else { ClockGap::Ahead(long) }
@@ -253,11 +256,14 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         failure: task.failure.as_ref().map(Wire::to_wire),
         entry: task.entry.clone(),
         too_late_us: task.too_late.map(|time| time.0),
+        load: task.load.as_ref().map(|load| load::use_to_wire(load)),
     }
 }
 
 /// What is shown of a task, and its job.
 pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), ProtoError> {
+    let attempt = (task.worker.map(WorkerId).unwrap_or_default(), Instance(task.instance));
+    let load = task.load.map(|load| load::use_from_wire(attempt, load)).transpose()?;
     let info = TaskInfo {
         task: TaskId(task.task),
         submit: task.submit,
@@ -274,6 +280,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         nodes: task.nodes.into_iter().map(WorkerId).collect(),
         failure: task.failure.map(Wire::from_wire).transpose()?,
         entry: task.entry,
+        load: load.map(Box::new),
         too_late: task.too_late_us.map(Timestamp),
     };
     Ok((JobId(task.job), info))
@@ -340,6 +347,7 @@ impl Wire for WorkerInfo {
             taken: self.taken.iter().map(|amount| amount.0).collect(),
             sample: self.sample.as_ref().map(|(_, sample)| sample.to_wire()),
             sampled_us: self.sample.as_ref().map_or(0, |(at, _)| at.0),
+            tasks: self.tasks.as_ref().map(Wire::to_wire),
             objects_count: self.objects.count,
             objects_bytes: self.objects.bytes,
         }
@@ -368,6 +376,7 @@ impl Wire for WorkerInfo {
             away_until: worker.away_until_us.map(Timestamp),
             taken: worker.taken.into_iter().map(Amount).collect(),
             sample: sample.map(|sample| (Timestamp(worker.sampled_us), Box::new(sample))),
+            tasks: worker.tasks.map(Wire::from_wire).transpose()?,
             objects: ObjectsHeld { count: worker.objects_count, bytes: worker.objects_bytes },
         })
     }

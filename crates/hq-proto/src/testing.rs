@@ -31,6 +31,7 @@ use proptest::sample::select;
 mod allocation;
 mod explanation;
 mod feed;
+mod load;
 mod messages;
 mod notice;
 mod object;

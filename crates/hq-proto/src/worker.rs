@@ -12,7 +12,9 @@ use hq_core::worker_messages::{
     CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
     Welcome, WorkerEnd, WorkerHello,
 };
-use hq_model::{Epoch, IdSet, Instance, JobId, NodeSample, TaskId, TaskSpec, Timestamp, WorkerId};
+use hq_model::{
+    Epoch, IdSet, Instance, JobId, NodeSample, TaskId, TaskSpec, TasksSample, Timestamp, WorkerId,
+};
 use prost::Message;
 
 use crate::ProtoError;
@@ -107,9 +109,13 @@ pub fn encode_from_worker(message: &FromWorker) -> Vec<u8> {
         FromWorker::Output(answer) => Body::Output(answer.to_wire()),
         FromWorker::Leaving { end } => Body::Leaving(end.to_wire()),
         FromWorker::Log(batch) => Body::Log(batch.to_wire()),
-        FromWorker::Sampled(sample) => Body::Sampled(sample.to_wire()),
+        FromWorker::Sampled { node, .. } => Body::Sampled(node.to_wire()),
     };
-    form::FromWorker { body: Some(body) }.encode_to_vec()
+    let tasks = match message {
+        FromWorker::Sampled { tasks, .. } => tasks.as_ref().map(|tasks| tasks.to_wire()),
+        _ => None,
+    };
+    form::FromWorker { body: Some(body), tasks }.encode_to_vec()
 }
 
 /// The message from a worker in `bytes`.
@@ -129,7 +135,10 @@ pub fn decode_from_worker(bytes: &[u8]) -> Result<FromWorker, ProtoError> {
         Body::Output(answer) => FromWorker::Output(Wire::from_wire(answer)?),
         Body::Leaving(end) => FromWorker::Leaving { end: WorkerEnd::from_wire(end)? },
         Body::Log(batch) => FromWorker::Log(Box::new(LogBatch::from_wire(batch)?)),
-        Body::Sampled(sample) => FromWorker::Sampled(Box::new(NodeSample::from_wire(sample)?)),
+        Body::Sampled(sample) => FromWorker::Sampled {
+            node: Box::new(NodeSample::from_wire(sample)?),
+            tasks: message.tasks.map(|tasks| TasksSample::from_wire(tasks).map(Box::new)).transpose()?,
+        },
     })
 }
 

@@ -21,6 +21,7 @@ use hq_core::limit_value::LimitValue;
 use hq_core::log::Written;
 use hq_core::object_messages::{ObjectChange, ObjectEnd, ObjectState, ObjectView, TaskObjects};
 use hq_core::record::{Failure, FinishedSpan, JobProgress, NoticeChange, Outlasted, Record, SecondAttempt};
+use hq_core::task_use::TaskUse;
 use hq_core::worker_messages::{CallInput, RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
 use hq_model::dependency::After;
@@ -54,6 +55,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::ObjectGiven(copy) => of_object_id(&copy.object),
         Is::Objects(page) => page.objects.iter().map(of_object_view).sum::<usize>() + LEAST,
         Is::Overview(overview) => size_of_val(overview.as_ref()) + overview.resources.len() * LEAST,
+        Is::Load(history) => size_of_val(history.as_ref()) + size_of_val(history.points.as_slice()),
         Is::JobDetails { jobs, .. } => jobs.heap(),
         Is::Canceled(jobs) => jobs.heap(),
         Is::Tasks { tasks, groups, .. } => tasks.heap() + groups.heap(),
@@ -174,6 +176,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
             ObjectChange::Kept(objects) | ObjectChange::Released(objects) => of_object_ids(objects),
             ObjectChange::Gone { objects, why } => of_object_ids(objects) + of_object_end(why),
         },
+        Is::LoadKept { .. } => 0,
         Is::TimeSkipped { gaps } => gaps.heap(),
         Is::ResultsKept { ids, results, .. } => ids.heap() + results.heap(),
         Is::ServerStarted { uid, release, .. } => uid.heap() + release.heap(),
@@ -289,7 +292,7 @@ sum_of! {
     NoticeRule: target;
     Told: end;
     ToldEnd: error;
-    TaskInfo: error dependencies key nodes;
+    TaskInfo: error dependencies key nodes load;
     AlikeTasks: ids common measures;
     WorkerInfo: config taken sample;
     NodeSample: cpus gpus;
@@ -331,6 +334,12 @@ sum_of! {
 impl Heap for NoticeTarget {
     fn heap(&self) -> usize {
         hq_model::notice::target_bytes(self)
+    }
+}
+
+impl Heap for TaskUse {
+    fn heap(&self) -> usize {
+        size_of_val(self.points.as_slice())
     }
 }
 

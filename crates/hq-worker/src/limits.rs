@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// When a worker looks at its node and its tasks for the first time.
+pub(crate) const SAMPLE_FIRST: Duration = Duration::from_secs(1);
+/// How often the tools of GPU vendors are asked, unless samples are asked for.
+pub(crate) const GPU_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// First pause between two looks for an output that may be late; doubled up to [`PATIENCE_PAUSE_MAX`].
 pub(crate) const PATIENCE_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Longest such pause.

@@ -35,6 +35,11 @@ impl Connection {
         self.queue.try_push(frame, bytes).map_err(|full| format!("the server does not read: {full}"))
     }
 
+    /// Nothing waits to be written to the server.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.queue.bytes() == 0
+    }
+
     /// Lets everything leave, says goodbye, and waits until the server has heard it: who sees the worker's
     /// process end finds the server knowing.
     pub(crate) async fn close(mut self) {

@@ -136,6 +136,12 @@ impl AccessKeys {
         proof
     }
 
+    /// The attempt to which such an `HQ_ACCESS_KEY` was given by this worker.
+    pub(crate) fn attempt_of(&self, access_key: &[u8]) -> Option<(TaskRef, Instance)> {
+        let split = access_key.iter().rposition(|b| *b == b':')?;
+        self.check(&access_key[split + 1..])
+    }
+
     /// The attempt that a token is of.
     pub(crate) fn check(&self, token: &[u8]) -> Option<(TaskRef, Instance)> {
         let (task, instance, proof) = parse_token(token)?;

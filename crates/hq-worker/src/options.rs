@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
 use hq_net::access::{AccessError, AccessFile, Endpoint};
@@ -23,6 +24,8 @@ pub struct WorkerOptions {
     pub work_dir: Option<PathBuf>,
     /// Who may ask it to end.
     pub interrupts: Interrupts,
+    /// How often it looks at its node and its tasks, unless the configuration says how often; never without.
+    pub sample_interval: Option<Duration>,
     /// What its tasks are held to.
     pub enforce: Enforce,
     /// Where a relay listens to which its tasks can speak.

@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use hq_core::never;
 use hq_core::worker::{Effect, Input, Worker};
 use hq_core::worker_messages::{FromWorker, ToWorker, WorkerEnd};
-use hq_model::{NodeSample, Timestamp};
+use hq_model::{TasksSample, Timestamp};
 use hq_proto::{decode_to_worker, encode_from_worker};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -34,7 +34,7 @@ use crate::options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerO
 use crate::ranks::{self, Ask, Shared};
 use crate::reader::{self, Answered};
 use crate::runners::Heard;
-use crate::sampling::Sampling;
+use crate::sampling::{Sampled, Sampling, TaskLooks};
 use crate::socket::register;
 use crate::staging::Staging;
 use crate::supervise::Supervisor;
@@ -127,7 +127,7 @@ enum Event {
     Log(Vec<u8>),
     Read(Answered),
     Runner(Heard),
-    Sampled(NodeSample),
+    Sampled(Sampled),
     Interrupt { by: Interrupter },
     Wakeup,
 }
@@ -140,6 +140,7 @@ impl Turns {
             hq_binary,
             work_dir,
             interrupts,
+            sample_interval,
             enforce,
             pull_socket,
             objects,
@@ -182,6 +183,9 @@ impl Turns {
         );
         node.server_dir = server_dir(&server);
         node.pull_socket = pull_socket.map(|path| path.into_os_string().into_vec());
+        let sampling =
+            Sampling::start(&config, sample_interval, TaskLooks::new(launcher.pid(), node.keys.clone()))
+                .map_err(system("no thread"))?;
         let clock = Clock::start();
         let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
         let (logs_sender, logs) = mpsc::unbounded_channel();
@@ -206,7 +210,6 @@ impl Turns {
         }
         let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
         let both = Interest::READABLE | Interest::WRITABLE;
-        let sampling = Sampling::start(&config).map_err(system("no thread"))?;
         Ok(Turns {
             sampling,
             machine,
@@ -355,7 +358,7 @@ impl Turns {
             Event::Read((life, _)) if life != self.life => {}
             Event::Read((_, answer)) => self.send(encode_from_worker(&FromWorker::Output(answer))),
             Event::Runner(said) => self.supervisor.runner_says(said),
-            Event::Sampled(sample) => self.send(encode_from_worker(&FromWorker::Sampled(Box::new(sample)))),
+            Event::Sampled(sampled) => self.tell_sample(sampled),
             Event::Interrupt { .. } => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
             Event::Child => self.look_at_launcher(),
@@ -468,6 +471,17 @@ impl Turns {
         if runs {
             self.inputs.push(Input::Notify { task: words.task, text: words.text });
         }
+    }
+
+    // A server that does not keep up with reading is told the next one.
+    fn tell_sample(&mut self, sampled: Sampled) {
+        let Link::Up(connection) = &self.link else { return };
+        if !connection.has_sent_all() {
+            return;
+        }
+        let tasks = TasksSample::of(self.supervisor.as_they_run(sampled.tasks));
+        let message = FromWorker::Sampled { node: Box::new(sampled.node), tasks: Some(Box::new(tasks)) };
+        self.send(encode_from_worker(&message));
     }
 
     /// Lets the machine act on all that was taken in. Says when and how the worker ends.

@@ -1,45 +1,69 @@
-//! Looks every now and then at what the node does, on a thread of its own: the tool of a vendor may take its time.
+//! Looks every now and then at what the node does and what tasks use, on a thread of its own: the tool of a vendor may take
+//! its time.
 
+mod tasks;
+
+use std::fs;
 use std::io;
 use std::process::Command;
 use std::sync::mpsc as signals;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hq_model::NodeSample;
-use hq_model::sample::{GpuSample, GpuVendor, NetworkCounts, SAMPLED_CPUS_MAX, SAMPLED_GPUS_MAX};
+use hq_model::sample::{DiskCounts, GpuSample, GpuVendor, NetworkCounts, SAMPLED_CPUS_MAX, SAMPLED_GPUS_MAX};
 use hq_model::worker::WorkerConfig;
+use hq_model::{NodeSample, TaskSample};
 use procfs::net::{DeviceStatus, dev_status};
 use procfs::{CpuTime, Current, CurrentSI, KernelStats, Meminfo, ProcResult};
 use tokio::sync::mpsc;
 use tracing::warn;
 
 use crate::discovery::ask::output;
+use crate::limits::{GPU_LOOK_INTERVAL, SAMPLE_FIRST};
+
+pub(crate) use tasks::TaskLooks;
+
+/// What was seen at one look.
+#[derive(Debug)]
+pub(crate) struct Sampled {
+    pub(crate) node: NodeSample,
+    pub(crate) tasks: Vec<TaskSample>,
+}
 
 /// Samples of the node of a worker that is to look; else nothing comes.
 pub(crate) struct Sampling {
-    samples: mpsc::Receiver<NodeSample>,
+    samples: mpsc::Receiver<Sampled>,
     // The thread ends when this is gone.
     _stop: Option<signals::Sender<()>>,
 }
 
 impl Sampling {
-    /// Looks as often as the worker is to.
+    /// Looks as often as the configuration says, else as often as is usual.
     ///
     /// # Errors
     /// When there can be no thread for it.
-    pub(crate) fn start(config: &WorkerConfig) -> io::Result<Sampling> {
+    pub(crate) fn start(
+        config: &WorkerConfig,
+        usual: Option<Duration>,
+        tasks: TaskLooks,
+    ) -> io::Result<Sampling> {
         let (sender, samples) = mpsc::channel(1);
-        let Some(interval) = config.overview_interval else { return Ok(Sampling { samples, _stop: None }) };
+        let Some(interval) = config.overview_interval.or(usual) else {
+            return Ok(Sampling { samples, _stop: None });
+        };
         let (stop, stopped) = signals::channel();
         let offers = |name| config.resources.pools.iter().any(|pool| pool.name == name);
         let gpus = Gpus { has_nvidia: offers("gpus/nvidia"), has_amd: offers("gpus/amd") };
-        let body = move || look(interval, gpus, &stopped, &sender);
+        // Who asks for samples wants the GPUs in each.
+        let gpu_interval =
+            if config.overview_interval.is_some() { Duration::ZERO } else { GPU_LOOK_INTERVAL };
+        let looks = Looks { gpus, gpu_interval, seen: None, tasks };
+        let body = move || look(interval, looks, &stopped, &sender);
         std::thread::Builder::new().name("sampling".into()).spawn(body)?;
         Ok(Sampling { samples, _stop: Some(stop) })
     }
 
     /// The next sample; never, when none is taken.
-    pub(crate) async fn next(&mut self) -> NodeSample {
+    pub(crate) async fn next(&mut self) -> Sampled {
         match self.samples.recv().await {
             Some(sample) => sample,
             None => std::future::pending().await,
@@ -47,18 +71,35 @@ impl Sampling {
     }
 }
 
-fn look(interval: Duration, gpus: Gpus, stopped: &signals::Receiver<()>, samples: &mpsc::Sender<NodeSample>) {
+/// What is looked at, beside the CPUs.
+struct Looks {
+    gpus: Gpus,
+    gpu_interval: Duration,
+    // What the tools of vendors said last.
+    seen: Option<(Instant, Vec<GpuSample>)>,
+    tasks: TaskLooks,
+}
+
+fn look(
+    interval: Duration,
+    mut looks: Looks,
+    stopped: &signals::Receiver<()>,
+    samples: &mpsc::Sender<Sampled>,
+) {
     let mut before = cpu_times().unwrap_or_default();
     let mut was_told = false;
-    while stopped.recv_timeout(interval) == Err(signals::RecvTimeoutError::Timeout) {
+    // The first one comes soon, so that something is known.
+    let mut wait = interval.min(SAMPLE_FIRST);
+    while stopped.recv_timeout(wait) == Err(signals::RecvTimeoutError::Timeout) {
+        wait = interval;
         let sample = cpu_times().and_then(|now| {
             let cpus = busy(&before, &now);
             before = now;
-            sample(cpus, gpus)
+            sample(cpus, looks.gpus(Instant::now()))
         });
         match sample {
             // Who has not taken the one before misses this one.
-            Ok(sample) => drop(samples.try_send(sample)),
+            Ok(node) => drop(samples.try_send(Sampled { node, tasks: looks.tasks.look() })),
             Err(error) if !was_told => {
                 warn!(%error, "what the node does cannot be sampled");
                 was_told = true;
@@ -68,14 +109,29 @@ fn look(interval: Duration, gpus: Gpus, stopped: &signals::Receiver<()>, samples
     }
 }
 
-fn sample(cpus: Vec<u16>, gpus: Gpus) -> ProcResult<NodeSample> {
+impl Looks {
+    // Their tools take long, so they are not asked each time.
+    fn gpus(&mut self, now: Instant) -> Vec<GpuSample> {
+        match &self.seen {
+            Some((at, seen)) if now.duration_since(*at) < self.gpu_interval => seen.clone(),
+            _ => {
+                let seen = self.gpus.sample();
+                self.seen = Some((now, seen.clone()));
+                seen
+            }
+        }
+    }
+}
+
+fn sample(cpus: Vec<u16>, gpus: Vec<GpuSample>) -> ProcResult<NodeSample> {
     let memory = Meminfo::current()?;
     Ok(NodeSample {
         cpus,
         memory_total: memory.mem_total,
         memory_free: memory.mem_available.unwrap_or(memory.mem_free),
         network: network(dev_status()?.values()),
-        gpus: gpus.sample(),
+        disk: disks(&fs::read_to_string("/proc/diskstats").unwrap_or_default(), &is_disk),
+        gpus,
     })
 }
 
@@ -117,6 +173,25 @@ fn network<'a>(devices: impl Iterator<Item = &'a DeviceStatus>) -> NetworkCounts
         tx_packets: sum.tx_packets + device.sent_packets,
         rx_errors: sum.rx_errors + device.recv_errs,
         tx_errors: sum.tx_errors + device.sent_errs,
+    })
+}
+
+// Parts of disks, and disks made of others, would count twice.
+fn is_disk(name: &str) -> bool {
+    let is_made = ["loop", "ram", "zram", "dm-", "md"].iter().any(|prefix| name.starts_with(prefix));
+    !is_made && fs::exists(format!("/sys/block/{name}")).unwrap_or(false)
+}
+
+fn disks(text: &str, is_disk: &dyn Fn(&str) -> bool) -> DiskCounts {
+    const SECTOR_BYTES: u64 = 512;
+    text.lines().fold(DiskCounts::default(), |sum, line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let bytes =
+            |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0) * SECTOR_BYTES;
+        if !words.get(2).is_some_and(|name| is_disk(name)) {
+            return sum;
+        }
+        DiskCounts { read_bytes: sum.read_bytes + bytes(5), written_bytes: sum.written_bytes + bytes(9) }
     })
 }
 
@@ -194,6 +269,14 @@ mod tests {
     }
 
     #[test]
+    fn whole_disks_are_added_up() {
+        let text = "   8       0 sda 10 0 100 5 20 0 200 6 0 0 0\n   8       1 sda1 9 0 90 5 20 0 200 6 0 0 0\n\
+                    259 0 nvme0n1 1 0 1 0 1 0 2 0\nodd\n";
+        let counts = disks(text, &|name| !name.ends_with("a1"));
+        assert_eq!((counts.read_bytes, counts.written_bytes), (101 * 512, 202 * 512));
+    }
+
+    #[test]
     fn gpus_of_nvidia_are_read() {
         let text = "00000000:07:00.0, 75, 20480, 40960\n00000000:0F:00.0, [N/A], 0, [N/A]\n\n";
         let gpus: Vec<_> = text.lines().filter_map(nvidia_gpu).collect();
@@ -214,7 +297,7 @@ mod tests {
     #[test]
     fn this_node_is_sampled() {
         let times = cpu_times().expect("times");
-        let taken = sample(busy(&[], &times), Gpus { has_nvidia: false, has_amd: false }).expect("a sample");
+        let taken = sample(busy(&[], &times), Vec::new()).expect("a sample");
         assert!(!taken.cpus.is_empty() && taken.cpus.iter().all(|cpu| *cpu <= 1000));
         assert!(taken.memory_total > taken.memory_free && taken.memory_free > 0);
     }

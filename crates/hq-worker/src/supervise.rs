@@ -12,7 +12,7 @@ use hq_core::record::FailureKind;
 use hq_core::worker::{Ends, Input, Outcome, RunsIn, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
-use hq_model::{ByteString, Instance, Stream, TaskRef, Usage, WorkerId, paths};
+use hq_model::{ByteString, Instance, Stream, TaskLoad, TaskRef, TaskSample, Usage, WorkerId, paths};
 use hq_stream::{Attempt, Output};
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -394,6 +394,27 @@ impl Supervisor {
         if let Some(index) = self.running.get(&task).copied() {
             self.signal_slots(&[index], signal, ends.is_some());
         }
+    }
+
+    /// What was seen of processes, as of the tasks that run there: an interpreter is called by one after the other.
+    pub(crate) fn as_they_run(&self, mut samples: Vec<TaskSample>) -> Vec<TaskSample> {
+        let runners = self.slots.iter().filter_map(|slot| match &slot.active {
+            Some(Active::Runner(runner)) => Some(runner.attempts()),
+            _ => None,
+        });
+        let calls: HashMap<_, _> = runners.collect();
+        samples.retain_mut(|sample| match calls.get(&(sample.task, sample.instance)) {
+            None => true,
+            Some(None) => false,
+            Some(Some((task, instance))) => {
+                (sample.task, sample.instance) = (*task, *instance);
+                // Calls before it have used some of that.
+                let TaskLoad { cpus, memory_bytes, processes, .. } = sample.load;
+                sample.load = TaskLoad { cpus, memory_bytes, processes, ..TaskLoad::default() };
+                true
+            }
+        });
+        samples
     }
 
     /// Signals what runs in some slots.

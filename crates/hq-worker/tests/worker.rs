@@ -105,6 +105,7 @@ fn worker(words: &[String]) -> ! {
         ..WorkerConfig::new(WorkerResources { pools: vec![cpus, gpus], coupling: Vec::new() })
     };
     let options = WorkerOptions {
+        sample_interval: None,
         config,
         server: ServerSource::File(PathBuf::from(&words[0])),
         hq_binary: PathBuf::from("/opt/hq"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
-use hq_core::client_messages::{JobSummary, ServerInfo, TaskInfo, WorkerInfo};
+use hq_core::client_messages::{JobSummary, LoadHistory, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::explanation::{JobExplanation, TaskExplanation};
 use hq_core::object_messages::{ObjectCopy, ObjectView};
 use hq_core::worker_messages::WorkerEnd;
@@ -274,7 +274,12 @@ pub(crate) struct TaskDetails {
 pub(crate) struct Workers(pub Vec<WorkerInfo>);
 
 /// All about workers.
-pub(crate) struct WorkerDetails(pub Vec<WorkerInfo>);
+pub(crate) struct WorkerDetails {
+    /// The workers.
+    pub workers: Vec<WorkerInfo>,
+    /// How loaded their nodes were in the last hour, in the same order.
+    pub histories: Vec<LoadHistory>,
+}
 
 /// Workers that were asked to stop.
 pub(crate) struct WorkersStopped {

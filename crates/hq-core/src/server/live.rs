@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use hq_model::worker::{Executor, Life, WorkerConfig};
-use hq_model::{IdSet, JobId, NodeSample, Request, TaskId, TaskRef, Timestamp, WorkerResources};
+use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, Timestamp, WorkerResources};
 
 use rustc_hash::FxHashMap;
 
@@ -45,8 +45,6 @@ pub(super) struct LiveWorker {
     pub(super) trouble: Option<String>,
     /// How often its process did what can never happen.
     pub(super) internal_errors: u64,
-    /// What its node did, and when that was heard of.
-    pub(super) sample: Option<(Timestamp, Box<NodeSample>)>,
     /// It can be handed tasks that wait there for another one.
     pub(super) follows: bool,
     /// It can be asked what its tasks print.
@@ -254,7 +252,6 @@ impl LiveWorker {
             end: None,
             trouble: None,
             internal_errors: 0,
-            sample: None,
             follows: false,
             stores: false,
             shows: false,

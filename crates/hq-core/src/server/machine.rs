@@ -19,6 +19,7 @@ use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
 use super::last_moments::LastMoments;
 use super::live::LiveWorker;
+use super::loads::Loads;
 use super::locality::Locality;
 use super::notices::Notices;
 use super::objects::{Copies, Gives};
@@ -143,6 +144,8 @@ pub struct Server {
     pub(super) parting: BTreeSet<(TaskRef, WorkerId)>,
     /// Tasks that are handed out before they are ready.
     pub(super) followers: Followers,
+    /// What nodes do and tasks use.
+    pub(super) loads: Loads,
     /// Who makes drafts.
     pub(super) drafts: Drafts,
 }
@@ -206,6 +209,7 @@ impl Server {
             speculation: Speculation::default(),
             parting: BTreeSet::new(),
             followers: Followers::default(),
+            loads: Loads::default(),
             drafts: Drafts::default(),
         }
     }
@@ -241,6 +245,7 @@ impl Server {
         self.options.info.epoch = epoch;
         self.options.info.started = now;
         self.watching.begin(epoch);
+        self.loads.restore(&self.state.loads);
         // What waits for these is a draft, and finds nothing to wait for.
         self.forget_half_fed(now, effects);
         self.recount();
@@ -301,6 +306,7 @@ impl Server {
             Input::Tick => {}
             Input::Planned { number, plan } => self.planned(number, plan),
             Input::Stop => {
+                self.keep_load(now, effects);
                 // Workers are not told: they keep their tasks and look for the next server.
                 effects.push(Effect::Exit);
             }
@@ -482,6 +488,7 @@ impl Server {
     /// Forgets that tasks run.
     pub(super) fn end_running(&mut self, id: JobId, ids: &IdSet) {
         self.end_seconds_running(id, ids);
+        self.loads.forget_tasks(id, ids);
         let Some(running) = self.running.get_mut(&id) else { return };
         for range in ids.ranges() {
             let bounds = TaskId(*range.start())..=TaskId(*range.end());
@@ -512,6 +519,7 @@ impl Server {
     ) {
         let deadline = now.after(STOP_TIME_MAX);
         if self.stopping.is_none() {
+            self.keep_load(now, effects);
             for connection in self.ending_workers() {
                 let message = ToWorker::Stop { drain: false };
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });

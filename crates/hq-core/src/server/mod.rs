@@ -22,6 +22,7 @@ mod job_pages;
 mod last_moments;
 mod late;
 mod live;
+mod loads;
 mod locality;
 mod logs;
 mod machine;

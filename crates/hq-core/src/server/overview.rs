@@ -12,7 +12,7 @@ use super::clients::Asked;
 use super::machine::Server;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, JobSummary};
-use crate::limits::{JOBS_PAGE_MAX, OVERVIEW_INTERVAL};
+use crate::limits::{JOBS_PAGE_MAX, LOADS_NEWS_INTERVAL, OVERVIEW_INTERVAL};
 use crate::overview::{Ended, Overview, ResourceUse, ServerProcess, WorkerCounts};
 use crate::record::Record;
 
@@ -29,6 +29,8 @@ pub(super) struct Watching {
     waits: BTreeMap<Asked, u64>,
     // What watching clients were told last.
     told: Option<Overview>,
+    // When what workers tell of loads was news last.
+    loads_told: Timestamp,
 }
 
 impl Watching {
@@ -40,6 +42,14 @@ impl Watching {
     /// Something has changed that is no record.
     pub(super) fn touch(&mut self) {
         self.changes += 1;
+    }
+
+    /// Workers have told of loads: now and then that is news.
+    pub(super) fn loads_told(&mut self, now: Timestamp) {
+        if now >= self.loads_told.after(LOADS_NEWS_INTERVAL) || now < self.loads_told {
+            self.loads_told = now;
+            self.changes += 1;
+        }
     }
 
     /// Something has changed.
@@ -133,6 +143,7 @@ impl Server {
             ended: self.watching.ended,
             workers: self.worker_counts(),
             resources: self.resource_use(),
+            nodes: self.loads.nodes(),
             process,
         }
     }

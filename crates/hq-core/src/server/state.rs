@@ -23,11 +23,13 @@ use crate::alloc::AllocState;
 use crate::cause;
 use crate::feed::{Feed, FeedChange};
 use crate::limits::{
-    FAILURE_DETAILS_BYTES_MAX, REQUEST_KEYS_BYTES_MAX, REQUEST_KEYS_MAX, TIME_AWAY_MAX, TIME_GAPS_MAX,
+    FAILURE_DETAILS_BYTES_MAX, REQUEST_KEYS_BYTES_MAX, REQUEST_KEYS_MAX, SERIES_LEVELS, TIME_AWAY_MAX,
+    TIME_GAPS_MAX,
 };
 use crate::record::{
     Failure, FailureKind, FinishedSpan, NEVER, Outlasted, Record, RequestKey, RestartCause, SecondAttempt,
 };
+use crate::series::{self, LoadPoint};
 use crate::worker_messages::WorkerEnd;
 use details::Details;
 pub(super) use durable::Durable;
@@ -74,6 +76,8 @@ pub struct State {
     pub submits_bytes: usize,
     /// When servers started, and how much of the time before does not count for how long ended jobs are kept, µs.
     pub gaps: Vec<(Timestamp, u64)>,
+    /// How loaded all nodes together were, in the longest steps of their series.
+    pub loads: VecDeque<LoadPoint>,
     answered_order: VecDeque<RequestKey>,
     answered_bytes: usize,
     failures_order: VecDeque<(JobId, hq_model::TaskId)>,
@@ -249,6 +253,10 @@ impl State {
                 }
             }
             Record::WorkerSampled { .. } => {}
+            Record::LoadKept { point } => {
+                let (_, points_max) = SERIES_LEVELS[SERIES_LEVELS.len() - 1];
+                series::append(&mut self.loads, *point, points_max);
+            }
             Record::JobClosed { job }
             | Record::Leased { job, .. }
             | Record::LeasedNodes { job, .. }

@@ -284,8 +284,12 @@ impl Server {
                 nodes: job.nodes.get(&task).cloned().unwrap_or_default(),
                 failure: None,
                 entry: entry.map(<[u8]>::to_vec),
+                load: None,
                 too_late: None,
             };
+            if let Some(run) = run {
+                info.load = self.loads.task(TaskRef { job: id, task }, run.worker).cloned().map(Box::new);
+            }
             match state {
                 TaskState::Finished => {
                     if let Some(detail) = details.get(&task) {
@@ -568,6 +572,7 @@ impl Common<'_> {
             nodes: Vec::new(),
             failure: self.failure,
             entry: None,
+            load: None,
             too_late: self.too_late,
         }
     }

@@ -24,12 +24,16 @@ impl Server {
         match body {
             ClientRequest::ServerInfo => {
                 let output_reads = self.reads.count() as u64;
-                let info = ServerInfo { output_reads, ..self.options.info.clone() };
+                let info =
+                    ServerInfo { output_reads, load_bytes: self.loads.bytes(), ..self.options.info.clone() };
                 Ok(ClientResponse::ServerInfo(Box::new(info)))
             }
             ClientRequest::ListJobs { states } => Ok(ClientResponse::JobList(self.list_jobs(now, states))),
             ClientRequest::LatestJobs { states, text, before, limit } => {
                 Ok(ClientResponse::JobList(self.latest_jobs((states, text), *before, *limit)))
+            }
+            ClientRequest::Load { worker, time } => {
+                Ok(ClientResponse::Load(Box::new(self.loads.history(now, *worker, *time))))
             }
             ClientRequest::CountJobs => Ok(ClientResponse::JobCounts(self.count_jobs())),
             ClientRequest::JobInfo { jobs, page } => self.job_info(now, jobs, page.as_ref(), JOB_PAGE_BYTES),
@@ -219,7 +223,8 @@ impl Server {
             multi_node: live.and_then(|live| self.multi_node_of(id, live)),
             is_reserved: live.is_some_and(|live| live.reserved.is_some()),
             taken: live.map_or_else(Vec::new, |live| live.taken().collect()),
-            sample: live.and_then(|live| live.sample.clone()),
+            sample: self.loads.node_of(id),
+            tasks: self.loads.tasks_of(id),
             objects: self.copies.held_by(id),
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 pub(super) use outlasting::too_long;
 
 use hq_model::task::CrashLimit;
-use hq_model::{IdSet, Instance, JobId, NodeSample, TaskRef, Timestamp, Usage, WorkerId};
+use hq_model::{IdSet, Instance, JobId, NodeSample, TaskRef, TasksSample, Timestamp, Usage, WorkerId};
 
 use super::live::{LiveWorker, Stop};
 use super::machine::{Running, Server};
@@ -52,7 +52,7 @@ impl Server {
         }
         match message {
             FromWorker::Hello(_) | FromWorker::Heartbeat => {}
-            FromWorker::Sampled(sample) => self.worker_samples(now, worker, sample, effects),
+            FromWorker::Sampled { node, tasks } => self.worker_samples(now, worker, node, tasks, effects),
             FromWorker::Report(report) => self.worker_reports(now, worker, report, effects),
             FromWorker::Notify { task, text } => self.pass_notification(task, worker, &text, effects),
             FromWorker::Log(batch) => self.log(worker, connection, batch, effects),
@@ -64,21 +64,17 @@ impl Server {
         }
     }
 
-    // Of workers alone that were told to look; in the journal while it can be written.
+    // In the journal of workers alone that were told to look, and while it can be written.
     fn worker_samples(
         &mut self,
         now: Timestamp,
         worker: WorkerId,
         sample: Box<NodeSample>,
+        tasks: Option<Box<TasksSample>>,
         effects: &mut Vec<Effect>,
     ) {
-        if self.state.workers[&worker].config.overview_interval.is_none() {
-            return;
-        }
-        if let Some(live) = self.live.get_mut(&worker) {
-            live.sample = Some((now, sample.clone()));
-        }
-        if !self.is_read_only() {
+        self.load_is_told(now, worker, sample.clone(), tasks, effects);
+        if self.state.workers[&worker].config.overview_interval.is_some() && !self.is_read_only() {
             self.record(now, Record::WorkerSampled { worker, sample }, effects);
         }
     }
@@ -120,7 +116,6 @@ impl Server {
             live.stop = before.stop;
             live.trouble = before.trouble;
             live.internal_errors = before.internal_errors;
-            live.sample = before.sample;
             live.reserved = before.reserved;
             live.last_task = before.last_task;
             self.forget_running_on(worker);
@@ -321,6 +316,7 @@ impl Server {
     }
 
     fn forget_running_on(&mut self, worker: WorkerId) {
+        self.loads.forget_tasks_on(worker);
         self.speculation.running.retain(|_, run| run.worker != worker);
         for tasks in self.running.values_mut() {
             tasks.retain(|_, run| run.worker != worker);
@@ -434,6 +430,7 @@ impl Server {
         self.gives_fail_on(worker, effects);
         self.live.remove(&worker);
         self.copies.worker_is_gone(&self.state, worker);
+        self.loads.forget_worker(worker);
         self.changed_workers.remove(&worker);
     }
 

@@ -739,6 +739,84 @@ pub struct NodeSample {
     pub tx_errors: u64,
     #[prost(message, repeated, tag = "10")]
     pub gpus: ::prost::alloc::vec::Vec<GpuSample>,
+    #[prost(uint64, tag = "11")]
+    pub disk_read_bytes: u64,
+    #[prost(uint64, tag = "12")]
+    pub disk_written_bytes: u64,
+}
+/// What the processes of a task use.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskLoad {
+    /// In 1/1000.
+    #[prost(uint64, tag = "1")]
+    pub cpus: u64,
+    #[prost(uint64, tag = "2")]
+    pub memory_bytes: u64,
+    #[prost(uint64, tag = "3")]
+    pub cpu_us: u64,
+    #[prost(uint64, tag = "4")]
+    pub read_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub written_bytes: u64,
+    #[prost(uint64, tag = "6")]
+    pub processes: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskSample {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(message, optional, tag = "3")]
+    pub load: ::core::option::Option<TaskLoad>,
+}
+/// What all tasks of a worker use together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TasksSum {
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    #[prost(message, optional, tag = "2")]
+    pub load: ::core::option::Option<TaskLoad>,
+}
+/// What nodes do, in numbers that can be added.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeLoad {
+    /// In 1/1000.
+    #[prost(uint32, tag = "1")]
+    pub cpus: u32,
+    #[prost(uint32, tag = "2")]
+    pub memory_mib: u32,
+    #[prost(uint32, tag = "3")]
+    pub gpus: u32,
+    #[prost(uint32, tag = "4")]
+    pub gpu_memory: u32,
+    /// In a second.
+    #[prost(uint32, tag = "5")]
+    pub network_kib: u32,
+    #[prost(uint32, tag = "6")]
+    pub disk_kib: u32,
+}
+/// What nodes did in a step of time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LoadPoint {
+    #[prost(uint64, tag = "1")]
+    pub start_us: u64,
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+    #[prost(message, optional, tag = "3")]
+    pub mean: ::core::option::Option<NodeLoad>,
+    #[prost(message, optional, tag = "4")]
+    pub max: ::core::option::Option<NodeLoad>,
+}
+/// What all tasks of a worker use, and at most 256 of them one by one.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TasksSample {
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    #[prost(message, optional, tag = "2")]
+    pub sum: ::core::option::Option<TaskLoad>,
+    #[prost(message, repeated, tag = "3")]
+    pub tasks: ::prost::alloc::vec::Vec<TaskSample>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GpuSample {
@@ -2359,7 +2437,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 151, 190"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 152, 151, 190"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -2435,6 +2513,8 @@ pub mod client_request {
         CancelWaiting(super::TasksOfJob),
         #[prost(message, tag = "150")]
         Overview(super::Look),
+        #[prost(message, tag = "152")]
+        Load(super::GetLoad),
         #[prost(message, tag = "151")]
         LatestJobs(super::LatestJobs),
         #[prost(message, tag = "190")]
@@ -2576,6 +2656,46 @@ pub struct Overview {
     pub journal_pending: u64,
     #[prost(bool, tag = "23")]
     pub journal_fails: bool,
+    #[prost(message, optional, tag = "24")]
+    pub nodes: ::core::option::Option<NodesLoad>,
+}
+/// How loaded the node of a worker, or all of them, were since so long ago.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetLoad {
+    #[prost(uint32, optional, tag = "1")]
+    pub worker: ::core::option::Option<u32>,
+    #[prost(uint64, tag = "2")]
+    pub time_ns: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LoadHistory {
+    #[prost(uint32, optional, tag = "1")]
+    pub worker: ::core::option::Option<u32>,
+    #[prost(uint64, tag = "2")]
+    pub now_us: u64,
+    #[prost(message, optional, tag = "3")]
+    pub nodes: ::core::option::Option<NodesLoad>,
+    #[prost(uint64, tag = "4")]
+    pub step_ns: u64,
+    #[prost(message, repeated, tag = "5")]
+    pub points: ::prost::alloc::vec::Vec<LoadPoint>,
+}
+/// Nodes of which a worker tells.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodesLoad {
+    #[prost(uint64, tag = "1")]
+    pub nodes: u64,
+    #[prost(message, optional, tag = "2")]
+    pub load: ::core::option::Option<NodeLoad>,
+    /// In 1/1000.
+    #[prost(uint64, tag = "3")]
+    pub cpus_total: u64,
+    #[prost(uint64, tag = "4")]
+    pub memory_total_mib: u64,
+    #[prost(uint64, tag = "5")]
+    pub gpus_total: u64,
+    #[prost(message, optional, tag = "6")]
+    pub tasks: ::core::option::Option<TasksSum>,
 }
 /// Amounts of all connected workers.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2682,7 +2802,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150, 190, 191"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150, 152, 190, 191"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -2744,6 +2864,8 @@ pub mod client_response {
         JobsSubmitted(super::JobsSubmitted),
         #[prost(message, tag = "150")]
         Overview(super::Overview),
+        #[prost(message, tag = "152")]
+        Load(super::LoadHistory),
         #[prost(message, tag = "190")]
         Objects(super::ObjectPage),
         #[prost(message, tag = "191")]
@@ -3179,6 +3301,9 @@ pub struct ServerInfo {
     /// Reads of what tasks print that wait for an answer.
     #[prost(uint64, tag = "17")]
     pub output_reads: u64,
+    /// What it keeps of loads of nodes and tasks.
+    #[prost(uint64, tag = "18")]
+    pub load_bytes: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Limit {
@@ -3423,6 +3548,33 @@ pub struct TaskInfo {
     /// It was canceled without having started: it could not have ended by then any more.
     #[prost(uint64, optional, tag = "151")]
     pub too_late_us: ::core::option::Option<u64>,
+    /// While it runs.
+    #[prost(message, optional, tag = "152")]
+    pub load: ::core::option::Option<TaskUse>,
+}
+/// What a running task uses. The worker and the instance are those of the task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskUse {
+    #[prost(uint64, tag = "1")]
+    pub from_us: u64,
+    #[prost(uint64, tag = "2")]
+    pub at_us: u64,
+    #[prost(message, optional, tag = "3")]
+    pub load: ::core::option::Option<TaskLoad>,
+    #[prost(uint64, tag = "4")]
+    pub cpus_max: u64,
+    #[prost(uint64, tag = "5")]
+    pub memory_max: u64,
+    /// Points over its whole time: CPUs in 1/1000, and memory in KiB of the same points.
+    #[prost(uint32, repeated, tag = "6")]
+    pub cpus: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "7")]
+    pub memory_kib: ::prost::alloc::vec::Vec<u32>,
+    /// Samples in a full point, and in the last one.
+    #[prost(uint32, tag = "8")]
+    pub stride: u32,
+    #[prost(uint32, tag = "9")]
+    pub last_count: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {
@@ -3503,6 +3655,9 @@ pub struct WorkerInfo {
     pub sample: ::core::option::Option<NodeSample>,
     #[prost(uint64, tag = "181")]
     pub sampled_us: u64,
+    /// What its tasks used then.
+    #[prost(message, optional, tag = "182")]
+    pub tasks: ::core::option::Option<TasksSum>,
     /// What it stores for other tasks.
     #[prost(uint64, tag = "190")]
     pub objects_count: u64,
@@ -3739,6 +3894,9 @@ pub mod log_answer {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromWorker {
+    /// Beside `sampled`: what tasks use.
+    #[prost(message, optional, tag = "181")]
+    pub tasks: ::core::option::Option<TasksSample>,
     #[prost(oneof = "from_worker::Body", tags = "1, 2, 3, 4, 5, 6, 100, 180")]
     pub body: ::core::option::Option<from_worker::Body>,
 }
@@ -4098,7 +4256,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 1000, 1001, 1002, 1010"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 1000, 1001, 1002, 1010, 1003"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -4177,6 +4335,8 @@ pub mod record {
         WorkerSampled(super::WorkerSampled),
         #[prost(message, tag = "1010")]
         Notice(super::NoticeRecord),
+        #[prost(message, tag = "1003")]
+        LoadKept(super::LoadPoint),
     }
 }
 /// Changes that count all together or not at all. Their own times are not looked at.

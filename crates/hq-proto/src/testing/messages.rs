@@ -114,6 +114,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         job_ends().prop_map(|ends| Ends(Box::new(ends))),
         feed::feed_state().prop_map(|state| Feed(Box::new(state))),
         overview::overview().prop_map(|overview| Overview(Box::new(overview))),
+        load::history().prop_map(|history| Load(Box::new(history))),
         vec(job_summary(), 0..4).prop_map(Progress),
         output::output().prop_map(Output),
         (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
@@ -223,6 +224,7 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
                 clock_gap,
                 internal_errors,
                 output_reads: internal_errors / 2,
+                load_bytes: internal_errors / 3,
                 limits,
             }
         },
@@ -344,7 +346,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let ended = of((timestamp(), worker_end()));
     let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()), any::<u64>());
     let taken = vec(any::<u64>().prop_map(Amount), 0..4);
-    let sample = of((timestamp(), sample::node_sample()));
+    let sample = (of((timestamp(), sample::node_sample())), of(load::tasks_sum()));
     let objects = (any::<u64>(), any::<u64>()).prop_map(|(count, bytes)| ObjectsHeld { count, bytes });
     let seen = (of(duration()), taken, sample, objects);
     (worker(), worker_config(), timestamp(), ended, tasks, closed, seen).prop_map(
@@ -355,7 +357,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
             ended,
             tasks,
             (is_draining, is_stopping, away_until, trouble, internal_errors),
-            (idle_timeout, taken, sample, objects),
+            (idle_timeout, taken, (sample, used), objects),
         )| {
             let (tasks_assigned, tasks_running, last_task, (multi_node, is_reserved)) = tasks;
             WorkerInfo {
@@ -376,6 +378,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
                 is_reserved,
                 taken,
                 sample: sample.map(|(at, sample)| (at, Box::new(sample))),
+                tasks: used,
                 objects,
             }
         },
@@ -497,6 +500,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), id_set(), text()).prop_map(|(job, ids, reason)| Aborted { job, ids, reason }),
         (worker(), worker_config())
             .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),
+        load::point().prop_map(|point| LoadKept { point }),
         (worker(), sample::node_sample())
             .prop_map(|(worker, sample)| WorkerSampled { worker, sample: Box::new(sample) }),
         (worker(), worker_end(), any::<bool>()).prop_map(|(worker, end, is_away)| WorkerEnded {

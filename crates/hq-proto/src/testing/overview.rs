@@ -8,7 +8,7 @@ use super::*;
 
 /// Any question for what is new.
 pub(super) fn request() -> impl Strategy<Value = ClientRequest> {
-    use ClientRequest::{AwaitEnds, Events, LatestJobs, Overview, WatchJobs};
+    use ClientRequest::{AwaitEnds, Events, LatestJobs, Load, Overview, WatchJobs};
     let filter = (of(id_set()), vec(select(EventKind::ALL.to_vec()), 0..3))
         .prop_map(|(jobs, kinds)| EventFilter { jobs, kinds });
     prop_oneof![
@@ -18,6 +18,7 @@ pub(super) fn request() -> impl Strategy<Value = ClientRequest> {
             filter
         }),
         of(any::<u64>()).prop_map(|seen| Overview { seen }),
+        (of(worker()), duration()).prop_map(|(worker, time)| Load { worker, time }),
         (selector(), any::<bool>(), any::<bool>())
             .prop_map(|(jobs, until_closed, notifications)| WatchJobs { jobs, until_closed, notifications }),
         (job(), id_set()).prop_map(|(job, known)| AwaitEnds { job, known }),
@@ -64,7 +65,8 @@ pub(super) fn overview() -> impl Strategy<Value = Overview> {
     let jobs = vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8);
     let server = (any::<u64>(), timestamp(), timestamp(), any::<u32>(), text(), text());
     let counts = (jobs, counters(), any::<u64>(), ended(), workers());
-    (server, counts, vec(resource(), 0..4), process()).prop_map(|(server, counts, resources, process)| {
+    let resources = (vec(resource(), 0..4), load::nodes_load());
+    (server, counts, resources, process()).prop_map(|(server, counts, (resources, nodes), process)| {
         let (change, now, started, epoch, uid, version) = server;
         let (jobs, tasks, ready, ended, workers) = counts;
         Overview {
@@ -80,6 +82,7 @@ pub(super) fn overview() -> impl Strategy<Value = Overview> {
             ended,
             workers,
             resources,
+            nodes,
             process,
         }
     })

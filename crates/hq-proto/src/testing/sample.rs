@@ -1,7 +1,7 @@
 //! Generators of what nodes do.
 
-use hq_model::NodeSample;
-use hq_model::sample::{GpuSample, GpuVendor, NetworkCounts};
+use hq_model::sample::{DiskCounts, GpuSample, GpuVendor, NetworkCounts};
+use hq_model::{Instance, NodeSample, TaskLoad, TaskSample, TasksSample};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -18,13 +18,37 @@ pub(super) fn node_sample() -> impl Strategy<Value = NodeSample> {
         any::<[u64; 6]>().prop_map(|[rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors]| {
             NetworkCounts { rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors }
         });
-    (vec(any::<u16>(), 0..4), any::<(u64, u64)>(), network, vec(gpu, 0..3)).prop_map(
-        |(cpus, (memory_total, memory_free), network, gpus)| NodeSample {
+    let disk =
+        any::<(u64, u64)>().prop_map(|(read_bytes, written_bytes)| DiskCounts { read_bytes, written_bytes });
+    (vec(any::<u16>(), 0..4), any::<(u64, u64)>(), network, disk, vec(gpu, 0..3)).prop_map(
+        |(cpus, (memory_total, memory_free), network, disk, gpus)| NodeSample {
             cpus,
             memory_total,
             memory_free,
             network,
+            disk,
             gpus,
         },
     )
+}
+
+/// What a task may use.
+pub(super) fn task_load() -> impl Strategy<Value = TaskLoad> {
+    any::<[u64; 6]>().prop_map(|[cpus, memory_bytes, cpu_us, read_bytes, written_bytes, processes]| {
+        TaskLoad { cpus, memory_bytes, cpu_us, read_bytes, written_bytes, processes }
+    })
+}
+
+/// Any sample of tasks.
+pub(super) fn tasks_sample() -> impl Strategy<Value = TasksSample> {
+    let task = (super::task_ref(), any::<u32>(), task_load()).prop_map(|(task, instance, load)| TaskSample {
+        task,
+        instance: Instance(instance),
+        load,
+    });
+    (any::<u64>(), task_load(), vec(task, 0..4)).prop_map(|(count, sum, tasks)| TasksSample {
+        count,
+        sum,
+        tasks,
+    })
 }

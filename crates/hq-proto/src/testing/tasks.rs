@@ -1,6 +1,7 @@
 //! Any task that is shown.
 
 use hq_core::client_messages::{AlikeTasks, TaskInfo};
+use hq_core::task_use::TaskUse;
 
 use super::*;
 
@@ -22,11 +23,14 @@ pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
         vec(worker(), 0..3),
         of(text()),
         failure,
-        (of(byte_string()), of(timestamp())),
+        (of(byte_string()), of(timestamp()), of(load::task_use(WorkerId(0), Instance(0)))),
     );
     (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
         |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
-            let (dependencies, nodes, key, failure, (entry, too_late)) = waits;
+            let (dependencies, nodes, key, failure, (entry, too_late, load)) = waits;
+            // They are those of the task.
+            let load =
+                load.map(|load| Box::new(TaskUse { worker: worker.unwrap_or_default(), instance, ..load }));
             TaskInfo {
                 task: TaskId(task),
                 submit,
@@ -43,6 +47,7 @@ pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
                 nodes,
                 failure,
                 entry,
+                load,
                 too_late,
             }
         },

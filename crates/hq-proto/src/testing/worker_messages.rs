@@ -137,7 +137,10 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
         hello.prop_map(|hello| FromWorker::Hello(Box::new(hello))),
         report().prop_map(FromWorker::Report),
         Just(FromWorker::Heartbeat),
-        sample::node_sample().prop_map(|sample| FromWorker::Sampled(Box::new(sample))),
+        (sample::node_sample(), of(sample::tasks_sample())).prop_map(|(node, tasks)| FromWorker::Sampled {
+            node: Box::new(node),
+            tasks: tasks.map(Box::new),
+        }),
         (task_ref(), byte_string()).prop_map(|(task, text)| FromWorker::Notify { task, text }),
         worker_end().prop_map(|end| FromWorker::Leaving { end }),
         log_batch().prop_map(|batch| FromWorker::Log(Box::new(batch))),

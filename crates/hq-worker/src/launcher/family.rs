@@ -5,18 +5,20 @@ use std::fs;
 
 /// A process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Process {
-    pub(super) parent: i32,
-    pub(super) group: i32,
+pub(crate) struct Process {
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
     /// With the number it names a process for good.
-    pub(super) born: u64,
-    pub(super) pages: u64,
+    pub(crate) born: u64,
+    pub(crate) pages: u64,
+    /// CPU time that it and those of its children have used that have ended, in ticks of the kernel.
+    pub(crate) ticks: u64,
     /// It runs no more, and only waits to be noticed by its parent.
-    pub(super) is_over: bool,
+    pub(crate) is_over: bool,
 }
 
 /// All processes of the system.
-pub(super) fn processes() -> BTreeMap<i32, Process> {
+pub(crate) fn processes() -> BTreeMap<i32, Process> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -28,7 +30,7 @@ pub(super) fn processes() -> BTreeMap<i32, Process> {
 }
 
 /// One process.
-pub(super) fn process(pid: i32) -> Option<Process> {
+pub(crate) fn process(pid: i32) -> Option<Process> {
     parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
@@ -36,19 +38,23 @@ pub(super) fn process(pid: i32) -> Option<Process> {
 fn parse(stat: &[u8]) -> Option<Process> {
     let end = stat.iter().rposition(|b| *b == b')')?;
     let text = String::from_utf8_lossy(&stat[end + 1..]);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let word = |at: usize| words.get(at).copied();
+    let mut words = [""; 22];
+    for (place, word) in words.iter_mut().zip(text.split_ascii_whitespace()) {
+        *place = word;
+    }
+    let number = |at: usize| words[at].parse::<u64>().ok();
     Some(Process {
-        parent: word(1)?.parse().ok()?,
-        group: word(2)?.parse().ok()?,
-        born: word(19)?.parse().ok()?,
-        pages: word(21)?.parse().ok()?,
-        is_over: matches!(word(0)?, "Z" | "X" | "x"),
+        parent: words[1].parse().ok()?,
+        group: words[2].parse().ok()?,
+        born: number(19)?,
+        pages: number(21)?,
+        ticks: (11..15).map(number).sum::<Option<u64>>()?,
+        is_over: matches!(words[0], "Z" | "X" | "x"),
     })
 }
 
 /// These processes and all that descend from them.
-pub(super) fn with_descendants(processes: &BTreeMap<i32, Process>, roots: Vec<i32>) -> BTreeSet<i32> {
+pub(crate) fn with_descendants(processes: &BTreeMap<i32, Process>, roots: Vec<i32>) -> BTreeSet<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for (pid, process) in processes {
         children.entry(process.parent).or_default().push(*pid);
@@ -64,7 +70,7 @@ pub(super) fn with_descendants(processes: &BTreeMap<i32, Process>, roots: Vec<i3
 }
 
 /// The processes of a task that runs: those of its group, those that descend from them, and those that did `before`.
-pub(super) fn members(
+pub(crate) fn members(
     processes: &BTreeMap<i32, Process>,
     task: i32,
     before: &BTreeSet<(i32, u64)>,
@@ -78,13 +84,13 @@ pub(super) fn members(
 }
 
 /// Kills a process, whatever its group or session.
-pub(super) fn kill(pid: i32) {
+pub(crate) fn kill(pid: i32) {
     // SAFETY: a plain system call.
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
 /// The variable of a process's first environment that begins with `NAME=`.
-pub(super) fn variable(pid: i32, name: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn variable(pid: i32, name: &[u8]) -> Option<Vec<u8>> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
     variables.find(|variable| variable.starts_with(name)).map(<[u8]>::to_vec)
@@ -96,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_family_is_a_group_its_descendants_and_those_seen_before() {
-        let process = |parent, group| Process { parent, group, born: 7, pages: 1, is_over: false };
+        let process = |parent, group| Process { parent, group, born: 7, pages: 1, ticks: 0, is_over: false };
         let processes = BTreeMap::from([
             (1, process(0, 1)),
             (10, process(1, 10)),
@@ -116,8 +122,9 @@ mod tests {
     fn what_the_kernel_says_of_a_process_is_read() {
         let own = process(std::process::id() as i32).expect("as the kernel writes it");
         assert!(own.parent > 0 && own.pages > 0 && own.born > 0 && !own.is_over);
-        let odd = b"7 (a) b (c) Z 1 2 3 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 99 1000 55 0";
+        let odd = b"7 (a) b (c) Z 1 2 3 0 -1 4194560 0 0 0 0 5 6 7 8 20 0 1 0 99 1000 55 0";
         let odd = parse(odd).expect("a line");
         assert_eq!((odd.parent, odd.group, odd.born, odd.pages, odd.is_over), (1, 2, 99, 55, true));
+        assert_eq!(odd.ticks, 26, "with those of children that have ended");
     }
 }

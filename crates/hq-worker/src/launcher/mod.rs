@@ -15,7 +15,7 @@
 
 mod armed;
 mod endings;
-mod family;
+pub(crate) mod family;
 mod process;
 mod reap;
 mod spawn;

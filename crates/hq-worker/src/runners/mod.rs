@@ -106,6 +106,12 @@ impl Process {
         (start.task, start.instance)
     }
 
+    /// The attempt for which it was started, and the one that runs there now.
+    pub(crate) fn attempts(&self) -> ((TaskRef, Instance), Option<(TaskRef, Instance)>) {
+        let of = |start: &Start| (start.task, start.instance);
+        (of(&self.first), self.call.as_ref().map(|call| of(&call.start)))
+    }
+
     /// True when this is what runs there.
     pub(crate) fn runs(&self, instance: Instance) -> bool {
         self.call.as_ref().is_some_and(|call| call.start.instance == instance)

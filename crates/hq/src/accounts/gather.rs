@@ -158,6 +158,7 @@ impl Gathered {
             | Record::JobForgotten { .. }
             | Record::ServiceReady { .. }
             | Record::WorkerSampled { .. }
+            | Record::LoadKept { .. }
             | Record::WorkerForgotten { .. }
             | Record::IdsGiven { .. }
             | Record::ResultsKept { .. }

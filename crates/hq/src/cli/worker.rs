@@ -68,7 +68,12 @@ pub(crate) struct SharedArgs {
     /// Stop when there was no task for this long [default: what the server says]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
-    /// Sample what the node does so often: CPUs, memory, network and GPUs; 0 is never
+    /// Look at the node and at what tasks use so often; 0 is never
+    ///
+    /// Shown by `worker info`, `task info` and the dashboard.
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "10s", value_parser = sample_interval)]
+    pub sample_interval: Duration,
+    /// Look so often, and keep each sample of the node as an event; 0 is as --sample-interval says, and no events
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "0s", value_parser = overview_interval)]
     pub overview_interval: Duration,
     /// Start nothing while idle unless at least this part of the CPUs will be used, from 0 to 1
@@ -250,6 +255,19 @@ fn overview_interval(text: &str) -> Result<Duration, String> {
         some => Ok(some),
     }
 }
+
+fn sample_interval(text: &str) -> Result<Duration, String> {
+    match values::duration(text)? {
+        some if !some.is_zero() && some < OVERVIEW_INTERVAL_MIN => Err(format!(
+            "the kernel counts no shorter times; give {} or more, or 0 for never",
+            hq_model::duration::format(OVERVIEW_INTERVAL_MIN)
+        )),
+        some => Ok(some),
+    }
+}
+
+/// How often a worker looks at its node unless it is told.
+pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The shortest time between two samples of a node: the kernel counts its time in hundredths of a second.
 const OVERVIEW_INTERVAL_MIN: Duration = Duration::from_millis(100);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use hq_client::error::EXIT_NO_SERVER;
-use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
+use hq_core::client_messages::{ClientRequest, ClientResponse, LoadHistory, WorkerFilter, WorkerInfo};
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, ResourcePool, TaskId, duration};
@@ -53,7 +53,9 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     // The time of its allocation passes all the same.
     config.time_limit = config.time_limit.map(|limit| limit.saturating_sub(waited));
     let relay = args.pull.then(|| pull::beside(context)).transpose()?;
+    let sample_interval = args.shared.sample_interval;
     let options = WorkerOptions {
+        sample_interval: Some(sample_interval).filter(|interval| !interval.is_zero()),
         config,
         server,
         hq_binary: std::env::current_exe()?,
@@ -153,9 +155,25 @@ pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
     Done::ok(Workers(workers(context, Selector::All, filter)?))
 }
 
+/// How much of the load of a node is shown.
+const HISTORY_SHOWN: Duration = Duration::from_secs(3600);
+
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let of = args.workers.clone();
-    Done::ok(WorkerDetails(or_none(&of, workers(context, args.workers, WorkerFilter::All))?))
+    let workers = or_none(&of, workers(context, args.workers, WorkerFilter::All))?;
+    let histories = workers.iter().map(|worker| history(context, worker)).collect::<Result<_, _>>()?;
+    Done::ok(WorkerDetails { workers, histories })
+}
+
+// Of a worker that does not tell, and from a server that keeps none, there is nothing.
+fn history(context: &Context, worker: &WorkerInfo) -> Result<LoadHistory, HqError> {
+    if worker.sample.is_none() || worker.tasks.is_none() {
+        return Ok(LoadHistory::default());
+    }
+    match context.ask(ClientRequest::Load { worker: Some(worker.worker), time: HISTORY_SHOWN })? {
+        ClientResponse::Load(history) => Ok(*history),
+        _ => unexpected(),
+    }
 }
 
 fn workers(context: &Context, workers: Selector, filter: WorkerFilter) -> Result<Vec<WorkerInfo>, HqError> {

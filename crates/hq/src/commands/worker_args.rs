@@ -5,7 +5,7 @@ use hq_model::allocation::QueueParams;
 use hq_model::request::MEM;
 use hq_model::{PoolKind, ResourcePool, WorkerResources};
 
-use crate::cli::worker::{Detect, OnServerLostArg, SharedArgs};
+use crate::cli::worker::{Detect, OnServerLostArg, SAMPLE_INTERVAL, SharedArgs};
 use crate::error::HqError;
 
 /// Adds the options that differ from their defaults to those of a queue.
@@ -53,6 +53,9 @@ pub(super) fn put(
     if let Some(timeout) = shared.idle_timeout {
         set(params, "--idle-timeout=", &hq_model::duration::format(timeout));
         params.idle_timeout = Some(timeout);
+    }
+    if shared.sample_interval != SAMPLE_INTERVAL {
+        set(params, "--sample-interval=", &hq_model::duration::format(shared.sample_interval));
     }
     if !shared.overview_interval.is_zero() {
         set(params, "--overview-interval=", &hq_model::duration::format(shared.overview_interval));

@@ -12,6 +12,7 @@ use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
 use hq_core::cause::JobFailures;
 use hq_core::client_messages::{JobDetail, JobSummary, Overview, TaskInfo, WorkerInfo};
 use hq_core::explanation::TaskExplanation;
+use hq_core::load_history::LoadHistory;
 use hq_model::{Channel, JobId, JobState, QueueId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::series::Series;
@@ -23,6 +24,8 @@ pub(crate) use keys::{Key, Order};
 pub(crate) const PATIENCE_MS: u64 = 3_000;
 /// How often the same is asked at most, in ms.
 const REFRESH_MS: u64 = 1_000;
+/// Samples of nodes come no more often than this, in ms.
+const LOAD_REFRESH_MS: u64 = 10_000;
 /// And of a list of many workers: so many more ms for each.
 const REFRESH_MS_PER_WORKER: u64 = 2;
 
@@ -165,6 +168,8 @@ pub(crate) struct Model {
     pub channel: Channel,
     /// Workers.
     pub workers: Vec<WorkerInfo>,
+    /// How loaded nodes were: all, or that of the worker that is chosen.
+    pub load: Option<LoadHistory>,
     /// Queues.
     pub queues: Vec<QueueInfo>,
     /// Allocations of the queue that is chosen.
@@ -208,6 +213,7 @@ impl Model {
             output: None,
             channel: Channel::Stdout,
             workers: Vec::new(),
+            load: None,
             queues: Vec::new(),
             allocations: Vec::new(),
             explanation: None,
@@ -284,7 +290,7 @@ impl Model {
     // What the present screen wants to know.
     fn wants(&self) -> Vec<Want> {
         match self.screen() {
-            Screen::Overview => Vec::new(),
+            Screen::Overview => vec![Want::Load(None)],
             Screen::Jobs => vec![Want::Jobs],
             Screen::Job(job) => {
                 vec![Want::Job(job), Want::Failures(job), Want::Tasks(job), Want::Running(job)]
@@ -298,7 +304,10 @@ impl Model {
                 }
                 wants
             }
-            Screen::Workers => vec![Want::Workers],
+            Screen::Workers => {
+                let chosen = self.chosen_worker().map(|worker| Want::Load(Some(worker)));
+                [Want::Workers].into_iter().chain(chosen).collect()
+            }
             Screen::Queues => {
                 let chosen = self.queues.get(self.line()).map(|queue| queue.queue);
                 let of_queue = chosen.map(|queue| [Want::Queue(queue), Want::Explanation(queue)]);
@@ -316,6 +325,7 @@ impl Model {
     fn refresh_ms(&self, want: Want) -> u64 {
         match want {
             Want::Workers => REFRESH_MS + self.workers.len() as u64 * REFRESH_MS_PER_WORKER,
+            Want::Load(_) => LOAD_REFRESH_MS,
             _ => REFRESH_MS,
         }
     }

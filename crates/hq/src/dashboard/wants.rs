@@ -20,6 +20,9 @@ const OUTPUT_LINES: u32 = 200;
 /// Bytes of them.
 const OUTPUT_BYTES_MAX: u32 = 16 << 10;
 
+/// How much of the load of nodes is shown.
+const LOAD_SHOWN: Duration = Duration::from_secs(3600);
+
 /// Something that a screen wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Want {
@@ -41,6 +44,8 @@ pub(crate) enum Want {
     Output(TaskRef, Channel),
     /// All workers that are there.
     Workers,
+    /// How loaded the node of a worker, or all of them, were.
+    Load(Option<WorkerId>),
     /// All queues.
     Queues,
     /// A queue and its allocations.
@@ -109,6 +114,7 @@ impl Want {
             Want::Workers => {
                 ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::Running }
             }
+            Want::Load(worker) => ClientRequest::Load { worker, time: LOAD_SHOWN },
             Want::Queues => ClientRequest::Alloc(AllocRequest::List),
             Want::Queue(queue) => ClientRequest::Alloc(AllocRequest::Info { queue }),
             Want::Explanation(queue) => ClientRequest::Alloc(AllocRequest::Explain { queue }),

@@ -206,6 +206,7 @@ impl Shared {
             Name::Series => return Ok(self.present.series()),
             // Streams are answered before.
             Name::Description | Name::Events => return openapi::document(),
+            Name::Load => Asked::load(query)?,
             Name::Jobs => Asked::jobs(query)?,
             Name::Job => Asked::Job(job),
             Name::Failures => Asked::Failures(job),

@@ -217,6 +217,8 @@ impl WorkerThread {
         let endpoint = server.access().endpoint(Role::Worker).map_err(WorkerError::from)?;
         let (stop, interrupts) = mpsc::unbounded_channel();
         let options = WorkerOptions {
+            // Nobody asks for what is sampled.
+            sample_interval: None,
             config,
             server: ServerSource::Endpoint(Box::new(endpoint.clone())),
             hq_binary: std::env::current_exe()?,

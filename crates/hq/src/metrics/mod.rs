@@ -10,6 +10,7 @@ mod tests;
 use hq_client::Session;
 use hq_core::alloc::messages::{AllocRequest, AllocResponse, QueueInfo, QueueStatus};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, Overview};
+use hq_core::overview::NodesLoad;
 use hq_model::allocation::AllocationState;
 use hq_model::amount::UNITS;
 use hq_model::{JobState, Timestamp};
@@ -138,6 +139,7 @@ pub(crate) fn families(seen: Option<&Seen>) -> Vec<Family> {
     all.extend(of_server(overview));
     all.extend(of_tasks(overview));
     all.extend(of_workers(overview));
+    all.extend(of_nodes(&overview.nodes));
     all.extend(of_queues(queues));
     all.extend(of_jobs(overview, jobs));
     all
@@ -231,6 +233,35 @@ fn of_workers(overview: &Overview) -> Vec<Family> {
         Family::gauge("hq_workers_idle", "Active workers on which nothing runs").value(workers.idle),
         offered,
         taken,
+    ]
+}
+
+// Where no worker tells, nothing is known, and zeros would say that all is idle.
+fn of_nodes(nodes: &NodesLoad) -> Vec<Family> {
+    if nodes.nodes == 0 {
+        return Vec::new();
+    }
+    let parts = |number: u64| number as f64 / 1000.0;
+    let bytes = |name, help| Family::new(name, Kind::Gauge, "bytes", help);
+    let NodesLoad { load, tasks, .. } = nodes;
+    vec![
+        Family::gauge("hq_nodes_sampled", "Nodes whose workers tell what they do").value(nodes.nodes),
+        Family::gauge("hq_node_cpus_busy", "CPUs of these nodes that are busy, whoever uses them")
+            .value(parts(load.cpus.into())),
+        Family::gauge("hq_node_cpus", "CPUs of these nodes").value(parts(nodes.cpus_total)),
+        bytes("hq_node_memory_used_bytes", "Memory of these nodes that is taken, whoever uses it")
+            .value(u64::from(load.memory_mib) << 20),
+        bytes("hq_node_memory_bytes", "Memory of these nodes").value(nodes.memory_total_mib << 20),
+        Family::gauge("hq_node_gpus_busy", "GPUs of these nodes that are busy, whoever uses them")
+            .value(parts(load.gpus.into())),
+        Family::gauge("hq_node_gpus", "GPUs of which these nodes tell").value(parts(nodes.gpus_total)),
+        bytes("hq_node_network_bytes", "What goes over the network of these nodes in a second")
+            .value(u64::from(load.network_kib) << 10),
+        bytes("hq_node_disk_bytes", "What disks of these nodes read and write in a second")
+            .value(u64::from(load.disk_kib) << 10),
+        Family::gauge("hq_tasks_cpus_busy", "CPUs that running tasks keep busy")
+            .value(parts(tasks.load.cpus)),
+        bytes("hq_tasks_memory_bytes", "Resident memory of running tasks").value(tasks.load.memory_bytes),
     ]
 }
 

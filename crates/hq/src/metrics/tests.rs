@@ -37,6 +37,7 @@ fn seen() -> Seen {
         ended: Ended { finished: 1_000_000_000_000, failed: 936, restarted: 12, ..Ended::default() },
         workers: WorkerCounts { active: 8, closed: 1, away: 2, idle: 3 },
         resources: vec![resource("cpus", 640_000, 635_000), resource("gpus/amd", 40_000, 0)],
+        nodes: crate::render::load::tests::history(Timestamp(1_780_000_100_000_000)).nodes,
         process: ServerProcess {
             memory_bytes: 50 << 20,
             journal_records: 12_345,

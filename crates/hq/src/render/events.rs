@@ -314,6 +314,7 @@ impl<W: Write> Events<W> {
             Record::Together { records } => records.iter().try_for_each(|record| self.events(at, record)),
             Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }
+            | Record::LoadKept { .. }
             | Record::ResultsKept { .. }
             | Record::Feed { .. }
             | Record::Answered { .. } => Ok(()),

@@ -18,7 +18,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::results::{base64_of, left_behind, value_of};
-use super::{text, units};
+use super::{load, text, units};
 use crate::results::TaskResult;
 
 /// Version of all documents.
@@ -357,6 +357,9 @@ impl Serialize for Task<'_> {
         map.serialize_entry("crashes", &task.crashes)?;
         if let Some(used) = &task.usage {
             map.serialize_entry("usage", &UsageOf(used))?;
+        }
+        if let Some(used) = &task.load {
+            map.serialize_entry("use_now", &load::of_task(used))?;
         }
         map.end()
     }

@@ -19,6 +19,7 @@ mod job;
 mod job_document;
 mod journal;
 pub(crate) mod json;
+pub(crate) mod load;
 pub(crate) mod make;
 mod metrics;
 mod misc;

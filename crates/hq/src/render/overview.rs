@@ -4,7 +4,7 @@ use hq_core::client_messages::Overview;
 use serde_json::{Map, Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
-use super::text;
+use super::{load, text};
 
 /// As a document.
 pub(crate) fn document(overview: &Overview) -> Value {
@@ -53,6 +53,7 @@ pub(crate) fn document(overview: &Overview) -> Value {
             "idle": workers.idle,
         },
         "resources": resources,
+        "nodes": load::of_nodes(&overview.nodes),
         "server": {
             "memory_bytes": overview.process.memory_bytes,
             "journal_records": overview.process.journal_records,

@@ -23,6 +23,10 @@ pub(crate) fn state(at: Timestamp, sample: &NodeSample) -> Value {
             "rx_errors": rx_errors,
             "tx_errors": tx_errors,
         },
+        "disk_usage": {
+            "read_bytes": sample.disk.read_bytes,
+            "written_bytes": sample.disk.written_bytes,
+        },
         "nvidia_gpus": gpus(sample, GpuVendor::Nvidia),
         "amd_gpus": gpus(sample, GpuVendor::Amd),
     })
@@ -78,6 +82,7 @@ pub(crate) mod tests {
                 rx_packets: 3,
                 ..NetworkCounts::default()
             },
+            disk: hq_model::sample::DiskCounts { read_bytes: 4096, written_bytes: 8192 },
             gpus: vec![gpu],
         }
     }

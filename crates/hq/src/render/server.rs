@@ -53,6 +53,7 @@ impl Report for Server {
             ("Journal state", journal_state.into()),
             ("Clock", clock.into()),
         ];
+        rows.push(("Samples kept", text::size_of(info.load_bytes).into()));
         if info.internal_errors > 0 {
             let text = text::internal_errors(info.internal_errors, "server");
             rows.push(("Internal errors", text.into()));
@@ -92,6 +93,7 @@ impl Report for Server {
             },
             "internal_errors": info.internal_errors,
             "output_reads": info.output_reads,
+            "load_bytes": info.load_bytes,
             "instance_dir": text::bytes(&info.server_dir),
             "starts": info.epoch.0,
             "limits": limits,

@@ -17,7 +17,7 @@ use super::job_document::TaskArray;
 use super::results::{left_behind, line_of};
 use super::style::{Color, Style};
 use super::table::{self, Cell, TableWriter};
-use super::{Report, text};
+use super::{Report, load, text};
 use crate::error::HqError;
 use crate::report::{TaskDetails, Tasks};
 use crate::results::{LeftReader, TaskResult};
@@ -280,6 +280,8 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
     }
     if let Some(used) = &task.usage {
         rows.extend(usage(used, false));
+    } else if let Some(used) = &task.load {
+        rows.extend(load::task_rows(used));
     }
     rows
 }

@@ -198,6 +198,7 @@ pub(crate) fn task(id: u32, state: TaskState) -> TaskInfo {
         nodes: Vec::new(),
         failure: (state == TaskState::Failed).then_some(hq_core::record::FailureKind::Exit(3)),
         entry: None,
+        load: (state == TaskState::Running).then(|| Box::new(super::load::tests::used(at(10)))),
         too_late: None,
     }
 }
@@ -296,6 +297,7 @@ pub(crate) fn worker(id: u32) -> WorkerInfo {
         is_reserved: false,
         taken: Vec::new(),
         sample: None,
+        tasks: None,
         objects: ObjectsHeld { count: 3, bytes: 5 << 30 },
     }
 }
@@ -309,6 +311,21 @@ fn lost_worker(id: u32) -> WorkerInfo {
 
 pub(crate) fn away_worker(id: u32) -> WorkerInfo {
     WorkerInfo { away_until: Some(at(120)), is_draining: true, ..worker(id) }
+}
+
+fn busy_worker(id: u32) -> WorkerInfo {
+    let tasks = super::load::tests::history(at(3600)).nodes.tasks;
+    let sample = Some((at(60), Box::new(super::sample::tests::busy_node())));
+    WorkerInfo { sample, tasks: Some(tasks), ..worker(id) }
+}
+
+fn worker_details(workers: Vec<WorkerInfo>) -> WorkerDetails {
+    let history = |worker: &WorkerInfo| match worker.tasks {
+        Some(_) => super::load::tests::history(at(3600)),
+        None => hq_core::load_history::LoadHistory::default(),
+    };
+    let histories = workers.iter().map(history).collect();
+    WorkerDetails { workers, histories }
 }
 
 fn stopping_worker(id: u32) -> WorkerInfo {
@@ -333,6 +350,7 @@ fn server() -> Server {
             clock_gap: None,
             internal_errors: 0,
             output_reads: 0,
+            load_bytes: 3 << 20,
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
             limits: vec![
                 ("frame".into(), LimitValue::Bytes(128 << 20)),
@@ -444,7 +462,7 @@ snapshots! {
         now: at(100),
     };
     worker_list: Workers(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);
-    worker_info: WorkerDetails(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);
+    worker_info: worker_details(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4), busy_worker(5)]);
     worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false };
     worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true };
     worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::json::{self, SCHEMA_VERSION};
 use super::style::{Color, Style};
 use super::table::{self, Cell};
-use super::{Report, sample, text, units};
+use super::{Report, load, sample, text, units};
 use crate::error::HqError;
 use crate::report::{WorkerDetails, WorkerEnded, Workers, WorkersStopped};
 use hq_model::duration;
@@ -49,14 +49,25 @@ impl Report for Workers {
 
 impl Report for WorkerDetails {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
-        for w in &self.0 {
-            table::record(out, style, details(w, &style))?;
+        for (w, history) in self.workers.iter().zip(&self.histories) {
+            let mut rows = details(w, &style);
+            if history.points.len() > 1
+                && let Some(at) = rows.iter().position(|(name, _)| *name == "Node now")
+            {
+                rows.insert(at + 1, ("Last hour", load::lines(history).into()));
+            }
+            table::record(out, style, rows)?;
         }
         Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        Workers(std::mem::take(&mut self.0)).json(out)
+        let of_each = self.workers.iter().zip(&self.histories).map(|(w, history)| {
+            let mut document = worker(w);
+            document["load"] = load::of_history(history);
+            document
+        });
+        Ok(json::write(out, &of_each.collect::<Vec<_>>().into())?)
     }
 }
 
@@ -164,6 +175,11 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
     ];
     if let Some((_, sample)) = &w.sample {
         rows.push(("Node now", sample::words(sample).into()));
+        if let Some(tasks) = w.tasks {
+            let memory = text::size_of(tasks.load.memory_bytes);
+            let words = format!("CPUs: {}, memory: {memory}", load::cpus(tasks.load.cpus));
+            rows.push(("Tasks now", words.into()));
+        }
     }
     if config.min_utilization > 0 {
         rows.push(("Min utilization", (f64::from(config.min_utilization) / 10_000.0).to_string().into()));
@@ -257,6 +273,7 @@ fn worker(w: &WorkerInfo) -> Value {
                 "objects": w.objects.count,
             })
         }),
+        "tasks_now": w.tasks.as_ref().map(load::of_tasks),
         "hw_state": w.sample.as_ref().map(|(at, sample)| sample::state(*at, sample)),
     })
 }

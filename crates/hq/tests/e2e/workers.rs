@@ -60,6 +60,37 @@ fn a_worker_samples_its_node() {
 }
 
 #[test]
+fn what_a_running_task_uses_is_shown() {
+    let mut cluster = Cluster::server();
+    let error = cluster.fails(2, "worker start --sample-interval 1ms");
+    assert!(error.contains("give 100ms or more, or 0 for never"), "{error}");
+    cluster.worker("--cpus 1 --detect-resources none --sample-interval 100ms");
+    // The shell's child is a process of the task, too.
+    let ran = cluster.run(["submit", "--", "sh", "-c", "cat /proc/self/stat; (while :; do :; done) & wait"]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    let used = loop {
+        let used = cluster.json("task info 1 0")[0]["use_now"].clone();
+        if used["cpus_max"].as_f64().is_some_and(|cpus| cpus > 0.0) && used["processes"] == 2 {
+            break used;
+        }
+    };
+    assert!(used["memory"].as_u64() > Some(0) && used["read"].as_u64() > Some(0), "{used}");
+    assert!(used["cpus"].as_f64() <= Some(2.0), "{used}");
+    let table = cluster.ok("task info 1 0");
+    assert!(table.contains("Use now") && table.contains("CPU time: "), "{table}");
+    let worker = cluster.json("worker info 1")[0].clone();
+    assert_eq!(worker["tasks_now"]["count"], 1);
+    assert_eq!(worker["load"]["now"]["nodes"], 1);
+    assert_eq!(worker["load"]["step"], 60.0);
+    assert!(!worker["load"]["points"].as_array().expect("points").is_empty(), "{worker}");
+    assert!(cluster.ok("metrics").contains("hq_nodes_sampled 1\n"));
+    assert!(cluster.json("server info")["load_bytes"].as_u64() > Some(0));
+    cluster.ok("job cancel 1");
+    cluster.fails(1, "job wait 1");
+    assert!(cluster.json("task info 1 0")[0]["use_now"].is_null(), "it has ended");
+}
+
+#[test]
 fn detected_resources_can_be_replaced_but_not_twice() {
     let mut cluster = Cluster::server();
     cluster.worker("--cpus 3");

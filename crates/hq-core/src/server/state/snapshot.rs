@@ -22,6 +22,9 @@ impl State {
         if !self.gaps.is_empty() {
             take(self.latest, Record::TimeSkipped { gaps: self.gaps.clone() })?;
         }
+        for point in &self.loads {
+            take(self.latest, Record::LoadKept { point: *point })?;
+        }
         for (id, worker) in &self.workers {
             let config = Box::new(worker.config.clone());
             take(worker.joined, Record::WorkerJoined { worker: *id, config })?;

@@ -367,7 +367,7 @@ fn what_a_node_does_is_kept_of_workers_that_are_to_look() {
     world.worker_saying(2, 1, |hello| hello.config.overview_interval = interval);
     let sample = |cpu| Box::new(NodeSample { cpus: vec![cpu], ..NodeSample::default() });
     let told = |world: &mut World, connection, cpu| {
-        let (message, mut effects) = (FromWorker::Sampled(sample(cpu)), Vec::new());
+        let (message, mut effects) = (FromWorker::Sampled { node: sample(cpu), tasks: None }, Vec::new());
         let input = Input::Worker { connection: ConnectionId(connection), message };
         world.server.handle(world.now, input, &mut effects);
         let records = effects.into_iter().filter_map(|effect| match effect {
@@ -382,7 +382,7 @@ fn what_a_node_does_is_kept_of_workers_that_are_to_look() {
     assert_eq!(told(&mut world, 2, 200), (vec![], Some(200)), "it is shown, and not kept");
     world.step(Input::JournalWorks);
     world.worker(3, 1);
-    assert_eq!(told(&mut world, 3, 300), (vec![], None), "nobody asked for it");
+    assert_eq!(told(&mut world, 3, 300), (vec![], Some(300)), "nobody asked for events");
 }
 
 #[test]

@@ -80,7 +80,8 @@ impl Model {
             Want::Task(_) => self.task = None,
             // What a task has printed may be out of reach, what it waits for may be over: that is said there.
             Want::Output(..) => self.output = Some(format!("({why})").into_bytes()),
-            Want::Reasons(_) | Want::Explanation(_) => return,
+            // A server of an earlier release keeps no loads.
+            Want::Reasons(_) | Want::Explanation(_) | Want::Load(_) => return,
             _ => {}
         }
         if !matches!(want, Want::Output(..)) {
@@ -120,6 +121,7 @@ impl Model {
             (Want::Reasons(_), ClientResponse::Explained(reasons)) => self.reasons = Some(*reasons),
             (Want::Output(..), ClientResponse::Output(output)) => self.output = Some(output.bytes),
             (Want::Workers, ClientResponse::Workers(workers)) => self.workers = workers,
+            (Want::Load(_), ClientResponse::Load(history)) => self.load = Some(*history),
             (Want::Queues, ClientResponse::Alloc(AllocResponse::Queues(queues))) => self.queues = queues,
             (Want::Queue(_), ClientResponse::Alloc(AllocResponse::Details { allocations, .. })) => {
                 self.allocations = allocations;

@@ -4,6 +4,7 @@ use hq_core::alloc::messages::{AllocResponse, DemandLine, QueueExplanation, Queu
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{ClientResponse, JobSummary, Overview};
 use hq_core::explanation::{Reason, ReasonKind, TaskExplanation};
+use hq_core::load_history::LoadHistory;
 use hq_core::output_messages::{Output, OutputState};
 use hq_core::overview::{Ended, ResourceUse, WorkerCounts};
 use hq_core::record::FailureKind;
@@ -49,6 +50,7 @@ pub(crate) fn overview(seconds: u64) -> Overview {
             resource("gpus/nvidia", 96, 128),
             resource("mem", 8_000_000, 16_777_216),
         ],
+        nodes: crate::render::load::tests::history(at(3600)).nodes,
         ..Overview::default()
     }
 }
@@ -158,6 +160,10 @@ pub(crate) fn answer(want: Want) -> ClientResponse {
             taken(worker(2), &[1, 0, 100, 0, 0]),
             away_worker(7),
         ]),
+        Want::Load(worker) => {
+            let history = crate::render::load::tests::history(at(3600));
+            ClientResponse::Load(Box::new(LoadHistory { worker, ..history }))
+        }
         Want::Queues => ClientResponse::Alloc(AllocResponse::Queues(vec![
             queue(1, QueueStatus::Active),
             queue(2, QueueStatus::Paused(at(5), "3 submissions in a row were refused".into())),
@@ -244,7 +250,8 @@ fn screens_are_opened_and_left() {
 #[test]
 fn nothing_is_asked_twice_before_it_is_answered_and_nothing_while_nothing_changes() {
     let mut model = campaign();
-    assert_eq!(model.due(0), [], "the overview asks for nothing else");
+    assert_eq!(model.due(0), [Want::Load(None)], "the overview asks for nothing else");
+    model.hear(0, Want::Load(None), Ok(answer(Want::Load(None))));
     press(&mut model, &[Key::Char('2')]);
     assert_eq!(model.due(0), [Want::Jobs]);
     assert_eq!(model.due(60_000), []);

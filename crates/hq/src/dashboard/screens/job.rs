@@ -1,6 +1,7 @@
 //! The screens of one job and of one of its tasks.
 
 use hq_core::client_messages::{JobDetail, TaskInfo};
+use hq_core::task_use::TaskUse;
 use hq_model::{Channel, TaskState};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,6 +12,7 @@ use super::super::text::{count, safe, time};
 use super::super::wants::TASKS_MAX;
 use super::parts::{List, chart, counted, job_style, lines, part, progress, right, task_style};
 use super::{Places, View, short_time};
+use crate::render::load::{bars, cpus};
 use crate::render::text as words;
 
 /// A job: how far it is, why tasks failed, which run longest, and its tasks.
@@ -236,8 +238,15 @@ fn task_lines(task: &TaskInfo, view: &View<'_>) -> Vec<Line<'static>> {
             Span::raw(format!(", {place}, {attempts}")),
         ]),
         Line::from(times),
-        Line::from(used.unwrap_or_else(|| "use is known when it has ended".to_owned())),
+        Line::from(
+            used.or(task.load.as_deref().map(used_now))
+                .unwrap_or_else(|| "use is known when it has ended".to_owned()),
+        ),
     ];
+    if let Some(used) = task.load.as_deref().filter(|used| used.points.len() > 1) {
+        let values: Vec<f64> = used.points.iter().map(|point| point.cpus.into()).collect();
+        all.push(Line::from(format!("CPUs so far {}", bars(&values, None))));
+    }
     all.extend(error.map(|error| Line::styled(error, view.theme.bad())));
     all.extend(task.key.as_deref().map(|key| Line::from(format!("key {}", safe(key)))));
     if !task.dependencies.is_empty() {
@@ -245,4 +254,21 @@ fn task_lines(task: &TaskInfo, view: &View<'_>) -> Vec<Line<'static>> {
         all.push(Line::from(safe(&format!("after {}", after.join(", ")))));
     }
     all
+}
+
+// What a running task uses, in a line.
+fn used_now(used: &TaskUse) -> String {
+    let mib = |bytes: u64| count(bytes >> 20);
+    let TaskUse { load, memory_max, .. } = used;
+    let mut text = format!(
+        "uses {} CPUs, {} MiB now, {} MiB at most",
+        cpus(load.cpus),
+        mib(load.memory_bytes),
+        mib(*memory_max)
+    );
+    // Of a call it is not known.
+    if load.cpu_us > 0 {
+        text.push_str(&format!(", read {} MiB, wrote {} MiB", mib(load.read_bytes), mib(load.written_bytes)));
+    }
+    text
 }

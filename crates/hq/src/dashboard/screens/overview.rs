@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use hq_core::client_messages::Overview;
-use hq_core::overview::ResourceUse;
+use hq_core::load_history::LoadHistory;
+use hq_core::overview::{NodesLoad, ResourceUse};
+use hq_core::series::LoadPoint;
 use hq_model::amount::UNITS;
-use hq_model::memory;
+use hq_model::{Timestamp, memory};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
@@ -26,7 +28,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         return lines(frame, area, vec![Line::from(" Nothing is known yet.")]);
     };
     let resources = overview.resources.len().clamp(1, RESOURCES_MAX) as u16;
-    let top = (3 + resources).max(6);
+    let top = (3 + resources + u16::from(overview.nodes.nodes > 0)).max(6);
     let [top, charts] = Layout::vertical([Constraint::Length(top), Constraint::Min(0)]).areas(area);
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(top);
     draw_tasks(frame, left, overview, view);
@@ -106,7 +108,40 @@ fn draw_cluster(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &V
         let filled = resource.taken.0 as f64 / (resource.offered.0 as f64).max(1.0);
         all.push(Line::from(format!("{:<11.11} {} {amounts}", safe(&resource.name), bar(filled, cells))));
     }
+    all.extend(busy(&overview.nodes).map(Line::from));
     lines(frame, area, all);
+}
+
+/// What nodes do, whoever uses them.
+pub(super) fn busy(nodes: &NodesLoad) -> Option<String> {
+    let percent = |part: u32, whole: u64| f64::from(part) / whole.max(1) as f64 * 100.0;
+    let load = &nodes.load;
+    let mut text = format!(
+        "busy: CPUs {:.0} %, memory {:.0} %",
+        percent(load.cpus, nodes.cpus_total),
+        percent(load.memory_mib, nodes.memory_total_mib)
+    );
+    if nodes.gpus_total > 0 {
+        text.push_str(&format!(", GPUs {:.0} %", percent(load.gpus, nodes.gpus_total)));
+    }
+    (nodes.nodes > 0).then_some(text)
+}
+
+/// The load over time in so many equal parts of the time for which it is known: as it was at their ends.
+pub(super) fn loads(history: &LoadHistory, parts: usize, value: impl Fn(&LoadPoint) -> f64) -> Vec<f64> {
+    let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else {
+        return Vec::new();
+    };
+    let time = last.start.since(first.start).as_micros();
+    let at = |part: usize| first.start.0 + (time * part as u128 / parts.max(1) as u128) as u64;
+    let of = |part: usize| {
+        let known = history.points.partition_point(|point| point.start.0 <= at(part));
+        let point = known.checked_sub(1).and_then(|place| history.points.get(place))?;
+        // Nothing was heard for a while.
+        let age = Timestamp(at(part)).since(point.start);
+        (age <= history.step * 2).then(|| value(point))
+    };
+    (1..=parts).map(|part| of(part).unwrap_or(0.0)).collect()
 }
 
 /// An amount, with decimals only where it has some.
@@ -124,11 +159,29 @@ fn draw_charts(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &Vi
         ("Running".to_owned(), series.values(view.now, columns, |point| point.running as f64), None),
         ("CPUs taken".to_owned(), series.values(view.now, columns, |point| point.cpus), Some(1.0)),
     ];
+    let history =
+        view.model.load.as_ref().filter(|history| history.worker.is_none() && history.points.len() > 1);
+    if let Some(history) = history {
+        let most = history.nodes.cpus_total.max(1) as f64;
+        let busy = loads(history, columns, |point| f64::from(point.mean.cpus) / most);
+        let span = time(history.step * history.points.len() as u32);
+        all.push((format!("CPUs busy, over {span}"), busy, Some(1.0)));
+    }
     if has_gpus {
         let gpus = series.values(view.now, columns, |point| point.gpus);
         all.push(("GPUs taken".to_owned(), gpus, Some(1.0)));
     }
     all.push(("Memory taken".to_owned(), series.values(view.now, columns, |point| point.memory), Some(1.0)));
+    if let Some(history) = history {
+        let most = history.nodes.memory_total_mib.max(1) as f64;
+        let used = loads(history, columns, |point| f64::from(point.mean.memory_mib) / most);
+        all.push(("Memory used".to_owned(), used, Some(1.0)));
+        if history.nodes.gpus_total > 0 {
+            let most = history.nodes.gpus_total as f64;
+            let busy = loads(history, columns, |point| f64::from(point.mean.gpus) / most);
+            all.push(("GPUs busy".to_owned(), busy, Some(1.0)));
+        }
+    }
     // A chart needs a title and two rows.
     all.truncate(usize::from(area.height / 3).max(1));
     let areas = Layout::vertical(vec![Constraint::Fill(1); all.len()]).split(area);

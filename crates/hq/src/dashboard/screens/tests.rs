@@ -50,7 +50,7 @@ fn all_screens() -> Vec<(&'static str, Model)> {
         model
     };
     vec![
-        ("overview", campaign()),
+        ("overview", at_screen(&[])),
         ("jobs", at_screen(&[JOBS])),
         ("job", at_screen(&DOCK)),
         ("task", task(4)),

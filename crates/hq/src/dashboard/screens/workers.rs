@@ -1,6 +1,7 @@
 //! The screen of workers: who is there, how full each is, and what runs on the one that is chosen.
 
 use hq_core::client_messages::WorkerInfo;
+use hq_core::load_history::LoadHistory;
 use hq_model::Amount;
 use hq_model::amount::UNITS;
 use ratatui::Frame;
@@ -10,9 +11,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Cell;
 
 use super::super::text::{bar, count, safe, time};
-use super::overview::amount;
+use super::overview::{amount, busy};
 use super::parts::{List, counted_words, lines, part, right};
 use super::{Places, View};
+use crate::render::load::{bars, cpus};
 
 /// Cells of the bar of a resource in the list.
 const BAR: usize = 10;
@@ -146,6 +148,8 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
             view.theme.bad(),
         ));
     }
+    let history = view.model.load.as_ref().filter(|history| history.worker == Some(worker.worker));
+    all.extend(history.into_iter().flat_map(|history| load_lines(history, usize::from(area.width))));
     let cells = usize::from(area.width).saturating_sub(27).max(8);
     for (place, pool) in worker.config.resources.pools.iter().enumerate() {
         let offered = pool.kind.total().0;
@@ -166,4 +170,19 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
         ]));
     }
     lines(frame, area, all);
+}
+
+// What its node does now, and how busy its CPUs were.
+fn load_lines(history: &LoadHistory, columns: usize) -> Vec<Line<'static>> {
+    let Some(busy) = busy(&history.nodes) else { return Vec::new() };
+    let tasks = history.nodes.tasks;
+    let text = format!(
+        "node {busy}; tasks use {} CPUs, {} MiB",
+        cpus(tasks.load.cpus),
+        count(tasks.load.memory_bytes >> 20)
+    );
+    let most = history.nodes.cpus_total.max(1) as f64;
+    let values: Vec<f64> = history.points.iter().map(|point| f64::from(point.mean.cpus) / most).collect();
+    let values = &values[values.len().saturating_sub(columns.saturating_sub(12))..];
+    vec![Line::from(text), Line::from(format!("CPUs busy   {}", bars(values, Some(1.0))))]
 }

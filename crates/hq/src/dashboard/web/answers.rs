@@ -1,6 +1,7 @@
 //! What is answered: the documents that commands print with `--output-mode json`, a page at a time.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use hq_core::alloc::messages::{AllocResponse, QueueInfo};
 use hq_core::client_messages::{
@@ -58,6 +59,8 @@ pub(super) enum Asked {
     Workers { filter: WorkerFilter, after: Option<WorkerId>, limit: u32 },
     /// One of them.
     Worker(WorkerId),
+    /// How loaded nodes were.
+    Load { worker: Option<WorkerId>, time: Duration },
     /// Queues with their allocations.
     Allocations,
     /// Why a queue asks for what it asks for.
@@ -104,6 +107,16 @@ impl Asked {
             "stderr" => Ok(Asked::Output(task, Channel::Stderr)),
             other => Err(invalid(format!("`channel={other}` is none; use stdout or stderr"))),
         }
+    }
+
+    /// How loaded nodes were.
+    pub(super) fn load(query: &Query) -> Result<Asked, HqError> {
+        let time = match query.text("time") {
+            "" => "1h",
+            time => time,
+        };
+        let time = hq_model::duration::parse(time).map_err(|error| invalid(format!("`time`: {error}")))?;
+        Ok(Asked::Load { worker: query.number("worker")?.map(WorkerId), time })
     }
 
     /// Workers.
@@ -176,6 +189,12 @@ impl Asked {
                 let request = ClientRequest::ListWorkers { workers: one, filter: WorkerFilter::All };
                 let ClientResponse::Workers(found) = ask(request)? else { return unexpected() };
                 first(render::document(&mut Workers(found))?, RequestError::NoWorker(*id))
+            }
+            Asked::Load { worker, time } => {
+                match ask(ClientRequest::Load { worker: *worker, time: *time })? {
+                    ClientResponse::Load(history) => Ok(render::load::document(&history)),
+                    _ => unexpected(),
+                }
             }
             Asked::Allocations => {
                 let ClientResponse::Alloc(AllocResponse::Queues(queues)) = want(Want::Queues)? else {

@@ -37,6 +37,7 @@ pub(super) struct Parameter {
 pub(super) enum Name {
     Overview,
     Series,
+    Load,
     Jobs,
     Job,
     Failures,
@@ -85,9 +86,13 @@ impl Route {
 }
 
 /// All of them.
-pub(super) static ROUTES: [Route; 20] = [
+pub(super) static ROUTES: [Route; 21] = [
     get("/api/v1/overview", Name::Overview, "Everything in counts.", "Overview"),
     get("/api/v1/series", Name::Series, "How the counts were since the dashboard was started.", "Series"),
+    get("/api/v1/load", Name::Load, "How loaded nodes are and were: CPUs, memory, GPUs, network, disks.", "Load").with(&[
+        number("worker", "Only the node of this worker; all nodes without it."),
+        text("time", "Since so long ago: `1h` (the default), and never more than is kept: two days."),
+    ]),
     get("/api/v1/jobs", Name::Jobs, "Jobs, a page at a time.", "Jobs").with(&[
         text("text", "Only jobs with this text in their name, whatever its case, or with this number."),
         text("state", "Only jobs in one of these states, with commas between them."),

@@ -1,9 +1,9 @@
 // Everything in counts, and how that was over time.
 
 import { html } from "/lib.js";
-import { live } from "/data.js";
+import { live, Load } from "/data.js";
 import { count, counted, duration, ended, percent, rate, resource } from "/format.js";
-import { Bar, Chart, JOB_STATES, Progress } from "/parts.js";
+import { Bar, Busy, Chart, JOB_STATES, Progress, Trouble } from "/parts.js";
 
 // Parts of a chart of a rate.
 const PARTS = 120;
@@ -75,6 +75,10 @@ export function Overview() {
         <${Chart} title="Tasks" said=${`${count(tasks.running)} running, ${count(tasks.waiting)} waiting`} data=${[times, upToNow("running"), upToNow("waiting")]} series=${[{ label: "running", color: "--run", isStepped: true }, { label: "waiting", color: "--wait", isStepped: true }]} />
         <${Chart} key=${hasGpus} title="Taken" isPart said=${shares.map(([name, text]) => `${percent(at(name))} of ${text}`).join(", ") + `; CPUs ${percent(most("cpus"))} at most`} data=${[times, ...shares.map(([name]) => upToNow(name))]} series=${shares.map(([, label, color]) => ({ label, color, isStepped: true }))} />
       </div>
+    </section>
+    <section aria-labelledby="busy">
+      <h2 id="busy">Nodes in the last hour</h2>
+      <${Load} url="/api/v1/load">${(load, error) => html`<${Trouble} error=${error} />${load && html`<${Busy} load=${load} />`}`}<//>
     </section>
     <p class="dim">${ended(tasks) > 0 || left > 0 ? `Counts are of jobs that are known; ended ones may have been forgotten.` : ""}</p>`;
 }

@@ -178,3 +178,18 @@ export function Pager({ what, isFirst, first, next }) {
 }
 
 export { counted };
+
+// How busy nodes were: all of them, or that of a worker.
+export function Busy({ load }) {
+  const { now, points } = load;
+  if (now.nodes === 0 || points.length < 2) return html`<p class="empty">Nothing is known yet: workers look every 10 seconds.</p>`;
+  const share = (of, total) => (total > 0 ? of / total : 0);
+  const kinds = [["cpus", "CPUs", now.cpus_total, "--cpus"], now.gpus_total > 0 && ["gpus", "GPUs", now.gpus_total, "--gpus"], ["memory", "memory", now.memory_total, "--memory"]].filter(Boolean);
+  const said = kinds.map(([name, text, total]) => `${percent(share(now.load[name], total))} of ${text}`).join(", ");
+  const most = points.reduce((most, point) => Math.max(most, share(point.max.cpus, now.cpus_total)), 0);
+  const times = points.map((point) => new Date(point.at) / 1000);
+  const column = ([name, , total]) => points.map((point) => share(point.mean[name], total));
+  return html`<div class="charts">
+    <${Chart} key=${kinds.length} title="Busy" isPart said=${`${said}; CPUs ${percent(most)} at most`} data=${[times, ...kinds.map(column)]} series=${kinds.map(([, label, , color]) => ({ label, color }))} />
+  </div>`;
+}

@@ -2,8 +2,8 @@
 
 import { html } from "/lib.js";
 import { address, live, Load } from "/data.js";
-import { count, counted, duration, resource, safe, secondsBetween, time } from "/format.js";
-import { Act, Choice, Name, Pager, State, Table, Taken, Trouble } from "/parts.js";
+import { bytes, count, counted, duration, resource, safe, secondsBetween, short, time } from "/format.js";
+import { Act, Busy, Choice, Name, Pager, State, Table, Taken, Trouble } from "/parts.js";
 
 // Workers on a page.
 const PAGE = 100;
@@ -81,6 +81,7 @@ function Found({ worker }) {
     ["Last started", last && html`${task(last.task_id)}, ${duration(secondsBetween(last.time, now))} ago`],
     ["Started", `${time(worker.started)}, ${duration(secondsBetween(worker.started, worker.ended?.at ?? now))} ${worker.ended ? "there" : "ago"}`],
     ["Ended", worker.ended && `${time(worker.ended.at)}: ${safe(worker.ended.reason)}`],
+    ["Tasks use", worker.tasks_now && !worker.ended && `${short(worker.tasks_now.cpus)} CPUs, ${bytes(worker.tasks_now.memory)}`],
     ["Group", safe(config.group)],
     ["Batch job", worker.allocation && `${worker.allocation.manager} ${safe(worker.allocation.id)}`],
     ["Time limit", config.time_limit != null && duration(config.time_limit)],
@@ -95,6 +96,9 @@ function Found({ worker }) {
     <section aria-labelledby="map"><h2 id="map">What is taken</h2>
       <ul class="resources map">${pools(worker).map((pool) => html`<li><bdi>${safe(pool.name)}</bdi> <${Taken} ...${pool} /> <span aria-hidden="true">${resource(pool.name, pool.taken)}/${resource(pool.name, pool.offered)}</span></li>`)}</ul>
     </section>
+    ${worker.hw_state && !worker.ended && html`<section aria-labelledby="busy"><h2 id="busy">Its node in the last hour</h2>
+      <${Load} url=${`/api/v1/load?worker=${worker.id}`}>${(load, error) => html`<${Trouble} error=${error} />${load && html`<${Busy} load=${load} />`}`}<//>
+    </section>`}
     <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
