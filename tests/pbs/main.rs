@@ -107,7 +107,7 @@ fn a_limit_on_jobs_is_waited_for_with_what_was_accepted() {
     });
     let error = allocations(&server, 1)[3]["detail"].to_string();
     assert!(error.contains("not accepted yet") && error.contains(words), "{error}");
-    assert_eq!(server.json("alloc list")[0]["state"], "active", "this is no failure");
+    assert_eq!(server.json("alloc list")[0]["state"], "Active", "this is no failure");
     // What it was for is gone, and so is it.
     server.ok("job cancel 1");
     reaches(&server, 1, &["finished"; 4]);
@@ -185,7 +185,7 @@ fn an_allocation_deleted_by_somebody_else_is_replaced() {
     pbs.run("qdel", &[&id]);
     one_finishes(&server);
     assert_eq!(allocations(&server, 1).len(), 2, "another allocation served it");
-    assert_eq!(server.json("alloc list")[0]["state"], "active");
+    assert_eq!(server.json("alloc list")[0]["state"], "Active");
 }
 
 // Each part fills a worker, and both must run at once to end; then a program has a rank on each node.

@@ -153,7 +153,7 @@ fn an_allocation_cancelled_by_somebody_else_is_replaced() {
         let seen = statuses(&server, 1);
         (seen.len() == 2 && seen[0] != "running").then_some(()).ok_or(format!("{seen:?}"))
     });
-    assert_eq!(server.json("alloc list")[0]["state"], "active");
+    assert_eq!(server.json("alloc list")[0]["state"], "Active");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn work_that_outlasts_an_allocation_goes_on_in_the_next() {
     server.ok("submit --crash-limit 1 --signal USR1@5s --wait -- bash task.sh");
     assert_eq!(server.read("seen"), "0\ncheckpoint\n1\n", "warned, started twice, and no crash");
     reaches(&server, 1, &["finished", "finished"]);
-    assert_eq!(server.json("alloc list")[0]["state"], "active");
+    assert_eq!(server.json("alloc list")[0]["state"], "Active");
 }
 
 #[test]
@@ -308,6 +308,6 @@ fn a_node_without_power_and_a_controller_that_is_away_are_survived() {
     let next = server.line_from(&started);
     assert_ne!(next, node, "the task runs elsewhere");
     server.ok("job wait 1");
-    assert_eq!(server.json("alloc list")[0]["state"], "active");
+    assert_eq!(server.json("alloc list")[0]["state"], "Active");
     slurm.tell("down", &[]);
 }

@@ -219,7 +219,7 @@ pub enum Record {
     /// How loaded all nodes together were, in one of the longest steps of their [series](crate::series). It is kept for a time.
     LoadKept {
         /// The step, or a part of it.
-        point: LoadPoint,
+        point: Box<LoadPoint>,
     },
     /// A worker left or was lost.
     WorkerEnded {

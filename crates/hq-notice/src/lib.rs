@@ -23,7 +23,7 @@ pub use limits::{POST_TIME, PROGRAM_TIME};
 pub fn send(notice: &Notice) -> Result<(), String> {
     match &notice.target {
         NoticeTarget::Command(words) => {
-            let document = document(notice).to_string();
+            let document = format!("{}\n", document(notice));
             program::run(words, &document::variables(notice), document.as_bytes(), &notice.submit_dir)
         }
         NoticeTarget::Url(url) => post::post(url, &document(notice).to_string()),

@@ -31,7 +31,7 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, requi
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
 const KINDS: [RangeInclusive<u32>; 9] =
-    [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 190..=190, 1000..=1002, 1010..=1010];
+    [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 190..=190, 1000..=1003, 1010..=1010];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -257,7 +257,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             let config: WorkerConfig = required("configuration of a worker", joined.config)?;
             Record::WorkerJoined { worker: WorkerId(joined.worker), config: Box::new(config) }
         }
-        Kind::LoadKept(point) => Record::LoadKept { point: Wire::from_wire(point)? },
+        Kind::LoadKept(point) => Record::LoadKept { point: Box::new(Wire::from_wire(point)?) },
         Kind::WorkerSampled(sampled) => {
             let sample: NodeSample = required("sample of a node", sampled.sample)?;
             Record::WorkerSampled { worker: WorkerId(sampled.worker), sample: Box::new(sample) }

@@ -256,14 +256,15 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         failure: task.failure.as_ref().map(Wire::to_wire),
         entry: task.entry.clone(),
         too_late_us: task.too_late.map(|time| time.0),
-        load: task.load.as_ref().map(|load| load::use_to_wire(load)),
+        load: task.load.iter().map(|load| load::use_to_wire(load)).collect(),
     }
 }
 
 /// What is shown of a task, and its job.
 pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), ProtoError> {
     let attempt = (task.worker.map(WorkerId).unwrap_or_default(), Instance(task.instance));
-    let load = task.load.map(|load| load::use_from_wire(attempt, load)).transpose()?;
+    let load = task.load.into_iter().next();
+    let load = load.map(|load| load::use_from_wire(attempt, load)).transpose()?;
     let info = TaskInfo {
         task: TaskId(task.task),
         submit: task.submit,

@@ -166,17 +166,25 @@ pub(crate) fn of_record(record: &Record) -> usize {
         | Is::WorkerForgotten { .. }
         | Is::IdsGiven { .. } => 0,
         Is::Together { records } => records.iter().map(of_record).sum(),
-        Is::Feed { change, .. } => match change.as_ref() {
-            FeedChange::Made { .. } | FeedChange::GivenUp(_) => 0,
-            FeedChange::Fed { cursor, .. } => cursor.heap(),
-            FeedChange::Reduced { ids, state, .. } => ids.heap() + state.heap(),
-        },
-        Is::Objects(change) => match change.as_ref() {
-            ObjectChange::Stored(copies) => copies.iter().map(|copy| of_object_id(&copy.object)).sum(),
-            ObjectChange::Kept(objects) | ObjectChange::Released(objects) => of_object_ids(objects),
-            ObjectChange::Gone { objects, why } => of_object_ids(objects) + of_object_end(why),
-        },
-        Is::LoadKept { .. } => 0,
+        Is::Feed { change, .. } => {
+            size_of_val(change.as_ref())
+                + match change.as_ref() {
+                    FeedChange::Made { .. } | FeedChange::GivenUp(_) => 0,
+                    FeedChange::Fed { cursor, .. } => cursor.heap(),
+                    FeedChange::Reduced { ids, state, .. } => ids.heap() + state.heap(),
+                }
+        }
+        Is::Objects(change) => {
+            size_of_val(change.as_ref())
+                + match change.as_ref() {
+                    ObjectChange::Stored(copies) => {
+                        copies.iter().map(|copy| of_object_id(&copy.object)).sum()
+                    }
+                    ObjectChange::Kept(objects) | ObjectChange::Released(objects) => of_object_ids(objects),
+                    ObjectChange::Gone { objects, why } => of_object_ids(objects) + of_object_end(why),
+                }
+        }
+        Is::LoadKept { point } => size_of_val(point.as_ref()),
         Is::TimeSkipped { gaps } => gaps.heap(),
         Is::ResultsKept { ids, results, .. } => ids.heap() + results.heap(),
         Is::ServerStarted { uid, release, .. } => uid.heap() + release.heap(),

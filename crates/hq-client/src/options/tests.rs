@@ -685,7 +685,7 @@ fn what_is_broadcast_is_replaced_where_it_is_known() {
     assert_eq!(taken.spec.input_objects[0].to_string(), "data=1@0:data->%{BROADCAST_DIR}/data");
     assert_eq!(
         place.warnings("--stdout '%{BROADCAST_DIR}/x' --broadcast data cmd"),
-        ["%{BROADCAST_DIR} is not replaced in --stdout; it stays as it is"]
+        ["%{BROADCAST_DIR} is not replaced in stdout path; it stays as it is"]
     );
     assert_eq!(
         place.warnings("cmd '%{BROADCAST_DIR}'"),

@@ -233,7 +233,7 @@ impl Server {
 
     fn keep_point(&mut self, now: Timestamp, point: Option<LoadPoint>, effects: &mut Vec<Effect>) {
         if let Some(point) = point.filter(|_| !self.is_read_only()) {
-            self.record(now, Record::LoadKept { point }, effects);
+            self.record(now, Record::LoadKept { point: Box::new(point) }, effects);
         }
     }
 }

@@ -255,7 +255,7 @@ impl State {
             Record::WorkerSampled { .. } => {}
             Record::LoadKept { point } => {
                 let (_, points_max) = SERIES_LEVELS[SERIES_LEVELS.len() - 1];
-                series::append(&mut self.loads, *point, points_max);
+                series::append(&mut self.loads, **point, points_max);
             }
             Record::JobClosed { job }
             | Record::Leased { job, .. }

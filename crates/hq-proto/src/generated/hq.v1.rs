@@ -3549,8 +3549,9 @@ pub struct TaskInfo {
     #[prost(uint64, optional, tag = "151")]
     pub too_late_us: ::core::option::Option<u64>,
     /// While it runs.
-    #[prost(message, optional, tag = "152")]
-    pub load: ::core::option::Option<TaskUse>,
+    /// One or none: repeated, so that tasks without it take no room for it when they are read.
+    #[prost(message, repeated, tag = "152")]
+    pub load: ::prost::alloc::vec::Vec<TaskUse>,
 }
 /// What a running task uses. The worker and the instance are those of the task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -956,7 +956,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 80, is_repeated: true, content: Content::Numbers },
         Field { number: 91, is_repeated: false, content: Content::Message(42) },
         Field { number: 150, is_repeated: false, content: Content::Bytes },
-        Field { number: 152, is_repeated: false, content: Content::Message(196) },
+        Field { number: 152, is_repeated: true, content: Content::Message(196) },
     ] },
     Shape { name: "TaskUse", size: size_of::<TaskUse>(), fields: &[
         Field { number: 3, is_repeated: false, content: Content::Message(44) },

@@ -500,7 +500,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), id_set(), text()).prop_map(|(job, ids, reason)| Aborted { job, ids, reason }),
         (worker(), worker_config())
             .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),
-        load::point().prop_map(|point| LoadKept { point }),
+        load::point().prop_map(|point| LoadKept { point: Box::new(point) }),
         (worker(), sample::node_sample())
             .prop_map(|(worker, sample)| WorkerSampled { worker, sample: Box::new(sample) }),
         (worker(), worker_end(), any::<bool>()).prop_map(|(worker, end, is_away)| WorkerEnded {

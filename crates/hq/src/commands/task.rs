@@ -22,6 +22,9 @@ use crate::report::{Explained, Plain, TaskDetails, Tasks};
 use crate::results::LeftReader;
 use crate::tasks::{ServerPages, TaskStream};
 
+/// So many tasks are told one by one also where they could be told together.
+const TOLD_ALONE_MAX: u64 = 1000;
+
 pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
     let session = Rc::new(RefCell::new(context.connect()?));
     let jobs = job::selected_or_none(&session, args.jobs)?;
@@ -41,9 +44,11 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     };
     let tasks = ids_of(&session, job, tasks)?;
     let left = LeftReader::new(Rc::clone(&session), &[job], Some(tasks.clone()));
+    let is_short = tasks.len() <= TOLD_ALONE_MAX;
     let pages = ServerPages::new(session, &[job], Some(tasks), Vec::new()).with_submits().with_entries();
-    // Only people are told what tasks wait for.
-    let pages = if context.printer.mode == OutputMode::Cli { pages.with_waits() } else { pages };
+    // People are told what tasks wait for, and of some tasks what each uses now.
+    let is_each = context.printer.mode == OutputMode::Cli || is_short;
+    let pages = if is_each { pages.with_waits() } else { pages };
     let tasks = TaskStream::begin(pages)?;
     Done::ok(TaskDetails { job, now: tasks.now(), tasks, left: Some(left) })
 }

@@ -352,7 +352,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp, style: Style) 
     }
     rows.extend(summary.stalled.iter().map(|why| ("Stands still", why.as_str().into())));
     rows.extend(job.feed.iter().flat_map(|state| super::feed::rows(state)));
-    rows.extend(super::notices::row(&job.notices));
+    rows.extend(super::notices::row(&job.notices, style));
     rows.extend(job.share.map(|share| ("Share", share.to_string().into())));
     rows.extend(usage(&job.usage, true));
     rows

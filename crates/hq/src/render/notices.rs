@@ -6,25 +6,26 @@ use serde::ser::SerializeMap;
 use serde_json::{Value, json};
 
 use super::json::optional_time;
+use super::style::Style;
 use super::table::Cell;
 
 /// A row of a job that somebody is told of.
-pub(super) fn row(notices: &[NoticeInfo]) -> Option<(&'static str, Cell)> {
-    let lines: Vec<String> = notices.iter().map(line).collect();
+pub(super) fn row(notices: &[NoticeInfo], style: Style) -> Option<(&'static str, Cell)> {
+    let lines: Vec<String> = notices.iter().map(|notice| line(notice, style)).collect();
     (!lines.is_empty()).then(|| ("Notices", lines.join("\n").into()))
 }
 
-fn line(notice: &NoticeInfo) -> String {
+fn line(notice: &NoticeInfo, style: Style) -> String {
     let (on, target) = (notice.rule.on.word(), notice.rule.target.shown());
     let told = match (&notice.told, &notice.trouble) {
         (None, _) => return format!("{on}: {target}"),
         (Some(told), _) if told.end.is_some() => match &told.end {
-            Some(ToldEnd { at, error: None }) => format!("sent {at}"),
+            Some(ToldEnd { at, error: None }) => format!("sent {}", style.time(*at)),
             Some(ToldEnd { error: Some(error), .. }) => format!("not sent, given up: {error}"),
             None => String::new(),
         },
         (Some(_), Some(trouble)) => format!("tried again: {trouble}"),
-        (Some(told), None) => format!("waits to be sent since {}", told.since),
+        (Some(told), None) => format!("waits to be sent since {}", style.time(told.since)),
     };
     format!("{on}: {target} ({told})")
 }

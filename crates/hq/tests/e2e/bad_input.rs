@@ -105,7 +105,10 @@ fn bad_files_are_named_and_nothing_is_submitted() {
         ("job submit-file torn", "torn"),
         ("submit --from-json object true", "has to be an array: object holds an object"),
         ("submit --from-json torn true", "torn is not valid JSON: EOF while parsing a value at line 2"),
-        ("submit --directives=file missing", "cannot read the script"),
+        (
+            "submit --directives=file missing",
+            "Could not parse directives from missing: No such file or directory",
+        ),
         ("submit --stdin=missing true", "cannot read the tasks' standard input missing"),
     ] {
         let error = cluster.fails(1, line);

@@ -41,10 +41,11 @@ fn what_nobody_can_run_is_warned_about_listed_and_explained() {
     assert!(why.starts_with("Job 1 is waiting\n3 tasks (1-3):\n- no worker could ever run it"), "{why}");
     let document = cluster.json("task explain 1 2");
     assert_eq!(document["task_id"], serde_json::json!({ "job_id": 1, "job_task_id": 2 }));
+    let cpus = serde_json::json!({ "resource": "cpus", "request_amount": 1, "worker_amount": 2 });
     let lack = serde_json::json!({ "resource": "gpus", "request_amount": 1, "worker_amount": 0 });
     assert_eq!(
         document["explanation"]["workers"][0]["variants"],
-        serde_json::json!([[{ "resources": lack }]])
+        serde_json::json!([[{ "Resources": cpus }, { "Resources": lack }]])
     );
     assert_eq!(document["reasons"][0]["kind"], "unfit");
     cluster.worker("--cpus 1 --detect-resources none --resource gpus/amd=[0]");

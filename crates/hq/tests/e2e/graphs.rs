@@ -78,7 +78,7 @@ fn a_job_file_names_tasks_and_those_of_its_open_job() {
     cluster.ok("job close 1");
     cluster.ok("job wait 1");
     let info = cluster.ok("task info 1 20");
-    assert!(info.contains("1@10, 1@11"), "{info}");
+    assert!(info.contains("| Dependencies | 10-11 "), "{info}");
 }
 
 #[test]

@@ -285,7 +285,11 @@ fn about_tasks(reader: &Reader<'_>, job: &Job) {
 fn about_job(reader: &Reader<'_>, job: &Job) {
     let (id, kind, all) = (job.id, job.kind, job.ids());
     let info = format!("job info {id}");
-    let states = job.tasks.iter().map(|(state, ids)| format!("{} {state}", ids.len()));
+    let states = job.tasks.iter().map(|(state, ids)| match (all.len(), state.to_ascii_uppercase()) {
+        // The state of the job.
+        (1, _) => String::new(),
+        (_, state) => format!("{state} ({})", ids.len()),
+    });
     let words: Vec<String> = [format!("| {}; Ids: ", all.len())].into_iter().chain(states).collect();
     reader.ok(kind, Mode::Cli, &info).mentions(&words);
     reader.ok(kind, Mode::Json, &info).has(&job.tally(&all));

@@ -28,8 +28,8 @@ fn a_task_on_several_nodes_knows_them_and_has_them_alone() {
     assert_eq!(cluster.read("seen"), "2\nnode1\nnode2\nnode1.test\nnode2.test\n");
     let task = &cluster.json("task list 1")["1"][0];
     assert_eq!(task["workers"], serde_json::json!([1, 2]));
-    let worker = &cluster.json("worker info 2")[0]["runtime_info"]["multi_node_task"];
-    assert_eq!(worker["main_node"], 1);
+    let worker = &cluster.json("worker info 2")[0]["runtime_info"]["MultiNodeTask"];
+    assert_eq!((&worker["main_node"], &worker["main_worker"]), (&false.into(), &1.into()));
     // The third one is still there for others; the nodes of the task are not.
     cluster.ok("submit --cpus 4 --wait -- true");
     cluster.ok("submit --cpus 4 -- true");

@@ -175,7 +175,10 @@ fn what_is_no_target_is_refused_and_what_is_not_there_is_warned_of() {
     assert!(warned.stderr.contains("there is no program `no-such-program`"), "{warned:?}");
     cluster.ok("job open --on-finish true");
     let refused = cluster.fails(2, "submit --job 2 --on-finish true -- true");
-    assert!(refused.contains("cannot be used with"), "{refused}");
+    assert!(
+        refused.contains("Parameter --on-finish is not allowed when submitting to an open job."),
+        "{refused}"
+    );
     cluster.write("job.toml", "on_finish = ['true', 'mailto:me@example.org']\nnotify = 'x y'\nstall_after = '2h'\n[[task]]\ncommand = ['true']\n");
     cluster.ok("job submit-file job.toml");
     assert_eq!(cluster.json("job info 3")[0]["notices"].as_array().map(Vec::len), Some(5));

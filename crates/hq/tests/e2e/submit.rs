@@ -182,7 +182,7 @@ fn open_jobs_take_submits_until_they_are_closed() {
     assert_eq!(cluster.ok("job task-ids 1"), "0,5-7\n");
     let again = cluster.fails(1, "submit --job 1 --array 6 true");
     assert!(again.contains("Task 6 already exists in job 1."), "{again}");
-    assert!(cluster.ok("job list").contains("| *1 | sweep | OPENED | 4     |"));
+    assert!(cluster.ok("job list").contains("| *1 | sweep | OPENED |     4 |"));
     cluster.ok("job wait 1 --without-close");
     cluster.ok("job cancel 1");
     cluster.ok("submit --job 1 --wait -- echo eight");

@@ -11,7 +11,7 @@ fn workers_are_listed_with_what_they_offer() {
     let mut cluster = Cluster::server();
     cluster.worker("--cpus 2x4 --resource gpus/amd=[0,7] --resource mem=sum(8GiB) --resource x=sum(2.5) --hostname nodeA --group g --detect-resources none");
     let table = cluster.ok("worker list");
-    assert!(table.contains("| 1  | RUNNING | nodeA"), "{table}");
+    assert!(table.contains("|  1 | RUNNING | nodeA"), "{table}");
     assert_eq!(cluster.ok("--output-mode quiet worker list"), "1 RUNNING\n");
     assert_eq!(cluster.ok("worker address 1"), "nodeA\n");
     let worker = &cluster.json("worker info 1")[0];

@@ -23,7 +23,7 @@ impl State {
             take(self.latest, Record::TimeSkipped { gaps: self.gaps.clone() })?;
         }
         for point in &self.loads {
-            take(self.latest, Record::LoadKept { point: *point })?;
+            take(self.latest, Record::LoadKept { point: Box::new(*point) })?;
         }
         for (id, worker) in &self.workers {
             let config = Box::new(worker.config.clone());
