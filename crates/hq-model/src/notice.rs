@@ -75,13 +75,15 @@ pub struct TargetError {
 }
 
 impl NoticeTarget {
-    /// Where it goes, without what may be secret in an URL: everything behind the host.
+    /// Where it goes, without what may be secret in an URL: a password before the host, and everything behind it.
     pub fn shown(&self) -> String {
         match self {
             NoticeTarget::Url(url) => {
                 let scheme = url.find("://").map_or(0, |at| at + 3);
                 let end = url[scheme..].find(['/', '?', '#']).map_or(url.len(), |at| scheme + at);
-                if end == url.len() { url.clone() } else { format!("{}/…", &url[..end]) }
+                let host = url[scheme..end].rsplit('@').next().unwrap_or_default();
+                let rest = if end == url.len() { "" } else { "/…" };
+                format!("{}{host}{rest}", &url[..scheme])
             }
             target => target.to_string(),
         }
@@ -314,7 +316,7 @@ pub struct ToldEnd {
 
 /// A text without characters that move cursors or begin lines.
 pub fn without_control(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if crate::object::is_unseen(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// At most so many bytes of a text, with a mark where it was cut.
@@ -335,7 +337,7 @@ mod tests {
         for (text, shown) in [
             ("./told.sh  'two words'", "./told.sh 'two words'"),
             ("https://example.org/hook?key=1", "https://example.org/…"),
-            ("http://me:pw@example.org:80?x", "http://me:pw@example.org:80/…"),
+            ("http://me:pw@example.org:80?x", "http://example.org:80/…"),
             ("http://[::1]:8080", "http://[::1]:8080"),
             ("mailto:me+hq@example.org", "mailto:me+hq@example.org"),
             ("mailto:me", "mailto:me"),

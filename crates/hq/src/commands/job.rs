@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hq_client::{ClientError, request_key};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, JobPage, RequestError, TaskInfo};
+use hq_core::client_messages::{
+    ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, RequestError, TaskInfo,
+};
 use hq_core::feed::FeedState;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
@@ -281,10 +283,33 @@ fn some_failed_of(
     job: JobId,
     tasks: Option<IdSet>,
 ) -> Result<Vec<TaskInfo>, HqError> {
+    some_of(session, job, tasks, TaskState::Failed)
+}
+
+/// Why the first task of a job was aborted, where no task of it has failed.
+pub(super) fn why_aborted(session: &mut hq_client::Session, job: &JobSummary) -> Option<String> {
+    let counters = &job.counters;
+    if counters.failed > 0 || counters.aborted == 0 {
+        return None;
+    }
+    let (job, count) = (job.job, counters.aborted);
+    let first = some_of(session, job, None, TaskState::Aborted).ok()?.into_iter().next()?;
+    let why = crate::render::text::one_line(first.error.as_deref().unwrap_or_default());
+    let were = if count == 1 { "1 task of job".to_owned() } else { format!("{count} tasks of job") };
+    let verb = if count == 1 { "was" } else { "were" };
+    Some(format!("{were} {job} {verb} aborted, task {} first: {why}", first.task))
+}
+
+fn some_of(
+    session: &mut hq_client::Session,
+    job: JobId,
+    tasks: Option<IdSet>,
+    state: TaskState,
+) -> Result<Vec<TaskInfo>, HqError> {
     let request = ClientRequest::ListTasks {
         jobs: Selector::Ids(IdSet::single(TaskId(job.0))),
         tasks,
-        states: vec![TaskState::Failed],
+        states: vec![state],
         after: None,
         limit: FAILED_SHOWN,
         grouped: false,

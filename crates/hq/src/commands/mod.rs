@@ -305,10 +305,17 @@ impl Context {
     // The same of jobs that were waited for.
     fn notes_of_waited(&self, session: Session, waited: &Waited) -> Vec<String> {
         let failed = waited.jobs.iter().filter(|job| job.counters.failed > 0).map(|job| job.job);
-        match only(failed) {
-            Selector::Ids(none) if none.is_empty() => Vec::new(),
-            jobs => self.notes_of(Rc::new(RefCell::new(session)), jobs),
+        if self.printer.mode != OutputMode::Cli {
+            return Vec::new();
         }
+        let session = Rc::new(RefCell::new(session));
+        let mut notes = match only(failed) {
+            Selector::Ids(none) if none.is_empty() => Vec::new(),
+            jobs => self.notes_of(Rc::clone(&session), jobs),
+        };
+        let aborted = waited.jobs.iter().filter_map(|job| job::why_aborted(&mut session.borrow_mut(), job));
+        notes.extend(aborted.take(NOTED_JOBS_MAX));
+        notes
     }
 
     // Says that nobody is there to run tasks, where a person would wait for something that does not come.
