@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::cluster::{Bench, Cluster};
 use crate::journal::journal_bytes;
 use crate::measure::median_of;
+use crate::python::number;
 use crate::row::{BoxError, Row};
 
 const PROGRAM: &str = include_str!("calls.py");
@@ -23,8 +23,6 @@ const LINKS: u32 = 1000;
 const IDLE_CALLS: u32 = 2000;
 /// Rounds of what is measured in turns.
 const ROUNDS: usize = 3;
-/// No case may take longer, in seconds.
-const LIMIT_S: &str = "300";
 const WORKER: [&str; 2] = ["--cpus", "2"];
 const WITHOUT_JOURNAL: [&str; 2] = ["--journal", "none"];
 
@@ -167,25 +165,8 @@ impl Package<'_> {
     fn case(&self, case: &str, cluster: Option<&Cluster>, count: u32) -> Result<Value, BoxError> {
         let place = tempfile::tempdir()?;
         let server = cluster.map_or_else(|| place.path().to_owned(), Cluster::server_dir);
-        let mut command = Command::new("timeout");
-        command
-            .arg(LIMIT_S)
-            .arg(&self.python)
-            .arg(&self.program)
-            .arg(case)
-            .arg(server)
-            .arg(count.to_string());
-        command.current_dir(place.path()).env("HQ_BINARY", &self.bench.hq).env_remove("PYTHONPATH");
-        let output = command.stdin(Stdio::null()).output()?;
-        let printed = String::from_utf8_lossy(&output.stdout);
-        serde_json::from_str(printed.trim()).map_err(|_| {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            let last = errors.lines().last().unwrap_or("Python said nothing").to_owned();
-            format!("case {case}: {last}").into()
-        })
+        let mut command = crate::python::case(self.bench, &self.python);
+        command.arg(&self.program).arg(case).arg(server).arg(count.to_string());
+        crate::python::said(case, command.current_dir(place.path()))
     }
-}
-
-fn number(said: &Value, name: &str) -> Result<f64, BoxError> {
-    said[name].as_f64().ok_or_else(|| format!("there is no {name} in {said}").into())
 }

@@ -5,8 +5,40 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::cluster::Bench;
 use crate::row::BoxError;
+
+/// No case may take longer, in seconds.
+const CASE_LIMIT_S: &str = "300";
+
+/// A case of a script with the package under test, to which its arguments are added.
+pub(crate) fn case(bench: &Bench, interpreter: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(CASE_LIMIT_S).arg(interpreter).stdin(Stdio::null());
+    command.env("HQ_BINARY", &bench.hq).env_remove("PYTHONPATH");
+    command
+}
+
+/// Runs a case; gives what it says.
+///
+/// # Errors
+/// When it says nothing that can be read; then with the last line of its errors.
+pub(crate) fn said(case: &str, command: &mut Command) -> Result<Value, BoxError> {
+    let output = command.output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(printed.trim()).map_err(|_| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let last = errors.lines().last().unwrap_or("Python said nothing").to_owned();
+        format!("case {case}: {last}").into()
+    })
+}
+
+/// A number of what a case has said.
+pub(crate) fn number(said: &Value, name: &str) -> Result<f64, BoxError> {
+    said[name].as_f64().ok_or_else(|| format!("there is no {name} in {said}").into())
+}
 
 /// Runs a script; gives what it prints.
 ///

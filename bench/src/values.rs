@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::cluster::{Bench, Cluster};
+use crate::python::{self, number};
 use crate::row::{BoxError, Row};
 
 const PROGRAM: &str = include_str!("values.py");
@@ -19,8 +19,6 @@ const LIVE: u64 = 4096 * MIB;
 const SHARED: u64 = 64 * MIB;
 /// Workers of these calls.
 const WORKERS: u32 = 4;
-/// No case may take longer, in seconds.
-const LIMIT_S: &str = "300";
 /// How a put compares with a copy into fresh pages.
 const OF_COPY: f64 = 0.55;
 /// Seconds for a value of any length that lies on the same node.
@@ -108,20 +106,8 @@ impl Package<'_> {
 
     // Runs a case; gives what it says.
     fn case(&self, case: &str, cluster: &Cluster, size: u64) -> Result<Value, BoxError> {
-        let mut command = Command::new("timeout");
-        command.arg(LIMIT_S).arg(&self.python).arg(&self.program);
-        command.arg(case).arg(cluster.server_dir()).arg(size.to_string());
-        command.current_dir(self.stores.path()).env("HQ_BINARY", &self.bench.hq).env_remove("PYTHONPATH");
-        let output = command.stdin(Stdio::null()).output()?;
-        let printed = String::from_utf8_lossy(&output.stdout);
-        serde_json::from_str(printed.trim()).map_err(|_| {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            let last = errors.lines().last().unwrap_or("Python said nothing").to_owned();
-            format!("case {case}: {last}").into()
-        })
+        let mut command = python::case(self.bench, &self.python);
+        command.arg(&self.program).arg(case).arg(cluster.server_dir()).arg(size.to_string());
+        python::said(case, command.current_dir(self.stores.path()))
     }
-}
-
-fn number(said: &Value, name: &str) -> Result<f64, BoxError> {
-    said[name].as_f64().ok_or_else(|| format!("there is no {name} in {said}").into())
 }
