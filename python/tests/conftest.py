@@ -35,6 +35,9 @@ def make(monkeypatch):
                 if task not in calls.ended:
                     calls.end(task, 2)
             executor.shutdown(wait=True, cancel_futures=True)
+        # Not before: its threads write there as long as it is open.
+        if calls.stores is not None:
+            calls.stores.remove()
     fake.ALL_VALUES.clear()
 
 

@@ -50,8 +50,8 @@ class Objects:
         self.changed = threading.Condition()
 
     def remove(self):
-        for path in self.dirs:
-            shutil.rmtree(path, ignore_errors=True)
+        while self.dirs:
+            shutil.rmtree(self.dirs.pop())
 
     # The contract.
 

@@ -23,8 +23,7 @@ def workers(make):
         return Context(executor=executor, procs=procs, **options)
 
     workers.calls, workers.executor = calls, executor
-    yield workers
-    calls.stores.remove()
+    return workers
 
 
 @pytest.fixture

@@ -18,18 +18,14 @@ from headquarters import _native_types, _outcome
 @pytest.fixture
 def there(make):
     """An executor that calls by itself, its fake, and the fake's stores."""
-    made = []
 
     def there(sizes=(1 << 30,), near=True, **options):
         calls = fake.Calls()
         calls.stores = fake.Objects(sizes, near)
-        made.append(calls.stores)
         executor, calls = make(automatic=True, calls=calls, **options)
         return executor, calls, calls.stores
 
-    yield there
-    for stores in made:
-        stores.remove()
+    return there
 
 
 BIG = numpy.arange(30_000.0)
@@ -472,7 +468,8 @@ def test_a_ref_of_another_executor_of_the_server(there):
     first, calls, stores = there()
     ref = first.put(BIG)
     calls.job = 7
-    second, others, _ = there()
+    second, others, unused = there()
+    unused.remove()
     others.stores, others.job = stores, 8
     second._session.job = 8
     assert second.submit(numpy.sum, ref).result(30) == BIG.sum()
