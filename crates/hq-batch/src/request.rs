@@ -23,6 +23,8 @@ pub struct AllocationRequest {
     pub manager_args: Vec<OsString>,
     /// The worker's command line, the program first.
     pub worker_args: Vec<OsString>,
+    /// `RUST_LOG` of the workers, where they are to have one.
+    pub log_filter: Option<OsString>,
     /// Shell text that runs on each node before the worker. If it fails, no worker starts there.
     pub start_command: Option<String>,
     /// Shell text that runs on each node after the worker, however that ended.

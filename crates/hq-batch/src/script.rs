@@ -31,6 +31,7 @@ pub(crate) fn check(request: &AllocationRequest) -> Result<(), BatchError> {
         ("an argument for the manager", request.manager_args.iter().any(|word| has(word))),
         ("an argument of the worker", request.worker_args.iter().any(|word| has(word))),
         ("a start, stop or wrap command", commands.iter().any(|text| text.iter().any(|t| t.contains('\0')))),
+        ("RUST_LOG", request.log_filter.as_deref().is_some_and(has)),
         ("the directory", has(request.directory.as_os_str())),
     ];
     match parts.into_iter().find(|(_, is_bad)| *is_bad) {
@@ -133,6 +134,11 @@ fn on_node(request: &AllocationRequest) -> Vec<u8> {
         line(b"stop() {\nstatus=$?\ntrap - EXIT\nset +e");
         line(stop.as_bytes());
         line(b"exit \"$status\"\n}\ntrap stop EXIT");
+    }
+    if let Some(filter) = &request.log_filter {
+        let mut export = b"export RUST_LOG=".to_vec();
+        quote::shell(filter, &mut export);
+        line(&export);
     }
     let mut worker = Vec::new();
     if let Some(wrap) = &request.wrap_command {

@@ -273,6 +273,8 @@ impl Desk {
             directory,
             manager_args,
             worker_args: self.worker(params, which),
+            // Who wants to see more of the server wants to see more of its workers.
+            log_filter: std::env::var_os("RUST_LOG").filter(|filter| !filter.is_empty()),
             start_command: params.start_command.clone(),
             stop_command: params.stop_command.clone(),
             wrap_command: params.wrap_command.clone(),

@@ -43,6 +43,7 @@ fn a_described_manager_submits_answers_and_refuses() {
         directory: dir.path().join("001"),
         manager_args: Vec::new(),
         worker_args: vec!["true".into()],
+        log_filter: None,
         start_command: None,
         stop_command: None,
         wrap_command: None,

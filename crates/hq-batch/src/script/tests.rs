@@ -24,6 +24,7 @@ fn request(directory: &Path) -> AllocationRequest {
         directory: directory.to_owned(),
         manager_args: Vec::new(),
         worker_args: words(&["/opt/hq", "worker", "start", "--time-limit", "1h 30m", "--manager", "slurm"]),
+        log_filter: None,
         start_command: None,
         stop_command: None,
         wrap_command: None,
@@ -40,6 +41,7 @@ fn full(request: AllocationRequest) -> AllocationRequest {
     AllocationRequest {
         workers: 2,
         manager_args: words(&["--partition=gpu", "-A", "it's #1"]),
+        log_filter: Some("hq_worker=debug,warn".into()),
         start_command: Some("module load cuda # needed".into()),
         stop_command: Some("rm -rf \"$TMPDIR/x\"".into()),
         wrap_command: Some("numactl --localalloc".into()),

@@ -44,6 +44,7 @@ impl Lab {
             directory: self.dir().join(format!("alloc-{}", name.replace(['/', ' '], "_"))),
             manager_args: Vec::new(),
             worker_args: vec!["bash".into(), "-c".into(), worker.into(), "worker".into()],
+            log_filter: None,
             start_command: None,
             stop_command: None,
             wrap_command: None,
