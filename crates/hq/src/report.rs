@@ -95,14 +95,25 @@ pub(crate) struct Settings {
     pub with_origin: bool,
 }
 
+/// What a table of a server has beside where it is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ServerRows {
+    /// The directory, for whoever has just started it.
+    pub directory: bool,
+    /// What goes well inside of it; what does not is shown always.
+    pub inside: bool,
+    /// Its limits.
+    pub limits: bool,
+}
+
 /// All about a server.
 pub(crate) struct Server {
     /// The directory clients find it by.
     pub server_dir: PathBuf,
     /// What it says of itself.
     pub info: ServerInfo,
-    /// With its limits, for people.
-    pub with_limits: bool,
+    /// Which rows people see.
+    pub rows: ServerRows,
 }
 
 /// A submit was accepted, or an open job made.

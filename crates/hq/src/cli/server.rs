@@ -135,6 +135,10 @@ pub(crate) enum DurabilityArg {
 /// Show where and how the server runs.
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
+    /// Also the directory of this start, how often it was started, how its journal and clock are, and what it keeps of
+    /// samples
+    #[arg(long)]
+    pub verbose: bool,
     /// Also the limits of its queues, buffers and retries, which JSON always has
     #[arg(long)]
     pub limits: bool,

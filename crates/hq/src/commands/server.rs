@@ -22,7 +22,7 @@ use crate::config;
 use crate::error::HqError;
 use crate::lifeline;
 use crate::logging;
-use crate::report::{Nothing, Sentence, Server};
+use crate::report::{Nothing, Sentence, Server, ServerRows};
 
 /// Runs a server until it ends; in the background, until it answers.
 pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
@@ -67,7 +67,8 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
 fn describe(context: &Context) -> Result<(), HqError> {
     let access = AccessFile::load(&access_path(&context.server_dir)).map_err(ClientError::Access)?;
     let mut session = Session::connect_to(access.on_this_node())?;
-    let mut report = report(context, &mut session, false)?;
+    let rows = ServerRows { directory: true, ..ServerRows::default() };
+    let mut report = report(context, &mut session, rows)?;
     // It runs, whether or not somebody reads that.
     if let Err(error) = context.printer.print(&mut report) {
         context
@@ -154,13 +155,14 @@ fn would_be_killed(jobs: &[JobSummary]) -> Option<String> {
 }
 
 pub(super) fn info(context: &Context, args: &InfoArgs) -> Result<Done, HqError> {
-    Done::ok(report(context, &mut context.connect()?, args.limits)?)
+    let rows = ServerRows { directory: args.verbose, inside: args.verbose, limits: args.limits };
+    Done::ok(report(context, &mut context.connect()?, rows)?)
 }
 
-fn report(context: &Context, session: &mut Session, with_limits: bool) -> Result<Server, HqError> {
+fn report(context: &Context, session: &mut Session, rows: ServerRows) -> Result<Server, HqError> {
     match session.request(ClientRequest::ServerInfo)? {
         ClientResponse::ServerInfo(info) => {
-            Ok(Server { server_dir: context.server_dir.clone(), info: *info, with_limits })
+            Ok(Server { server_dir: context.server_dir.clone(), info: *info, rows })
         }
         _ => unexpected(),
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use hq_core::client_messages::ServerInfo;
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
 use hq_model::duration;
@@ -10,7 +11,8 @@ use serde_json::json;
 
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
-use super::{Report, table, text};
+use super::table::{self, Cell};
+use super::{Report, text};
 use crate::error::HqError;
 use crate::report::Server;
 
@@ -18,27 +20,11 @@ impl Report for Server {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         let info = &self.info;
         let journal = info.journal.as_deref().map_or(text::NONE.into(), text::bytes);
-        let journal_state = match (&info.journal, &info.journal_trouble) {
-            (_, Some((since, error))) => {
-                format!("cannot be written since {since}: {error}; nothing can be changed until it can")
-            }
-            (Some(_), None) => "written".to_owned(),
-            (None, None) => text::NONE.to_owned(),
-        };
-        let clock = match info.clock_gap {
-            None if info.journal.is_none() => text::NONE.to_owned(),
-            None => "agrees with the journal".to_owned(),
-            Some(ClockGap::Behind(gap)) => format!(
-                "the machine's was {} behind the journal at the start: the server's times are ahead of it by that",
-                duration::format(rounded(gap))
-            ),
-            Some(ClockGap::Ahead(gap)) => format!(
-                "the last record was {} old at the start: the server was away, or a clock is or was wrong",
-                duration::format(rounded(gap))
-            ),
-        };
-        let mut rows = vec![
-            ("Server directory", self.server_dir.display().to_string().into()),
+        let mut rows: Vec<(&str, Cell)> = Vec::new();
+        if self.rows.directory {
+            rows.push(("Server directory", self.server_dir.display().to_string().into()));
+        }
+        rows.extend([
             ("Server UID", info.uid.as_str().into()),
             ("Client host", info.client_host.as_str().into()),
             ("Client port", info.client_port.to_string().into()),
@@ -48,17 +34,26 @@ impl Report for Server {
             ("Pid", info.pid.to_string().into()),
             ("Start date", style.time(info.started).into()),
             ("Journal path", journal.into()),
-            ("Instance directory", text::bytes(&info.server_dir).into()),
-            ("Starts", info.epoch.to_string().into()),
-            ("Journal state", journal_state.into()),
-            ("Clock", clock.into()),
-        ];
-        rows.push(("Samples kept", text::size_of(info.load_bytes).into()));
+        ]);
+        let is_inside = self.rows.inside;
+        if is_inside {
+            rows.push(("Instance directory", text::bytes(&info.server_dir).into()));
+            rows.push(("Starts", info.epoch.to_string().into()));
+        }
+        if is_inside || info.journal_trouble.is_some() {
+            rows.push(("Journal state", journal_state(info).into()));
+        }
+        if is_inside || info.clock_gap.is_some() {
+            rows.push(("Clock", clock(info).into()));
+        }
+        if is_inside {
+            rows.push(("Samples kept", text::size_of(info.load_bytes).into()));
+        }
         if info.internal_errors > 0 {
             let text = text::internal_errors(info.internal_errors, "server");
             rows.push(("Internal errors", text.into()));
         }
-        if self.with_limits {
+        if self.rows.limits {
             let limits = info.limits.iter().map(|(name, value)| format!("{name}: {value}"));
             rows.push(("Limits", limits.collect::<Vec<_>>().join("\n").into()));
         }
@@ -104,6 +99,31 @@ impl Report for Server {
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         Ok(writeln!(out, "{}", self.server_dir.display())?)
+    }
+}
+
+fn journal_state(info: &ServerInfo) -> String {
+    match (&info.journal, &info.journal_trouble) {
+        (_, Some((since, error))) => {
+            format!("cannot be written since {since}: {error}; nothing can be changed until it can")
+        }
+        (Some(_), None) => "written".to_owned(),
+        (None, None) => text::NONE.to_owned(),
+    }
+}
+
+fn clock(info: &ServerInfo) -> String {
+    match info.clock_gap {
+        None if info.journal.is_none() => text::NONE.to_owned(),
+        None => "agrees with the journal".to_owned(),
+        Some(ClockGap::Behind(gap)) => format!(
+            "the machine's was {} behind the journal at the start: the server's times are ahead of it by that",
+            duration::format(rounded(gap))
+        ),
+        Some(ClockGap::Ahead(gap)) => format!(
+            "the last record was {} old at the start: the server was away, or a clock is or was wrong",
+            duration::format(rounded(gap))
+        ),
     }
 }
 

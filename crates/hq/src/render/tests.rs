@@ -360,7 +360,7 @@ fn server() -> Server {
                 ("of another release".into(), LimitValue::Text("a few".into())),
             ],
         },
-        with_limits: false,
+        rows: ServerRows::default(),
     }
 }
 
@@ -396,7 +396,8 @@ snapshots! {
     sentence: Sentence("The server is stopping".into());
     answer: Answer { name: "address", text: "node7".into() };
     server_info: server();
-    server_with_limits: Server { with_limits: true, ..server() };
+    server_started: Server { rows: ServerRows { directory: true, ..ServerRows::default() }, ..server() };
+    server_with_everything: Server { rows: ServerRows { directory: true, inside: true, limits: true }, ..server() };
     server_with_internal_errors: {
         let mut server = server();
         server.info.internal_errors = 2;

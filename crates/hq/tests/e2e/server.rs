@@ -17,7 +17,13 @@ fn a_server_describes_itself() {
         format!("{}\n", cluster.server_dir().display())
     );
     let table = cluster.ok("server info");
-    for row in ["Server directory", "Client host", "Worker port", "Pid", "Start date", "Journal path"] {
+    for row in ["Server UID", "Client host", "Worker port", "Pid", "Start date", "Journal path"] {
+        assert!(table.contains(&format!("| {row} ")), "{row}: {table}");
+    }
+    assert_eq!(table.lines().count(), 9 + 2, "{table}");
+    let table = cluster.ok("server info --verbose");
+    for row in ["Server directory", "Instance directory", "Starts", "Journal state", "Clock", "Samples kept"]
+    {
         assert!(table.contains(&format!("| {row} ")), "{row}: {table}");
     }
     assert!(!table.contains("queue to a client"), "{table}");
@@ -56,7 +62,7 @@ fn fresh_begins_again_and_none_keeps_nothing() {
     }
     cluster.start_server("--journal none --fresh");
     assert_eq!(cluster.json("server info")["journal_path"], serde_json::Value::Null);
-    let table = cluster.ok("server info");
+    let table = cluster.ok("server info --verbose");
     assert!(!table.contains("agrees with the journal"), "{table}");
     cluster.ok("submit true");
     cluster.ok("server stop");
