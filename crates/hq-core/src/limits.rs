@@ -334,7 +334,7 @@ pub const HANDED_TIME: Duration = Duration::from_secs(5);
 /// How long it takes from the start of an allocation until its worker has something to do, about.
 pub const START_UP_TIME: Duration = Duration::from_secs(5);
 /// Workers that are asked for, with those that are there, while nothing at all is known of how long tasks take.
-pub const PROBED_FEW: u64 = 2;
+pub const PROBED_FEW: u64 = 4;
 /// The same where allocations wait for `PROBED_WAIT` or longer: few would be waited for first, then the rest.
 pub const PROBED_MAX: u64 = 16;
 /// As above.

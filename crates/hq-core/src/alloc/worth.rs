@@ -104,7 +104,9 @@ impl Cost {
     pub fn busy_least(&self) -> Duration {
         let cost = START_UP_TIME + self.idle;
         match self.goal {
-            Goal::Makespan => cost / 2,
+            // Of 1 000 simulated campaigns a half of it did 93.5 % of what could be done, an eighth 95.4 %, for 1 % more
+            // node time.
+            Goal::Makespan => cost / 8,
             Goal::NodeHours => cost * 2,
         }
     }
