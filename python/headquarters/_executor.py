@@ -10,11 +10,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
+from . import _limits as limits
 from . import _options, validation
 from ._arguments import entry_of
 from ._base import StaysHere
 from ._errors import HqError
 from ._future import Future, fail
+from ._job_options import NoticeOptions, of_new_jobs, opened
 from ._lending import is_in_call
 from ._map import Blocks, all_blocks, in_order
 from ._native_types import open_calls
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from datetime import timedelta
+
     from ._guest import Guest
-    from ._options import TaskOptions, Unpack
+    from ._options import ExecutorOptions, TaskOptions, Unpack
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +52,9 @@ class Executor(StaysHere, concurrent.futures.Executor):
     `Executor(5)` has a private cluster on this machine with 5 slots, which ends with it. `cluster` names another one: a
     `LocalCluster`, a `Client`, or a server directory. `name` is the name of the job, `job` the number of an open job to
     add to instead. `initializer` is called once by each interpreter. `echo` repeats here what calls print; it is on for
-    private clusters and in notebooks. All other keywords are options of the calls, as in `options`: among them `env`, a
+    private clusters and in notebooks. `on_finish`, `on_failure`, `on_stall`, `notify` and `stall_after` say who is told of
+    the job, as `NoticeOptions` has them. `linger` is how long a job that this program leaves without a word, as one that is
+    killed, stays open for whoever comes back, when its calls have ended; None for ever. All other keywords are options of the calls, as in `options`: among them `env`, a
     `PythonEnv` that says which interpreters are started.
     """
 
@@ -70,7 +76,8 @@ class Executor(StaysHere, concurrent.futures.Executor):
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
         echo: bool | None = None,
-        **options: Unpack[TaskOptions],
+        linger: float | str | timedelta | None = limits.LINGER,
+        **options: Unpack[ExecutorOptions],
     ) -> None:
         if max_workers is not None:
             validation.whole("max_workers", max_workers, 1)
@@ -81,10 +88,12 @@ class Executor(StaysHere, concurrent.futures.Executor):
         if not isinstance(initargs, (tuple, list)):
             raise validation.wrong("initargs", initargs, "give a tuple of arguments, as in (1,)")
         server_dir = None if cluster is None else validation.path("the server_dir of cluster", getattr(cluster, "server_dir", cluster))
-        name = "executor" if name is None else validation.line("name", name)
         job = None if job is None else validation.whole("job", job)
-        max_fails = None if max_fails is None else validation.whole("max_fails", max_fails)
-        self._options = _options.merged({}, options)
+        notices, of_calls = _divided(options)
+        if job is not None:
+            of_new_jobs(notices)
+        opening = opened("executor" if name is None else name, max_fails, notices, linger)
+        self._options = _options.merged({}, of_calls)
         self._json = _options.to_json(self._options)
         self._initializer = None if initializer is None else (initializer, tuple(initargs))
         self._codes_of: dict[Any, Codes] = {}
@@ -94,7 +103,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
         own = _private_cluster(max_workers) if cluster is None else None
         place: Any = own if cluster is None else cluster
         try:
-            calls = open_calls(server_dir or place.server_dir, name, max_fails=max_fails, job=job)
+            calls = open_calls(server_dir or place.server_dir, opening, job=job)
         except BaseException:
             if own is not None:
                 own.stop()
@@ -256,6 +265,13 @@ class Executor(StaysHere, concurrent.futures.Executor):
             self._codes, self._template = self._codes_of[loads], self._templates[key]
 
 
+def _divided(options: ExecutorOptions) -> tuple[NoticeOptions, TaskOptions]:
+    # What is said of the job, and of its calls.
+    of_job = {word: value for word, value in options.items() if word in NoticeOptions.__annotations__}
+    of_calls = {word: value for word, value in options.items() if word not in of_job}
+    return cast("NoticeOptions", of_job), cast("TaskOptions", of_calls)
+
+
 def _rows(rows: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
     for at, row in enumerate(rows):
         if not isinstance(row, Iterable):
@@ -267,6 +283,7 @@ _ENTERED: list[Executor] = []
 _DEFAULT_LOCK = threading.Lock()
 _default: Executor | None = None
 _WITHIN: dict[tuple[str, int], Executor] = {}
+_OTHERS: dict[int, Executor] = {}
 _PRIORITY_MAX = 2**31 - 1
 
 
@@ -308,11 +325,25 @@ def _within_a_call() -> Executor | None:
                 if not Client(server_dir).job(int(job)).is_open:
                     return None
                 first = Executor(cluster=server_dir, job=int(job))
+                first._session.is_within = True
                 first._lasting = cast("Guest", first._session)
             made = first.options(priority=priority)
             made._unranked = first
             _WITHIN[job, priority] = made
         return made
+
+
+def within(server_dir: str, job: int) -> Session:
+    """Within a call: the session in a job, its own or that of a value among its arguments."""
+    own = _within_a_call() if os.environ.get("HQ_JOB_ID") == str(job) else None
+    if own is not None:
+        return own._session
+    with _DEFAULT_LOCK:
+        made = _OTHERS.get(job)
+        if made is None:
+            made = _OTHERS[job] = Executor(cluster=server_dir, job=job)
+            made._session.is_within = True
+        return made._session
 
 
 def _guest() -> type[Session]:

@@ -12,7 +12,7 @@ import threading
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _pickling
+from . import _pickling, _returned
 from ._errors import DependencyFailed, Forked
 from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FAILED
@@ -37,7 +37,7 @@ class Future(concurrent.futures.Future[T]):
     """A call that was submitted. It ends with its value, its exception, or one of the errors of this package."""
 
     __slots__ = (
-        "_callbacks", "_code_name", "_deps", "_end", "_exception", "_lock", "_output", "_result", "_session", "_state",
+        "_callbacks", "_code_name", "_deps", "_end", "_exception", "_holds", "_lock", "_output", "_result", "_session", "_state",
         "_task", "_value", "_waiting",
     )  # fmt: skip
 
@@ -56,6 +56,8 @@ class Future(concurrent.futures.Future[T]):
         self._exception: BaseException | None = None
         # What it has left in a store.
         self._value: Value | None = None
+        # What is in its value and belongs to who has that.
+        self._holds: tuple[Any, ...] = ()
 
     # What the functions of concurrent.futures look at.
 
@@ -203,12 +205,15 @@ class Future(concurrent.futures.Future[T]):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         found = _pickling.collecting.futures
-        if found is None:
-            raise TypeError(_PICKLED_HERE)
         if self._task is None:
             raise DependencyFailed(f"{self._code_name} was not sent: {self._exception}"[:500]) from self._exception
         if self._session.is_forked:
             raise Forked()
+        if found is None:
+            given = _returned.given_back(self, False)
+            if given is None:
+                raise TypeError(_PICKLED_HERE)
+            return given
         if self._value is not None:
             if self._value.is_of_the_past:
                 return _pickling.itself(self._value.get())
@@ -222,7 +227,7 @@ class Future(concurrent.futures.Future[T]):
         end = self._end
         if end is None:
             return
-        value, error = decode(end, self._code_name)
+        value, error = decode(end, self._code_name) if not self._holds else self._decoded_here(end)
         output = printed(end[2])
         if end[1] == ABORTED:
             error = self._because_of_another() or error
@@ -231,6 +236,11 @@ class Future(concurrent.futures.Future[T]):
                 self._result, self._exception, self._output = value, error, output
                 self._deps = None
                 self._end = None
+
+    def _decoded_here(self, end: End) -> tuple[Any, BaseException | None]:
+        # What is in it belongs to this session.
+        with _returned.to(self._session):
+            return decode(end, self._code_name)
 
     def _because_of_another(self) -> BaseException | None:
         return because_of(self._code_name, self._deps)

@@ -10,7 +10,7 @@ from . import _errors as errors
 from . import _limits as limits
 from ._future import Future, fail
 from ._intervals import Intervals
-from ._lending import while_waiting
+from ._lending import is_in_call, while_waiting
 from ._session import Session
 
 if TYPE_CHECKING:
@@ -126,9 +126,10 @@ class Guest(Session):
 
     def _known_now(self) -> list[tuple[int, int]] | None:
         with self._lock:
-            while not self._has_pending() and not self._is_shut:
+            # A call that has ended needs its job no more. A program does, and the job stays open as long as it listens.
+            while not self._has_pending() and not self._is_shut and is_in_call():
                 self._was_sent.wait()
-            return self._all_others() if self._has_pending() else None
+            return self._all_others() if self._has_pending() or not self._is_shut else None
 
     def _all_others(self) -> list[tuple[int, int]]:
         awaited = sorted([*self._pending, *(task for block in self._blocks for task in block.pending())])

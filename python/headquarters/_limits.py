@@ -45,6 +45,9 @@ FINGERPRINT_PARTS_MAX = 64
 LAST_WORDS_BYTES = 2048
 """What an interpreter said last, where it did not start."""
 
+LINGER = "1h"
+"""How long the job of a program that was killed stays open for whoever comes back, when its calls have ended."""
+
 SILENT_SHUTDOWN_S = 10.0
 """A shutdown that takes longer says what it waits for."""
 
@@ -83,6 +86,9 @@ PUT_TRIES = 3
 
 REBUILDS_MAX = 3
 """Times that a value is rebuilt for one `result()`."""
+
+STORELESS_S = 3.0
+"""Seconds after the first call that takes the value of another one, until it is looked whether any worker stores values."""
 
 RELEASES_MAX = 10_000
 """Values of which one request says that they are needed no more."""

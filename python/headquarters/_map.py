@@ -109,6 +109,7 @@ def in_order(
                     out -= 1
                     value = block.value(at)
                     block.ends[at] = None
+                    block.holds.pop(at, None)
                     yield value
                 ahead.popleft()
                 if buffersize is not None and not ahead:

@@ -19,11 +19,11 @@ CANCELED = 2
 ABORTED = 3
 
 
-def open_calls(server_dir: str, name: str, *, max_fails: int | None, job: int | None) -> Calls:
-    """Opens a job of this name on a server, or attaches to an open one."""
+def open_calls(server_dir: str, options: str, *, job: int | None = None) -> Calls:
+    """Opens a job with these options on a server, or attaches to an open one."""
     # By its name: what stands there may be another one that serves calls.
     native: Any = import_module("headquarters._native")
-    calls: Calls = native.Calls(server_dir, name, max_fails=max_fails, job=job)
+    calls: Calls = native.Calls(server_dir, options, job=job)
     return calls
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from . import _errors as errors
 from . import _limits as limits
-from . import _outcome, _pickling, _values
+from . import _outcome, _pickling, _returned, _values
 from ._base import StaysHere
 from ._lending import while_waiting
 from ._native_types import FINISHED
@@ -85,7 +85,8 @@ class Value:
 
     def _read(self, file: int, writable: bool) -> Any:
         if not self.within:
-            return _values.load(file, writable)
+            with _returned.to(self._objects._session):
+                return _values.load(file, writable)
         known = {future.ref: future for future in self.within}
         return _values.load(file, writable, lambda job, task: known[job, task].result())
 
@@ -116,6 +117,10 @@ class Objects:
         # Of what calls took and others may take: the same content is put once.
         self._by_digest: weakref.WeakValueDictionary[str, Future[Any]] = weakref.WeakValueDictionary()
         self._last: Future[Any] | None = None
+        # Of values that calls have returned within theirs.
+        self._arrived: weakref.WeakValueDictionary[Named, Value] = weakref.WeakValueDictionary()
+        # What this call has returned, and others own now.
+        self._handed: set[Named] = set()
         # Threads and finalizers of all kinds put into it, which no lock of ours would allow.
         self._gone: queue.SimpleQueue[Named | None] = queue.SimpleQueue()
         self._releaser: threading.Thread | None = None
@@ -144,6 +149,33 @@ class Objects:
             return None
         found = _outcome.stored(end[2])
         return None if found is None else self._value(Named(self._session.job, end[0]), *found)
+
+    def held_by(self, end: End) -> tuple[Any, ...]:
+        """What is in the value of a call and belongs to who has that."""
+        part = _outcome.held(end[2]) if end[1] == FINISHED else b""
+        if not part or Named(self._session.job, end[0]) in self._handed:
+            return ()
+        return _returned.held(self._session, part)
+
+    def arrived(self, named: Named, size: int, nonce: bytes, is_owned: bool) -> Future[Any]:
+        """A future that has ended with a value which a call has returned within its own. Unless it is owned, somebody else
+        has it, and it stays when this goes."""
+        from ._future import given
+
+        with self._lock:
+            value = self._arrived.get(named)
+        if value is None:
+            value = self._value(named, size, nonce if any(nonce) else None)
+            value.is_held = not is_owned
+            with self._lock:
+                self._arrived[named] = value
+        elif is_owned:
+            value.is_held = False
+        return given(self._session, named.task, value)
+
+    def hand_over(self, named: Named) -> None:
+        """What the call of this process has made belongs to who gets what it returns."""
+        self._handed.add(named)
 
     def _value(self, named: Named, size: int, nonce: bytes | None) -> Value:
         value = Value(self, named, size, nonce)
@@ -299,7 +331,9 @@ class Objects:
 
     def is_gone(self, named: Named) -> None:
         """A value is needed no more. Called by finalizers, so nothing is waited for."""
-        if not self._session.is_forked:
+        if named in self._handed:
+            self._handed.discard(named)
+        elif not self._session.is_forked:
             self._gone.put(named)
 
     def _release(self) -> None:
@@ -408,8 +442,9 @@ class Ref(StaysHere, Generic[T]):
         return f"<Ref {self.task}, {self.nbytes} bytes>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # Among arguments it is what its future is there.
-        return self._future.__reduce_ex__(protocol)
+        # Among arguments it is what its future is there; in what a call returns, it is a Ref.
+        given = _returned.given_back(self._future, True) if _pickling.collecting.futures is None else None
+        return given or self._future.__reduce_ex__(protocol)
 
 
 class Lazy(StaysHere, Generic[T]):
@@ -431,6 +466,8 @@ class Lazy(StaysHere, Generic[T]):
         return f"<Lazy {self._future.task}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        if _pickling.collecting.futures is None and _returned.is_returning():
+            raise TypeError("what lazy() makes is an argument of a call; return the Ref or the Future itself")
         if self._future._value is not None:
             # A handle has nothing to hand out where no store has it.
             self._future._value.check()

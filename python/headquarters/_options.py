@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from ._job_options import NoticeOptions, written
 from .validation import CHECKS, wrong
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class TaskOptions(TypedDict, total=False):
     """The interpreters of the calls; without one, that which runs here."""
 
 
+class ExecutorOptions(TaskOptions, NoticeOptions, total=False):
+    """What an executor is made with: options of its calls, and who is told of its job."""
+
+
 _DURATIONS = ("time_limit", "kill_grace", "retry_delay", "expect")
 _PLAIN = ("retry", "retry_on", "priority", "crash_limit", "on_walltime", "locality", "pin", "cwd", "stdout", "stderr")
 _KNOWN = frozenset(TaskOptions.__annotations__)
@@ -91,7 +96,7 @@ def to_json(options: TaskOptions) -> str:
         out["request"] = [request]
     for word in _DURATIONS:
         if word in given:
-            out[word] = _duration(given[word])
+            out[word] = written(given[word])
     for word in _PLAIN:
         if word in given:
             out[word] = given[word]
@@ -112,17 +117,8 @@ def _request(given: dict[str, Any]) -> dict[str, Any]:
     if resources:
         request["resources"] = resources
     if "time_request" in given:
-        request["time_request"] = _duration(given["time_request"])
+        request["time_request"] = written(given["time_request"])
     return request
-
-
-def _duration(value: float | str | timedelta) -> str:
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    if isinstance(value, str):
-        return value
-    whole_ms = round(value * 1000)
-    return f"{whole_ms // 1000}s" if whole_ms % 1000 == 0 else f"{whole_ms}ms"
 
 
 _ELSEWHERE = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PARTS, _PICKLE = 0x45, 0x80
 _STDOUT, _STDERR = 1, 2
 _FAILURE, _TYPE, _TEXT, _TRACEBACK = 5, 6, 7, 8
-_OBJECT = 9
+_OBJECT, _HELD = 9, 10
 _STORED = struct.Struct("<Q16s")
 # What the server says of a call whose value found no room, however often it was tried.
 _FULL = "which it leaves, could not be stored"
@@ -64,6 +64,17 @@ def stored(payload: bytes | None) -> tuple[int, bytes] | None:
         # Who asks for the value is told.
         return None
     return _STORED.unpack(part) if len(part) == _STORED.size else None
+
+
+def held(payload: bytes | None) -> bytes:
+    """Which Refs and Futures are in the value."""
+    if not payload or payload[0] != PARTS:
+        return b""
+    try:
+        return _parts(payload)[0].get(_HELD, b"")
+    except ValueError:
+        # Who asks for the value is told.
+        return b""
 
 
 def _parts(payload: bytes) -> tuple[dict[int, bytes], bytes]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from . import _returned
 from ._base import StaysHere
 from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FINISHED
@@ -32,7 +33,7 @@ _WORDS = {_PENDING: "pending", FINISHED: "finished", 1: "failed", CANCELED: "can
 class Block:
     """Calls with ids in a row. `changed` is notified, under itself, when some have ended and somebody waits."""
 
-    __slots__ = ("changed", "count", "deps", "ends", "first", "left", "name", "states", "waiters")
+    __slots__ = ("changed", "count", "deps", "ends", "first", "holds", "left", "name", "session", "states", "waiters")
 
     def __init__(self, name: str, count: int, changed: threading.Condition) -> None:
         self.name = name
@@ -42,6 +43,9 @@ class Block:
         self.states = bytearray([_PENDING]) * count
         self.ends: list[Any] = [None] * count
         self.deps: dict[int, tuple[Future[Any], ...]] = {}
+        # What is in values and belongs to who has these, and whose calls they are.
+        self.holds: dict[int, tuple[Any, ...]] = {}
+        self.session: Session | None = None
         self.changed = changed
         self.waiters = 0
 
@@ -53,8 +57,11 @@ class Block:
         payload = end[2]
         if end[1] == FINISHED:
             # As bytes, or as what it has left in a store.
-            is_stored = payload and payload[0] == PARTS
-            self.ends[at] = (objects.of_end(end) if is_stored else None) or payload
+            has_parts = payload and payload[0] == PARTS
+            held = objects.held_by(end) if has_parts else ()
+            if held:
+                self.holds[at], self.session = held, objects._session
+            self.ends[at] = (objects.of_end(end) if has_parts else None) or payload
         else:
             self.ends[at] = end
         if end[1] != ABORTED:
@@ -104,12 +111,18 @@ class Block:
             if isinstance(end, Value):
                 return end.load()
             end = (self.first + at, FINISHED, end, "", "")
-        value, error = decode(end, self.name)
+        value, error = self._decoded(at, end)
         if error is not None:
             if state == ABORTED:
                 error = self._because_of_another(at) or error
             raise error
         return value
+
+    def _decoded(self, at: int, end: End) -> tuple[Any, BaseException | None]:
+        if self.session is None or at not in self.holds:
+            return decode(end, self.name)
+        with _returned.to(self.session):
+            return decode(end, self.name)
 
     def _because_of_another(self, at: int) -> BaseException | None:
         return because_of(self.name, self.deps.get(at))

@@ -20,44 +20,20 @@ from . import _errors as errors
 from . import _limits as limits
 from ._echo import Echo
 from ._future import Future, fail, finish, forget_locks
+from ._group import Group
 from ._intervals import Intervals
 from ._native_types import ABORTED, CANCELED
 from ._objects import Objects
+from ._outcome import PARTS
 from ._results import Block
+from ._store_look import StoreLook
+from ._stores import Named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ._native_types import Batch, Calls, End
     from ._pickling import Code
-
-
-class Group:
-    """Calls that wait to be sent as one batch: same options, same function, ids in a row."""
-
-    __slots__ = ("block", "code", "entries", "first", "size", "template", "waits")
-
-    def __init__(self, template: int, code: Code, first: int, block: Block | None) -> None:
-        self.template = template
-        self.code = code
-        self.first = first
-        self.entries: list[bytes] = []
-        self.waits: list[tuple[int, list[tuple[int, int]]]] = []
-        self.size = 0
-        self.block = block
-
-    def batch(self) -> Batch:
-        return (self.template, self.code.name, self.code.data, self.first, self.entries, self.waits, [])
-
-    def halves(self) -> tuple[Group, Group]:
-        """The same calls as two groups."""
-        middle = len(self.entries) // 2
-        left = Group(self.template, self.code, self.first, self.block)
-        right = Group(self.template, self.code, self.first + middle, self.block)
-        left.entries, right.entries = self.entries[:middle], self.entries[middle:]
-        left.waits = [wait for wait in self.waits if wait[0] < middle]
-        right.waits = [(at - middle, refs) for at, refs in self.waits if at >= middle]
-        return left, right
 
 
 class Session:
@@ -69,6 +45,8 @@ class Session:
         self.job = calls.job
         self.server_uid = calls.server_uid
         self.is_forked = False
+        # It is that of a call: what this returns belongs to others.
+        self.is_within = False
         self.objects = Objects(self)
         self._calls = calls
         self._owns_job = owns_job
@@ -97,6 +75,10 @@ class Session:
         self._known = Intervals([*([(0, self._next - 1)] if self._next else []), (limits.GUESTS_FROM, limits.TASK_MAX)])
         # Of each key a digest of what was submitted under it, and the future.
         self._keyed: dict[str, tuple[bytes, Future[Any]]] = {}
+        # Calls that others have made and returned.
+        self._adopted: weakref.WeakValueDictionary[int, Future[Any]] = weakref.WeakValueDictionary()
+        # Looks whether there are stores, some time after the first call that takes the value of another one.
+        self._store_look: StoreLook | None = None
         self._woken = threading.Event()
         self._is_shut = False
         self._is_over = False
@@ -204,6 +186,27 @@ class Session:
             # If it has ended, the engine says it again.
             self._known.remove(there)
         self._wake()
+        return future
+
+    def adopted(self, task: int, name: str, is_owned: bool) -> Future[Any]:
+        """The future of a call that another one has made and returned."""
+        with self._lock:
+            future = self._pending.get(task) or self._adopted.get(task)
+            if future is not None:
+                return future
+            future = Future(self, task, name, None)
+            self._adopted[task] = future
+            if not is_owned:
+                self.objects.hand_over(Named(self.job, task))
+            if not self._is_over:
+                self._pending[task] = future
+                # If it has ended, the engine says it again.
+                self._known.remove(task)
+                self._was_sent.notify_all()
+        if self._is_over:
+            fail(future, self._broken or errors.ClusterStopped("the executor ended before the call"))
+        else:
+            self._wake()
         return future
 
     def _sent_elsewhere(self, deps: tuple[Future[Any], ...]) -> list[tuple[int, int]]:
@@ -467,6 +470,8 @@ class Session:
             if self._cluster is not None and hasattr(self._cluster, "_ensure_worker"):
                 self._cluster._ensure_worker()
             self._calls.submit([group.batch() for group in groups])
+            if self._store_look is None and any(group.waits for group in groups):
+                self._store_look = StoreLook(self)
             return
         except Exception as refused:
             error = self._reason(refused)
@@ -546,6 +551,8 @@ class Session:
             for end in ends:
                 future = pop(end[0], None)
                 if future is not None:
+                    if end[2] and end[2][0] == PARTS:
+                        future._holds = self.objects.held_by(end)
                     if end[1] == ABORTED and future._deps and not self._causes_are_known(future):
                         self._aside.append((future, end))
                         continue
@@ -592,6 +599,11 @@ class Session:
                 self._all_ended.notify_all()
         if is_last:
             self._wake()
+
+    @property
+    def waits(self) -> bool:
+        """True while calls have not ended."""
+        return not self._is_over and self._has_pending()
 
     def _has_pending(self) -> bool:
         return bool(self._pending or self._blocks or self._aside)
@@ -643,6 +655,8 @@ class Session:
         with self._lock:
             self._is_over = self._is_shut = True
             self._to_send.notify()
+        if self._store_look is not None:
+            self._store_look.cancel()
         if self._pending or self._blocks:
             self._break(errors.ClusterStopped("the executor ended before the call"))
         try:

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from . import _binary, validation
 from ._base import NativeError, StaysHere
 from .common import GenericPath
+from ._job_options import NoticeOptions, of_new_jobs, opened
 from .ffi import JobId, TaskId
 from .ffi.client import ClientConnection, FailedTaskContext, TaskFailureMap
 from .job import DEFAULT_NAME, HasJobId, Job, SubmittedJob, get_job_id
 from .task.function import PythonEnv
 
 if TYPE_CHECKING:
+    from ._job_options import Unpack
     from ._native_types import End
     from .cluster import LocalCluster
 
@@ -152,6 +154,8 @@ class Client(StaysHere):
         if self._cluster is not None:
             self._cluster._ensure_worker()
         to = None if open_job is None else get_job_id(open_job)
+        if to is not None:
+            of_new_jobs(job.notices)
         job_id = self.connection.submit_job(job._build(self), to)
         _log.info("Submitted job %d with %d tasks", job_id, len(job.tasks))
         return SubmittedJob(job, job_id, self)
@@ -219,7 +223,7 @@ class Client(StaysHere):
         validation.whole("task", task)
         # Says which of job and task is not there.
         self.connection.session.results(job, [task])
-        calls = open_calls(self.server_dir, "", max_fails=None, job=job)
+        calls = open_calls(self.server_dir, "{}", job=job)
         others = [(first, last) for first, last in ((0, task - 1), (task + 1, 2**32 - 1)) if first <= last]
         heard: queue.SimpleQueue[list[End] | BaseException | None] = queue.SimpleQueue()
 
@@ -269,10 +273,11 @@ class Client(StaysHere):
         except NativeError as error:
             raise NativeError(error.code, f"Cannot forget job {job_id}. {error}") from None
 
-    def open_job(self, name: str = DEFAULT_NAME, max_fails: int | None = None) -> JobId:
-        """Makes a job that takes tasks until it is closed."""
-        max_fails = None if max_fails is None else validation.whole("max_fails", max_fails)
-        return self.connection.session.open_job(validation.line("name", name), max_fails)
+    def open_job(
+        self, name: str = DEFAULT_NAME, max_fails: int | None = None, **notices: Unpack[NoticeOptions]
+    ) -> JobId:
+        """Makes a job that takes tasks until it is closed. All other keywords say who is told of it, as those of `Job` do."""
+        return self.connection.session.open_job(opened(name, max_fails, notices))
 
     def close_job(self, job: HasJobId) -> None:
         """Closes an open job: it ends when its tasks have."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ._job_options import NoticeOptions, checked
 from .common import GenericPath
 from .ffi import JobId, TaskId
 from .ffi.protocol import JobDescription
@@ -14,7 +15,7 @@ from .output import Stdio, default_stderr, default_stdout
 from .task.function import PythonFunction
 from .task.program import ExternalProgram, ProgramArgs
 from .task.task import EnvType, Resources, Task, TaskOptions
-from .validation import line, path, variables, whole
+from .validation import line, path, texts, variables, whole
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,6 +32,10 @@ class Job:
     :param max_fails: How many tasks may fail before the rest is given up; None for any number.
     :param default_env: Variables of all tasks.
     :param name: Name of the job.
+    :param broadcast: What each node gets once, before the first task there: `[NAME=]PATH` or `[NAME=]JOB@TASK:NAME`. Programs
+        find it in the directory `HQ_BROADCAST_DIR`.
+
+    All other keywords say who is told of the job: `on_finish`, `on_failure`, `on_stall`, `notify`, `stall_after`.
     """
 
     def __init__(
@@ -39,6 +44,8 @@ class Job:
         max_fails: int | None = 1,
         default_env: EnvType | None = None,
         name: str | None = None,
+        broadcast: Sequence[str] = (),
+        **notices: Unpack[NoticeOptions],
     ) -> None:
         self.tasks: list[Task] = []
         self.task_map: dict[TaskId, Task] = {}
@@ -46,6 +53,9 @@ class Job:
         self.default_workdir = None if default_workdir is None else Path(path("default_workdir", default_workdir)).resolve()
         self.default_env = variables("default_env", default_env or {})
         self.name = None if name is None else line("name", name)
+        self.broadcast = texts("broadcast", broadcast)
+        checked(notices)
+        self.notices: NoticeOptions = notices
 
     def task_by_id(self, id: TaskId) -> Task | None:
         """The task with this id."""
@@ -144,7 +154,7 @@ class Job:
 
     def _build(self, client: Client) -> JobDescription:
         tasks = [task._build(client) for task in self.tasks]
-        return JobDescription(self.name or DEFAULT_NAME, self.max_fails, tasks)
+        return JobDescription(self.name or DEFAULT_NAME, self.max_fails, tasks, checked(self.notices), self.broadcast)
 
 
 @dataclass

@@ -4,6 +4,7 @@ import os
 import pickle
 import shutil
 import struct
+import sys
 import tempfile
 import threading
 import traceback
@@ -46,6 +47,7 @@ class Objects:
         self.released, self.kept, self.dropped = [], [], []
         self.asked = []
         self.given = 0
+        self.without = 0
         self.refuses = None
         self.changed = threading.Condition()
 
@@ -57,6 +59,9 @@ class Objects:
 
     def stores(self):
         return list(self.workers.values())
+
+    def storeless(self):
+        return self.without
 
     def info(self, job, task, name):
         self.asked.append("info")
@@ -120,11 +125,11 @@ class Objects:
         end = f"v-{job}-{task}-{known['instance']}" if name == "value" else f"{task}-{name}"
         return os.path.join(self.workers[worker]["dir"], end)
 
-    def left(self, job, task, value, worker=1):
+    def left(self, job, task, value, worker=1, packed=None):
         """A call has left a value that stays there; gives what the end of the call says."""
-        from headquarters import _pickling
+        from headquarters import _pickling, _values
 
-        packed, _ = _pickling.dumps_value(value)
+        packed = _values.Packed(packed, []) if packed else _pickling.dumps_value(value)[0]
         nonce = os.urandom(16)
         path = os.path.join(self.workers[worker]["dir"], "put", "r-1-1")
         with open(path, "xb") as file:
@@ -149,8 +154,8 @@ class Calls:
     """Makes calls by itself if `is_automatic`, else with `run`. `on_submit` may raise what a submit is to raise; while
     `answers` is not set, submits are done but not answered."""
 
-    def __init__(self, server_dir="", name="", *, max_fails=None, job=None):
-        self.server_dir, self.name = server_dir, name
+    def __init__(self, server_dir="", options="{}", *, job=None):
+        self.server_dir, self.options = server_dir, options
         self.server_uid = "fake01"
         self.job = 7 if job is None else job
         self.next_id = 0
@@ -332,14 +337,22 @@ class Calls:
                 exception = b""
             name = f"{type(error).__module__}.{type(error).__qualname__}"
             return 1, failed("raised", exception, name, str(error), text), "exit"
+        runner = sys.modules["_hq_runner"]
         try:
+            runner.returned = []
             payload = pickle.dumps(value, 5)
+            held = b"".join(dict.fromkeys(runner.returned))
         except Exception as error:
             return 1, failed("not-picklable", b"", "", str(error), ""), "exit"
-        ALL_VALUES[self.job, task] = value
+        finally:
+            runner.returned = None
+        if not held:
+            ALL_VALUES[self.job, task] = value
+        head = struct.pack("<BBH", 0x45, 10, len(held)) + held if held else b""
         if self.stores is not None and len(payload) > RESULT_MAX:
-            payload = self.stores.left(self.job, task, value)
-        return 0, payload, ""
+            left = self.stores.left(self.job, task, value, packed=payload if held else None)
+            return 0, head + left[1:] if held else left, ""
+        return 0, head + payload, ""
 
     def _resolve(self, job, task):
         if self.stores is not None and any((of, known) == (job, task) for of, known, _ in self.stores.known):
@@ -354,11 +367,16 @@ class Calls:
 ALL_VALUES = {}
 
 
+def _with_options(calls, options):
+    calls.options = options
+    return calls
+
+
 def module(calls):
     """A `headquarters._native` that gives out these, one after the other."""
     made = types.ModuleType("headquarters._native")
     left = iter(calls)
     made.Objects = lambda server_dir: calls[0].stores
-    made.Calls = lambda *args, **kwargs: next(left)
+    made.Calls = lambda server_dir, options, **kwargs: _with_options(next(left), options)
     made.NativeError, made.ServerLost = NativeError, ServerLost
     return made

@@ -83,6 +83,8 @@ def test_options_of_tasks_say_it_when_the_task_is_made():
         (lambda: hq.Job().function(3), "the function of a task is 3: it cannot be called"),
         (lambda: hq.Job().function(abs, args=3), "args is 3: give a tuple of arguments, as in (1,)"),
         (lambda: hq.Job(max_fails="x"), "max_fails is 'x': give a whole number"),
+        (lambda: hq.Job(broadcast="data"), "broadcast is 'data': give a list of texts: ['data']"),
+        (lambda: hq.Job(notify=[3]), "notify[0] is 3: give a text"),
         (lambda: hq.Job(name="a\nb"), "name is 'a\\nb': give a name of 1 to 4096 bytes without tabs and newlines"),
         (lambda: hq.ResourceRequest(cpus=None), "cpus is None: give a number"),
         (lambda: hq.ResourceRequest(n_nodes="x"), "n_nodes is 'x': give a whole number"),
@@ -103,6 +105,9 @@ def test_executors_say_what_cannot_be():
         ({"cluster": "/nowhere", "job": "x"}, "job is 'x': give a whole number from 0"),
         ({"cluster": "/nowhere", "name": "a\nb"}, "name is 'a\\nb': give a name of 1 to 4096 bytes"),
         ({"cluster": "/nowhere", "max_fails": -1}, "max_fails is -1: give a whole number from 0"),
+        ({"cluster": "/nowhere", "linger": -1}, "linger is -1: give seconds, a timedelta, or a text"),
+        ({"cluster": "/nowhere", "on_finish": 3}, "on_finish is 3: give a list of texts"),
+        ({"cluster": "/nowhere", "stall_after": None}, "stall_after is None: give seconds"),
     ]:
         with pytest.raises(ValueError, match=re.escape(said)):
             hq.Executor(**arguments)

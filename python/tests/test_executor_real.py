@@ -252,6 +252,50 @@ def test_the_interpreter_ends_without_shutdown():
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\n", "")
 
 
+LEAVES = """
+import os, sys
+import headquarters as hq
+
+executor = hq.Executor(cluster=sys.argv[1], name="left", linger=1)
+print(executor.job_id, executor.submit(pow, 2, 3).result(60), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_job_of_a_program_that_was_killed_is_closed(tmp_path):
+    with hq.LocalCluster(cpus=1, journal=True) as cluster:
+        ran = subprocess.run([sys.executable, "-c", LEAVES, cluster.server_dir], capture_output=True, text=True, timeout=120)
+        job, value = map(int, ran.stdout.split())
+        assert (ran.returncode, value) == (-signal.SIGKILL, 8)
+        client = cluster.client()
+        client.connection.session.wait([job], None, True)
+        assert (client.job(job).state, client.job(job).is_open) == ("finished", False)
+        (closed,) = (event.data for event in client.events() if event.type == "job-close")
+        assert closed["job"] == job and closed["reason"].endswith("no client was there for it for 1s"), closed
+
+
+def test_a_job_that_a_client_has_opened_goes_on(cluster):
+    client = cluster.client()
+    job = client.open_job("long")
+    for _ in range(2):
+        with hq.Executor(cluster=cluster, job=job) as executor:
+            assert executor.submit_named("once", pow, 2, 3).result(60) == 8
+            assert executor.submit(abs, -1).result(60) == 1
+    assert (client.job(job).is_open, client.job(job).finished) == (True, 3)
+    client.close_job(job)
+    assert not client.job(job).is_open
+
+
+def test_somebody_is_told_of_an_executor(cluster, tmp_path):
+    # Who opens it for reading waits for the command.
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    with hq.Executor(cluster=cluster, name="watched", on_finish=f"sh -c 'cat > {told}'", stall_after="1h") as executor:
+        assert executor.submit(pow, 2, 3).result(60) == 8
+    document = json.loads(told.read_text())
+    assert (document["reason"], document["job"]["id"], document["job"]["name"]) == ("end", executor.job_id, "watched")
+
+
 def test_a_worker_that_is_killed_is_replaced():
     with hq.LocalCluster(cpus=1) as cluster, cluster.executor() as executor:
         assert executor.submit(abs, -1).result(60) == 1

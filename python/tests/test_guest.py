@@ -57,3 +57,17 @@ def test_what_is_refused_fails(guest):
     assert isinstance(executor.submit(abs, -1).exception(60), errors.JobAborted)
     assert isinstance(executor.starmap(abs, [(1,)]).exception(0), errors.JobAborted)
     calls.on_submit = None
+
+
+def test_a_program_that_comes_back_listens_also_while_it_has_no_calls(guest):
+    calls = fake.Calls(job=7)
+    executor, _ = guest(calls)
+    calls.until_it_listens(-1)
+    wakes = calls.wakes
+    assert executor.submit(abs, -3).result(60) == 3
+    calls.until_it_listens(wakes)
+
+
+def test_what_is_said_of_a_job_is_of_a_new_one(guest, make):
+    with pytest.raises(ValueError, match="on_stall is '/bin/true': it belongs to a new job"):
+        make(calls=fake.Calls(job=7), job=7, on_stall="/bin/true")

@@ -148,6 +148,44 @@ def test_open_jobs_take_tasks_until_they_are_closed(client: Client) -> None:
     assert caught.value.code == "job-not-open"
 
 
+def test_somebody_is_told_of_a_job(client: Client, tmp_path: Path) -> None:
+    # Who opens it for reading waits for the command.
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    job = Job(on_failure=["true", f"sh -c 'cat > {told}'"], notify="true", stall_after="1h")
+    job.program(["false"])
+    submitted = client.submit(job)
+    assert f'"id":{submitted.id},' in told.read_text().replace(" ", "")
+    assert not client.wait_for_jobs([submitted], raise_on_error=False)
+    opened = client.open_job("open", on_finish="true")
+    with pytest.raises(ValidationException, match="on_failure is .*: it belongs to a new job"):
+        client.submit(job, opened)
+    client.close_job(opened)
+    with pytest.raises(ValueError, match="on_stall"):
+        bad = Job(on_stall="mailto:")
+        bad.program(["true"])
+        client.submit(bad)
+
+
+def test_all_tasks_of_a_job_get_what_is_broadcast(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "genome").write_text("acgt")
+    job = Job(broadcast=["genome", f"again={tmp_path / 'genome'}"])
+    for name in ("a", "b"):
+        job.program(["sh", "-c", f"cat $HQ_BROADCAST_DIR/genome $HQ_BROADCAST_DIR/again > {name}"])
+    submitted = client.submit(job)
+    client.wait_for_jobs([submitted])
+    assert [(tmp_path / name).read_text() for name in "ab"] == ["acgtacgt"] * 2
+    assert {"broadcast genome", "broadcast again"} <= {one.name for one in client.jobs()}
+    source = next(one.id for one in client.jobs() if one.name == "broadcast again")
+    job = Job(broadcast=[f"{source}@0:again"])
+    job.program(["sh", "-c", "cat $HQ_BROADCAST_DIR/again > c"])
+    client.wait_for_jobs([client.submit(job)])
+    assert (tmp_path / "c").read_text() == "acgt"
+    job.function(abs, args=(1,))
+    with pytest.raises(ValueError, match="functions of a job get nothing that is broadcast"):
+        client.submit(job)
+
+
 def test_waiting_can_be_interrupted(client: Client, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "told")
     job = Job()

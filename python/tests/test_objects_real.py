@@ -1,7 +1,9 @@
 """Large values on a real server, workers and interpreters."""
 
 import gc
+import logging
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import numpy
 import pytest
 
 import headquarters as hq
+from headquarters import _limits as limits
 
 MEGABYTE = 1_000_000
 
@@ -181,6 +184,58 @@ def _nested(size):
     return sum(part.result() for part in parts)
 
 
+def test_refs_and_futures_come_back(three, executor):
+    made = executor.submit(_gives, MEGABYTE)
+    small, large = made.result(120), executor.submit(_gives, MEGABYTE, 100_000).result(120)
+    for value in (small, large):
+        assert isinstance(value["ref"], hq.Ref) and value["ref"].nbytes > MEGABYTE
+        assert value["ref"].get().sum() == MEGABYTE
+        assert value["call"].result(60) == 81
+        assert value["stored"].result(120).sum() == 2 * MEGABYTE
+    # Among the arguments of a call they are Refs as well, and values where they are arguments themselves.
+    assert executor.submit(_looks, made).result(120) == MEGABYTE
+    assert executor.submit(numpy.sum, small["ref"]).result(60) == MEGABYTE
+    of_job = f"v-{executor.job_id}-"
+    assert sum(name.startswith(of_job) for name in files_of(three)) >= 4
+    del value, small, made
+    gc.collect()
+    assert large["ref"].get().sum() == MEGABYTE
+    del large
+    until(lambda: not any(name.startswith(of_job) for name in files_of(three)))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_calls_that_are_returned_may_return_refs(executor, waits):
+    found = executor.submit(_digs, 3, waits).result(120)
+    while not isinstance(found, hq.Ref):
+        found = found.result(120)
+    gc.collect()
+    # The interpreters that have let go of it have said all they have to say.
+    assert executor.submit(len, found).result(60) == 4 and found.get() == "deep"
+    assert executor.put([found]).get() == ["deep"]
+
+
+def _digs(depth, waits):
+    inner = hq.current()
+    if depth == 0:
+        return inner.put("deep")
+    found = inner.submit(_digs, depth - 1, waits)
+    if waits:
+        found.result(120)
+    return found
+
+
+def _gives(size, more=0):
+    inner = hq.current()
+    doubled = inner.submit(array, 2 * size)
+    return {"ref": inner.put(array(size)), "call": inner.submit(pow, 3, 4), "stored": doubled, "more": array(more)}
+
+
+def _looks(value):
+    assert isinstance(value["ref"], hq.Ref)
+    return int(value["ref"].get().sum())
+
+
 def test_two_executors_of_one_server(three):
     with hq.Executor(cluster=three) as first, hq.Executor(cluster=three) as second:
         ref, made = first.put(array(MEGABYTE)), first.submit(array, MEGABYTE)
@@ -257,8 +312,19 @@ def start_worker(cluster, name, *words):
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
 
 
+class Heard(logging.Handler):
+    """Hands on what is logged."""
+
+    def __init__(self):
+        super().__init__()
+        self.said = queue.SimpleQueue()
+
+    def emit(self, record):
+        self.said.put(record.getMessage())
+
+
 @pytest.mark.parametrize("store", ["--no-object-store", "--object-store={}/small:1MiB"])
-def test_no_store_or_one_that_is_too_small(store, tmp_path):
+def test_no_store_or_one_that_is_too_small(store, tmp_path, monkeypatch):
     cluster = hq.LocalCluster(workers=0)
     worker = start_worker(cluster, "worker-x", store.format(tmp_path))
     cluster._workers = 1
@@ -272,6 +338,15 @@ def test_no_store_or_one_that_is_too_small(store, tmp_path):
             assert executor.submit(len, "x" * 500_000).result(60) == 500_000
             error = executor.submit(len, "x" * 3 * MEGABYTE).exception(60)
             assert isinstance(error, hq.ArgumentsNotPicklable) and "Not put into a store" in str(error)
+            if store == "--no-object-store":
+                monkeypatch.setattr(limits, "STORELESS_S", 0)
+                heard = Heard()
+                logging.getLogger("headquarters").addHandler(heard)
+                waits = executor.submit(str, executor.submit(abs, -1))
+                text = heard.said.get(timeout=60)
+                assert text.startswith("no worker stores values (there is 1, without an object store)"), text
+                logging.getLogger("headquarters").removeHandler(heard)
+                assert waits.cancel()
     finally:
         worker.stdin.close()
         worker.wait(60)

@@ -69,7 +69,13 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
             let share = share(rng);
             submit(rng, jobs, Target::New(JobSpec { max_fails, share, ..job_spec("sim", faults) }), faults)
         }
-        10 => ClientRequest::OpenJob { key: u128::from(rng.draw()), spec: job_spec("open", faults) },
+        10 => {
+            let key = rng.draw();
+            // Takes nothing from the chances.
+            let linger = faults.has_lingering.then(|| Duration::from_secs(1 + key % 30));
+            let spec = JobSpec { linger, ..job_spec("open", faults) };
+            ClientRequest::OpenJob { key: u128::from(key), spec }
+        }
         11 | 12 => {
             let target = match any(rng) {
                 Selector::Ids(ids) => Target::Open(JobId(ids.first().map_or(1, |id| id.0))),
@@ -84,6 +90,10 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
             ClientRequest::CancelWaiting { job: jobs[jobs.len() - 1], tasks: IdSet::range(0, 20) }
         }
         15 => ClientRequest::Cancel { jobs: any(rng), tasks: Some(IdSet::single(TaskId(0))), reason: None },
+        // Nor does this.
+        16 if faults.has_lingering && !jobs.is_empty() => {
+            ClientRequest::AwaitEnds { job: jobs[jobs.len() - 1], known: IdSet::range(0, u32::MAX) }
+        }
         16 => ClientRequest::ListTasks {
             jobs: Selector::All,
             tasks: None,

@@ -53,6 +53,8 @@ pub struct Faults {
     pub has_last_moments: bool,
     /// Somebody is told of jobs: in one of seven seeds.
     pub has_notices: bool,
+    /// Open jobs are closed when nobody waits for their ends: in a sixth of the seeds.
+    pub has_lingering: bool,
     /// Some tasks are pulled, and there are relays: in one of eight seeds.
     pub has_pulled: bool,
     /// Some jobs are fed by generators and drained by reducers: in one of eight seeds.
@@ -104,6 +106,7 @@ impl Faults {
             has_functions: false,
             has_last_moments: false,
             has_notices: false,
+            has_lingering: false,
             has_pulled: false,
             has_feeds: false,
             has_groups: false,

@@ -54,6 +54,8 @@ pub struct Outcome {
     pub coupled: u64,
     /// Notices that arrived: of ends, of failures, of standstills.
     pub told: [u64; 3],
+    /// Open jobs that were closed because their clients had left them.
+    pub left: u64,
     /// Tasks that a launcher began by itself at the end of others.
     pub begun: u64,
     /// Of these, when they were being called back.
@@ -200,6 +202,7 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             spread: world.observers.policies.spread,
             coupled: world.observers.policies.coupled,
             told: world.observers.notices.count,
+            left: world.observers.lingering.closed,
             begun: world.begun.0,
             begun_late: world.begun.1,
             reused_runners: world.reused_runners,
@@ -222,6 +225,7 @@ impl World {
         faults.has_functions = options.seed % 8 == 3;
         faults.has_last_moments = options.seed % 5 == 2;
         faults.has_notices = options.seed % 7 == 4;
+        faults.has_lingering = options.seed % 6 == 1;
         faults.has_pulled = options.seed % 8 == 6;
         faults.has_feeds = options.seed % 8 == 5;
         faults.has_objects = objects::has_objects(options.seed);
@@ -467,6 +471,7 @@ impl World {
         self.observers.ends.check(server.state())?;
         self.observers.feeds.check(server.state())?;
         self.observers.notices.restarted(server.state())?;
+        self.observers.lingering.restarted(self.now);
         self.observers.once.restarted(server.state());
         self.observers.order.restarted(server.state());
         self.observers.objects.restarted(server.state());
@@ -490,6 +495,7 @@ impl World {
     pub(crate) fn server_step(&mut self, input: ServerInput) -> Result<(), String> {
         let Some(server) = &mut self.server else { return Ok(()) };
         let mut effects = Vec::new();
+        self.observers.lingering.heard(self.now, &input);
         server.handle(self.now, input, &mut effects);
         if self.options.canary != Some(Canary::LeavesServerUnsettled) || !self.rng.chance(20) {
             server.settle(self.now, &mut effects);
@@ -504,6 +510,7 @@ impl World {
         }
         self.observers.persisted(&effects)?;
         self.observers.notices.persisted(server.state(), &effects)?;
+        self.observers.lingering.persisted(self.now, server.state(), &effects)?;
         observers::nobody_waits_for_what_is_gone(server.state(), &effects)?;
         self.journal.take(effects);
         if self.options.canary == Some(Canary::LosesRecords) && self.rng.chance(20) {

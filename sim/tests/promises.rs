@@ -198,6 +198,14 @@ fn notices_are_played() {
 }
 
 #[test]
+fn open_jobs_are_left() {
+    let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
+    let outcomes: Vec<_> = (1..301).step_by(6).filter_map(|seed| played(seed).ok()).collect();
+    assert_eq!(outcomes.len(), 50, "a seed failed");
+    assert!(outcomes.iter().map(|outcome| outcome.left).sum::<u64>() > 5);
+}
+
+#[test]
 fn functions_are_played() {
     let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
     let outcomes: Vec<_> = (3..163).step_by(8).filter_map(|seed| played(seed).ok()).collect();

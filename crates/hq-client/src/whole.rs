@@ -1,12 +1,12 @@
 //! Submitting all tasks of a job file, or none of them.
 
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, NewJob};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, TaskId};
+use hq_model::{IdSet, JobId, JobSpec, ObjectName, TaskId};
 
 use crate::blocks::blocks;
 use crate::error::ClientError;
-use crate::options::PreparedFile;
+use crate::options::{PreparedFile, behind};
 use crate::session::{Session, request_key};
 
 /// What was submitted.
@@ -39,6 +39,28 @@ impl<E: Into<ClientError>> From<E> for NotSubmitted {
 }
 
 impl Session {
+    /// Submits the tasks of a job file to a new job behind these, which leave what is broadcast to its tasks. All of them are
+    /// made, or none.
+    ///
+    /// # Errors
+    /// When the server refuses or is lost.
+    pub fn submit_behind(
+        &mut self,
+        file: PreparedFile,
+        broadcasts: Vec<(NewJob, ObjectName)>,
+    ) -> Result<SubmittedFile, NotSubmitted> {
+        let PreparedFile { job: spec, submits, mut warnings } = file;
+        let jobs = behind(broadcasts, spec, submits);
+        match self.request(ClientRequest::SubmitJobs { key: request_key()?, jobs })? {
+            ClientResponse::JobsSubmitted { jobs, warnings: more, .. } => {
+                warnings.extend(more);
+                let job = jobs.last().copied().ok_or(ClientError::Unexpected)?;
+                Ok(SubmittedFile { job, existing: 0, warnings })
+            }
+            _ => Err(ClientError::Unexpected.into()),
+        }
+    }
+
     /// Submits the tasks of a job file, to the open job `open` or a new one. Those that do not fit into one request go into
     /// a draft, which counts when it is closed: so all of them are submitted or none. What was in an open job before stays
     /// there, so its tasks come in as many parts as there are requests.

@@ -221,7 +221,7 @@ pub enum ClientRequest {
         with_failed: bool,
     },
     /// Say how tasks of a job have ended, as soon as there is one of which the client does not know: it asks again for the
-    /// next ones. Answered by `Ends`.
+    /// next ones. Answered by `Ends`. Of a client's questions about a job the last one counts.
     AwaitEnds {
         /// The job.
         job: JobId,

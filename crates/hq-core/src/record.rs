@@ -69,6 +69,13 @@ pub enum Record {
         /// The job.
         job: JobId,
     },
+    /// The same where nobody has asked for it: none of its tasks was left, and no client has waited for their ends for so long.
+    JobLeft {
+        /// The job.
+        job: JobId,
+        /// How long.
+        linger: Duration,
+    },
     /// An ended job was dropped.
     JobForgotten {
         /// The job.
@@ -332,6 +339,7 @@ impl Record {
             Record::JobOpened { job, .. }
             | Record::Submitted { job, .. }
             | Record::JobClosed { job }
+            | Record::JobLeft { job, .. }
             | Record::JobForgotten { job }
             | Record::Leased { job, .. }
             | Record::LeasedNodes { job, .. }

@@ -25,6 +25,9 @@ pub struct JobSpec {
     pub notices: Vec<NoticeRule>,
     /// How long nothing of it has to run before it stands still; `None` for the usual time.
     pub stall_after: Option<Duration>,
+    /// An open job is closed when none of its tasks is left and no client has waited for their ends for so long; `None` when
+    /// it stays open whoever leaves.
+    pub linger: Option<Duration>,
 }
 
 /// The part of the cluster that a job gets, in tasks that run at once.

@@ -30,8 +30,8 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, requi
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 9] =
-    [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 190..=190, 1000..=1003, 1010..=1010];
+const KINDS: [RangeInclusive<u32>; 10] =
+    [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 170..=170, 190..=190, 1000..=1003, 1010..=1010, 1020..=1020];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -78,6 +78,9 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             })
         }
         Record::JobClosed { job } => Kind::JobClosed(job.0),
+        Record::JobLeft { job, linger } => {
+            Kind::JobLeft(form::JobLeft { job: job.0, linger_ns: nanos(*linger) })
+        }
         Record::JobForgotten { job } => Kind::JobForgotten(job.0),
         Record::Leased { worker, job, ids } => {
             Kind::Leased(form::Leased { worker: worker.0, job: job.0, ids: idset::to_wire(ids) })
@@ -192,6 +195,9 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         },
         Kind::Submitted(submitted) => submitted_from_wire(submitted)?,
         Kind::JobClosed(job) => Record::JobClosed { job: JobId(job) },
+        Kind::JobLeft(left) => {
+            Record::JobLeft { job: JobId(left.job), linger: Duration::from_nanos(left.linger_ns) }
+        }
         Kind::JobForgotten(job) => Record::JobForgotten { job: JobId(job) },
         Kind::Leased(leased) => Record::Leased {
             worker: WorkerId(leased.worker),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hq_client::options::call_spec;
+use hq_client::options::{call_spec, open_spec};
 use hq_client::session::Next;
 use hq_client::{Session, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobEnds};
@@ -64,21 +64,18 @@ struct Templates {
 #[pymethods]
 impl Calls {
     #[new]
-    #[pyo3(signature = (server_dir, name, *, max_fails = None, job = None))]
-    fn new(
-        python: Python<'_>,
-        server_dir: PathBuf,
-        name: String,
-        max_fails: Option<u64>,
-        job: Option<u32>,
-    ) -> PyResult<Calls> {
+    #[pyo3(signature = (server_dir, options, *, job = None))]
+    fn new(python: Python<'_>, server_dir: PathBuf, options: &str, job: Option<u32>) -> PyResult<Calls> {
         python.detach(|| {
             let connect = || Session::connect(&server_dir).map_err(|error| error::of_client(&error));
             let (mut asking, mut hearing) = (connect()?, connect()?);
             hearing.wait_for_lost_server(None);
             let (id, first) = match job {
                 Some(job) => (JobId(job), next_id(&mut asking, JobId(job))?),
-                None => (open(&mut asking, JobSpec { name, max_fails, ..JobSpec::default() })?, 0),
+                None => {
+                    let spec = open_spec(options).map_err(PyValueError::new_err)?;
+                    (open(&mut asking, spec)?, 0)
+                }
             };
             let dir = std::env::current_dir()?.into_os_string();
             Ok(Calls {

@@ -31,8 +31,9 @@ fn hint(error: &ClientError) -> Option<Cow<'static, str>> {
     match error {
         ClientError::Refused(RequestError::NoJob(_)) => Some("`Client.jobs()` has those that are there".into()),
         ClientError::Refused(RequestError::JobNotOpen(_)) => Some(
-            "an executor closes its job at the end of its `with` block and by `shutdown`, and `Client.close_job` does; \
-             use another job, or leave `with` out where one is to go on"
+            "an executor closes its job at the end of its `with` block, by `shutdown` and with its program, and the server \
+             when a program was killed and nobody came back in time (`linger`); use another job: one that \
+             `Client.open_job` has made goes on until `Client.close_job`"
                 .into(),
         ),
         _ => error.hint(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use hq_client::options::{PackedCall, prepare_json};
+use hq_client::options::{PackedCall, open_spec, prepare_json};
 use hq_client::{Session, request_key};
 use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, SubmitInfo, TaskInfo, WorkerFilter,
@@ -11,7 +11,7 @@ use hq_core::client_messages::{
 };
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
-use hq_model::{Entry, IdSet, JobId, JobSpec, TaskId, TaskRef, TaskState, Timestamp};
+use hq_model::{Entry, IdSet, JobId, TaskId, TaskRef, TaskState, Timestamp};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -80,8 +80,7 @@ pub(crate) fn submit(
     session: &mut Session,
     tasks: &str,
     submit_dir: &[u8],
-    job: Option<u32>,
-    calls: Vec<Call>,
+    (job, calls, broadcasts): (Option<u32>, Vec<Call>, Vec<String>),
 ) -> PyResult<(u32, Vec<String>)> {
     let open = job.map(JobId);
     let mut file = prepare_json("job", tasks, open, submit_dir).map_err(|error| error::of_options(&error))?;
@@ -89,7 +88,11 @@ pub(crate) fn submit(
         .into_iter()
         .map(|(task, name, code, arguments)| (TaskId(task), PackedCall { name, code, arguments }));
     file.pack(calls.collect()).map_err(PyValueError::new_err)?;
-    let submitted = session.submit_file(file, open, &mut |_| {});
+    let in_front = file.broadcast(&broadcasts).map_err(|error| error::of_options(&error))?;
+    let submitted = match in_front.is_empty() {
+        true => session.submit_file(file, open, &mut |_| {}),
+        false => session.submit_behind(file, in_front),
+    };
     let submitted = submitted.map_err(|refused| error::of_client(&refused.error))?;
     Ok((submitted.job.0, submitted.warnings))
 }
@@ -241,9 +244,9 @@ pub(crate) fn forget(session: &mut Session, job: u32) -> PyResult<bool> {
     }
 }
 
-/// Makes an open job.
-pub(crate) fn open(session: &mut Session, name: String, max_fails: Option<u64>) -> PyResult<u32> {
-    let spec = JobSpec { name, max_fails, ..JobSpec::default() };
+/// Makes an open job, of options in JSON.
+pub(crate) fn open(session: &mut Session, options: &str) -> PyResult<u32> {
+    let spec = open_spec(options).map_err(PyValueError::new_err)?;
     let key = request_key().map_err(|error| error::of_client(&error))?;
     match ask(session, ClientRequest::OpenJob { key, spec })? {
         ClientResponse::Submitted { job, .. } => Ok(job.0),

@@ -68,6 +68,12 @@ impl Objects {
         Ok(workers.into_iter().filter_map(store).collect())
     }
 
+    /// How many workers are connected that store no objects.
+    fn storeless(&self, python: Python<'_>) -> PyResult<usize> {
+        let workers = self.with(python, workers)?;
+        Ok(workers.iter().filter(|worker| worker.config.object_store.is_none()).count())
+    }
+
     /// How an object is; nothing when the server does not know it.
     fn info(&self, python: Python<'_>, job: u32, task: u32, name: &str) -> PyResult<Option<Stored>> {
         let object = object(job, task, name)?;

@@ -54,7 +54,8 @@ impl Session {
     }
 
     /// Submits tasks: JSON in the words of job files, and packed functions for those that it names. Gives the job and what the user should know.
-    #[pyo3(signature = (tasks, submit_dir, job=None, calls=Vec::new()))]
+    /// What is broadcast goes to all of them.
+    #[pyo3(signature = (tasks, submit_dir, job=None, calls=Vec::new(), broadcasts=Vec::new()))]
     fn submit(
         &self,
         python: Python<'_>,
@@ -62,9 +63,10 @@ impl Session {
         submit_dir: PathBuf,
         job: Option<u32>,
         calls: Vec<jobs::Call>,
+        broadcasts: Vec<String>,
     ) -> PyResult<(u32, Vec<String>)> {
         let submit_dir = submit_dir.as_os_str().as_bytes();
-        self.with(python, |session| jobs::submit(session, tasks, submit_dir, job, calls))
+        self.with(python, |session| jobs::submit(session, tasks, submit_dir, (job, calls, broadcasts)))
     }
 
     /// Waits until jobs have ended; `tell` hears of what changes. Gives those with tasks that did not finish.
@@ -117,10 +119,9 @@ impl Session {
         self.with(python, |session| jobs::forget(session, job))
     }
 
-    /// Makes an open job.
-    #[pyo3(signature = (name, max_fails=None))]
-    fn open_job(&self, python: Python<'_>, name: String, max_fails: Option<u64>) -> PyResult<u32> {
-        self.with(python, |session| jobs::open(session, name, max_fails))
+    /// Makes an open job, of options in JSON.
+    fn open_job(&self, python: Python<'_>, options: &str) -> PyResult<u32> {
+        self.with(python, |session| jobs::open(session, options))
     }
 
     /// Closes an open job.

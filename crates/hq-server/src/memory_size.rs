@@ -159,6 +159,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
     use Record as Is;
     let more = match record {
         Is::JobClosed { .. }
+        | Is::JobLeft { .. }
         | Is::JobForgotten { .. }
         | Is::Speculated { .. }
         | Is::AttemptDropped { .. }

@@ -40,8 +40,9 @@ class ClientConnection:
             content["name"] = job.name
             if job.max_fails is not None:
                 content["max_fails"] = job.max_fails
+            content.update(job.notices)
         calls = [(task.id, task.call.name, task.call.code, task.call.arguments) for task in job.tasks if task.call]
-        return self.session.submit(json.dumps(content), os.getcwd(), open_job, calls)[0]
+        return self.session.submit(json.dumps(content), os.getcwd(), open_job, calls, job.broadcast)[0]
 
     def wait_for_jobs(
         self, job_ids: Sequence[JobId], callback: Callable[[list[dict[str, Any]]], None] | None = None

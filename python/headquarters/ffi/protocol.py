@@ -89,3 +89,5 @@ class JobDescription:
     name: str
     max_fails: int | None
     tasks: list[TaskDescription] = field(default_factory=list)
+    notices: dict[str, Any] = field(default_factory=dict)
+    broadcast: list[str] = field(default_factory=list)

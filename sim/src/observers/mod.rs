@@ -10,6 +10,7 @@ mod ends;
 mod feeds;
 mod fold;
 mod last_moments;
+mod lingering;
 mod lives;
 mod nodes;
 mod notices;
@@ -29,6 +30,7 @@ pub use ends::Ends;
 pub use feeds::{Feeds, line};
 pub use fold::{Folds, fold_equals_state};
 pub use last_moments::{never_too_late, starts_in_time};
+pub use lingering::Lingering;
 pub use lives::lives_long_enough;
 pub use nodes::Nodes;
 pub use notices::Notices;
@@ -58,6 +60,8 @@ pub struct Observers {
     pub ends: Ends,
     /// Jobs that are fed and drained.
     pub feeds: Feeds,
+    /// Open jobs that clients leave.
+    pub lingering: Lingering,
     /// Tasks on several nodes.
     pub nodes: Nodes,
     /// Who was told of jobs.

@@ -6,16 +6,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use hq_core::client_messages::{NewJob, NewTasks};
+use hq_core::client_messages::{self, NewJob, NewTasks};
 use hq_model::broadcast::{Broadcast, BroadcastFrom};
 use hq_model::job::{Target, TaskIds};
-use hq_model::object::{ObjectRef, ObjectTask};
+use hq_model::object::{ObjectError, ObjectRef, ObjectTask, check_objects};
 use hq_model::{
     Body, ByteString, IdSet, InputObject, JobSpec, ObjectName, OutputObject, OutputSink, Request, Submit,
     TaskId, TaskSpec,
 };
 
 use super::error::OptionsError;
+use super::job_file::PreparedFile;
 
 /// Checks broadcasts against each other.
 ///
@@ -61,6 +62,44 @@ pub(super) fn jobs(broadcasts: &[Broadcast], reader: &Submit) -> Vec<(NewJob, Ob
         BroadcastFrom::Object(_) => None,
     };
     broadcasts.iter().filter_map(of).collect()
+}
+
+/// Jobs that leave what is broadcast, and behind them the job whose tasks get it.
+pub fn behind(broadcasts: Vec<(NewJob, ObjectName)>, spec: JobSpec, submits: Vec<Submit>) -> Vec<NewJob> {
+    let (mut jobs, names): (Vec<NewJob>, Vec<ObjectName>) = broadcasts.into_iter().unzip();
+    let takes = (0..).zip(names).map(|(job, name)| client_messages::Broadcast { job, name }).collect();
+    jobs.push(NewJob { spec, after: Vec::new(), takes, tasks: NewTasks::Submits(submits) });
+    jobs
+}
+
+impl PreparedFile {
+    /// Broadcasts files, directories and objects to all tasks, as `--broadcast` does. Gives the jobs that go before it.
+    ///
+    /// # Errors
+    /// When one of them is none, two have one name, or a task cannot have any.
+    pub fn broadcast(&mut self, texts: &[String]) -> Result<Vec<(NewJob, ObjectName)>, OptionsError> {
+        let wrong = |text: String| OptionsError::Objects(text);
+        let parsed =
+            texts.iter().map(|text| text.parse().map_err(|error: ObjectError| wrong(error.to_string())));
+        let broadcasts: Vec<Broadcast> = parsed.collect::<Result<_, _>>()?;
+        check(&broadcasts)?;
+        let Some(reader) = self.submits.first().filter(|_| !broadcasts.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        if self.submits.iter().any(|submit| submit.spec.body.function().is_some()) {
+            let text = "functions of a job get nothing that is broadcast; give them a path, or use an Executor and its put";
+            return Err(wrong(text.to_owned()));
+        }
+        let jobs = jobs(&broadcasts, reader);
+        check_new(reader, false, &jobs)?;
+        for submit in &mut self.submits {
+            let spec = Arc::make_mut(&mut submit.spec);
+            spec.input_objects.extend(taken(&broadcasts));
+            check_objects(&spec.output_objects, &spec.input_objects)
+                .map_err(|error| wrong(error.to_string()))?;
+        }
+        Ok(jobs)
+    }
 }
 
 /// Checks that a job can be made together with those.
@@ -113,6 +152,29 @@ fn job(name: &ObjectName, path: ByteString, reader: &Submit) -> NewJob {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_tasks_of_what_a_program_has_made_get_it() {
+        let read =
+            |content: &str, job| super::super::prepare_json("job", content, job, b"/home/me").expect("a job");
+        let tasks = r#"{"task": [{"command": ["a"]}, {"command": ["b"]}]}"#;
+        let mut file = read(tasks, None);
+        let jobs = file.broadcast(&["g=data".to_owned(), "5@0:x".to_owned()]).expect("broadcasts");
+        assert_eq!(jobs.len(), 1);
+        let taken: Vec<usize> = file.submits.iter().map(|submit| submit.spec.input_objects.len()).collect();
+        assert_eq!(taken, [1, 1]);
+        let all = behind(jobs, file.job, file.submits);
+        assert_eq!((all.len(), all[1].takes.len(), all[1].takes[0].job), (2, 1, 0));
+        for (content, job, texts, expected) in [
+            (tasks, Some(hq_model::JobId(3)), vec!["data"], "a path cannot be broadcast with --job"),
+            (tasks, None, vec!["a/x", "b/x"], "two broadcasts have the name `x`"),
+            (r#"{"task": [{"function": "a:b"}]}"#, None, vec!["data"], "functions of a job get nothing"),
+        ] {
+            let texts: Vec<String> = texts.into_iter().map(str::to_owned).collect();
+            let error = read(content, job).broadcast(&texts).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 
     fn reader() -> Submit {
         let spec = TaskSpec { priority: 7, ..TaskSpec::default() };

@@ -69,6 +69,7 @@ impl JobOptions {
             is_draft: false,
             notices: self.notices.rules(),
             stall_after: self.notices.stall_after,
+            linger: None,
         }
     }
 }

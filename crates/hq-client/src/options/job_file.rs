@@ -295,7 +295,15 @@ pub(super) fn prepared(
     let weight = option("share_weight", file.share_weight, values::weight).map_err(in_file)?;
     let share = super::job::share(bounds, weight);
     let (notices, stall_after) = keys_of_notices.read().map_err(in_file)?;
-    let new = JobSpec { name, max_fails: file.max_fails, share, is_draft: false, notices, stall_after };
+    let new = JobSpec {
+        name,
+        max_fails: file.max_fails,
+        share,
+        is_draft: false,
+        notices,
+        stall_after,
+        linger: None,
+    };
     let target = job.map_or(Target::New(new.clone()), Target::Open);
     if file.stream.is_some() && file.log.is_some() {
         return Err(in_file("stream and log cannot be used together".into()));

@@ -23,6 +23,7 @@ impl Server {
         self.nodes_are_in_order()?;
         self.shares_are_kept()?;
         self.drafts_have_makers()?;
+        self.lingering_jobs_are_left()?;
         self.backlogs_are_in_order()
     }
 

@@ -30,6 +30,16 @@ impl<T> JobWaits<T> {
         self.by_job.entry(job).or_default().insert(asked, what);
     }
 
+    /// One more in the place of others that the same client has asked before for the job.
+    pub(super) fn add_last(&mut self, job: JobId, asked: Asked, what: T) {
+        let waits = self.by_job.entry(job).or_default();
+        let before: Vec<Asked> = waits.range((asked.0, 0)..=(asked.0, u64::MAX)).map(|one| *one.0).collect();
+        before.iter().for_each(|one| {
+            waits.remove(one);
+        });
+        waits.insert(asked, what);
+    }
+
     /// Takes those whose jobs have changed. Who has to wait on is added again.
     pub(super) fn take(&mut self, changed: &BTreeSet<JobId>) -> Vec<(JobId, Asked, T)> {
         if self.by_job.is_empty() {
@@ -41,12 +51,22 @@ impl<T> JobWaits<T> {
             .collect()
     }
 
-    /// A client has left.
-    pub(super) fn forget(&mut self, connection: ConnectionId) {
-        self.by_job.retain(|_, waits| {
+    /// True while somebody waits for something of this job.
+    pub(super) fn has(&self, job: JobId) -> bool {
+        self.by_job.contains_key(&job)
+    }
+
+    /// A client has left. Gives the jobs for which nobody waits any more.
+    pub(super) fn forget(&mut self, connection: ConnectionId) -> Vec<JobId> {
+        let mut left = Vec::new();
+        self.by_job.retain(|job, waits| {
             waits.retain(|asked, _| asked.0 != connection);
+            if waits.is_empty() {
+                left.push(*job);
+            }
             !waits.is_empty()
         });
+        left
     }
 }
 

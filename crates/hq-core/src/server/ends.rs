@@ -8,7 +8,7 @@ use hq_model::{Entries, IdSet, JobId, TaskId};
 use super::clients::Asked;
 use super::job::Job;
 use super::machine::Server;
-use super::{Effect, Gate};
+use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, JobEnds, RequestError};
 use crate::limits::RESULTS_PAGE_BYTES;
 use crate::record::FailureKind;
@@ -17,7 +17,8 @@ use crate::record::FailureKind;
 const FAILURE_BYTES: usize = 64;
 
 impl Server {
-    /// A client waits for ends that it does not know.
+    /// A client waits for ends that it does not know. Who knows more by now asks again, and what it has asked before is not
+    /// answered any more.
     pub(super) fn client_awaits_ends(
         &mut self,
         asked: Asked,
@@ -35,14 +36,23 @@ impl Server {
                 effects.push(Effect::Answer { connection, request, body, gate });
             }
             None => {
-                self.end_waits.add(job, asked, known);
+                self.end_waits.add_last(job, asked, known);
+                self.lingering.look(job);
             }
+        }
+    }
+
+    /// A client has gone that may have waited for ends.
+    pub(super) fn no_more_awaits_ends(&mut self, connection: ConnectionId) {
+        for job in self.end_waits.forget(connection) {
+            self.lingering.look(job);
         }
     }
 
     /// Answers those that wait for ends in jobs that have changed.
     pub(super) fn tell_ends(&mut self, changed: &BTreeSet<JobId>, effects: &mut Vec<Effect>) {
         for (job, asked, known) in self.end_waits.take(changed) {
+            self.lingering.look(job);
             self.client_awaits_ends(asked, job, known, effects);
         }
     }

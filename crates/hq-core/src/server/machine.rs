@@ -18,6 +18,7 @@ use super::drafts::Drafts;
 use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
 use super::last_moments::LastMoments;
+use super::lingering::Lingering;
 use super::live::LiveWorker;
 use super::loads::Loads;
 use super::locality::Locality;
@@ -148,6 +149,8 @@ pub struct Server {
     pub(super) loads: Loads,
     /// Who makes drafts.
     pub(super) drafts: Drafts,
+    /// Open jobs that their clients have left.
+    pub(super) lingering: Lingering,
 }
 
 /// A task that is reported as started.
@@ -211,6 +214,7 @@ impl Server {
             followers: Followers::default(),
             loads: Loads::default(),
             drafts: Drafts::default(),
+            lingering: Lingering::default(),
         }
     }
 
@@ -257,6 +261,7 @@ impl Server {
         }
         self.find_followers();
         self.find_drafts(now);
+        self.find_lingering();
         self.learn_speculation_again();
         // Workers of the time before may come back with what they hold.
         for (id, worker) in &self.state.workers {
@@ -286,7 +291,7 @@ impl Server {
             Input::ClientGone { connection } => {
                 self.clients.forget(connection);
                 self.watching.forget(connection);
-                self.end_waits.forget(connection);
+                self.no_more_awaits_ends(connection);
                 self.feed_waits.forget(connection);
                 self.gives.forget(connection);
                 self.cancelings.forget(connection);
@@ -338,6 +343,7 @@ impl Server {
         self.end_delays(now);
         self.end_waits_for_time(now);
         let drafts = self.end_drafts(now, effects);
+        self.close_left(now, effects);
         if self.stopping.is_none() && !self.is_read_only() {
             self.end_too_late(now, effects);
         }
@@ -368,6 +374,7 @@ impl Server {
             self.settle_notices(now, effects);
         }
         self.report_progress(now, effects);
+        self.note_left(now);
         if !self.is_read_only() {
             self.retire(now, effects);
         }
@@ -404,11 +411,12 @@ impl Server {
         let keep = if begins { self.keeping_ends() } else { None };
         let waits = (begins && self.keeps_until < Timestamp(u64::MAX)).then_some(self.keeps_until);
         let draft = self.next_draft_end();
+        let left = if begins { self.lingering.next_wakeup() } else { None };
         let objects = self.next_look_at_objects();
         let notices = if self.is_read_only() { None } else { self.notices.next_wakeup() };
         let wakeups = [
             lost, delay, stop, watches, reads, retirement, look, allocate, plan, gather, keep, waits, draft,
-            late, too_late, objects, notices,
+            late, too_late, objects, notices, left,
         ];
         wakeups.into_iter().flatten().min()
     }

@@ -21,6 +21,7 @@ mod holds;
 mod job_pages;
 mod last_moments;
 mod late;
+mod lingering;
 mod live;
 mod loads;
 mod locality;

@@ -76,7 +76,9 @@ impl Readiness {
                 Record::ServiceReady { job, task, .. } => {
                     self.waits.note(*job, &IdSet::single(*task), TaskState::Finished);
                 }
-                Record::JobClosed { job } => self.waits.note(*job, &IdSet::new(), TaskState::Finished),
+                Record::JobClosed { job } | Record::JobLeft { job, .. } => {
+                    self.waits.note(*job, &IdSet::new(), TaskState::Finished);
+                }
                 Record::JobForgotten { job } => self.waits.forget(*job),
                 Record::Deferred { job, task, not_before, .. } => {
                     let task = TaskRef::new(*job, *task);

@@ -258,6 +258,7 @@ impl State {
                 series::append(&mut self.loads, **point, points_max);
             }
             Record::JobClosed { job }
+            | Record::JobLeft { job, .. }
             | Record::Leased { job, .. }
             | Record::LeasedNodes { job, .. }
             | Record::Returned { job, .. }
@@ -269,7 +270,7 @@ impl State {
             | Record::AttemptDropped { job, .. }
             | Record::Canceled { job, .. }
             | Record::Aborted { job, .. } => {
-                if matches!(record, Record::JobClosed { .. }) {
+                if matches!(record, Record::JobClosed { .. } | Record::JobLeft { .. }) {
                     self.results.release(*job);
                 }
                 if let Some(job) = self.jobs.get_mut(job) {
@@ -386,7 +387,7 @@ fn answer_bytes(ids: &IdSet) -> usize {
 
 fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
     match record {
-        Record::JobClosed { .. } => job.progress.is_open = false,
+        Record::JobClosed { .. } | Record::JobLeft { .. } => job.progress.is_open = false,
         Record::Leased { worker, ids, .. } => {
             if job.queued.contains_all(ids) && job.delayed.is_empty() && job.deferred.is_empty() {
                 job.queued.subtract(ids);

@@ -18,6 +18,7 @@ mod history;
 mod job_pages;
 mod keys;
 mod last_moments;
+mod lingering;
 mod loads;
 mod logs;
 mod losses;

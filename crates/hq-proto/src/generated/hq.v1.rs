@@ -143,6 +143,9 @@ pub struct JobSpec {
     /// Absent for the usual time.
     #[prost(uint64, optional, tag = "211")]
     pub stall_after_ns: ::core::option::Option<u64>,
+    /// Absent for a job that stays open whoever leaves.
+    #[prost(uint64, optional, tag = "230")]
+    pub linger_ns: ::core::option::Option<u64>,
 }
 /// How far a notice is.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4257,7 +4260,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 1000, 1001, 1002, 1010, 1003"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 1000, 1001, 1002, 1010, 1020, 1003"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -4336,6 +4339,8 @@ pub mod record {
         WorkerSampled(super::WorkerSampled),
         #[prost(message, tag = "1010")]
         Notice(super::NoticeRecord),
+        #[prost(message, tag = "1020")]
+        JobLeft(super::JobLeft),
         #[prost(message, tag = "1003")]
         LoadKept(super::LoadPoint),
     }
@@ -4555,6 +4560,13 @@ pub struct JobOpened {
     pub key: ::prost::alloc::vec::Vec<u8>,
     #[prost(message, optional, tag = "3")]
     pub spec: ::core::option::Option<JobSpec>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobLeft {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint64, tag = "2")]
+    pub linger_ns: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TasksCanceled {

@@ -459,6 +459,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), any::<u128>(), job_spec()).prop_map(|(job, key, spec)| JobOpened { job, key, spec }),
         submitted,
         job().prop_map(|job| JobClosed { job }),
+        (job(), duration()).prop_map(|(job, linger)| JobLeft { job, linger }),
         object::change().prop_map(|change| Objects(Box::new(change))),
         job().prop_map(|job| JobForgotten { job }),
         (worker(), job(), id_set()).prop_map(|(worker, job, ids)| Leased { worker, job, ids }),

@@ -26,10 +26,11 @@ def main(connection, receive):
     TEXT_MAX = 2048
     NAME_MAX = 256
     TRACE_MAX = 6144
+    HELD_MAX = 200 * 33
     PRINTED_MAX = 4096
     CAPTURE_MAX = 1 << 20
     # Parts of what a packed call leaves behind.
-    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT = range(1, 10)
+    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD = range(1, 11)
     dump_value, write_value, load_value = _hq_value_files()
 
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -448,22 +449,31 @@ def main(connection, receive):
             return failed(status, kind, error)
         finally:
             state["runs"] = False
+        module = sys.modules["_hq_runner"]
         try:
+            # References in it that belong to who gets the value are noted there.
+            module.returned = []
             # What is left out of the pickle is too large in any case.
             packed, buffers = pack(value, lambda dumps, value: dump_value(dumps, value, RESULT_MAX))
+            held = b"".join(dict.fromkeys(module.returned))
+            if len(held) > HELD_MAX:
+                raise ValueError(f"it has {len(held) // 33} Refs and Futures, and may have {HELD_MAX // 33}: put a list of them")
         except BaseException as error:
             return failed(NOT_TOLD, "not-picklable", error)
         finally:
+            module.returned = None
             forget_inputs()
-        if not buffers and len(packed) <= RESULT_MAX:
-            return VALUE, 0, packed, ""
+        held = part(HELD, held) if held else b""
+        whole = b"E" + held + packed if held else packed
+        if not buffers and len(whole) <= RESULT_MAX:
+            return VALUE, 0, whole, ""
         if put:
-            return stored(put, packed, buffers)
+            return stored(put, packed, buffers, held)
         size = len(packed) + sum(buffer.nbytes for buffer in buffers)
         text = f"it takes {size} bytes pickled, and at most {RESULT_MAX} are kept"
         return TOO_LARGE, 1, told("too-large", ValueError(text)), str(size)
 
-    def stored(put, packed, buffers):
+    def stored(put, packed, buffers, held):
         # A process that the function forked has no value to leave.
         if os.getpid() != own:
             return VALUE, 0, b"", ""
@@ -472,7 +482,7 @@ def main(connection, receive):
         except OSError as error:
             text = f"{os.fsdecode(put)}: {error.strerror}"
             return NOT_STORED, 1, b"", f"the value cannot be written: {text}"
-        return STORED, 0, b"E" + part(OBJECT, struct.pack("<Q16s", size, nonce)), ""
+        return STORED, 0, b"E" + held + part(OBJECT, struct.pack("<Q16s", size, nonce)), ""
 
     def with_printed(status, result, captured):
         (out, out_lost), (err, err_lost) = [
@@ -627,6 +637,7 @@ def main(connection, receive):
         setattr(sys.modules["_hq_runner"], name, known)
     sys.modules["_hq_runner"].waits = waits
     sys.modules["_hq_runner"].goes_on = goes_on
+    sys.modules["_hq_runner"].returned = None
     use_default_signals()
     state["used"] = used()
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())

@@ -155,6 +155,7 @@ impl Gathered {
                 }
             }
             Record::JobClosed { .. }
+            | Record::JobLeft { .. }
             | Record::JobForgotten { .. }
             | Record::ServiceReady { .. }
             | Record::WorkerSampled { .. }

@@ -13,12 +13,10 @@ use hq_client::limits::JOB_FILE_BYTES_MAX;
 use hq_client::options::feed::Fed;
 use hq_client::options::{
     JobFile, OptionsError, Prepared, PreparedFile, PreparedJobs, SubmitOptions, Surroundings, WaitOptions,
-    prepare, prepare_job_file,
+    behind, prepare, prepare_job_file,
 };
 use hq_client::{ClientError, NotSubmitted, Session, SubmittedFile, Watch, request_key};
-use hq_core::client_messages::{
-    Broadcast, ClientRequest, ClientResponse, JobPage, NewJob, NewTasks, RequestError,
-};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, NewJob, NewTasks, RequestError};
 use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
@@ -154,9 +152,7 @@ fn submit_behind(
     warnings: Vec<String>,
 ) -> Result<Done, HqError> {
     let Target::New(spec) = submit.target.clone() else { return unexpected() };
-    let (mut jobs, names): (Vec<NewJob>, Vec<ObjectName>) = broadcasts.into_iter().unzip();
-    let takes = (0..).zip(names).map(|(job, name)| Broadcast { job, name }).collect();
-    jobs.push(NewJob { spec, after: Vec::new(), takes, tasks: NewTasks::Submits(vec![submit]) });
+    let jobs = behind(broadcasts, spec, vec![submit]);
     let places = (0..jobs.len()).collect();
     let submitted = submit_jobs(context, &mut session, PreparedJobs { jobs, places, warnings })?;
     // Of those in front nobody has asked.

@@ -216,6 +216,10 @@ impl<W: Write> Events<W> {
                 self.line(at, "job-created", event)
             }
             Record::JobClosed { job } => self.line(at, "job-close", json!({ "job": job.0, "job_id": job.0 })),
+            Record::JobLeft { job, linger } => {
+                let reason = format!("nothing of it was left, and no client was there for it for {}", hq_model::duration::format(*linger));
+                self.line(at, "job-close", json!({ "job": job.0, "job_id": job.0, "reason": reason }))
+            }
             Record::JobForgotten { job } => self.line(at, "job-forgotten", json!({ "job": job.0 })),
             Record::Leased { worker, job, ids } => self.line(
                 at,
@@ -404,6 +408,7 @@ fn kind_of(event: &str) -> EventKind {
 fn job_of(record: &Record) -> Option<JobId> {
     match record {
         Record::JobClosed { job }
+        | Record::JobLeft { job, .. }
         | Record::Failed { job, .. }
         | Record::Canceled { job, .. }
         | Record::Aborted { job, .. }

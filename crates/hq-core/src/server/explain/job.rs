@@ -110,9 +110,19 @@ impl Server {
         }
         let state = job.state(self.running_count(id));
         let is_fed = job.is_open && job.feed.is_some();
-        let reasons =
-            is_fed.then(|| Reason::new(ReasonKind::Dependency, format!("it {}", self.why_fed_on(id))));
-        JobExplanation { job: id, state, reasons: reasons.into_iter().collect(), groups, others }
+        let fed = is_fed.then(|| Reason::new(ReasonKind::Dependency, format!("it {}", self.why_fed_on(id))));
+        let reasons = fed.into_iter().chain(self.why_left(now, id)).collect();
+        JobExplanation { job: id, state, reasons, groups, others }
+    }
+
+    // Of an open job that is closed unless somebody comes back.
+    fn why_left(&self, now: Timestamp, id: JobId) -> Option<Reason> {
+        let at = self.lingering.until(id)?;
+        let text = format!(
+            "nothing of it is left, and no client is there for it: it is closed in {}, unless one comes back",
+            about(at.since(now))
+        );
+        Some(Reason::new(ReasonKind::Delay, text).until(Some(at)))
     }
 
     // Tasks that workers have.

@@ -33,6 +33,7 @@ impl Server {
         self.last_moments.hear(&self.state, record);
         self.copies.hear(&self.state, record);
         self.notices.hear(record);
+        self.lingering.hear(&self.state, record);
         self.touched.extend(record.job());
         // How it is depends on how its generator and its reducer have ended.
         let own = record.job().filter(|own| self.state.jobs.get(own).is_none_or(|own| own.has_ended()));
