@@ -38,6 +38,7 @@ impl EventKind {
             Record::JobOpened { .. }
             | Record::Submitted { .. }
             | Record::JobClosed { .. }
+            | Record::Budget { .. }
             | Record::JobForgotten { .. }
             | Record::Feed { .. }
             | Record::Notice { .. }

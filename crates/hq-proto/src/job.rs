@@ -45,6 +45,7 @@ impl Wire for JobSpec {
             is_draft: self.is_draft,
             notices: list_to_wire(&self.notices),
             stall_after_ns: self.stall_after.map(nanos),
+            budget_ns: self.budget.map(nanos),
         }
     }
 
@@ -57,6 +58,7 @@ impl Wire for JobSpec {
             is_draft: spec.is_draft,
             notices: rules_from_wire(spec.notices)?,
             stall_after: spec.stall_after_ns.map(Duration::from_nanos),
+            budget: spec.budget_ns.map(Duration::from_nanos),
         })
     }
 }

@@ -293,14 +293,15 @@ pub fn ids_with_results() -> impl Strategy<Value = (IdSet, Entries)> {
 /// Any job's name and limits.
 pub fn job_spec() -> impl Strategy<Value = JobSpec> {
     let notices = vec(notice::rule(), 0..3);
-    (text(), of(any::<u64>()), of(share()), any::<bool>(), notices, of(duration())).prop_map(
-        |(name, max_fails, share, is_draft, notices, stall_after)| JobSpec {
+    (text(), of(any::<u64>()), of(share()), any::<bool>(), notices, of(duration()), of(duration())).prop_map(
+        |(name, max_fails, share, is_draft, notices, stall_after, budget)| JobSpec {
             name,
             max_fails,
             share,
             is_draft,
             notices,
             stall_after,
+            budget,
         },
     )
 }

@@ -155,6 +155,7 @@ impl Gathered {
                 }
             }
             Record::JobClosed { .. }
+            | Record::Budget { .. }
             | Record::JobForgotten { .. }
             | Record::ServiceReady { .. }
             | Record::WorkerSampled { .. }
