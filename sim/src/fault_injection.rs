@@ -253,11 +253,14 @@ impl World {
         Ok(())
     }
 
-    // What waits for a reducer that fails after that is closed once more.
+    // What waits for a reducer that fails after that is closed once more. Nothing waits for node hours.
     fn closes_all(&mut self) -> Result<(), String> {
         let id = self.network.open(0, false, self.now);
+        let connection = ConnectionId(id);
         let close = ClientRequest::CloseJobs { jobs: Selector::All };
-        self.server_step(ServerInput::Client { connection: ConnectionId(id), request: 1, body: close })?;
+        self.server_step(ServerInput::Client { connection, request: 1, body: close })?;
+        let enough = ClientRequest::SetBudget { jobs: Selector::All, budget: None };
+        self.server_step(ServerInput::Client { connection, request: 2, body: enough })?;
         self.network.close(id);
         if self.faults.has_feeds {
             self.at(CLOSED_EVERY_US, Event::Heal);

@@ -468,6 +468,7 @@ impl World {
         self.observers.feeds.check(server.state())?;
         self.observers.notices.restarted(server.state())?;
         self.observers.once.restarted(server.state());
+        self.observers.budgets.restarted(server.state());
         self.observers.order.restarted(server.state());
         self.observers.objects.restarted(server.state());
         self.observers.at_most_once.restarted(server.state());

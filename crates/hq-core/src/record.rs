@@ -434,8 +434,7 @@ pub struct JobProgress {
     pub is_stalled: bool,
     /// Node time that it may use. Only a job that was made with a budget has one.
     pub budget: Option<Duration>,
-    /// Node time that its attempts used, of a job that was made with a budget, µs: of those that ended, and of those that were
-    /// lost or are tried again.
+    /// Node time that its attempts used, of a job that was made with a budget, µs.
     pub spent_us: u64,
 }
 
@@ -444,7 +443,7 @@ pub struct JobProgress {
 pub enum BudgetChange {
     /// This is what it may use, or all it wants.
     Set(Option<Duration>),
-    /// Attempts that are to run again have used this.
+    /// Attempts that are to run again, or ended with their tasks, have used this.
     Spent(Duration),
 }
 

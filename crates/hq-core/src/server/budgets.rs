@@ -8,7 +8,7 @@ use super::machine::{Answer, Server};
 use super::queue::ClassId;
 use crate::client_messages::ClientResponse;
 use crate::explanation::{Reason, ReasonKind};
-use crate::record::{BudgetChange, Record};
+use crate::record::{BudgetChange, Failure, Record};
 use hq_model::allocation::node_hours;
 use hq_model::node_share::node_time_us;
 use hq_model::selector::Selector;
@@ -51,9 +51,27 @@ impl Server {
             Some(node_time_us(wall, job.share_on(&self.state.workers, run.worker, submit)))
         };
         let time = running.filter_map(time_of).fold(0u64, u64::saturating_add);
-        if time > 0 {
-            let change = BudgetChange::Spent(Duration::from_micros(time));
-            self.record(now, Record::Budget { job: id, change }, effects);
+        self.spend(now, id, time, effects);
+    }
+
+    /// Attempts were ended with their tasks: what they used counts.
+    pub(super) fn spend_on_ended(
+        &mut self,
+        now: Timestamp,
+        id: JobId,
+        attempts: &[Failure],
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(job) = self.state.jobs.get(&id).filter(|job| job.spec.budget.is_some()) else { return };
+        let times = attempts.iter().map(|attempt| job.node_time_of(&self.state.workers, attempt));
+        let time = times.fold(0u64, u64::saturating_add);
+        self.spend(now, id, time, effects);
+    }
+
+    fn spend(&mut self, now: Timestamp, job: JobId, time_us: u64, effects: &mut Vec<Effect>) {
+        if time_us > 0 {
+            let change = BudgetChange::Spent(Duration::from_micros(time_us));
+            self.record(now, Record::Budget { job, change }, effects);
         }
     }
 

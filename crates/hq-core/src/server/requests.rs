@@ -472,6 +472,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         if !attempts.is_empty() {
+            self.spend_on_ended(now, job, &attempts, effects);
             self.record(now, Record::EndedEarly { job, attempts }, effects);
         }
     }

@@ -177,7 +177,6 @@ impl State {
             }
             Record::EndedEarly { job: id, attempts } => {
                 if let Some(job) = self.jobs.get_mut(id) {
-                    attempts.iter().for_each(|attempt| job.spend_on(&self.workers, attempt));
                     for attempt in attempts {
                         job.failures.insert(attempt.task, (at, attempt.clone()));
                         job.note_workers(attempt.worker.iter().chain(&attempt.nodes));

@@ -46,14 +46,15 @@ impl Job {
     }
 
     pub(super) fn spend_on(&mut self, workers: &Workers, attempt: &Failure) {
-        if self.spec.budget.is_none() {
-            return;
+        if self.spec.budget.is_some() {
+            self.spend(self.node_time_of(workers, attempt));
         }
-        let submit = self.submit_of(attempt.task);
-        if let Some((worker, submit)) = attempt.worker.zip(submit) {
-            let share = self.share_on(workers, worker, submit);
-            self.spend(node_time_us(attempt.usage.wall_us, share));
-        }
+    }
+
+    /// Node time that an attempt has used, µs.
+    pub(in crate::server) fn node_time_of(&self, workers: &Workers, attempt: &Failure) -> u64 {
+        let Some((worker, submit)) = attempt.worker.zip(self.submit_of(attempt.task)) else { return 0 };
+        node_time_us(attempt.usage.wall_us, self.share_on(workers, worker, submit))
     }
 
     /// The part of the node of a worker that tasks of a submit take; a whole one where nobody knows what that has.
