@@ -114,7 +114,8 @@ pub fn parse_node_hours(text: &str) -> Result<Duration, WordError> {
 
 /// Prints node time in hours, without digits that say nothing.
 pub fn node_hours(time: Duration) -> String {
-    let text = format!("{:.3}", time.as_secs_f64() / 3600.0);
+    let hours = time.as_secs_f64() / 3600.0;
+    let text = if hours < 0.01 { format!("{hours:.6}") } else { format!("{hours:.3}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -480,7 +481,9 @@ mod tests {
 
     #[test]
     fn node_hours_are_read_and_printed() {
-        for (text, printed) in [("500", "500"), (" 0.5 ", "0.5"), ("1e-9", "0"), ("12.3456", "12.346")] {
+        for (text, printed) in
+            [("500", "500"), (" 0.5 ", "0.5"), ("1e-9", "0"), ("0.0001", "0.0001"), ("12.3456", "12.346")]
+        {
             assert_eq!(parse_node_hours(text).map(node_hours), Ok(printed.to_owned()), "{text}");
         }
         for text in ["0", "-1", "NaN", "1h", ""] {
