@@ -381,6 +381,9 @@ impl World {
                 if self.network.get(connection).is_some() {
                     let connection = ConnectionId(connection);
                     self.server_step(ServerInput::Client { connection, request, body })?;
+                    if self.healed {
+                        self.lifts_budgets(connection)?;
+                    }
                 }
             }
             Event::ToWorker { connection, life, message } => self.worker_hears(connection, life, message)?,

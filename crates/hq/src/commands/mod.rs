@@ -299,9 +299,7 @@ impl Context {
             failed.take(NOTED_JOBS_MAX + 1).map(|job| failures::note(&job)).collect();
         if notes.len() > NOTED_JOBS_MAX {
             notes.truncate(NOTED_JOBS_MAX);
-            notes.push(
-                "Tasks of more jobs failed or were aborted: `hq job failures all` tells of all".to_owned(),
-            );
+            notes.push("Tasks of more jobs failed: `hq job failures all` tells of all".to_owned());
         }
         notes
     }

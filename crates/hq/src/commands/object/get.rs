@@ -30,8 +30,9 @@ pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
     }
     let place = Place::of(args.output.as_deref(), context.printer.mode)?;
     let (mut session, mut objects) = named(context, vec![args.objects], &HERE)?;
-    let object = objects.remove(0);
-    let got = until_signal("the object was not written", fetch(context, &mut session, object, place))?;
+    let view = view_of(&mut session, objects.remove(0))?;
+    drop(session);
+    let got = until_signal("the object was not written", fetch(context, view, place))?;
     match got {
         ObjectGot { path: None, .. } => Done::ok(Plain(Vec::new())),
         got => Done::ok(got),
@@ -44,23 +45,17 @@ fn get_several(context: &Context, args: GetArgs) -> Result<Done, HqError> {
         return Err(HqError::usage("several objects go into a directory: name one with -o DIR"));
     };
     let (mut session, objects) = named(context, vec![args.objects], &HERE)?;
-    let each = async {
-        let (mut got, mut failed) = (Vec::new(), Vec::new());
-        for object in objects {
-            let path = dir.join(object.task.task.to_string()).join(object.name.as_str());
-            let place = made_for(&path).and_then(|()| Place::file(&path));
-            let fetched = match place {
-                Ok(place) => fetch(context, &mut session, object, place).await,
-                Err(error) => Err(error),
-            };
-            match fetched {
-                Ok(one) => got.push(one),
-                Err(error) => failed.push(error),
-            }
+    let (mut got, mut failed) = (Vec::new(), Vec::new());
+    for object in objects {
+        let path = dir.join(object.task.task.to_string()).join(object.name.as_str());
+        let ready = made_for(&path).and_then(|()| Ok((Place::file(&path)?, view_of(&mut session, object)?)));
+        let what = "not all objects were written";
+        match ready.and_then(|(place, view)| until_signal(what, fetch(context, view, place))) {
+            Ok(one) => got.push(one),
+            Err(error) if error.code == "interrupted" => return Err(error),
+            Err(error) => failed.push(error),
         }
-        Ok((got, failed))
-    };
-    let (got, mut failed) = until_signal("not all objects were written", each)?;
+    }
     let last = if got.is_empty() { failed.pop() } else { None };
     failed.iter().for_each(|error| context.refusal()(&error.text));
     match last {
@@ -86,14 +81,12 @@ fn until_signal<T>(what: &str, work: impl Future<Output = Result<T, HqError>>) -
     })
 }
 
-async fn fetch(
-    context: &Context,
-    session: &mut Session,
-    object: ObjectId,
-    mut place: Place,
-) -> Result<ObjectGot, HqError> {
+fn view_of(session: &mut Session, object: ObjectId) -> Result<ObjectView, HqError> {
     let mut page = ask(session, ObjectRequest::Info(object))?;
-    let Some(view) = page.objects.pop() else { return super::unexpected() };
+    page.objects.pop().map_or_else(super::unexpected, Ok)
+}
+
+async fn fetch(context: &Context, view: ObjectView, mut place: Place) -> Result<ObjectGot, HqError> {
     if view.copy.is_dir {
         place.will_be_dir()?;
     }
