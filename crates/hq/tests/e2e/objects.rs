@@ -154,7 +154,8 @@ fn what_cannot_be_done_is_refused_with_a_way_out() {
         assert!(found == code && error.contains(text), "{line}: {found}: {error}");
     }
     for (line, text) in [
-        ("object info 1@0", "write JOB@TASK:NAME, such as 1@0:parts"),
+        ("object info 1@x", "write JOB@TASK:NAME, such as 1@0:parts"),
+        ("object get 1", "several objects go into a directory: name one with -o DIR"),
         ("object list --state over", "use awaited, stored, lost, gone"),
         ("--output-mode json object get 1@0:note", "has no JSON form; name a file with -o FILE"),
         ("object get 1@0:note -o .", "is a directory"),
@@ -279,7 +280,7 @@ fn what_cannot_be_put_is_refused_with_a_way_out() {
     };
     check(&cluster, 1, "note", ["No worker that is connected stores objects", "`hq worker start`"]);
     check(&cluster, 1, "missing", ["missing: No such file", ""]);
-    check(&cluster, 2, ".", ["`` cannot be the name of an object", "use --name NAME"]);
+    check(&cluster, 2, "/", ["/ has no name that the object could have", "--name NAME"]);
     check(&cluster, 2, "pipe", ["pipe is no regular file", "hq object put --name NAME - < pipe"]);
     check(&cluster, 2, "a:b", ["`a:b` cannot be the name of an object", "use --name NAME"]);
     check(&cluster, 2, "--name a/b note", ["`a/b` cannot be the name of an object", "--name"]);
