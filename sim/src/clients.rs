@@ -67,7 +67,9 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
         0..=9 => {
             let max_fails = max_fails(rng);
             let share = share(rng);
-            submit(rng, jobs, Target::New(JobSpec { max_fails, share, ..job_spec("sim", faults) }), faults)
+            let budget = budget(jobs.len() as u64);
+            let spec = JobSpec { max_fails, share, budget, ..job_spec("sim", faults) };
+            submit(rng, jobs, Target::New(spec), faults)
         }
         10 => {
             let key = rng.draw();
@@ -126,6 +128,11 @@ fn share(rng: &mut Rng) -> Option<Share> {
     let min = rng.between(0, 3);
     let max = if rng.chance(500) { Some(min + rng.between(1, 4)) } else { None };
     rng.chance(200).then_some(Share { min, max, ..Share::default() })
+}
+
+// Some node seconds for one job of four. It takes nothing from the chances: runs of before stay what they were.
+fn budget(jobs: u64) -> Option<Duration> {
+    (jobs % 4 == 3).then(|| Duration::from_millis(500 + jobs * 700))
 }
 
 fn max_fails(rng: &mut Rng) -> Option<u64> {

@@ -256,13 +256,22 @@ impl World {
     // What waits for a reducer that fails after that is closed once more.
     fn closes_all(&mut self) -> Result<(), String> {
         let id = self.network.open(0, false, self.now);
+        let connection = ConnectionId(id);
         let close = ClientRequest::CloseJobs { jobs: Selector::All };
-        self.server_step(ServerInput::Client { connection: ConnectionId(id), request: 1, body: close })?;
+        self.server_step(ServerInput::Client { connection, request: 1, body: close })?;
+        self.lifts_budgets(connection)?;
         self.network.close(id);
         if self.faults.has_feeds {
             self.at(CLOSED_EVERY_US, Event::Heal);
         }
         Ok(())
+    }
+
+    /// Nothing waits for node hours any more, not even what was on its way when nothing bad happened from then on.
+    pub(crate) fn lifts_budgets(&mut self, connection: ConnectionId) -> Result<(), String> {
+        let body = ClientRequest::SetBudget { jobs: Selector::All, budget: None };
+        // Of a number that no client waits for.
+        self.server_step(ServerInput::Client { connection, request: u64::MAX, body })
     }
 
     /// When all is over.

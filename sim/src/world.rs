@@ -385,6 +385,9 @@ impl World {
                 if self.network.get(connection).is_some() {
                     let connection = ConnectionId(connection);
                     self.server_step(ServerInput::Client { connection, request, body })?;
+                    if self.healed {
+                        self.lifts_budgets(connection)?;
+                    }
                 }
             }
             Event::ToWorker { connection, life, message } => self.worker_hears(connection, life, message)?,
@@ -473,6 +476,7 @@ impl World {
         self.observers.notices.restarted(server.state())?;
         self.observers.lingering.restarted(self.now);
         self.observers.once.restarted(server.state());
+        self.observers.budgets.restarted(server.state());
         self.observers.order.restarted(server.state());
         self.observers.objects.restarted(server.state());
         self.observers.at_most_once.restarted(server.state());

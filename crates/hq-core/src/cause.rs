@@ -96,6 +96,28 @@ pub struct JobFailures {
     pub failed: u64,
     /// The causes that are told apart, in the order in which they came up, each with the instance of its first task.
     pub causes: Vec<(FailureCause, Instance)>,
+    /// Why tasks were given up, where none failed: else that is why.
+    pub aborted: Option<Aborted>,
+}
+
+/// Why tasks of a job were given up by the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aborted {
+    /// How many were.
+    pub count: u64,
+    /// The first of them.
+    pub first: TaskId,
+    /// Why that one was.
+    pub reason: String,
+}
+
+impl Aborted {
+    /// As a sentence about a job.
+    pub fn words(&self, job: JobId) -> String {
+        let Aborted { count, first, reason } = self;
+        let (tasks, were) = if *count == 1 { ("task", "was") } else { ("tasks", "were") };
+        format!("{count} {tasks} of job {job} {were} aborted, task {first} first: {reason}")
+    }
 }
 
 impl JobFailures {

@@ -1,6 +1,7 @@
 //! What clients ask the server, and what it answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_model::dependency::After;
 use hq_model::job::{Counters, FedEnd};
@@ -19,7 +20,7 @@ pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::feed::{FeedRequest, FeedState};
 pub use crate::load_history::LoadHistory;
-pub use crate::new_jobs::{Broadcast, NewJob, NewTasks};
+pub use crate::new_jobs::{NewJob, NewTasks, TakenBroadcast};
 use crate::object_messages::{ObjectPage, ObjectRequest};
 use crate::output_messages::{Output, OutputRead};
 pub use crate::overview::Overview;
@@ -103,6 +104,13 @@ pub enum ClientRequest {
     CloseJobs {
         /// The jobs to close.
         jobs: Selector,
+    },
+    /// Give jobs that were made with a budget another one. Answered by `Jobs` with those that have another one now.
+    SetBudget {
+        /// The jobs.
+        jobs: Selector,
+        /// What each may use, `None` for all it wants.
+        budget: Option<Duration>,
     },
     /// Answered by `JobList`.
     ListJobs {
@@ -465,6 +473,8 @@ pub struct JobDetail {
     pub max_fails: Option<u64>,
     /// How many of its tasks run at once, where it is said.
     pub share: Option<hq_model::job::Share>,
+    /// Node time that it may use, where it was made with a budget, and what it has used.
+    pub budget: Option<JobBudget>,
     /// When it was made.
     pub submitted: Timestamp,
     /// When its last task ended, if all have and it is closed.
@@ -479,6 +489,15 @@ pub struct JobDetail {
     pub feed: Option<Box<FeedState>>,
     /// Who is told of it, and what became of that.
     pub notices: Vec<NoticeInfo>,
+}
+
+/// The budget of a job that was made with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobBudget {
+    /// Node time that it may use; `None` when the budget was taken away.
+    pub limit: Option<Duration>,
+    /// Node time that its attempts have used.
+    pub used: Duration,
 }
 
 /// A rule of a job about whom to tell, and what became of it.

@@ -39,6 +39,7 @@ impl EventKind {
             | Record::Submitted { .. }
             | Record::JobClosed { .. }
             | Record::JobLeft { .. }
+            | Record::Budget { .. }
             | Record::JobForgotten { .. }
             | Record::Feed { .. }
             | Record::Notice { .. }

@@ -22,6 +22,8 @@ pub enum ReasonKind {
     Unfit,
     /// There is no worker, and none to come.
     NoWorker,
+    /// The budget of its job is spent.
+    Budget,
     /// The share of its job is used up.
     Share,
     /// Other tasks go first.
@@ -50,7 +52,7 @@ pub enum ReasonKind {
 
 impl ReasonKind {
     /// Those with a word of their own.
-    pub const ALL: [ReasonKind; 20] = [
+    pub const ALL: [ReasonKind; 21] = [
         ReasonKind::Ended,
         ReasonKind::Running,
         ReasonKind::HandedOut,
@@ -59,6 +61,7 @@ impl ReasonKind {
         ReasonKind::Delay,
         ReasonKind::Unfit,
         ReasonKind::NoWorker,
+        ReasonKind::Budget,
         ReasonKind::Share,
         ReasonKind::Priority,
         ReasonKind::Queue,
@@ -84,6 +87,7 @@ impl ReasonKind {
             ReasonKind::Delay => "delay",
             ReasonKind::Unfit => "unfit",
             ReasonKind::NoWorker => "no-worker",
+            ReasonKind::Budget => "budget",
             ReasonKind::Share => "share",
             ReasonKind::Priority => "priority",
             ReasonKind::Queue => "queue",

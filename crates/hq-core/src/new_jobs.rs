@@ -11,7 +11,7 @@ pub struct NewJob {
     /// Jobs of the same request that it waits for: `job` of each is a place there, from 0, before its own.
     pub after: Vec<After>,
     /// What its tasks take of jobs of the same request.
-    pub takes: Vec<Broadcast>,
+    pub takes: Vec<TakenBroadcast>,
     /// Its tasks.
     pub tasks: NewTasks,
 }
@@ -19,7 +19,7 @@ pub struct NewJob {
 /// An object of the only task of a job of the same request, for all tasks of another one: they find it below their directory of
 /// broadcasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broadcast {
+pub struct TakenBroadcast {
     /// The place of that job in the request, from 0, before that of those that take it.
     pub job: u32,
     /// The name of the object, for both.

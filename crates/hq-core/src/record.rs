@@ -76,6 +76,13 @@ pub enum Record {
         /// How long.
         linger: Duration,
     },
+    /// The node time that a job with a budget may use is another one, or some of it was used.
+    Budget {
+        /// The job.
+        job: JobId,
+        /// What is different now.
+        change: BudgetChange,
+    },
     /// An ended job was dropped.
     JobForgotten {
         /// The job.
@@ -340,6 +347,7 @@ impl Record {
             | Record::Submitted { job, .. }
             | Record::JobClosed { job }
             | Record::JobLeft { job, .. }
+            | Record::Budget { job, .. }
             | Record::JobForgotten { job }
             | Record::Leased { job, .. }
             | Record::LeasedNodes { job, .. }
@@ -432,6 +440,19 @@ pub struct JobProgress {
     pub told: BTreeMap<u32, Told>,
     /// It was told that it stands still, and nothing of it was handed out since.
     pub is_stalled: bool,
+    /// Node time that it may use. Only a job that was made with a budget has one.
+    pub budget: Option<Duration>,
+    /// Node time that its attempts used, of a job that was made with a budget, µs.
+    pub spent_us: u64,
+}
+
+/// What is different of the budget of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetChange {
+    /// This is what it may use, or all it wants.
+    Set(Option<Duration>),
+    /// Attempts that are to run again, or ended with their tasks, have used this.
+    Spent(Duration),
 }
 
 /// What becomes of a notice.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::task::WordError;
-use crate::{ByteString, QueueId, ResourcePool};
+use crate::{ByteString, QueueId, ResourcePool, duration};
 
 /// The longest name of a queue, in bytes.
 pub const QUEUE_NAME_MAX: usize = 100;
@@ -96,24 +96,31 @@ pub struct QueueParams {
 /// Reads a number of node hours.
 ///
 /// # Errors
-/// When it is none, or not more than nothing.
+/// When it is none, not more than nothing, or more than a budget may have.
 pub fn parse_node_hours(text: &str) -> Result<Duration, WordError> {
     let bad = || WordError::new(text, "a number of node hours: write a number above 0, as 500 or 0.5");
     let hours = text.trim().parse::<f64>().map_err(|_| bad())?;
-    if !hours.is_finite() || hours <= 0.0 || hours > NODE_HOURS_MAX {
+    if hours.is_nan() || hours <= 0.0 {
         return Err(bad());
+    }
+    if hours > NODE_HOURS_MAX {
+        return Err(WordError::new(
+            text,
+            "a budget: it has 5000000 node hours at most; without one there is no limit",
+        ));
     }
     Ok(Duration::from_millis((hours * 3.6e6).round().max(1.0) as u64))
 }
 
 /// Prints node time in hours, without digits that say nothing.
 pub fn node_hours(time: Duration) -> String {
-    let text = format!("{:.3}", time.as_secs_f64() / 3600.0);
+    let hours = time.as_secs_f64() / 3600.0;
+    let text = if hours < 0.01 { format!("{hours:.6}") } else { format!("{hours:.3}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Most node hours that a budget may have.
-const NODE_HOURS_MAX: f64 = 1e9;
+/// Most node hours that a budget may have: in nanoseconds they fit into 64 bits.
+const NODE_HOURS_MAX: f64 = 5e6;
 
 /// What matters where more workers end the work sooner, and cost more node time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -165,6 +172,18 @@ pub enum ParamsError {
     /// The worker would be killed by the batch system.
     #[error("Worker time limit cannot be larger than queue time limit")]
     WorkerTime,
+    /// Nothing could ever be asked for.
+    #[error(
+        "A budget of {} node hours is too small: one node for the time limit of {} takes {}; give a larger budget or a \
+         shorter time limit",
+        node_hours(*budget), duration::format(*time), node_hours(*time)
+    )]
+    Budget {
+        /// What all allocations may take.
+        budget: Duration,
+        /// What a node of one takes.
+        time: Duration,
+    },
     /// The name cannot be part of a file name and of a batch job's name.
     #[error(
         "`{0}` is no name for a queue: use up to {QUEUE_NAME_MAX} letters, digits, `-`, `_` and `.`, the first of them no `.` or `-`"
@@ -211,6 +230,18 @@ impl QueueParams {
             return Err(ParamsError::ZeroByte);
         }
         Ok(())
+    }
+
+    /// Checks that a budget lets ask for something. Queues that were made before anybody checked it stay as they are.
+    ///
+    /// # Errors
+    /// When it is too small for one node.
+    pub fn check_budget(&self) -> Result<(), ParamsError> {
+        let time = self.time_limit;
+        match self.budget.filter(|budget| *budget < time) {
+            Some(budget) => Err(ParamsError::Budget { budget, time }),
+            None => Ok(()),
+        }
     }
 
     /// The time limit of a worker of this queue: tasks may ask for that much.
@@ -450,12 +481,39 @@ mod tests {
 
     #[test]
     fn node_hours_are_read_and_printed() {
-        for (text, printed) in [("500", "500"), (" 0.5 ", "0.5"), ("1e-9", "0"), ("12.3456", "12.346")] {
+        for (text, printed) in
+            [("500", "500"), (" 0.5 ", "0.5"), ("1e-9", "0"), ("0.0001", "0.0001"), ("12.3456", "12.346")]
+        {
             assert_eq!(parse_node_hours(text).map(node_hours), Ok(printed.to_owned()), "{text}");
         }
-        for text in ["0", "-1", "NaN", "inf", "1h", "", "1e12"] {
-            assert!(parse_node_hours(text).is_err(), "{text}");
+        for text in ["0", "-1", "NaN", "1h", ""] {
+            let error = parse_node_hours(text).expect_err(text).to_string();
+            assert!(error.contains("write a number above 0"), "{error}");
         }
+        for text in ["inf", "1e12", "5000001"] {
+            let error = parse_node_hours(text).expect_err(text).to_string();
+            assert!(error.contains("5000000 node hours at most"), "{error}");
+        }
+        let most = parse_node_hours("5000000").expect("the most");
+        assert_eq!(Duration::from_nanos(u64::try_from(most.as_nanos()).expect("it fits")), most);
+    }
+
+    #[test]
+    fn a_budget_that_is_too_small_for_one_node_is_refused_with_both_values() {
+        let hour = Duration::from_secs(3600);
+        let with = |budget| QueueParams {
+            budget: Some(budget),
+            time_limit: hour * 4,
+            max_workers_per_alloc: 9,
+            ..params()
+        };
+        assert_eq!(with(hour * 4).check_budget(), Ok(()));
+        assert_eq!(
+            with(hour / 2).check_budget().map_err(|error| error.to_string()),
+            Err("A budget of 0.5 node hours is too small: one node for the time limit of 4h takes 4; give a larger budget or \
+                 a shorter time limit"
+                .to_owned())
+        );
     }
 
     #[test]

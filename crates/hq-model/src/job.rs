@@ -18,6 +18,8 @@ pub struct JobSpec {
     pub max_fails: Option<u64>,
     /// How many of its tasks run at once, where it is said.
     pub share: Option<Share>,
+    /// Node time that its tasks may use: when it is spent, no more of them are started.
+    pub budget: Option<Duration>,
     /// An open job that counts when it is closed: until then none of its tasks is handed out, and when the client that
     /// makes it goes before, it is dropped.
     pub is_draft: bool,
@@ -28,6 +30,13 @@ pub struct JobSpec {
     /// An open job is closed when none of its tasks is left and no client has waited for their ends for so long; `None` when
     /// it stays open whoever leaves.
     pub linger: Option<Duration>,
+}
+
+impl JobSpec {
+    /// True when more than room decides how many of its tasks run: they are handed out only where they can start.
+    pub fn is_rationed(&self) -> bool {
+        self.share.is_some() || self.budget.is_some()
+    }
 }
 
 /// The part of the cluster that a job gets, in tasks that run at once.

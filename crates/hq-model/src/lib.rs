@@ -23,6 +23,7 @@ pub mod json;
 pub mod key;
 pub mod left_behind;
 pub mod memory;
+pub mod node_share;
 pub mod notice;
 pub mod object;
 pub mod paths;

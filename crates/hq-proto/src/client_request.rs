@@ -82,6 +82,9 @@ fn to_wire(body: &ClientRequest) -> Body {
             Body::OpenJob(form::OpenJob { key: key_to_wire(*key), spec: Some(spec.to_wire()) })
         }
         ClientRequest::CloseJobs { jobs } => Body::CloseJobs(jobs.to_wire()),
+        ClientRequest::SetBudget { jobs, budget } => {
+            Body::SetBudget(form::SetBudget { jobs: Some(jobs.to_wire()), budget_ns: budget.map(nanos) })
+        }
         ClientRequest::ListJobs { states } => Body::ListJobs(form::ListJobs { states: list_to_wire(states) }),
         ClientRequest::CountJobs => Body::CountJobs(form::Nothing {}),
         ClientRequest::JobInfo { jobs, .. } => Body::JobInfo(jobs.to_wire()),
@@ -193,6 +196,10 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             spec: required("spec of a job", open.spec)?,
         },
         Body::CloseJobs(jobs) => ClientRequest::CloseJobs { jobs: Wire::from_wire(jobs)? },
+        Body::SetBudget(set) => ClientRequest::SetBudget {
+            jobs: required("jobs to give a budget", set.jobs)?,
+            budget: set.budget_ns.map(Duration::from_nanos),
+        },
         Body::ListJobs(list) => ClientRequest::ListJobs { states: list_from_wire(list.states)? },
         Body::CountJobs(_) => ClientRequest::CountJobs,
         Body::JobInfo(jobs) => ClientRequest::JobInfo { jobs: Wire::from_wire(jobs)?, page: None },

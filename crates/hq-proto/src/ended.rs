@@ -1,6 +1,6 @@
 //! Ended tasks on the wire and in the journal: spans of finished ones with their measures, failures.
 
-use hq_core::cause::{FailureCause, JobFailures};
+use hq_core::cause::{Aborted, FailureCause, JobFailures};
 use hq_core::client_messages::{JobEnds, JobResults};
 use hq_core::limits::RESULT_BYTES_MAX;
 use hq_core::measures::Measures;
@@ -139,6 +139,11 @@ impl Wire for JobFailures {
             failed: self.failed,
             causes: self.causes.iter().map(|(cause, _)| cause.to_wire()).collect(),
             instances: self.causes.iter().map(|(_, instance)| instance.0).collect(),
+            aborted: self.aborted.as_ref().map(|aborted| form::WhyAborted {
+                count: aborted.count,
+                first: aborted.first.0,
+                reason: aborted.reason.clone(),
+            }),
         }
     }
 
@@ -151,6 +156,11 @@ impl Wire for JobFailures {
             tasks: failures.tasks,
             failed: failures.failed,
             causes: causes.into_iter().zip(instances).collect(),
+            aborted: failures.aborted.map(|aborted| Aborted {
+                count: aborted.count,
+                first: TaskId(aborted.first),
+                reason: aborted.reason,
+            }),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Generators and reducers on the wire and in the journal.
 
-use hq_core::client_messages::{Broadcast, NewJob, NewTasks};
+use hq_core::client_messages::{NewJob, NewTasks, TakenBroadcast};
 use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use hq_core::record::Record;
 use hq_model::job::FedEnd;
@@ -73,15 +73,15 @@ impl Wire for NewJob {
     }
 }
 
-impl Wire for Broadcast {
+impl Wire for TakenBroadcast {
     type Form = form::Broadcast;
 
     fn to_wire(&self) -> form::Broadcast {
         form::Broadcast { job: self.job, name: self.name.to_string() }
     }
 
-    fn from_wire(broadcast: form::Broadcast) -> Result<Broadcast, ProtoError> {
-        Ok(Broadcast { job: broadcast.job, name: object_name(&broadcast.name)? })
+    fn from_wire(broadcast: form::Broadcast) -> Result<TakenBroadcast, ProtoError> {
+        Ok(TakenBroadcast { job: broadcast.job, name: object_name(&broadcast.name)? })
     }
 }
 

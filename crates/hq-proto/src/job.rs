@@ -46,6 +46,7 @@ impl Wire for JobSpec {
             notices: list_to_wire(&self.notices),
             stall_after_ns: self.stall_after.map(nanos),
             linger_ns: self.linger.map(nanos),
+            budget_ns: self.budget.map(nanos),
         }
     }
 
@@ -59,6 +60,7 @@ impl Wire for JobSpec {
             notices: rules_from_wire(spec.notices)?,
             stall_after: spec.stall_after_ns.map(Duration::from_nanos),
             linger: spec.linger_ns.map(Duration::from_nanos),
+            budget: spec.budget_ns.map(Duration::from_nanos),
         })
     }
 }

@@ -8,7 +8,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_core::record::{FinishedSpan, JobProgress, Outlasted, Record, RestartCause, SecondAttempt};
+use hq_core::record::{
+    BudgetChange, FinishedSpan, JobProgress, Outlasted, Record, RestartCause, SecondAttempt,
+};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
@@ -81,6 +83,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::JobLeft { job, linger } => {
             Kind::JobLeft(form::JobLeft { job: job.0, linger_ns: nanos(*linger) })
         }
+        Record::Budget { job, change } => Kind::Budget(budget_to_wire(*job, *change)),
         Record::JobForgotten { job } => Kind::JobForgotten(job.0),
         Record::Leased { worker, job, ids } => {
             Kind::Leased(form::Leased { worker: worker.0, job: job.0, ids: idset::to_wire(ids) })
@@ -198,6 +201,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         Kind::JobLeft(left) => {
             Record::JobLeft { job: JobId(left.job), linger: Duration::from_nanos(left.linger_ns) }
         }
+        Kind::Budget(budget) => budget_from_wire(budget)?,
         Kind::JobForgotten(job) => Record::JobForgotten { job: JobId(job) },
         Kind::Leased(leased) => Record::Leased {
             worker: WorkerId(leased.worker),
@@ -399,7 +403,27 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
             .map(|(rule, told)| form::ToldNotice { rule: *rule, told: Some(told.to_wire()) })
             .collect(),
         is_stalled: progress.is_stalled,
+        budget_ns: progress.budget.map(nanos),
+        spent_us: progress.spent_us,
     }
+}
+
+fn budget_to_wire(job: JobId, change: BudgetChange) -> form::BudgetRecord {
+    use form::budget_record::Change;
+    let change = match change {
+        BudgetChange::Set(limit) => Change::Set(form::JobBudget { limit_ns: limit.map(nanos), used_ns: 0 }),
+        BudgetChange::Spent(time) => Change::SpentNs(nanos(time)),
+    };
+    form::BudgetRecord { job: job.0, change: Some(change) }
+}
+
+fn budget_from_wire(budget: form::BudgetRecord) -> Result<Record, ProtoError> {
+    use form::budget_record::Change;
+    let change = match present("change of a budget", budget.change)? {
+        Change::Set(set) => BudgetChange::Set(set.limit_ns.map(Duration::from_nanos)),
+        Change::SpentNs(time) => BudgetChange::Spent(Duration::from_nanos(time)),
+    };
+    Ok(Record::Budget { job: JobId(budget.job), change })
 }
 
 fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress, ProtoError> {
@@ -437,6 +461,8 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         feed: kept.feed.map(Wire::from_wire).transpose()?.map(Box::new),
         told: told_from_wire(kept.told)?.into_iter().collect(),
         is_stalled: kept.is_stalled,
+        budget: kept.budget_ns.map(Duration::from_nanos),
+        spent_us: kept.spent_us,
     })
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::{
-    AlikeTasks, JobDetail, JobPage, JobSummary, PageStart, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo,
+    AlikeTasks, JobBudget, JobDetail, JobPage, JobSummary, PageStart, ServerInfo, SubmitInfo, TaskInfo,
+    WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
@@ -153,6 +154,10 @@ impl Wire for JobDetail {
             usage: Some(self.usage.to_wire()),
             workers: self.workers.iter().map(|worker| worker.0).collect(),
             feed: self.feed.as_ref().map(|feed| feed.to_wire()),
+            budget: self.budget.map(|budget| form::JobBudget {
+                limit_ns: budget.limit.map(nanos),
+                used_ns: nanos(budget.used),
+            }),
         }
     }
 
@@ -168,6 +173,10 @@ impl Wire for JobDetail {
             usage: required("usage of a job", detail.usage)?,
             workers: detail.workers.into_iter().map(WorkerId).collect(),
             feed: detail.feed.map(Wire::from_wire).transpose()?.map(Box::new),
+            budget: detail.budget.map(|budget| JobBudget {
+                limit: budget.limit_ns.map(Duration::from_nanos),
+                used: Duration::from_nanos(budget.used_ns),
+            }),
         })
     }
 }

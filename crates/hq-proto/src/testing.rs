@@ -293,9 +293,9 @@ pub fn ids_with_results() -> impl Strategy<Value = (IdSet, Entries)> {
 /// Any job's name and limits.
 pub fn job_spec() -> impl Strategy<Value = JobSpec> {
     let notices = vec(notice::rule(), 0..3);
-    let times = (of(duration()), of(duration()));
+    let times = (of(duration()), of(duration()), of(duration()));
     (text(), of(any::<u64>()), of(share()), any::<bool>(), notices, times).prop_map(
-        |(name, max_fails, share, is_draft, notices, (stall_after, linger))| JobSpec {
+        |(name, max_fails, share, is_draft, notices, (stall_after, linger, budget))| JobSpec {
             name,
             max_fails,
             share,
@@ -303,6 +303,7 @@ pub fn job_spec() -> impl Strategy<Value = JobSpec> {
             notices,
             stall_after,
             linger,
+            budget,
         },
     )
 }

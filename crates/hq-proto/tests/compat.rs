@@ -159,6 +159,7 @@ fn details() -> JobDetail {
             stalled: None,
         },
         max_fails: None,
+        budget: None,
         share: None,
         submitted: Timestamp(0),
         ended: None,

@@ -10,7 +10,7 @@ use hq_core::alloc::decisions::Decision;
 use hq_core::alloc::messages::{
     AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
 };
-use hq_core::cause::{FailureCause, JobFailures};
+use hq_core::cause::{Aborted, FailureCause, JobFailures};
 use hq_core::client_messages::{
     AlikeTasks, ClientResponse, JobDetail, JobEnds, JobResults, JobSummary, NoticeInfo, ServerInfo,
     SubmitInfo, TaskInfo, WorkerInfo,
@@ -160,6 +160,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
     let more = match record {
         Is::JobClosed { .. }
         | Is::JobLeft { .. }
+        | Is::Budget { .. }
         | Is::JobForgotten { .. }
         | Is::Speculated { .. }
         | Is::AttemptDropped { .. }
@@ -334,7 +335,8 @@ sum_of! {
     JobProgress: cancel_reason leased finished failed canceled too_late abort_reasons instances crashes retries delayed workers
         seconds deferred ready files nodes causes outlasted feed told;
     FailureCause: text workers first_error;
-    JobFailures: causes;
+    JobFailures: causes aborted;
+    Aborted: reason;
     JobResults: ids results texts failed dropped without;
     Request: resources;
     ResourceRequest: name;

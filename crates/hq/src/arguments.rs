@@ -11,7 +11,7 @@ use hq_model::IdSet;
 use crate::cli::{Cli, Colors, OutputMode};
 use crate::commands;
 use crate::error::HqError;
-use crate::render::{Printer, cannot_write};
+use crate::render::{self, Printer, cannot_write};
 
 /// `hq help COMMAND` and `hq version` as the options of that name, which are answered like errors.
 pub(crate) fn without_help(cli: Cli) -> Result<Cli, clap::Error> {
@@ -30,6 +30,7 @@ pub(crate) fn without_help(cli: Cli) -> Result<Cli, clap::Error> {
 pub(crate) fn wrong(error: &HqError) -> ExitCode {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let mode = if wants_json(before_command(&words)) { OutputMode::Json } else { OutputMode::Cli };
+    render::units::set_version(version_wanted(before_command(&words)));
     Printer::new(mode, Colors::Auto).error(error);
     ExitCode::from(error.exit)
 }
@@ -44,6 +45,7 @@ pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
     leave_out_hidden(&mut error);
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let words = before_command(&words);
+    render::units::set_version(version_wanted(words));
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let explained = || negative(&error, words).or_else(|| several_ids(&error, words));
     if !is_answer && wants_json(words) {
@@ -152,6 +154,16 @@ fn wants_json(words: &[String]) -> bool {
     }
 }
 
+// The version of documents that was asked for, as far as that can be seen.
+fn version_wanted(words: &[String]) -> u32 {
+    const OPTION: &str = "--output-version";
+    let value = words.iter().enumerate().rev().find_map(|(at, word)| match word.strip_prefix(OPTION)? {
+        "" => words.get(at + 1).cloned(),
+        rest => rest.strip_prefix('=').map(str::to_owned),
+    });
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(render::json::SCHEMA_VERSION)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +192,20 @@ mod tests {
             ("job info 1,", None),
         ] {
             assert_eq!(explained(line).as_deref(), hint, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_version_of_documents_is_seen_in_a_line_that_is_not_understood() {
+        for (line, version) in [
+            ("--output-mode json --output-version 0 job info", 0),
+            ("--output-version=0 job info", 0),
+            ("--output-version 0 --output-version 1 job", 1),
+            ("job info --output-version", 1),
+            ("job info", 1),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(version_wanted(&words), version, "{line}");
         }
     }
 

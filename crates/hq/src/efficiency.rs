@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hq_model::amount::UNITS;
+use hq_model::node_share::{node_share, node_time_us};
 use hq_model::request::{CPUS, MEM};
-use hq_model::{AmountRequest, JobId, Request, TaskSpec, Usage};
+use hq_model::{AmountRequest, JobId, Request, TaskSpec, Usage, WorkerResources};
 
 /// Kinds that are told apart; the others are counted together.
 pub(crate) const KINDS_MAX: usize = 1_000;
@@ -77,6 +78,10 @@ pub(crate) struct Kind {
     pub wall_us: u128,
     /// Time on CPUs, µs.
     pub cpu_us: u128,
+    /// Node time, µs: of those whose workers are known.
+    pub node_us: u128,
+    /// Of how many that is known.
+    pub on_known: u64,
     walls_us: Histogram,
     rss_kib: Histogram,
     // CPUs that were busy on average, in 1/1000.
@@ -94,8 +99,14 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// Counts a task that has ended.
-    pub(crate) fn add(&mut self, job: JobId, spec: &Arc<TaskSpec>, has_failed: bool, usage: Option<&Usage>) {
+    /// Counts a task that has ended, with what it used and what its worker offered, as far as that is known.
+    pub(crate) fn add(
+        &mut self,
+        job: JobId,
+        spec: &Arc<TaskSpec>,
+        has_failed: bool,
+        used: Option<(&Usage, Option<&WorkerResources>)>,
+    ) {
         let (_, asks) = match self.last.take() {
             Some(last) if Arc::ptr_eq(&last.0, spec) => self.last.insert(last),
             _ => self.last.insert((Arc::clone(spec), asked(spec))),
@@ -111,8 +122,9 @@ impl Kinds {
         kind.jobs.1 = kind.jobs.1.max(job);
         kind.tasks += 1;
         kind.failed += u64::from(has_failed);
-        if let Some(usage) = usage {
+        if let Some((usage, offer)) = used {
             kind.measure(usage);
+            kind.charge(usage, spec, offer);
         }
     }
 
@@ -141,6 +153,8 @@ impl Kind {
             measured: 0,
             wall_us: 0,
             cpu_us: 0,
+            node_us: 0,
+            on_known: 0,
             walls_us: Histogram::default(),
             rss_kib: Histogram::default(),
             busy: Histogram::default(),
@@ -155,6 +169,17 @@ impl Kind {
         self.walls_us.add(usage.wall_us);
         self.rss_kib.add(usage.rss_max_kib);
         self.busy.add((u128::from(cpu_us) * 1000 / u128::from(usage.wall_us.max(1))) as u64);
+    }
+
+    fn charge(&mut self, usage: &Usage, spec: &TaskSpec, offer: Option<&WorkerResources>) {
+        let Some(offer) = offer else { return };
+        self.on_known += 1;
+        self.node_us += u128::from(node_time_us(usage.wall_us, node_share(&spec.requests, offer)));
+    }
+
+    /// Node hours that its tasks used, as far as it is known what their workers offered.
+    pub(crate) fn node_hours(&self) -> f64 {
+        self.node_us as f64 / 3.6e9
     }
 
     /// The part of the CPU time asked for that was used.
@@ -270,7 +295,7 @@ mod tests {
         for task in 0..1000 {
             // One of them needs far more than the others.
             let rss = if task == 7 { 7_000 } else { 2_500 };
-            kinds.add(JobId(3), &spec(4, Some(8192)), false, Some(&usage(100, 95, rss)));
+            kinds.add(JobId(3), &spec(4, Some(8192)), false, Some((&usage(100, 95, rss), None)));
         }
         let kind = kinds.sorted().remove(0);
         assert_eq!((kind.tasks, kind.memory_used_mib()), (1000, (2_544, 7_000)));
@@ -283,9 +308,9 @@ mod tests {
     #[test]
     fn tasks_that_ask_for_the_same_are_one_kind_whatever_their_job() {
         let mut kinds = Kinds::default();
-        kinds.add(JobId(1), &spec(1, None), false, Some(&usage(1, 1, 10)));
+        kinds.add(JobId(1), &spec(1, None), false, Some((&usage(1, 1, 10), None)));
         kinds.add(JobId(5), &spec(1, None), true, None);
-        kinds.add(JobId(2), &spec(2, None), false, Some(&usage(50, 100, 10)));
+        kinds.add(JobId(2), &spec(2, None), false, Some((&usage(50, 100, 10), None)));
         let all = kinds.sorted();
         let told: Vec<_> = all.iter().map(|kind| (kind.cpus, kind.jobs, kind.tasks, kind.failed)).collect();
         let of = |first, last| (JobId(first), JobId(last));
@@ -296,6 +321,16 @@ mod tests {
         );
         assert_eq!(all[0].cpus_advised(), Some(2.0));
         assert_eq!(all[1].measured, 1, "a task that was never measured is counted, and no more");
+    }
+
+    #[test]
+    fn node_hours_are_those_of_tasks_on_known_workers() {
+        let (mut kinds, offer) = (Kinds::default(), WorkerResources::cpus(8));
+        kinds.add(JobId(1), &spec(4, None), false, Some((&usage(3600, 1, 10), Some(&offer))));
+        kinds.add(JobId(1), &spec(4, None), true, Some((&usage(1800, 1, 10), Some(&offer))));
+        kinds.add(JobId(1), &spec(4, None), false, Some((&usage(3600, 1, 10), None)));
+        let kind = kinds.sorted().remove(0);
+        assert_eq!((kind.node_hours(), kind.on_known, kind.measured), (0.75, 2, 3));
     }
 
     #[test]

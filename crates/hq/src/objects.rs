@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use hq_client::{ClientError, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::object_messages::{ObjectPage, ObjectPhase, ObjectRequest, ObjectView};
-use hq_model::ObjectId;
 use hq_model::selector::Selector;
+use hq_model::{IdSet, ObjectId, TaskId};
 
+use crate::cli::object::ObjectArg;
 use crate::error::HqError;
 
 /// Where pages come from.
@@ -21,14 +22,22 @@ pub(crate) struct ServerObjects {
     session: Session,
     jobs: Selector,
     phases: Vec<ObjectPhase>,
+    // Only these of them.
+    only: Option<ObjectArg>,
     after: Option<ObjectId>,
     is_done: bool,
 }
 
 impl ServerObjects {
+    /// Some objects of a job, in one of these states, or in any where none is named.
+    pub(crate) fn of(session: Session, objects: ObjectArg, phases: Vec<ObjectPhase>) -> ServerObjects {
+        let jobs = objects.job.map_or(Selector::Last, |job| Selector::Ids(IdSet::single(TaskId(job.0))));
+        ServerObjects { only: Some(objects), ..ServerObjects::new(session, jobs, phases) }
+    }
+
     /// Objects of these jobs in one of these states, or in any where none is named.
     pub(crate) fn new(session: Session, jobs: Selector, phases: Vec<ObjectPhase>) -> ServerObjects {
-        ServerObjects { session, jobs, phases, after: None, is_done: false }
+        ServerObjects { session, jobs, phases, only: None, after: None, is_done: false }
     }
 }
 
@@ -47,7 +56,8 @@ impl ObjectPages for ServerObjects {
         }
         let (jobs, phases) = (self.jobs.clone(), self.phases.clone());
         let list = ObjectRequest::List { jobs, phases, after: self.after.clone() };
-        let page = ask(&mut self.session, list)?;
+        let mut page = ask(&mut self.session, list)?;
+        page.objects.retain(|view| self.only.as_ref().is_none_or(|only| only.means(&view.copy.object)));
         // A page that does not move on would be asked for again without end.
         if page.next.is_some() && page.next <= self.after {
             return Err(ClientError::Unexpected.into());

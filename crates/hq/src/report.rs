@@ -9,7 +9,9 @@ use hq_core::client_messages::{JobSummary, LoadHistory, ServerInfo, TaskInfo, Wo
 use hq_core::explanation::{JobExplanation, TaskExplanation};
 use hq_core::object_messages::{ObjectCopy, ObjectView};
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::{IdSet, JobId, JobState, ObjectId, QueueId, Request, TaskId, WorkerId, WorkerResources};
+use hq_model::{
+    IdSet, JobId, JobState, ObjectId, ObjectName, QueueId, Request, TaskId, WorkerId, WorkerResources,
+};
 use hq_worker::discovery::Detected;
 
 use crate::accounts::{Accounts, Gathered};
@@ -60,6 +62,8 @@ pub(crate) struct Utilization {
     pub accounts: Accounts,
     /// What people are shown.
     pub rows: Rows,
+    /// The price of a node hour.
+    pub cost: Option<f64>,
 }
 
 /// A sentence for people.
@@ -74,6 +78,8 @@ pub(crate) struct Efficiency {
     pub kinds: Vec<crate::efficiency::Kind>,
     /// Tasks of further kinds.
     pub left_out: u64,
+    /// The price of a node hour.
+    pub cost: Option<f64>,
 }
 
 /// How the cluster is, as metrics.
@@ -124,6 +130,8 @@ pub(crate) struct Submitted {
     pub together: Vec<(JobId, String)>,
     /// The generators of those that have one, with their reducers, as far as that is known.
     pub feeders: Vec<Feeders>,
+    /// The jobs in front of it that leave what is broadcast to its tasks, with the names of that.
+    pub broadcasts: Vec<(JobId, ObjectName)>,
     /// How many of its tasks, named by their keys, had been submitted before.
     pub existing: usize,
     /// What the user should know.
@@ -444,10 +452,13 @@ pub(crate) struct ObjectsDone {
 /// A file that was made an object.
 pub(crate) struct ObjectPut(pub ObjectView);
 
-/// An object that was written into a file.
+/// An object that was written.
 pub(crate) struct ObjectGot {
     /// Which one.
     pub copy: ObjectCopy,
-    /// The file.
-    pub path: PathBuf,
+    /// The file, unless it went somewhere else.
+    pub path: Option<PathBuf>,
 }
+
+/// Objects that were written into a directory.
+pub(crate) struct ObjectsGot(pub Vec<ObjectGot>);

@@ -6,6 +6,7 @@ mod allocations;
 mod at_most_once;
 mod attempts;
 mod blocks;
+mod budgets;
 mod ends;
 mod feeds;
 mod fold;
@@ -26,6 +27,7 @@ pub use allocations::Allocations;
 pub use at_most_once::AtMostOnce;
 pub use attempts::Attempts;
 pub use blocks::Blocks;
+pub use budgets::Budgets;
 pub use ends::Ends;
 pub use feeds::{Feeds, line};
 pub use fold::{Folds, fold_equals_state};
@@ -56,6 +58,8 @@ pub struct Observers {
     pub attempts: Attempts,
     /// Submits of one request.
     pub blocks: Blocks,
+    /// What jobs with budgets have used.
+    pub budgets: Budgets,
     /// Ends of tasks.
     pub ends: Ends,
     /// Jobs that are fed and drained.
@@ -90,6 +94,7 @@ impl Observers {
         self.nodes.persisted(effects)?;
         self.objects.persisted(effects)?;
         check_results(effects)?;
+        self.budgets.check(effects)?;
         self.once.check(effects)
     }
 

@@ -67,7 +67,7 @@ pub(super) fn jobs(broadcasts: &[Broadcast], reader: &Submit) -> Vec<(NewJob, Ob
 /// Jobs that leave what is broadcast, and behind them the job whose tasks get it.
 pub fn behind(broadcasts: Vec<(NewJob, ObjectName)>, spec: JobSpec, submits: Vec<Submit>) -> Vec<NewJob> {
     let (mut jobs, names): (Vec<NewJob>, Vec<ObjectName>) = broadcasts.into_iter().unzip();
-    let takes = (0..).zip(names).map(|(job, name)| client_messages::Broadcast { job, name }).collect();
+    let takes = (0..).zip(names).map(|(job, name)| client_messages::TakenBroadcast { job, name }).collect();
     jobs.push(NewJob { spec, after: Vec::new(), takes, tasks: NewTasks::Submits(submits) });
     jobs
 }

@@ -67,10 +67,7 @@ fn wrong_key<T: DeserializeOwned>(table: &Map<String, Value>) -> Option<String> 
     table.iter().find_map(|(key, value)| {
         let alone = Map::from_iter([(key.clone(), value.clone())]);
         let error = T::deserialize(&Value::Object(alone)).err()?;
-        // What may be written in several ways is a number or a text.
-        let text = error.to_string();
-        let what = if text.contains("untagged") { "expected a number or a text".to_owned() } else { text };
-        Some(format!("{key}: {value}: {what}"))
+        Some(format!("{key}: {value}: {error}"))
     })
 }
 
@@ -114,10 +111,13 @@ mod tests {
             error(r#"{"priority": 1, "retry": "x"}"#),
             r#"retry: "x": invalid type: string "x", expected u32"#
         );
-        assert_eq!(error(r#"{"crash_limit": [1]}"#), "crash_limit: [1]: expected a number or a text");
+        assert_eq!(
+            error(r#"{"crash_limit": [1]}"#),
+            "crash_limit: [1]: invalid type: sequence, expected a number or a text"
+        );
         assert_eq!(
             error(r#"{"request": [{"resources": {"cpus": null}}]}"#),
-            r#"request: [{"resources":{"cpus":null}}]: expected a number or a text"#
+            r#"request: [{"resources":{"cpus":null}}]: invalid type: null, expected a number or a text"#
         );
     }
 }

@@ -2,19 +2,47 @@
 //! comes after those it waits for.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use hq_model::dependency::{After, Edges, Mapping, find_cycle};
 use hq_model::job::TaskIds;
 use hq_model::{Dependencies, Entries, IdSet, JobId, Submit, TaskId};
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 /// A task that another one of the file waits for.
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone)]
 pub(super) enum Dep {
     Id(u32),
     Name(String),
+}
+
+impl<'de> Deserialize<'de> for Dep {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Dep, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = Dep;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the id of a task, from 0, or a text: its name or key")
+            }
+
+            fn visit_i64<E: Error>(self, id: i64) -> Result<Dep, E> {
+                let wrong = |_| E::invalid_value(Unexpected::Signed(id), &self);
+                u32::try_from(id).map(Dep::Id).map_err(wrong)
+            }
+
+            fn visit_u64<E: Error>(self, id: u64) -> Result<Dep, E> {
+                let wrong = |_| E::invalid_value(Unexpected::Unsigned(id), &self);
+                u32::try_from(id).map(Dep::Id).map_err(wrong)
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Dep, E> {
+                Ok(Dep::Name(name.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
 }
 
 /// The tasks of a file, in its order.

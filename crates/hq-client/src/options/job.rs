@@ -44,6 +44,16 @@ pub struct JobOptions {
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", value_parser = values::weight)]
     pub share_weight: Option<u32>,
 
+    /// Node hours that the tasks of the job may use: when they are spent, no more of them start
+    ///
+    /// A task uses its run time, times its part of the node: the largest of its parts of the CPUs, the memory and the GPUs of its
+    /// worker; with --nodes all of each. It counts when it ends, so what runs then goes on, and may use more. `hq job
+    /// budget` gives the job another budget.
+    ///
+    /// Example: `--budget 50`.
+    #[arg(long, allow_hyphen_values = true, value_name = "NODEHOURS", value_parser = values::node_hours)]
+    pub budget: Option<Duration>,
+
     /// Who is told of it.
     #[command(flatten)]
     pub notices: NoticeOptions,
@@ -56,6 +66,7 @@ impl JobOptions {
             max_fails: self.max_fails.or(script.max_fails),
             share: self.share.or(script.share),
             share_weight: self.share_weight.or(script.share_weight),
+            budget: self.budget.or(script.budget),
             notices: self.notices.over(script.notices),
         }
     }
@@ -66,6 +77,7 @@ impl JobOptions {
             name: self.name.clone().unwrap_or_else(|| default_name.to_owned()),
             max_fails: self.max_fails,
             share: share(self.share, self.share_weight),
+            budget: self.budget,
             is_draft: false,
             notices: self.notices.rules(),
             stall_after: self.notices.stall_after,

@@ -10,21 +10,19 @@ use super::feed::{self, Fed, FeedOptions, ReduceOrder, Words};
 use super::job_file::{File, PreparedFile, prepared};
 use super::job_tables::Tables;
 use super::job_values::{named, option};
+use super::word::Texts;
 
 /// A command, as words or as a shell would split it.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a command is a text, or a list of its words")]
-pub(super) enum FeedCommand {
-    Text(String),
-    Words(Vec<String>),
-}
+#[serde(transparent)]
+pub(super) struct FeedCommand(Texts);
 
 impl FeedCommand {
     fn words(self) -> Result<Words, String> {
-        match self {
-            FeedCommand::Text(text) => feed::command(&text),
-            FeedCommand::Words(words) if words.is_empty() => Err("it names no program".into()),
-            FeedCommand::Words(words) => Ok(Words(words)),
+        match self.0 {
+            Texts::One(text) => feed::command(&text),
+            Texts::Several(words) if words.is_empty() => Err("it names no program".into()),
+            Texts::Several(words) => Ok(Words(words)),
         }
     }
 }

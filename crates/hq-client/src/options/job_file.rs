@@ -26,7 +26,7 @@ use super::job_feed::FeedCommand;
 use super::job_group::{JobFile, prepare_job_file};
 use super::job_tables::Tables;
 use super::job_values::{Output, RequestTable, named, option, output, path, requests};
-use super::notices::{NoticeKeys, Texts};
+use super::notices::NoticeKeys;
 use super::objects::TableObjects;
 use super::placeholders::of_text;
 use super::prepare::{job_name, spec};
@@ -34,7 +34,7 @@ use super::same_paths;
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
 use super::values::{self, EnvArg};
 use super::warnings::warnings;
-use super::word::{Stdin, Word};
+use super::word::{Stdin, Texts, Word};
 
 /// What a service without a key is told.
 pub(super) const SERVICE_WITHOUT_KEY: &str = "a service needs a key";
@@ -60,6 +60,7 @@ pub(super) struct File {
     max_fails: Option<u64>,
     share: Option<String>,
     share_weight: Option<Word>,
+    budget: Option<Word>,
     on_finish: Option<Texts>,
     on_failure: Option<Texts>,
     on_stall: Option<Texts>,
@@ -127,6 +128,7 @@ impl File {
             ("max_fails", self.max_fails.is_some()),
             ("share", self.share.is_some()),
             ("share_weight", self.share_weight.is_some()),
+            ("budget", self.budget.is_some()),
             ("stream", self.stream.is_some()),
             ("log", self.log.is_some()),
             ("compress", self.compress.is_some()),
@@ -275,9 +277,9 @@ pub(super) fn prepared(
 ) -> Result<PreparedFile, OptionsError> {
     let in_file = |message: String| OptionsError::JobFile { path: path.into(), message };
     file.check_feed().map_err(in_file)?;
-    let shares = file.share.is_some() || file.share_weight.is_some();
+    let shares = file.share.is_some() || file.share_weight.is_some() || file.budget.is_some();
     if job.is_some() && (file.name.is_some() || file.max_fails.is_some() || shares) {
-        let what = "name, max_fails, share and share_weight belong to a new job";
+        let what = "name, max_fails, share, share_weight and budget belong to a new job";
         return Err(in_file(format!("{what}; leave them out with --job")));
     }
     let keys_of_notices = file.notices();
@@ -295,15 +297,9 @@ pub(super) fn prepared(
     let weight = option("share_weight", file.share_weight, values::weight).map_err(in_file)?;
     let share = super::job::share(bounds, weight);
     let (notices, stall_after) = keys_of_notices.read().map_err(in_file)?;
-    let new = JobSpec {
-        name,
-        max_fails: file.max_fails,
-        share,
-        is_draft: false,
-        notices,
-        stall_after,
-        linger: None,
-    };
+    let budget = option("budget", file.budget, values::node_hours).map_err(in_file)?;
+    let max_fails = file.max_fails;
+    let new = JobSpec { name, max_fails, share, budget, is_draft: false, notices, stall_after, linger: None };
     let target = job.map_or(Target::New(new.clone()), Target::Open);
     if file.stream.is_some() && file.log.is_some() {
         return Err(in_file("stream and log cannot be used together".into()));

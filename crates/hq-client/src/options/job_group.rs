@@ -13,11 +13,12 @@ use super::job_file::{File, PreparedFile, prepared};
 use super::job_tables::Tables;
 
 /// Keys of a `[[job]]` table that are not those of its tasks.
-const OF_JOB: [&str; 23] = [
+const OF_JOB: [&str; 24] = [
     "name",
     "max_fails",
     "share",
     "share_weight",
+    "budget",
     "on_finish",
     "on_failure",
     "on_stall",
@@ -400,7 +401,10 @@ mod tests {
                 "[[job]]\nname=3\ncommand=[\"x\"]\n".into(),
                 "job 1: name: invalid type: integer `3`, expected a string",
             ),
-            (format!("{a}generate=5\n"), "job `a`: generate: a command is a text, or a list of its words"),
+            (
+                format!("{a}generate=5\n"),
+                "job `a`: generate: invalid type: integer `5`, expected a text, or a list of texts",
+            ),
             (format!("{a}after=[999]\n"), "job `a`: after: invalid type: integer `999`, expected a string"),
             (
                 "[[job]]\nname=\"a\"\ncommand=\"true\"\n".into(),

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use hq_model::request::check_variants;
 use hq_model::{OnClose, Request, ResourceRequest};
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::prepare::request;
 use super::task::ResourceOptions;
@@ -14,11 +16,31 @@ use super::values::{self, OutputArg};
 use super::word::Word;
 
 /// Where an output goes.
-#[derive(Deserialize)]
-#[serde(untagged)]
 pub(super) enum Output {
     Text(String),
     Table(OutputTable),
+}
+
+impl<'de> Deserialize<'de> for Output {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Output, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Output;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path as a text, or a table with path and on_close")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Output, E> {
+                Ok(Output::Text(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Output, A::Error> {
+                OutputTable::deserialize(MapAccessDeserializer::new(table)).map(Output::Table)
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
 }
 
 /// Where, and what becomes of it.

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use hq_model::notice::{Moment, NoticeRule, NoticeTarget, RULES_MAX};
-use serde::Deserialize;
 
 use super::values;
-use super::word::Word;
+use super::word::{Texts, Word};
 
 /// Who is told of a job, and when.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -104,14 +103,6 @@ impl NoticeOptions {
     pub fn check(&self) -> Result<(), String> {
         rules([&self.on_finish, &self.on_failure, &self.on_stall, &self.notify]).map(|_| ())
     }
-}
-
-/// One text, or several.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Texts {
-    One(String),
-    Several(Vec<String>),
 }
 
 /// What a job file says of notices.

@@ -6,9 +6,9 @@ use hq_model::JobSpec;
 use serde::Deserialize;
 
 use super::job_values::{named, option};
-use super::notices::{NoticeKeys, Texts};
+use super::notices::NoticeKeys;
 use super::values;
-use super::word::Word;
+use super::word::{Texts, Word};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +23,7 @@ struct Opened {
     notify: Option<Texts>,
     stall_after: Option<Word>,
     linger: Option<Word>,
+    budget: Option<Word>,
 }
 
 /// An open job, from an object of options in JSON.
@@ -49,6 +50,7 @@ pub fn open_spec(options: &str) -> Result<JobSpec, String> {
         notices,
         stall_after,
         linger: option("linger", opened.linger, linger)?,
+        budget: option("budget", opened.budget, values::node_hours)?,
     })
 }
 
@@ -69,13 +71,14 @@ mod tests {
     fn what_a_job_is_opened_with_are_the_keys_of_job_files() {
         let spec = open_spec(
             r#"{"name": "calls", "max_fails": 3, "share": "1..5", "notify": "mailto:a@b", "on_finish": ["true"],
-                "stall_after": "2m", "linger": "1h"}"#,
+                "stall_after": "2m", "linger": "1h", "budget": "1.5"}"#,
         );
         let spec = spec.expect("options");
         assert_eq!((spec.name.as_str(), spec.max_fails, spec.notices.len()), ("calls", Some(3), 4));
         assert_eq!(spec.share.map(|share| (share.min, share.max)), Some((1, Some(5))));
         let times = (spec.stall_after.map(|time| time.as_secs()), spec.linger.map(|time| time.as_secs()));
         assert_eq!(times, (Some(120), Some(3600)));
+        assert_eq!(spec.budget, Some(Duration::from_secs(5400)));
         assert_eq!(open_spec(r#"{"name": "calls"}"#).expect("a name").linger, None);
     }
 

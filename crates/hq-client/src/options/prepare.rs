@@ -254,6 +254,7 @@ fn check_target(options: &SubmitOptions) -> Result<(), OptionsError> {
         (job.max_fails.is_some(), "--max-fails"),
         (job.share.is_some(), "--share"),
         (job.share_weight.is_some(), "--share-weight"),
+        (job.budget.is_some(), "--budget"),
         (job.notices.stall_after.is_some(), "--stall-after"),
         (!job.notices.on_finish.is_empty(), "--on-finish"),
         (!job.notices.on_failure.is_empty(), "--on-failure"),

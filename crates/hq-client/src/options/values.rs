@@ -183,6 +183,14 @@ pub fn weight(text: &str) -> Result<u32, String> {
     Ok(units as u32)
 }
 
+/// A number of node hours.
+///
+/// # Errors
+/// When it is none.
+pub fn node_hours(text: &str) -> Result<Duration, String> {
+    hq_model::allocation::parse_node_hours(text).map_err(|error| error.to_string())
+}
+
 /// The value of `--share`.
 pub fn share(text: &str) -> Result<Share, String> {
     text.parse::<Share>().map_err(|e| e.to_string())

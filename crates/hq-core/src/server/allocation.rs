@@ -431,7 +431,7 @@ impl Server {
     /// Classes of waiting tasks in order, with how many wait.
     pub(super) fn waiting_classes(&self, now: Timestamp) -> Vec<(ClassId, u64)> {
         let in_order = self.queue.multi_node().chain(self.queue.in_order()).chain(self.queue.pulled());
-        let in_order = in_order.take(DEMAND_CLASSES_MAX);
+        let in_order = in_order.filter(|class| !self.is_spent(*class)).take(DEMAND_CLASSES_MAX);
         let mut waiting: Vec<(ClassId, u64)> =
             in_order.map(|class| (class, self.queue.count(class))).collect();
         for (template, count) in self.handed_tasks() {

@@ -164,6 +164,10 @@ impl Server {
             reasons.push(Reason::new(ReasonKind::Delay, text).until(Some(*at)));
             return reasons;
         }
+        if let Some(spent) = self.budget_reason(template.job) {
+            reasons.push(spent);
+            return reasons;
+        }
         let Some(class) = self.classes.get(&template).copied() else {
             return reasons;
         };

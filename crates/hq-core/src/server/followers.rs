@@ -176,7 +176,7 @@ impl Server {
             // Its arguments are not known before.
             && !second.body.is_packed_call()
             && second.input_objects.is_empty()
-            && job.spec.share.is_none();
+            && !job.spec.is_rationed();
         let lives = live.life.is_none() || request.time_request.is_zero();
         // One attempt alone, that may still end well.
         let leads = job.leased.get(&worker).is_some_and(|leased| leased.contains(leader.task))

@@ -12,7 +12,7 @@ use hq_model::{IdSet, JobId, Timestamp, WorkerId};
 
 use super::job::{Job, SubmitState, WORKERS_MAX};
 use super::machine::{Answer, Server};
-use crate::client_messages::{ClientResponse, JobDetail, JobPage, PageStart, SubmitInfo};
+use crate::client_messages::{ClientResponse, JobBudget, JobDetail, JobPage, PageStart, SubmitInfo};
 
 /// What a job and a submit cost of a page beside their texts.
 const ITEM_BYTES: usize = 256;
@@ -74,6 +74,7 @@ impl Server {
             summary: self.summary(id, job),
             max_fails: job.spec.max_fails,
             share: job.spec.share,
+            budget: job.spec.budget.map(|_| JobBudget { limit: job.budget, used: job.node_time() }),
             submitted: job.submitted,
             ended: job.has_ended().then_some(job.last_end),
             submits,

@@ -424,7 +424,7 @@ impl Server {
     /// Puts queued tasks into the queue of ready ones; those of a draft when it is closed.
     pub(super) fn make_ready(&mut self, id: JobId, ids: &IdSet) {
         let Some(job) = self.state.jobs.get(&id).filter(|job| !job.is_draft()) else { return };
-        let share = job.spec.share.is_some().then_some(id);
+        let share = job.spec.is_rationed().then_some(id);
         if share.is_some() {
             self.shared.entry(id).or_default();
         }

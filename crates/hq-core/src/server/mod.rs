@@ -3,6 +3,7 @@
 mod allocation;
 mod backlog;
 mod balance;
+mod budgets;
 mod cancelings;
 pub mod capacity;
 mod check;

@@ -77,6 +77,15 @@ impl Server {
             ClientRequest::CloseJobs { jobs } => self.keep_jobs(jobs, &mut refused, |id| {
                 (!self.state.jobs[&id].is_open).then_some(RequestError::JobNotOpen(id))
             }),
+            ClientRequest::SetBudget { jobs, .. } => self.keep_jobs(jobs, &mut refused, |id| {
+                let is_without = self.state.jobs[&id].spec.budget.is_none();
+                is_without.then(|| {
+                    RequestError::Invalid(format!(
+                        "Job {id} was submitted without --budget, so what it uses is not counted: only a job with a budget can be \
+                         given another one."
+                    ))
+                })
+            }),
             ClientRequest::ForgetJobs { jobs, .. } => {
                 self.keep_jobs(jobs, &mut refused, |id| match self.taker_of(id) {
                     _ if !self.state.jobs[&id].has_ended() => Some(RequestError::JobAlive(id)),
@@ -99,6 +108,10 @@ impl Server {
             | ClientRequest::JobFailures { jobs, .. }
             | ClientRequest::ExplainJobs { jobs }
             | ClientRequest::WatchJobs { jobs, .. } => self.keep_jobs(jobs, &mut refused, |_| None),
+            // A later page is of those that the first one was of.
+            ClientRequest::Objects(ObjectRequest::List { jobs, after: None, .. }) => {
+                self.keep_jobs(jobs, &mut refused, |_| None);
+            }
             ClientRequest::ListWorkers { workers, .. } => {
                 self.keep_workers(workers, &mut refused, |_| None);
             }

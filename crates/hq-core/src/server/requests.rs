@@ -12,6 +12,7 @@ use hq_model::{
 };
 
 pub(super) use checks::check_spec;
+use checks::is_change;
 
 use super::job::SubmitState;
 use super::live::{LiveWorker, Stop};
@@ -48,6 +49,7 @@ impl Server {
             }
             ClientRequest::Ready { task, instance, text } => self.ready(now, *task, *instance, text, effects),
             ClientRequest::CloseJobs { jobs } => self.close_jobs(now, jobs, effects),
+            ClientRequest::SetBudget { jobs, budget } => self.set_budgets(now, jobs, *budget, effects),
             ClientRequest::Cancel { jobs, tasks, reason } => {
                 self.cancel(now, jobs, tasks.as_ref(), reason.as_deref(), effects)
             }
@@ -470,6 +472,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         if !attempts.is_empty() {
+            self.spend_on_ended(now, job, &attempts, effects);
             self.record(now, Record::EndedEarly { job, attempts }, effects);
         }
     }
@@ -646,23 +649,6 @@ fn count_of(ids: &TaskIds) -> u32 {
 pub(super) fn templates_of(job: JobId) -> std::ops::RangeInclusive<crate::worker_messages::TemplateId> {
     let template = |submit| crate::worker_messages::TemplateId { job, submit };
     template(0)..=template(u32::MAX)
-}
-
-// Stopping a worker is kept by no record.
-fn is_change(body: &ClientRequest) -> bool {
-    matches!(
-        body,
-        ClientRequest::Submit { .. }
-            | ClientRequest::SubmitAll { .. }
-            | ClientRequest::Resubmit { .. }
-            | ClientRequest::SubmitJobs { .. }
-            | ClientRequest::OpenJob { .. }
-            | ClientRequest::Defer { .. }
-            | ClientRequest::Ready { .. }
-            | ClientRequest::CloseJobs { .. }
-            | ClientRequest::Cancel { .. }
-            | ClientRequest::ForgetJobs { .. }
-    )
 }
 
 fn is_fed(job: JobId) -> RequestError {

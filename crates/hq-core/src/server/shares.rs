@@ -1,7 +1,8 @@
 //! Shares of jobs: how many of their tasks are handed out, and how many more may be.
 //!
 //! Maxima hold for whatever is handed out. Who gets how much where jobs compete is the planner's business. Tasks of
-//! such jobs are handed out only when they fit: what waits on a worker could not be shared out any more.
+//! such jobs are handed out only when they fit: what waits on a worker could not be shared out any more. A job with a budget
+//! is treated as one with a share: that is nothing once the budget is spent.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use super::machine::Server;
 use super::queue::ClassId;
 use super::requests::templates_of;
 
-/// A job with a share.
+/// A job with a share or a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct SharedJob {
     /// Tasks handed out, those of the present round and second attempts included.
@@ -61,9 +62,13 @@ impl Server {
         most.saturating_sub(self.shared.get(&job).map_or(0, |shared| shared.out))
     }
 
-    /// The share of a job.
+    /// The share of a job; nothing when its budget is spent.
     pub(super) fn share_of(&self, job: JobId) -> Share {
-        self.state.jobs.get(&job).and_then(|job| job.spec.share).unwrap_or_default()
+        let Some(job) = self.state.jobs.get(&job) else { return Share::default() };
+        match job.is_spent() {
+            true => Share { min: 0, max: Some(0), ..Share::default() },
+            false => job.spec.share.unwrap_or_default(),
+        }
     }
 
     /// Tasks handed out in this round are ready again.

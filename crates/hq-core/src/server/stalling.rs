@@ -1,5 +1,5 @@
-//! Jobs that cannot end: those whose generator or reducer has ended without success, and those that wait for nothing but such
-//! jobs. Whoever waits for them is told so, for nothing else would ever be said.
+//! Jobs that cannot end: those whose generator or reducer has ended without success, those that wait for nothing but such jobs,
+//! and those whose budget is spent. Whoever waits for them is told so, for nothing else would ever be said.
 
 use std::collections::BTreeSet;
 
@@ -23,6 +23,9 @@ enum Way {
 impl Server {
     /// Why a job does not end unless somebody does something: it stands still, or all that is left of it waits for one that does.
     pub(super) fn why_never_ends(&self, id: JobId) -> Option<String> {
+        if let Some(why) = self.why_spent(id) {
+            return Some(why);
+        }
         if self.state.feeders.is_empty() {
             return None;
         }

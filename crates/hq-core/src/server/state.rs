@@ -3,6 +3,7 @@
 //! [`State::apply`] is the only function that changes it, live and on restore alike. The server holds it as `Durable`,
 //! which everybody else can only read.
 
+mod budget;
 pub mod details;
 mod durable;
 pub mod job;
@@ -217,6 +218,7 @@ impl State {
             Record::Finished { worker, span } => {
                 if let Some(job) = self.jobs.get_mut(&span.job) {
                     let nodes = job.nodes_of(&span.ids);
+                    job.spend_on_span(&self.workers, *worker, span);
                     job.settle_seconds(&span.ids, span.instance);
                     job.take_alive_from(*worker, &span.ids);
                     job.progress.finished.union_with(&span.ids);
@@ -233,6 +235,7 @@ impl State {
             Record::Failed { job: id, failure } => {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.take_alive(&IdSet::single(failure.task));
+                    job.spend_on(&self.workers, failure);
                     job.progress.failed.insert(failure.task);
                     cause::note(&mut job.progress.causes, failure);
                     if failure.kind == FailureKind::Crashes {
@@ -259,6 +262,7 @@ impl State {
             }
             Record::JobClosed { job }
             | Record::JobLeft { job, .. }
+            | Record::Budget { job, .. }
             | Record::Leased { job, .. }
             | Record::LeasedNodes { job, .. }
             | Record::Returned { job, .. }
@@ -388,6 +392,7 @@ fn answer_bytes(ids: &IdSet) -> usize {
 fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
     match record {
         Record::JobClosed { .. } | Record::JobLeft { .. } => job.progress.is_open = false,
+        Record::Budget { change, .. } => job.change_budget(*change),
         Record::Leased { worker, ids, .. } => {
             if job.queued.contains_all(ids) && job.delayed.is_empty() && job.deferred.is_empty() {
                 job.queued.subtract(ids);

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod backlogs;
+mod budgets;
 mod calls;
 mod defer;
 mod drafts;

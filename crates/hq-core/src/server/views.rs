@@ -100,8 +100,11 @@ impl Server {
             let job = &self.state.jobs[&id];
             let causes = job.causes.iter().map(|cause| (cause.clone(), job.instance_of(cause.first)));
             let causes: Vec<_> = causes.collect();
+            let aborted = job.why_aborted();
             bytes += JOB_BYTES + causes.iter().map(|(cause, _)| cause.bytes()).sum::<usize>();
-            told.push(JobFailures { job: id, tasks: job.ids.len(), failed: job.failed.len(), causes });
+            bytes += aborted.as_ref().map_or(0, |aborted| aborted.reason.len());
+            let (tasks, failed) = (job.ids.len(), job.failed.len());
+            told.push(JobFailures { job: id, tasks, failed, causes, aborted });
         }
         Ok(ClientResponse::Failures { jobs: told, next: None })
     }

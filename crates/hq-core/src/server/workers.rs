@@ -246,7 +246,7 @@ impl Server {
             (Some(class), _) => *class,
             (None, Some(job)) if (template.submit as usize) < job.submits.len() => {
                 let task = &job.submits[template.submit as usize].task;
-                let share = job.spec.share.is_some().then_some(template.job);
+                let share = job.spec.is_rationed().then_some(template.job);
                 let stores = job.submits[template.submit as usize].needs_store();
                 let class = self.queue.class(task.priority, &task.requests, share, stores);
                 if share.is_some() {
@@ -602,6 +602,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let ids = &self.speculated_go_on(now, id, ids, effects);
+        self.spend_on_lost(now, id, ids, effects);
         self.end_running(id, ids);
         let parts = self.state.jobs[&id].by_last_instance(ids);
         for (instance, ids) in parts {

@@ -127,6 +127,16 @@ pub mod selector {
         Ids(super::IdSet),
     }
 }
+/// The budget of a job that was made with one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobBudget {
+    /// Node time that it may use; absent when that was taken away.
+    #[prost(uint64, optional, tag = "1")]
+    pub limit_ns: ::core::option::Option<u64>,
+    /// What its attempts have used, where that is told.
+    #[prost(uint64, tag = "2")]
+    pub used_ns: u64,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobSpec {
     #[prost(string, tag = "1")]
@@ -146,6 +156,9 @@ pub struct JobSpec {
     /// Absent for a job that stays open whoever leaves.
     #[prost(uint64, optional, tag = "230")]
     pub linger_ns: ::core::option::Option<u64>,
+    /// Node time that its tasks may use.
+    #[prost(uint64, optional, tag = "220")]
+    pub budget_ns: ::core::option::Option<u64>,
 }
 /// How far a notice is.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2440,7 +2453,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 152, 151, 190"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 152, 151, 190, 220"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -2522,7 +2535,18 @@ pub mod client_request {
         LatestJobs(super::LatestJobs),
         #[prost(message, tag = "190")]
         Objects(super::ObjectRequest),
+        #[prost(message, tag = "220")]
+        SetBudget(super::SetBudget),
     }
+}
+/// Give jobs that were made with a budget another one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetBudget {
+    #[prost(message, optional, tag = "1")]
+    pub jobs: ::core::option::Option<Selector>,
+    /// Node time; absent for no limit.
+    #[prost(uint64, optional, tag = "2")]
+    pub budget_ns: ::core::option::Option<u64>,
 }
 /// A page of what is known of jobs.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3077,6 +3101,18 @@ pub struct JobFailures {
     /// Of the first task of each cause, the instance.
     #[prost(uint32, repeated, tag = "5")]
     pub instances: ::prost::alloc::vec::Vec<u32>,
+    /// Why tasks were given up, where none failed.
+    #[prost(message, optional, tag = "220")]
+    pub aborted: ::core::option::Option<WhyAborted>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WhyAborted {
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    #[prost(uint32, tag = "2")]
+    pub first: u32,
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExplainedJobs {
@@ -3440,6 +3476,8 @@ pub struct JobDetail {
     pub feed: ::core::option::Option<FeedState>,
     #[prost(message, repeated, tag = "210")]
     pub notices: ::prost::alloc::vec::Vec<NoticeInfo>,
+    #[prost(message, optional, tag = "220")]
+    pub budget: ::core::option::Option<JobBudget>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NoticeInfo {
@@ -4260,7 +4298,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 1000, 1001, 1002, 1010, 1020, 1003"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 220, 1000, 1001, 1002, 1010, 1020, 1003"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -4330,6 +4368,8 @@ pub mod record {
         Feed(super::FeedChange),
         #[prost(message, tag = "190")]
         Objects(super::ObjectChange),
+        #[prost(message, tag = "220")]
+        Budget(super::BudgetRecord),
         /// From 1000 on: a release that does not know them may skip them.
         #[prost(message, tag = "1000")]
         EndedEarly(super::EndedEarly),
@@ -4350,6 +4390,25 @@ pub mod record {
 pub struct Together {
     #[prost(message, repeated, tag = "1")]
     pub records: ::prost::alloc::vec::Vec<Record>,
+}
+/// What is different of the budget of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BudgetRecord {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(oneof = "budget_record::Change", tags = "2, 3")]
+    pub change: ::core::option::Option<budget_record::Change>,
+}
+/// Nested message and enum types in `BudgetRecord`.
+pub mod budget_record {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Change {
+        #[prost(message, tag = "2")]
+        Set(super::JobBudget),
+        /// Attempts that are to run again have used this.
+        #[prost(uint64, tag = "3")]
+        SpentNs(u64),
+    }
 }
 /// What becomes of a notice about a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4682,6 +4741,11 @@ pub struct JobKept {
     pub told: ::prost::alloc::vec::Vec<ToldNotice>,
     #[prost(bool, tag = "211")]
     pub is_stalled: bool,
+    /// Node time that it may use, and what its attempts used.
+    #[prost(uint64, optional, tag = "220")]
+    pub budget_ns: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "221")]
+    pub spent_us: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToldNotice {

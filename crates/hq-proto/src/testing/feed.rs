@@ -1,6 +1,6 @@
 //! Any generators and reducers. They are boxed: what holds them would take much of a stack.
 
-use hq_core::client_messages::{Broadcast, NewJob, NewTasks};
+use hq_core::client_messages::{NewJob, NewTasks, TakenBroadcast};
 use hq_core::feed::{Feed, FeedChange, FeedOrder, FeedRequest, FeedState};
 use hq_model::job::FedEnd;
 use proptest::collection::vec;
@@ -47,7 +47,7 @@ pub(super) fn new_job() -> BoxedStrategy<NewJob> {
         reducer: reducer.map(Box::new),
     });
     let tasks = prop_oneof![vec(submit().boxed(), 0..3).prop_map(NewTasks::Submits), fed];
-    let takes = (any::<u32>(), object::name()).prop_map(|(job, name)| Broadcast { job, name });
+    let takes = (any::<u32>(), object::name()).prop_map(|(job, name)| TakenBroadcast { job, name });
     (job_spec(), dependencies(), vec(takes, 0..2), tasks)
         .prop_map(|(spec, waits, takes, tasks)| NewJob { spec, after: waits.after, takes, tasks })
         .boxed()

@@ -3,15 +3,15 @@
 use super::feed::fed_end;
 use super::notice;
 use super::*;
-use hq_core::cause::{FailureCause, JobFailures};
+use hq_core::cause::{Aborted, FailureCause, JobFailures};
 use hq_core::client_messages::{
-    ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary, PageStart,
+    ClientRequest, ClientResponse, JobBudget, JobDetail, JobEnds, JobPage, JobResults, JobSummary, PageStart,
     RequestError, ServerInfo, SubmitInfo, WorkerFilter, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
 use hq_core::object_messages::ObjectsHeld;
-use hq_core::record::{JobProgress, Record, SecondAttempt};
+use hq_core::record::{BudgetChange, JobProgress, Record, SecondAttempt};
 
 /// Any request of a client.
 pub fn client_request() -> impl Strategy<Value = ClientRequest> {
@@ -39,6 +39,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         (any::<u128>(), selector(), of(id_set()), task_states())
             .prop_map(|(key, jobs, tasks, states)| Resubmit { key, jobs, tasks, states }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
+        (selector(), of(super::duration())).prop_map(|(jobs, budget)| SetBudget { jobs, budget }),
         output::output_read().prop_map(ReadOutput),
         job_states().prop_map(|states| ListJobs { states }),
         (selector(), of(job_page())).prop_map(|(jobs, page)| JobInfo { jobs, page }),
@@ -247,8 +248,11 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
 }
 
 fn job_failures() -> impl Strategy<Value = JobFailures> {
-    (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3))
-        .prop_map(|(job, (tasks, failed), causes)| JobFailures { job, tasks, failed, causes })
+    let aborted = (any::<u64>(), edgy_id().prop_map(TaskId), text())
+        .prop_map(|(count, first, reason)| Aborted { count, first, reason });
+    (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3), of(aborted)).prop_map(
+        |(job, (tasks, failed), causes, aborted)| JobFailures { job, tasks, failed, causes, aborted },
+    )
 }
 
 fn job_ends() -> impl Strategy<Value = JobEnds> {
@@ -316,18 +320,26 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
     let times = (timestamp(), of(timestamp()));
     (
         job_summary(),
-        (of(any::<u64>()), of(super::share())),
+        (of(any::<u64>()), of(super::share()), of((of(super::duration()), super::duration()))),
         times,
         vec(submit, 0..3),
         usage(),
         (vec(worker(), 0..4), of(feed::feed_state().prop_map(Box::new)), vec(notice::info(), 0..3)),
     )
         .prop_map(
-            |(summary, (max_fails, share), (submitted, ended), submits, usage, (workers, feed, notices))| {
+            |(
+                summary,
+                (max_fails, share, budget),
+                (submitted, ended),
+                submits,
+                usage,
+                (workers, feed, notices),
+            )| {
                 JobDetail {
                     summary,
                     max_fails,
                     share,
+                    budget: budget.map(|(limit, used)| JobBudget { limit, used }),
                     submitted,
                     ended,
                     submits,
@@ -385,6 +397,13 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     )
 }
 
+fn budget_change() -> impl Strategy<Value = BudgetChange> {
+    prop_oneof![
+        of(super::duration()).prop_map(BudgetChange::Set),
+        super::duration().prop_map(BudgetChange::Spent),
+    ]
+}
+
 fn job_progress() -> impl Strategy<Value = JobProgress> {
     let counts = || vec((edgy_id().prop_map(TaskId), any::<u32>()), 0..3);
     let sets = (id_set(), id_set(), id_set(), vec((id_set(), timestamp()), 0..3));
@@ -400,7 +419,8 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let seconds = (vec(second, 0..3), vec(deferred, 0..3), ready);
     let nodes = vec((edgy_id().prop_map(TaskId), vec(worker(), 1..4)), 0..3);
     let feed = of(feed::feed().prop_map(Box::new));
-    let told = (vec((any::<u32>(), notice::told()), 0..3), any::<bool>());
+    let told =
+        (vec((any::<u32>(), notice::told()), 0..3), any::<bool>(), of(super::duration()), any::<u64>());
     let more = (seconds, nodes, vec(cause(), 0..3), vec(outlasted(), 0..3), feed, told);
     (sets, parts, counted, rest, more).prop_map(
         |(sets, parts, counted, rest, (seconds, nodes, causes, outlasted, feed, told))| JobProgress {
@@ -429,6 +449,8 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             feed,
             told: told.0.into_iter().collect(),
             is_stalled: told.1,
+            budget: told.2,
+            spent_us: told.3,
         },
     )
 }
@@ -460,6 +482,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         submitted,
         job().prop_map(|job| JobClosed { job }),
         (job(), duration()).prop_map(|(job, linger)| JobLeft { job, linger }),
+        (job(), budget_change()).prop_map(|(job, change)| Budget { job, change }),
         object::change().prop_map(|change| Objects(Box::new(change))),
         job().prop_map(|job| JobForgotten { job }),
         (worker(), job(), id_set()).prop_map(|(worker, job, ids)| Leased { worker, job, ids }),

@@ -156,6 +156,7 @@ impl Gathered {
             }
             Record::JobClosed { .. }
             | Record::JobLeft { .. }
+            | Record::Budget { .. }
             | Record::JobForgotten { .. }
             | Record::ServiceReady { .. }
             | Record::WorkerSampled { .. }

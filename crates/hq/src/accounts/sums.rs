@@ -65,6 +65,8 @@ pub(crate) struct Accounts {
     pub(crate) gpus: Account,
     /// CPU and GPU time by worker.
     pub(crate) workers: BTreeMap<WorkerId, (Account, Account)>,
+    /// How long each worker was there, in µs.
+    pub(crate) presence_us: BTreeMap<WorkerId, u64>,
     /// By job.
     pub(crate) jobs: BTreeMap<JobId, JobAccount>,
     /// Attempts that ended with a result, without one, and that were lost.
@@ -86,7 +88,7 @@ impl Accounts {
         let mut jobs: BTreeMap<JobId, JobAccount> = BTreeMap::new();
         let mut attempts = [0; 3];
         let mut spans = Vec::new();
-        let mut workers = BTreeMap::new();
+        let (mut workers, mut presence_us) = (BTreeMap::new(), BTreeMap::new());
         let (mut cpus, mut gpus) = (Account::default(), Account::default());
         for mine in all.chunk_by_mut(|one, next| one.worker == next.worker) {
             for attempt in mine.iter() {
@@ -122,12 +124,38 @@ impl Accounts {
             cpus.take(&cpu);
             gpus.take(&gpu);
             workers.insert(*id, (cpu, gpu));
+            presence_us.insert(*id, window.1.0.saturating_sub(window.0.0));
         }
         gathered.attempts = all;
         let first = gathered.first_submit.unwrap_or(from).max(from);
         let last = spans.iter().map(|span| span.1).max().unwrap_or(first);
         let ttc_us = last.0.saturating_sub(first.0);
-        Accounts { from, to, cpus, gpus, workers, jobs, attempts, ttc_us, ttx_us: union_us(spans) }
+        Accounts {
+            from,
+            to,
+            cpus,
+            gpus,
+            workers,
+            presence_us,
+            jobs,
+            attempts,
+            ttc_us,
+            ttx_us: union_us(spans),
+        }
+    }
+}
+
+impl Accounts {
+    /// Node hours of these workers: how long they were there.
+    pub(crate) fn node_hours<'a>(&self, workers: impl Iterator<Item = &'a WorkerId>) -> f64 {
+        let us = workers.filter_map(|worker| self.presence_us.get(worker));
+        us.map(|us| *us as f64 / 3.6e9).sum()
+    }
+
+    /// Node hours that so many seconds of a CPU are, on average over all workers.
+    pub(crate) fn node_hours_of_cpu(&self, seconds: f64) -> f64 {
+        let all = self.cpus.total_seconds();
+        if all == 0.0 { 0.0 } else { self.node_hours(self.presence_us.keys()) * seconds / all }
     }
 }
 

@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::QueueId;
-use hq_model::allocation::{AllocationState, Goal, parse_node_hours};
+use hq_model::allocation::{AllocationState, Goal};
 
 use super::job::Channel;
 use super::worker::{OnServerLostArg, SharedArgs};
@@ -59,8 +59,10 @@ pub(crate) struct QueueOptions {
     ///
     /// What those that wait and run may still take counts, too. Then nothing more is asked for; what runs goes on to its end.
     ///
+    /// It has to be enough for one node for the time limit.
+    ///
     /// Example: `--budget 500`.
-    #[arg(long, allow_hyphen_values = true, value_name = "NODEHOURS", value_parser = node_hours)]
+    #[arg(long, allow_hyphen_values = true, value_name = "NODEHOURS", value_parser = values::node_hours)]
     pub budget: Option<Duration>,
     /// What its workers offer.
     #[command(flatten)]
@@ -118,10 +120,6 @@ pub(crate) struct NewQueue {
 
 fn goal(text: &str) -> Result<Goal, String> {
     text.parse::<Goal>().map_err(|error| error.to_string())
-}
-
-fn node_hours(text: &str) -> Result<Duration, String> {
-    parse_node_hours(text).map_err(|error| error.to_string())
 }
 
 fn backlog(text: &str) -> Result<u32, String> {
@@ -197,7 +195,8 @@ pub(crate) struct InfoArgs {
     pub cost: Option<f64>,
 }
 
-fn price(text: &str) -> Result<f64, String> {
+/// A price of a node hour.
+pub(super) fn price(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(price) if price.is_finite() && (0.0..1e12).contains(&price) => Ok(price),
         _ => Err(format!("`{text}` is no price of a node hour: write a number, as 0.85")),

@@ -10,6 +10,7 @@ use hq_model::key::check_key;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, NoticeTarget, TaskState};
 
+use super::alloc::price;
 use super::submit::SubmitCommand;
 use super::task::selector_one;
 
@@ -35,6 +36,7 @@ pub(crate) enum JobCommand {
     TaskIds(TaskIdsArgs),
     Open(OpenArgs),
     Close(CloseArgs),
+    Budget(BudgetArgs),
 }
 
 /// A selector argument.
@@ -155,17 +157,50 @@ pub(crate) struct FailuresArgs {
     pub jobs: Selector,
 }
 
+/// Give a job that was submitted with a budget another one
+///
+/// Its tasks go on until they have used that many node hours in all; what they have used before counts. `hq job info` shows it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq job budget last 80\n  hq job budget 3-7 none")]
+pub(crate) struct BudgetArgs {
+    /// Ids such as `1,3-5`, or `last`
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector_some)]
+    pub jobs: Selector,
+    /// Node hours that the tasks of each may use in all; `none` for no limit
+    #[arg(allow_negative_numbers = true, value_name = "NODEHOURS", value_parser = budget)]
+    pub budget: BudgetArg,
+}
+
+/// A budget, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BudgetArg(pub Option<Duration>);
+
+fn budget(text: &str) -> Result<BudgetArg, String> {
+    match text.trim() {
+        "none" => Ok(BudgetArg(None)),
+        hours => Ok(BudgetArg(Some(values::node_hours(hours)?))),
+    }
+}
+
 /// Compare what tasks asked for with what they used
 ///
 /// By kind of task: those that ask for the same. It tells the part of the CPU time that was used, the memory and the time that
 /// 99 of 100 tasks did not exceed, and what to ask for next time: what was enough for those 99, and a tenth more memory. Only
 /// tasks that have ended count. Use is that of the processes of a task; of memory, the largest process.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq job efficiency\n  hq job efficiency 3-7 --output-mode json")]
+#[command(
+    after_help = "Examples:\n  hq job efficiency\n  hq job efficiency 3-7 --output-mode json\n  hq job efficiency last --cost 0.85"
+)]
 pub(crate) struct EfficiencyArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", default_value = "all", value_parser = selector)]
     pub jobs: Selector,
+    /// Show the node hours that tasks used, and what they cost at this price for one
+    ///
+    /// A task uses its run time, times the largest of its parts of the CPUs, the memory and the GPUs of its worker. The price may
+    /// stand in `config.toml`, too.
+    #[arg(long, allow_hyphen_values = true, value_name = "PER_NODE_HOUR", value_parser = price)]
+    pub cost: Option<f64>,
 }
 
 /// Print the results of tasks

@@ -8,6 +8,8 @@ use hq_client::options::values;
 use hq_core::client_messages::EventKind;
 use hq_model::IdSet;
 
+use super::alloc::price;
+
 /// Check, read and tend the server's journal
 #[derive(Subcommand, Debug)]
 pub(crate) enum JournalCommand {
@@ -143,7 +145,7 @@ pub(crate) struct ReportArgs {
 /// not know what waited then.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hq journal utilization\n  hq journal utilization --by worker\n  hq journal utilization ~/project/.hq/journal --by job --output-mode json"
+    after_help = "Examples:\n  hq journal utilization\n  hq journal utilization --by worker\n  hq journal utilization ~/project/.hq/journal --by job --output-mode json\n  hq journal utilization --by job --cost 0.85"
 )]
 pub(crate) struct UtilizationArgs {
     /// The journal [default: that of the server that runs in the server directory, or ran there last]
@@ -158,6 +160,12 @@ pub(crate) struct UtilizationArgs {
     /// Leave out what was after this time after the first start of the server
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub end_time: Option<Duration>,
+    /// Show what that cost, at this price for a node hour
+    ///
+    /// Each worker is a node, and costs as long as it is there. What its time was used for, and jobs, cost as much of that as their
+    /// part of the CPU time that all workers offered. The price may stand in `config.toml`, too.
+    #[arg(long, allow_hyphen_values = true, value_name = "PER_NODE_HOUR", value_parser = price)]
+    pub cost: Option<f64>,
 }
 
 /// What gets a row in a table of utilization.

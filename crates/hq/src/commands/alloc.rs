@@ -10,7 +10,7 @@ use std::time::Duration;
 use hq_core::alloc::messages::{AllocRequest, AllocResponse, AllocationInfo, QueueInfo};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::QueueId;
-use hq_model::allocation::{Goal, QueueParams};
+use hq_model::allocation::{Goal, QueueParams, node_hours};
 
 use super::worker_args;
 use super::{Context, Done, unexpected};
@@ -161,7 +161,7 @@ fn params(context: &Context, queue: NewQueue) -> Result<QueueParams, HqError> {
 }
 
 fn checked(context: &Context, params: QueueParams) -> Result<QueueParams, HqError> {
-    params.check().map_err(|error| HqError::usage(error.to_string()))?;
+    params.check().and_then(|()| params.check_budget()).map_err(|error| HqError::usage(error.to_string()))?;
     if params.idle_timeout.is_some_and(|timeout| timeout > IDLE_TIMEOUT_LONG) {
         let text = "You have set an idle timeout longer than 10 minutes. This can result in wasted allocation duration: for so \
                     long a worker without tasks keeps its node, which is paid for.";
@@ -185,6 +185,13 @@ fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
 }
 
 fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqError> {
+    if let Some(budget) = args.options.budget.filter(|_| args.unset.contains(&UnsetArg::Budget)) {
+        let text = format!(
+            "--budget {} and --unset budget contradict each other: give one of them",
+            node_hours(budget)
+        );
+        return Err(HqError::usage(text));
+    }
     for option in &args.unset {
         match option {
             UnsetArg::MaxWorkerCount => params.max_worker_count = None,
@@ -224,4 +231,32 @@ fn put(params: &mut QueueParams, given: QueueOptions) -> Result<(), HqError> {
         params.manager_args = given.manager_args.into_iter().map(OsString::into_vec).collect();
     }
     worker_args::put(params, &given.worker, given.on_server_lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: EditArgs,
+    }
+
+    fn edit_of(line: &str) -> Result<QueueParams, String> {
+        let args =
+            Line::try_parse_from(["edit", "1"].into_iter().chain(line.split(' '))).expect("a line").args;
+        let before = QueueParams { budget: Some(Duration::from_secs(3600)), ..QueueParams::default() };
+        edited(before, args).map_err(|error| error.text)
+    }
+
+    #[test]
+    fn a_budget_is_given_or_taken_away_and_not_both() {
+        assert_eq!(edit_of("--budget 2").map(|params| params.budget), Ok(Some(Duration::from_secs(7200))));
+        assert_eq!(edit_of("--unset budget").map(|params| params.budget), Ok(None));
+        let text = "--budget 2 and --unset budget contradict each other: give one of them";
+        assert_eq!(edit_of("--budget 2 --unset budget").map(|params| params.budget), Err(text.into()));
+    }
 }

@@ -1,6 +1,7 @@
 //! `hq job …`, but for submitting and reading outputs.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,18 +9,19 @@ use std::time::Duration;
 
 use hq_client::{ClientError, request_key};
 use hq_core::client_messages::{
-    ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, RequestError, TaskInfo,
+    ClientRequest, ClientResponse, JobDetail, JobPage, RequestError, TaskInfo, WorkerFilter,
 };
 use hq_core::feed::FeedState;
+use hq_model::allocation::node_hours;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
+use hq_model::{IdSet, JobId, JobState, TaskId, TaskState, WorkerId, WorkerResources};
 
 use super::submit::last_job;
 use super::{Context, Done, exit_of, refused_to, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{
-    CancelArgs, CloseArgs, EfficiencyArgs, ExplainArgs, FailuresArgs, ForgetArgs, InfoArgs, ListArgs,
-    OpenArgs, ProgressArgs, ResultArgs, TaskIdsArgs, WaitArgs,
+    BudgetArgs, CancelArgs, CloseArgs, EfficiencyArgs, ExplainArgs, FailuresArgs, ForgetArgs, InfoArgs,
+    ListArgs, OpenArgs, ProgressArgs, ResultArgs, TaskIdsArgs, WaitArgs,
 };
 use crate::efficiency::Kinds;
 use crate::error::HqError;
@@ -29,7 +31,7 @@ use crate::progress::Progress;
 use crate::render::results::tasks_have;
 use crate::report::{
     Canceled, Efficiency, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten,
-    Results, Submitted, TaskIds, Waited,
+    Results, Sentence, Submitted, TaskIds, Waited,
 };
 use crate::results::ResultStream;
 use crate::tasks::{ServerPages, TaskStream};
@@ -233,18 +235,32 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
 pub(super) fn efficiency(context: &Context, args: EfficiencyArgs) -> Result<Done, HqError> {
     let session = Rc::new(RefCell::new(context.connect()?));
     let jobs = selected(&session, args.jobs)?;
+    let workers = if args.cost.is_some() { offers(&mut session.borrow_mut())? } else { BTreeMap::new() };
     let ended = vec![TaskState::Finished, TaskState::Failed];
     let mut tasks = TaskStream::begin(ServerPages::new(session, &jobs, None, ended).with_submits())?;
     let mut kinds = Kinds::default();
     for job in jobs {
         while let Some(task) = tasks.next_of(job)? {
             if let Some(submit) = tasks.submit_of(job, &task) {
-                kinds.add(job, &submit.spec, task.state == TaskState::Failed, task.usage.as_ref());
+                let offer = task.worker.and_then(|worker| workers.get(&worker));
+                let used = task.usage.as_ref().map(|usage| (usage, offer));
+                kinds.add(job, &submit.spec, task.state == TaskState::Failed, used);
             }
         }
     }
     let left_out = kinds.left_out;
-    Done::ok(Efficiency { kinds: kinds.sorted(), left_out })
+    Done::ok(Efficiency { kinds: kinds.sorted(), left_out, cost: args.cost })
+}
+
+// What workers offer, those that have ended, too.
+fn offers(session: &mut hq_client::Session) -> Result<BTreeMap<WorkerId, WorkerResources>, HqError> {
+    let all = ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::All };
+    match session.request(all)? {
+        ClientResponse::Workers(workers) => {
+            Ok(workers.into_iter().map(|worker| (worker.worker, worker.config.resources)).collect())
+        }
+        _ => unexpected(),
+    }
 }
 
 /// The jobs that a selector means, ascending.
@@ -283,33 +299,10 @@ fn some_failed_of(
     job: JobId,
     tasks: Option<IdSet>,
 ) -> Result<Vec<TaskInfo>, HqError> {
-    some_of(session, job, tasks, TaskState::Failed)
-}
-
-/// Why the first task of a job was aborted, where no task of it has failed.
-pub(super) fn why_aborted(session: &mut hq_client::Session, job: &JobSummary) -> Option<String> {
-    let counters = &job.counters;
-    if counters.failed > 0 || counters.aborted == 0 {
-        return None;
-    }
-    let (job, count) = (job.job, counters.aborted);
-    let first = some_of(session, job, None, TaskState::Aborted).ok()?.into_iter().next()?;
-    let why = crate::render::text::one_line(first.error.as_deref().unwrap_or_default());
-    let were = if count == 1 { "1 task of job".to_owned() } else { format!("{count} tasks of job") };
-    let verb = if count == 1 { "was" } else { "were" };
-    Some(format!("{were} {job} {verb} aborted, task {} first: {why}", first.task))
-}
-
-fn some_of(
-    session: &mut hq_client::Session,
-    job: JobId,
-    tasks: Option<IdSet>,
-    state: TaskState,
-) -> Result<Vec<TaskInfo>, HqError> {
     let request = ClientRequest::ListTasks {
         jobs: Selector::Ids(IdSet::single(TaskId(job.0))),
         tasks,
-        states: vec![state],
+        states: vec![TaskState::Failed],
         after: None,
         limit: FAILED_SHOWN,
         grouped: false,
@@ -488,6 +481,7 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
                 job,
                 together: Vec::new(),
                 feeders: Vec::new(),
+                broadcasts: Vec::new(),
                 existing: 0,
                 warnings,
             }))
@@ -507,6 +501,24 @@ pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError>
     })?;
     match answer {
         ClientResponse::Jobs(jobs) => Done::ok(JobsDone { jobs, done: "closed" }),
+        _ => unexpected(),
+    }
+}
+
+pub(super) fn budget(context: &Context, args: BudgetArgs) -> Result<Done, HqError> {
+    let request = ClientRequest::SetBudget { jobs: args.jobs, budget: args.budget.0 };
+    let done = match args.budget.0 {
+        Some(budget) => format!("may use {} node hours in all", node_hours(budget)),
+        None => "may use as many node hours as it wants".to_owned(),
+    };
+    match context.ask(request)? {
+        ClientResponse::Jobs(jobs) if jobs.is_empty() => {
+            Done::ok(Sentence("The budget is that already; nothing was changed".into()))
+        }
+        ClientResponse::Jobs(jobs) => {
+            let lines: Vec<String> = jobs.iter().map(|job| format!("Job {job} {done}")).collect();
+            Done::ok(Sentence(lines.join("\n")))
+        }
         _ => unexpected(),
     }
 }

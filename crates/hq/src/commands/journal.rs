@@ -178,7 +178,7 @@ fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> 
         ));
     }
     let accounts = Accounts::new(&mut gathered, from, to);
-    Done::ok(Utilization { gathered, accounts, rows: args.by })
+    Done::ok(Utilization { gathered, accounts, rows: args.by, cost: args.cost })
 }
 
 fn profile(journal: &Path, dir: &Path) -> Result<Done, HqError> {

@@ -36,7 +36,7 @@ use hq_client::error::EXIT_FAILED;
 use hq_client::options::Defaults;
 use hq_client::{ClientError, Session};
 use hq_core::alloc::messages::{AllocRequest, AllocResponse};
-use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, WorkerFilter};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, RequestError, WorkerFilter};
 use hq_model::selector::Selector;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -49,7 +49,7 @@ use crate::cli::task::TaskCommand;
 use crate::cli::worker::WorkerCommand;
 use crate::cli::{Cli, Command, OutputMode};
 use crate::error::HqError;
-use crate::failures::{FailureStream, Look};
+use crate::failures::{FailedJob, FailureStream, Look};
 use crate::jobs::{SharedSession, only};
 use crate::logging;
 use crate::render::{Printer, Report, failures};
@@ -164,6 +164,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Job(Lazy(JobCommand::TaskIds(args))) => job::task_ids(context, args),
         Command::Job(Lazy(JobCommand::Open(args))) => job::open(context, args),
         Command::Job(Lazy(JobCommand::Close(args))) => job::close(context, args),
+        Command::Job(Lazy(JobCommand::Budget(args))) => job::budget(context, args),
         Command::Task(Lazy(TaskCommand::List(args))) => task::list(context, args),
         Command::Task(Lazy(TaskCommand::Info(args))) => task::info(context, args),
         Command::Task(Lazy(TaskCommand::Explain(args))) => task::explain(context, args),
@@ -292,7 +293,8 @@ impl Context {
             return Vec::new();
         }
         let Ok(stream) = FailureStream::begin(session, jobs, Look::First) else { return Vec::new() };
-        let failed = stream.map_while(Result::ok).filter(|job| job.failures.failed > 0);
+        let has_trouble = |job: &FailedJob| job.failures.failed > 0 || job.failures.aborted.is_some();
+        let failed = stream.map_while(Result::ok).filter(has_trouble);
         let mut notes: Vec<String> =
             failed.take(NOTED_JOBS_MAX + 1).map(|job| failures::note(&job)).collect();
         if notes.len() > NOTED_JOBS_MAX {
@@ -304,18 +306,11 @@ impl Context {
 
     // The same of jobs that were waited for.
     fn notes_of_waited(&self, session: Session, waited: &Waited) -> Vec<String> {
-        let failed = waited.jobs.iter().filter(|job| job.counters.failed > 0).map(|job| job.job);
-        if self.printer.mode != OutputMode::Cli {
-            return Vec::new();
-        }
-        let session = Rc::new(RefCell::new(session));
-        let mut notes = match only(failed) {
+        let has_trouble = |job: &&JobSummary| job.counters.failed + job.counters.aborted > 0;
+        match only(waited.jobs.iter().filter(has_trouble).map(|job| job.job)) {
             Selector::Ids(none) if none.is_empty() => Vec::new(),
-            jobs => self.notes_of(Rc::clone(&session), jobs),
-        };
-        let aborted = waited.jobs.iter().filter_map(|job| job::why_aborted(&mut session.borrow_mut(), job));
-        notes.extend(aborted.take(NOTED_JOBS_MAX));
-        notes
+            jobs => self.notes_of(Rc::new(RefCell::new(session)), jobs),
+        }
     }
 
     // Says that nobody is there to run tasks, where a person would wait for something that does not come.

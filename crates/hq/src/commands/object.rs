@@ -1,25 +1,27 @@
 //! `hq object list`, `info`, `keep` and `drop`; `put` and `get` are beside.
 
+mod beside;
 mod get;
+mod named;
 mod put;
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hq_client::{ClientError, Session};
+use hq_client::ClientError;
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_core::limits::REFUSED_MAX;
-use hq_core::object_messages::ObjectRequest;
-use hq_model::selector::Selector;
+use hq_core::object_messages::{ObjectPhase, ObjectRequest};
 use hq_model::{ObjectId, TaskRef};
 
-use super::{Context, Done, job, unexpected};
-use crate::cli::object::{DropArgs, InfoArgs, KeepArgs, ListArgs, ObjectArg, ObjectCommand};
+use self::named::named;
+use super::{Context, Done, unexpected};
+use crate::cli::object::{DropArgs, InfoArgs, KeepArgs, ListArgs, Listed, ObjectArg, ObjectCommand};
 use crate::error::HqError;
-use crate::jobs::SharedSession;
 use crate::objects::{ObjectStream, ServerObjects, ask};
 use crate::report::{ObjectDetails, ObjectList, ObjectsDone};
+
+/// Those that can be kept or got.
+const HERE: [ObjectPhase; 1] = [ObjectPhase::Stored];
 
 pub(super) fn run(context: &Context, command: ObjectCommand) -> Result<Done, HqError> {
     match command {
@@ -27,19 +29,29 @@ pub(super) fn run(context: &Context, command: ObjectCommand) -> Result<Done, HqE
         ObjectCommand::Info(args) => info(context, args),
         ObjectCommand::Put(args) => put::put(context, args),
         ObjectCommand::Get(args) => get::get(context, args),
-        ObjectCommand::Keep(KeepArgs { objects }) => change(context, objects, ObjectRequest::Keep, "kept"),
-        ObjectCommand::Drop(DropArgs { objects }) => change(context, objects, ObjectRequest::Drop, "dropped"),
+        ObjectCommand::Keep(KeepArgs { objects }) => {
+            change(context, objects, (ObjectRequest::Keep, "kept"), &HERE)
+        }
+        ObjectCommand::Drop(DropArgs { objects }) => {
+            // What is lost may be dropped: then it is not left once more.
+            let phases = [ObjectPhase::Stored, ObjectPhase::Lost];
+            change(context, objects, (ObjectRequest::Drop, "dropped"), &phases)
+        }
     }
 }
 
 fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
-    let pages = ServerObjects::new(context.connect()?, args.jobs, args.state);
+    let session = context.connect()?;
+    let pages = match args.jobs {
+        Listed::Jobs(jobs) => ServerObjects::new(session, jobs, args.state),
+        Listed::Objects(objects) => ServerObjects::of(session, objects, args.state),
+    };
     Done::ok(ObjectList(ObjectStream::begin(pages)?))
 }
 
 // What is not there is named, and the others are shown.
 fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
-    let (mut session, objects) = named(context, args.objects)?;
+    let (mut session, objects) = named(context, args.objects, &[])?;
     let (mut found, mut refused) = (Vec::new(), Vec::new());
     for object in objects {
         match ask(&mut session, ObjectRequest::Info(object)) {
@@ -62,10 +74,10 @@ fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
 fn change(
     context: &Context,
     objects: Vec<ObjectArg>,
-    request: impl Fn(Vec<ObjectId>) -> ObjectRequest,
-    done: &'static str,
+    (request, done): (impl Fn(Vec<ObjectId>) -> ObjectRequest, &'static str),
+    phases: &[ObjectPhase],
 ) -> Result<Done, HqError> {
-    let (mut session, mut objects) = named(context, objects)?;
+    let (mut session, mut objects) = named(context, objects, phases)?;
     let (refusal, heard) = (context.refusal(), Arc::new(Mutex::new(Vec::new())));
     let hears = Arc::clone(&heard);
     session.tell_refusals(move |error| {
@@ -107,22 +119,4 @@ fn concerns(error: &RequestError, object: &ObjectId) -> bool {
         | RequestError::ObjectNeeded(of, _) => of == object,
         _ => false,
     }
-}
-
-// Each of them once.
-fn named(context: &Context, objects: Vec<ObjectArg>) -> Result<(Session, Vec<ObjectId>), HqError> {
-    let session: SharedSession = Rc::new(RefCell::new(context.connect()?));
-    let last = match objects.iter().any(|object| object.is_of_last) {
-        true => job::selected(&session, Selector::Last)?.first().copied(),
-        false => None,
-    };
-    let mut ids: Vec<ObjectId> = Vec::new();
-    for object in objects {
-        let id = object.id(last);
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-    }
-    let session = Rc::into_inner(session).ok_or(ClientError::Unexpected)?;
-    Ok((session.into_inner(), ids))
 }

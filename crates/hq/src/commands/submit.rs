@@ -61,7 +61,9 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     let unusable =
         unusable.map(|why| format!("{why}. Where the server finds the same there, the tasks will fail"));
     context.printer.warn(unusable.as_slice());
-    let warnings = warnings.into_iter().chain(unusable).collect();
+    let missing = missing_broadcasts(&broadcasts);
+    context.printer.warn(&missing);
+    let warnings = warnings.into_iter().chain(unusable).chain(missing).collect();
     if !broadcasts.is_empty() {
         return submit_behind(context, session, (broadcasts, submit), (wait, on_notify), warnings);
     }
@@ -152,11 +154,13 @@ fn submit_behind(
     warnings: Vec<String>,
 ) -> Result<Done, HqError> {
     let Target::New(spec) = submit.target.clone() else { return unexpected() };
+    let names: Vec<ObjectName> = broadcasts.iter().map(|(_, name)| name.clone()).collect();
     let jobs = behind(broadcasts, spec, vec![submit]);
     let places = (0..jobs.len()).collect();
     let submitted = submit_jobs(context, &mut session, PreparedJobs { jobs, places, warnings })?;
-    // Of those in front nobody has asked.
-    let submitted = Submitted { together: Vec::new(), ..submitted };
+    // Of those in front nobody has asked: they stand beside it.
+    let broadcasts = submitted.together.iter().map(|(job, _)| *job).zip(names).collect();
+    let submitted = Submitted { together: Vec::new(), broadcasts, ..submitted };
     context.hint_of_workers(&mut session);
     match wait.follow {
         true => {
@@ -165,6 +169,26 @@ fn submit_behind(
         }
         false => end_of(context, session, submitted, (wait, on_notify)),
     }
+}
+
+// Paths that are to be broadcast and are not on this machine. A worker may find them all the same.
+fn missing_broadcasts(broadcasts: &[(NewJob, ObjectName)]) -> Vec<String> {
+    let submits = broadcasts.iter().filter_map(|(job, _)| match &job.tasks {
+        NewTasks::Submits(submits) => submits.first(),
+        NewTasks::Fed { .. } => None,
+    });
+    let paths = submits.flat_map(|submit| &submit.spec.output_objects).map(|output| &output.path);
+    let paths = paths.filter(|path| !path.windows(2).any(|two| two == b"%{"));
+    let missing = paths.map(|path| Path::new(OsStr::from_bytes(path))).filter(|path| !path.exists());
+    missing
+        .map(|path| {
+            format!(
+                "--broadcast: {} is not there on this machine; where the worker that reads it does not find it either, the tasks \
+                 are aborted",
+                path.display()
+            )
+        })
+        .collect()
 }
 
 // Jobs that are there already, as far as some of these wait for them, and the name of one that does.
@@ -209,7 +233,7 @@ fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> 
     let Some(job) = jobs.last().copied() else { return unexpected() };
     let together = if together.len() == 1 { Vec::new() } else { together };
     let feeders = feeders_of(session, &fed.into_iter().map(|place| jobs[place]).collect::<Vec<_>>());
-    Ok(Submitted { job, together, feeders, existing: 0, warnings })
+    Ok(Submitted { job, together, feeders, broadcasts: Vec::new(), existing: 0, warnings })
 }
 
 // The jobs of their generators and reducers. These are submitted: nothing goes wrong when this cannot be told.
@@ -266,8 +290,8 @@ fn follow_submitted(
     let what = JobFollow { job, tasks: None, channels: &Channel::ALL, until_closed: false, printer };
     let waited = follow_job(&session, what)?;
     let exit = exit_of(&waited, allow_failures);
-    let failed = waited.jobs.iter().any(|job| job.counters.failed > 0);
-    let notes = if failed { context.notes_of(session, only([job])) } else { Vec::new() };
+    let has_trouble = waited.jobs.iter().any(|job| job.counters.failed + job.counters.aborted > 0);
+    let notes = if has_trouble { context.notes_of(session, only([job])) } else { Vec::new() };
     Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
 }
 
@@ -311,7 +335,14 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
             let submitted = session.submit_file(file, open, &mut |warnings| context.printer.advise(warnings));
             let SubmittedFile { job, existing, warnings } =
                 submitted.map_err(|refused| with_hint(refused, open))?;
-            Submitted { job, together: Vec::new(), feeders: Vec::new(), existing, warnings }
+            Submitted {
+                job,
+                together: Vec::new(),
+                feeders: Vec::new(),
+                broadcasts: Vec::new(),
+                existing,
+                warnings,
+            }
         }
     };
     end_of(context, session, submitted, (wait, None))
@@ -437,6 +468,7 @@ fn submitted(
                 job,
                 together: Vec::new(),
                 feeders: Vec::new(),
+                broadcasts: Vec::new(),
                 existing: existing.len(),
                 warnings,
             })

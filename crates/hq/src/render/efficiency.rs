@@ -24,8 +24,26 @@ impl Report for Efficiency {
         if self.kinds.is_empty() {
             return Ok(writeln!(out, "No task of these jobs has ended yet: there is nothing to compare")?);
         }
-        let rows: Vec<Vec<Cell>> = self.kinds.iter().map(row).collect();
-        table::table(out, style, &HEADER, &rows)?;
+        let with_cost = |kind: &Kind| {
+            let cost = self.cost.map(|price| {
+                let hours = kind.node_hours();
+                [format!("{hours:.3}").into(), format!("{:.2}", hours * price).into()]
+            });
+            row(kind).into_iter().chain(cost.into_iter().flatten()).collect()
+        };
+        let rows: Vec<Vec<Cell>> = self.kinds.iter().map(with_cost).collect();
+        let mut header = HEADER.to_vec();
+        header.extend(self.cost.iter().flat_map(|_| ["Node hours", "Cost"]));
+        table::table(out, style, &header, &rows)?;
+        if let Some(price) = self.cost {
+            let hours: f64 = self.kinds.iter().map(Kind::node_hours).sum();
+            writeln!(out, "{hours:.3} node hours were used, which cost {:.2}", hours * price)?;
+            let unknown: u64 = self.kinds.iter().map(|kind| kind.measured - kind.on_known).sum();
+            if unknown > 0 {
+                let tasks = text::count(unknown, "task");
+                writeln!(out, "Without {tasks} whose workers are forgotten")?;
+            }
+        }
         let unused: f64 = self.kinds.iter().filter_map(Kind::core_hours_unused).sum();
         if unused >= 0.1 {
             writeln!(out, "{unused:.1} core hours were asked for and not used")?;
@@ -38,7 +56,16 @@ impl Report for Efficiency {
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let kinds: Vec<Value> = self.kinds.iter().map(document).collect();
+        let with_cost = |kind: &Kind| {
+            let mut document = document(kind);
+            if let Some(price) = self.cost {
+                document["used"]["node_hours"] = kind.node_hours().into();
+                document["used"]["node_hours_of_tasks"] = kind.on_known.into();
+                document["cost"] = (kind.node_hours() * price).into();
+            }
+            document
+        };
+        let kinds: Vec<Value> = self.kinds.iter().map(with_cost).collect();
         let document =
             json!({ "schema_version": SCHEMA_VERSION, "kinds": kinds, "tasks_left_out": self.left_out });
         Ok(json::write(out, &document)?)

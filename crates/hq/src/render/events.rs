@@ -3,10 +3,11 @@
 //! A record may be several events: tasks that finished together are one record and two events each.
 
 use std::io::{self, BufWriter, Stdout, Write};
+use std::time::Duration;
 
 use hq_core::client_messages::{EventKind, JobSummary};
 use hq_core::object_messages::{ObjectChange, ObjectEnd};
-use hq_core::record::{Failure, FinishedSpan, JobProgress, NoticeChange, Record, RestartCause};
+use hq_core::record::{BudgetChange, Failure, FinishedSpan, JobProgress, NoticeChange, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::{IdSet, JobId, JobSpec, ObjectId, TaskId, Timestamp, WorkerId};
@@ -214,6 +215,14 @@ impl<W: Write> Events<W> {
                     },
                 });
                 self.line(at, "job-created", event)
+            }
+            Record::Budget { job, change } => {
+                let hours = |time: Duration| time.as_secs_f64() / 3600.0;
+                let change = match change {
+                    BudgetChange::Set(budget) => json!({ "job": job.0, "node_hours": budget.map(hours) }),
+                    BudgetChange::Spent(time) => json!({ "job": job.0, "used_node_hours": hours(*time) }),
+                };
+                self.line(at, "job-budget", change)
             }
             Record::JobClosed { job } => self.line(at, "job-close", json!({ "job": job.0, "job_id": job.0 })),
             Record::JobLeft { job, linger } => {

@@ -26,7 +26,7 @@ impl Report for Failures {
         let mut has_failures = false;
         for job in self.jobs.by_ref() {
             let job = job?;
-            if job.failures.failed > 0 || !self.are_several {
+            if job.failures.failed > 0 || job.failures.aborted.is_some() || !self.are_several {
                 has_failures = true;
                 table_of(out, style, &job)?;
             }
@@ -51,6 +51,9 @@ impl Report for Failures {
         for job in self.jobs.by_ref() {
             let job = job?;
             let begin = job.failures.job;
+            if let Some(aborted) = &job.failures.aborted {
+                writeln!(out, "{begin} {} {}", aborted.count, text::one_line(&aborted.words(begin)))?;
+            }
             for cause in &job.causes {
                 let mut words = words(cause);
                 if let (Told::ByLastLine { .. }, Some(line)) = (cause.told, &cause.last_line) {
@@ -68,6 +71,10 @@ impl Report for Failures {
 
 fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Result<(), HqError> {
     let of = &job.failures;
+    if let Some(aborted) = &of.aborted {
+        let why = aborted.words(of.job);
+        return Ok(writeln!(out, "Job {}: no task failed; {}", of.job, text::one_line(&why))?);
+    }
     if of.failed == 0 {
         return Ok(writeln!(out, "Job {}: no task failed", of.job)?);
     }
@@ -122,6 +129,9 @@ fn count(cause: &Cause) -> String {
 pub(crate) fn note(job: &FailedJob) -> String {
     let of = &job.failures;
     let id = of.job;
+    if let Some(aborted) = &of.aborted {
+        return text::one_line(&aborted.words(id)).to_string();
+    }
     // Causes came up in this order.
     let first = of.causes.first().map(|(cause, _)| cause.first);
     let Some(cause) = job.causes.iter().find(|cause| Some(cause.cause.first) == first) else {
@@ -183,6 +193,9 @@ fn document(job: &FailedJob) -> Value {
         "failed": job.failures.failed,
         "causes": job.causes.iter().map(cause).collect::<Vec<_>>(),
         "other_failures": job.failures.others(),
+        "aborted": job.failures.aborted.as_ref().map(|aborted| {
+            json!({ "count": aborted.count, "first": aborted.first.0, "reason": aborted.reason })
+        }),
     })
 }
 

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo};
+use hq_core::client_messages::{JobBudget, JobDetail, JobSummary, SubmitInfo};
+use hq_model::allocation::node_hours;
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
@@ -354,8 +355,15 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp, style: Style) 
     rows.extend(job.feed.iter().flat_map(|state| super::feed::rows(state)));
     rows.extend(super::notices::row(&job.notices, style));
     rows.extend(job.share.map(|share| ("Share", share.to_string().into())));
+    rows.extend(job.budget.map(|budget| ("Budget", budget_words(budget).into())));
     rows.extend(usage(&job.usage, true));
     rows
+}
+
+fn budget_words(JobBudget { limit, used }: JobBudget) -> String {
+    let limit =
+        limit.map_or_else(|| "no limit".to_owned(), |limit| format!("{} node hours", node_hours(limit)));
+    format!("{limit}, {} used", node_hours(used))
 }
 
 // How far the tasks of a job are, as a bar without blanks, and how many are in each state.

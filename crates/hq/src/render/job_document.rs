@@ -1,8 +1,9 @@
 //! The JSON document of `hq job info`, whose submits and tasks are read while they are written.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
-use hq_core::client_messages::{JobDetail, SubmitInfo, TaskInfo};
+use hq_core::client_messages::{JobBudget, JobDetail, SubmitInfo, TaskInfo};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::{JobId, TaskState, Timestamp};
@@ -34,6 +35,12 @@ impl Serialize for Document<'_> {
             map.serialize_entry("feed", &super::feed::value(state))?;
         }
         super::notices::put(&mut map, &job.notices)?;
+        if let Some(JobBudget { limit, used }) = job.budget {
+            let hours = |time: Duration| time.as_secs_f64() / 3600.0;
+            let budget =
+                serde_json::json!({ "node_hours": limit.map(hours), "used_node_hours": hours(used) });
+            map.serialize_entry("budget", &budget)?;
+        }
         map.serialize_entry("started_at", &json::time(job.submitted))?;
         map.serialize_entry("submits", &self.submits())?;
         let mut summary = job.summary.clone();

@@ -1,5 +1,6 @@
 //! Objects that tasks leave for others.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Write;
 
@@ -15,7 +16,7 @@ use super::table::{self, Cell, TableWriter};
 use super::{Report, json, text};
 use crate::error::HqError;
 use crate::objects::ObjectStream;
-use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectPut, ObjectsDone};
+use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectPut, ObjectsDone, ObjectsGot};
 
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
@@ -205,20 +206,48 @@ impl Report for ObjectGot {
     }
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        let (object, size) = (&self.copy.object, text::size_of(self.copy.size));
-        Ok(writeln!(out, "Object {object} ({size}) is in {}", self.path.display())?)
+        self.line(out)
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let mut document = self.document();
+        document["schema_version"] = SCHEMA_VERSION.into();
+        Ok(json::write(out, &document)?)
+    }
+}
+
+impl Report for ObjectsGot {
+    fn is_message(&self) -> bool {
+        true
+    }
+
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        self.0.iter().try_for_each(|got| got.line(out))
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(json::write(out, &self.0.iter().map(ObjectGot::document).collect::<Vec<Value>>().into())?)
+    }
+}
+
+impl ObjectGot {
+    fn place(&self) -> Cow<'_, str> {
+        self.path.as_ref().map_or("-".into(), |path| path.to_string_lossy())
+    }
+
+    fn line(&self, out: &mut dyn Write) -> Result<(), HqError> {
+        let (object, size) = (&self.copy.object, text::size_of(self.copy.size));
+        Ok(writeln!(out, "Object {object} ({size}) is in {}", self.place())?)
+    }
+
+    fn document(&self) -> Value {
         let copy = &self.copy;
-        let document = json!({
+        json!({
             "id": copy.object.to_string(),
-            "path": self.path.to_string_lossy(),
+            "path": self.place(),
             "size": copy.size,
             "checksum": checksum(copy.checksum),
-            "schema_version": SCHEMA_VERSION,
-        });
-        Ok(json::write(out, &document)?)
+        })
     }
 }
 

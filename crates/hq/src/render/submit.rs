@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use hq_model::JobId;
-use serde_json::{Map, Value};
+use hq_model::{JobId, ObjectName};
+use serde_json::{Map, Value, json};
 
-use super::json::{self, SCHEMA_VERSION};
+use super::json::{self as form, SCHEMA_VERSION};
 use super::style::Style;
 use super::{Report, wait};
 use crate::error::HqError;
@@ -36,7 +36,7 @@ impl Report for Submitted {
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let mut document = fields(self);
         document.insert("schema_version".into(), SCHEMA_VERSION.into());
-        Ok(json::write(out, &document.into())?)
+        Ok(form::write(out, &document.into())?)
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
@@ -87,7 +87,7 @@ impl Report for SubmitWaited {
         let mut document = fields(&self.submitted);
         document.insert("schema_version".into(), SCHEMA_VERSION.into());
         document.insert("wait".into(), wait::document(&self.waited));
-        Ok(json::write(out, &document.into())?)
+        Ok(form::write(out, &document.into())?)
     }
 
     fn done(&self) -> Option<String> {
@@ -116,6 +116,10 @@ pub(crate) fn fields(submitted: &Submitted) -> Map<String, Value> {
             Value::Object(told)
         };
         fields.insert("jobs".into(), submitted.together.iter().map(job).collect());
+    }
+    if !submitted.broadcasts.is_empty() {
+        let broadcast = |(job, name): &(JobId, ObjectName)| json!({ "id": job.0, "name": name.as_str() });
+        fields.insert("broadcasts".into(), submitted.broadcasts.iter().map(broadcast).collect());
     }
     if submitted.existing > 0 {
         fields.insert("existing_tasks".into(), submitted.existing.into());

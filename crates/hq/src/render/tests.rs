@@ -162,6 +162,7 @@ pub(crate) fn detail() -> JobDetail {
         summary: summary(1, "score", Counters { finished: 2, failed: 1, ..Counters::default() }),
         max_fails: Some(3),
         share: None,
+        budget: None,
         notices: Vec::new(),
         submitted: at(0),
         ended: Some(at(75)),
@@ -403,9 +404,10 @@ snapshots! {
         server.info.internal_errors = 2;
         server
     };
-    submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), existing: 0, warnings: Vec::new() };
-    submitted_before: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), existing: 3, warnings: Vec::new() };
-    submitted_with_warnings: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), existing: 0, warnings: vec!["look".into()] };
+    submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), broadcasts: Vec::new(), existing: 0, warnings: Vec::new() };
+    submitted_before: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), broadcasts: Vec::new(), existing: 3, warnings: Vec::new() };
+    submitted_with_warnings: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), broadcasts: Vec::new(), existing: 0, warnings: vec!["look".into()] };
+    submitted_behind_a_broadcast: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), broadcasts: vec![(JobId(6), "genome".parse().expect("a name"))], existing: 0, warnings: Vec::new() };
     submitted_together: Submitted {
         job: JobId(9),
         together: vec![(JobId(7), "chains".into()), (JobId(9), "lookup".into())],
@@ -413,6 +415,7 @@ snapshots! {
             Feeders { job: JobId(7), generator: JobId(5), reducer: Some(JobId(6)) },
             Feeders { job: JobId(9), generator: JobId(8), reducer: None },
         ],
+        broadcasts: Vec::new(),
         existing: 0,
         warnings: Vec::new(),
     };
@@ -420,12 +423,13 @@ snapshots! {
         job: JobId(3),
         together: Vec::new(),
         feeders: vec![Feeders { job: JobId(3), generator: JobId(1), reducer: Some(JobId(2)) }],
+        broadcasts: Vec::new(),
         existing: 0,
         warnings: Vec::new(),
     };
-    opened: Opened(Submitted { job: JobId(8), together: Vec::new(), feeders: Vec::new(), existing: 0, warnings: Vec::new() });
+    opened: Opened(Submitted { job: JobId(8), together: Vec::new(), feeders: Vec::new(), broadcasts: Vec::new(), existing: 0, warnings: Vec::new() });
     submit_waited: SubmitWaited {
-        submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), existing: 0, warnings: Vec::new() },
+        submitted: Submitted { job: JobId(7), together: Vec::new(), feeders: Vec::new(), broadcasts: Vec::new(), existing: 0, warnings: Vec::new() },
         waited: waited(),
     };
     wait: waited();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
+use hq_model::WorkerId;
 use serde_json::{Map, Value, json};
 
 use super::json::{self as form, SCHEMA_VERSION};
@@ -28,12 +29,25 @@ impl Report for Utilization {
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let accounts = &self.accounts;
         let row = |id: Value, name: Value, pair: &(Account, Account)| json!({"id": id, "name": name, "cpus": document(&pair.0), "gpus": document(&pair.1)});
-        let allocations: Vec<Value> =
-            self.allocations().iter().map(|(name, _, pair)| row(json!(name), Value::Null, pair)).collect();
+        let costing = |mut row: Value, node_hours: f64| {
+            if let Some(price) = self.cost {
+                row["node_hours"] = node_hours.into();
+                row["cost"] = (node_hours * price).into();
+            }
+            row
+        };
+        let allocations: Vec<Value> = self
+            .allocations()
+            .iter()
+            .map(|(name, _, pair, hours)| costing(row(json!(name), Value::Null, pair), *hours))
+            .collect();
         let workers: Vec<Value> = accounts
             .workers
             .iter()
-            .map(|(id, pair)| row(json!(id.0), json!(self.gathered.offers[id].hostname), pair))
+            .map(|(id, pair)| {
+                let row = row(json!(id.0), json!(self.gathered.offers[id].hostname), pair);
+                costing(row, accounts.node_hours([id].into_iter()))
+            })
             .collect();
         let jobs: Vec<Value> = accounts
             .jobs
@@ -41,10 +55,10 @@ impl Report for Utilization {
             .map(|(id, job)| {
                 let mut row = row(json!(id.0), json!(self.gathered.names.get(id)), &(job.cpus, job.gpus));
                 row["attempts"] = json!(job.attempts);
-                row
+                costing(row, accounts.node_hours_of_cpu(job.cpus.total_seconds()))
             })
             .collect();
-        let document = json!({
+        let mut document = json!({
             "schema_version": SCHEMA_VERSION,
             "server_uid": self.gathered.uid,
             "from": form::time(accounts.from),
@@ -59,6 +73,9 @@ impl Report for Utilization {
             "workers": workers,
             "jobs": jobs,
         });
+        if self.cost.is_some() {
+            document = costing(document, accounts.node_hours(accounts.presence_us.keys()));
+        }
         Ok(form::write(out, &document)?)
     }
 
@@ -71,8 +88,8 @@ impl Report for Utilization {
     }
 }
 
-/// A name, what is said of it, and its CPU and GPU time.
-type Row = (String, String, (Account, Account));
+/// A name, what is said of it, its CPU and GPU time, and its node hours.
+type Row = (String, String, (Account, Account), f64);
 
 impl Utilization {
     fn total(&self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
@@ -83,6 +100,8 @@ impl Utilization {
         if has_gpus {
             header.extend(["GPU", "GPU share"]);
         }
+        header.extend(self.cost.map(|_| "Cost"));
+        let of_cpu = |seconds| self.cost_of(accounts.node_hours_of_cpu(seconds));
         let mut rows = Vec::new();
         for part in PARTS {
             // What there was nothing of is shown only where its absence says something.
@@ -94,12 +113,14 @@ impl Utilization {
             if has_gpus {
                 row.extend([hours(gpus.seconds(part)).into(), share(gpus, part).into()]);
             }
+            row.extend(of_cpu(cpus.seconds(part)));
             rows.push(row);
         }
         let mut row: Vec<Cell> = vec!["Offered".into(), hours(cpus.total_seconds()).into(), "100 %".into()];
         if has_gpus {
             row.extend([hours(gpus.total_seconds()).into(), "100 %".into()]);
         }
+        row.extend(self.cost_of(accounts.node_hours(accounts.presence_us.keys())));
         rows.push(row);
         table(out, style, &header, &rows)?;
         let [finished, failed, lost] = accounts.attempts;
@@ -122,22 +143,34 @@ impl Utilization {
     }
 
     fn allocations(&self) -> Vec<Row> {
-        let mut sums: BTreeMap<&str, (u64, (Account, Account))> = BTreeMap::new();
+        let mut sums: BTreeMap<&str, (u64, (Account, Account), f64)> = BTreeMap::new();
         for (id, pair) in &self.accounts.workers {
             let allocation = self.gathered.offers[id].allocation.as_deref().unwrap_or("none");
             let sum = sums.entry(allocation).or_default();
             sum.0 += 1;
             sum.1.0.take(&pair.0);
             sum.1.1.take(&pair.1);
+            sum.2 += self.accounts.node_hours([id].into_iter());
         }
         sums.into_iter()
-            .map(|(name, (workers, pair))| (name.to_owned(), text::count(workers, "worker"), pair))
+            .map(|(name, (workers, pair, hours))| {
+                (name.to_owned(), text::count(workers, "worker"), pair, hours)
+            })
             .collect()
     }
 
     fn workers(&self) -> Vec<Row> {
         let rows = self.accounts.workers.iter();
-        rows.map(|(id, pair)| (id.to_string(), self.gathered.offers[id].hostname.clone(), *pair)).collect()
+        let row = |(id, pair): (&WorkerId, &(Account, Account))| {
+            let hours = self.accounts.node_hours([id].into_iter());
+            (id.to_string(), self.gathered.offers[id].hostname.clone(), *pair, hours)
+        };
+        rows.map(row).collect()
+    }
+
+    // What so many node hours cost, where that is asked for.
+    fn cost_of(&self, node_hours: f64) -> Option<Cell> {
+        self.cost.map(|price| format!("{:.2}", node_hours * price).into())
     }
 
     fn shares(&self, out: &mut dyn Write, style: Style, what: &str, rows: Vec<Row>) -> Result<(), HqError> {
@@ -146,10 +179,12 @@ impl Utilization {
         let parts = || PARTS.iter().filter(|part| has_unknown || **part != Part::Unknown);
         let mut header = vec![what, of, "CPU time"];
         header.extend(parts().map(|part| head(*part)));
+        header.extend(self.cost.map(|_| "Cost"));
         let mut lines = Vec::new();
-        for (name, of, (cpus, _)) in rows {
+        for (name, of, (cpus, _), node_hours) in rows {
             let mut row: Vec<Cell> = vec![name.into(), of.into(), hours(cpus.total_seconds()).into()];
             row.extend(parts().map(|part| Cell::from(share(&cpus, *part))));
+            row.extend(self.cost_of(node_hours));
             lines.push(row);
         }
         Ok(table(out, style, &header, &lines)?)
@@ -159,6 +194,7 @@ impl Utilization {
         let has_gpus = self.accounts.gpus.total() > 0;
         let mut header = vec!["Job", "Name", "Attempts", "CPU time", "Work", "Failed", "Lost"];
         header.extend(has_gpus.then_some("GPU time"));
+        header.extend(self.cost.map(|_| "Cost"));
         let mut rows = Vec::new();
         for (id, job) in &self.accounts.jobs {
             let name = self.gathered.names.get(id).map_or("", String::as_str);
@@ -170,6 +206,7 @@ impl Utilization {
             ];
             row.extend([Part::Work, Part::Failed, Part::Lost].map(|part| Cell::from(share(&job.cpus, part))));
             row.extend(has_gpus.then(|| Cell::from(hours(job.gpus.total_seconds()))));
+            row.extend(self.cost_of(self.accounts.node_hours_of_cpu(job.cpus.total_seconds())));
             rows.push(row);
         }
         Ok(table(out, style, &header, &rows)?)

@@ -3,6 +3,7 @@
 mod bad_input;
 mod broadcast;
 mod browser;
+mod budgets;
 mod callers;
 mod cluster;
 mod config;

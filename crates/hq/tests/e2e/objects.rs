@@ -154,7 +154,8 @@ fn what_cannot_be_done_is_refused_with_a_way_out() {
         assert!(found == code && error.contains(text), "{line}: {found}: {error}");
     }
     for (line, text) in [
-        ("object info 1@0", "write JOB@TASK:NAME, such as 1@0:parts"),
+        ("object info 1@x", "write JOB@TASK:NAME, such as 1@0:parts"),
+        ("object get 1", "several objects go into a directory: name one with -o DIR"),
         ("object list --state over", "use awaited, stored, lost, gone"),
         ("--output-mode json object get 1@0:note", "has no JSON form; name a file with -o FILE"),
         ("object get 1@0:note -o .", "is a directory"),
@@ -279,7 +280,7 @@ fn what_cannot_be_put_is_refused_with_a_way_out() {
     };
     check(&cluster, 1, "note", ["No worker that is connected stores objects", "`hq worker start`"]);
     check(&cluster, 1, "missing", ["missing: No such file", ""]);
-    check(&cluster, 2, ".", ["`` cannot be the name of an object", "use --name NAME"]);
+    check(&cluster, 2, "/", ["/ has no name that the object could have", "--name NAME"]);
     check(&cluster, 2, "pipe", ["pipe is no regular file", "hq object put --name NAME - < pipe"]);
     check(&cluster, 2, "a:b", ["`a:b` cannot be the name of an object", "use --name NAME"]);
     check(&cluster, 2, "--name a/b note", ["`a/b` cannot be the name of an object", "--name"]);
@@ -383,4 +384,41 @@ fn a_put_that_is_interrupted_leaves_nothing() {
         assert_eq!(files_to_be_objects(&cluster, 1), [""; 0]);
         assert!(cluster.ok("object list").ends_with("1 object: 1 stored (4 B)\n"));
     }
+}
+
+#[test]
+fn several_objects_of_a_job_are_named_at_once() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 4 --detect-resources none");
+    let leave = "echo %{TASK_ID} > a-%{TASK_ID}; echo b > b-%{TASK_ID}";
+    cluster.ok(&format!(
+        "submit --wait --array 1-3 --output-object a=a-%{{TASK_ID}} --output-object b=b-%{{TASK_ID}} -- sh -c '{leave}'"
+    ));
+    assert_eq!(cluster.ok("--output-mode quiet object list 1@2-9:a"), "1@2:a STORED\n1@3:a STORED\n");
+    assert_eq!(cluster.ok("--output-mode quiet object list last@3"), "1@3:a STORED\n1@3:b STORED\n");
+    let holes = cluster.hq("--output-mode quiet object list 1-3");
+    assert_eq!((holes.exit, holes.stdout.lines().count()), (1, 6), "{holes:?}");
+    assert!(
+        holes.stderr.contains("Job 2 not found.") && holes.stderr.contains("Job 3 not found."),
+        "{holes:?}"
+    );
+    let got = cluster.hq("object get 1@2-4:a -o got");
+    assert_eq!(
+        (got.exit, cluster.read("got/2/a").as_str(), cluster.read("got/3/a").as_str()),
+        (1, "2\n", "3\n")
+    );
+    assert!(got.stderr.contains("Task 4 of job 1 has no object `a` that is stored."), "{got:?}");
+    let kept = cluster.hq("object keep 1@1-2:b 1@9:b 7");
+    assert_eq!(kept.exit, 1, "{kept:?}");
+    assert!(kept.stderr.contains("Object 1@1:b kept\nObject 1@2:b kept"), "{kept:?}");
+    assert!(kept.stderr.contains("Job 7 not found."), "{kept:?}");
+    let dropped = cluster.says("object drop 1");
+    assert_eq!(dropped.lines().count(), 6, "{dropped}");
+    let error = cluster.fails(1, "object drop 1");
+    assert!(error.contains("Job 1 has no object that is stored or lost."), "{error}");
+    fs::create_dir(cluster.path("tree")).expect("writable");
+    let mut command = cluster.command(["object", "put", "."]);
+    command.current_dir(cluster.path("tree"));
+    let put: Ran = command.output().expect("hq runs").into();
+    assert!(put.stderr.contains("Object 2@0:tree") || put.stdout.contains("Object 2@0:tree"), "{put:?}");
 }

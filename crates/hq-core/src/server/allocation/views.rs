@@ -346,7 +346,7 @@ impl Server {
         let demand: Vec<DemandLine> = lines.collect();
         let explanation = QueueExplanation {
             queue: self.queue_info(now, id, queue),
-            next: self.next_step(now, id, &matched, &demand, permit),
+            next: self.next_step(now, (id, queue), &matched, &demand, permit),
             facts: self.facts(now, id, queue, offer, permit),
             demand,
             decisions: self
@@ -363,7 +363,7 @@ impl Server {
     fn next_step(
         &self,
         now: Timestamp,
-        id: QueueId,
+        (id, queue): (QueueId, &QueueState),
         matched: &Matched,
         demand: &[DemandLine],
         permit: &Permit,
@@ -374,6 +374,10 @@ impl Server {
         if let Some(sizes) = matched.new.get(&id) {
             let workers = count(sizes.iter().map(|size| u64::from(*size)).sum(), "worker");
             return format!("it asks for {} with {workers}", count(sizes.len() as u64, "allocation"));
+        }
+        // Whatever waits or will wait: nothing is asked for until somebody raises it.
+        if let Some(why) = permit.why_none.as_ref().filter(|_| over_budget(queue, None).is_some()) {
+            return format!("it asks for nothing: {why}");
         }
         if demand.is_empty() {
             return "it asks for nothing: no task waits for a worker".into();
@@ -465,7 +469,8 @@ impl Server {
 }
 
 fn check(params: &QueueParams) -> Result<(), RequestError> {
-    params.check().map_err(|error| RequestError::Invalid(error.to_string()))
+    let checked = params.check().and_then(|()| params.check_budget());
+    checked.map_err(|error| RequestError::Invalid(error.to_string()))
 }
 
 fn elsewhere(served: &Served, id: QueueId) -> u64 {

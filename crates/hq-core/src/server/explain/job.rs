@@ -111,7 +111,8 @@ impl Server {
         let state = job.state(self.running_count(id));
         let is_fed = job.is_open && job.feed.is_some();
         let fed = is_fed.then(|| Reason::new(ReasonKind::Dependency, format!("it {}", self.why_fed_on(id))));
-        let reasons = fed.into_iter().chain(self.why_left(now, id)).collect();
+        let aborted = job.why_aborted().map(|aborted| Reason::new(ReasonKind::Ended, aborted.words(id)));
+        let reasons = fed.into_iter().chain(aborted).chain(self.why_left(now, id)).collect();
         JobExplanation { job: id, state, reasons, groups, others }
     }
 
@@ -208,6 +209,10 @@ impl Server {
             // Some of those that take nothing new could have run it.
             let of_workers = self.of_workers(now, fleet, class, requests);
             reasons.extend(of_workers.filter(|reason| fleet.is_empty() || reason.kind == ReasonKind::Closed));
+            return reasons;
+        }
+        if let Some(spent) = self.budget_reason(id) {
+            reasons.push(spent);
             return reasons;
         }
         if requests.iter().any(hq_model::Request::is_pulled) {

@@ -130,6 +130,7 @@ impl Server {
                 })
             }
             ReasonKind::Puller
+            | ReasonKind::Budget
             | ReasonKind::Dependency
             | ReasonKind::Unfit
             | ReasonKind::NoWorker

@@ -4,7 +4,7 @@ use hq_model::job::Target;
 use hq_model::{Body, Request, Submit, pulled};
 
 use super::count_of;
-use crate::client_messages::RequestError;
+use crate::client_messages::{ClientRequest, RequestError};
 use crate::limits::LOCALITY_KEY_MAX;
 
 /// Refuses what no worker and no relay could execute.
@@ -75,4 +75,22 @@ fn check_pulled(submit: &Submit) -> Result<(), RequestError> {
         }
     }
     Ok(())
+}
+
+/// True when a request changes something. Stopping a worker is kept by no record.
+pub(super) fn is_change(body: &ClientRequest) -> bool {
+    matches!(
+        body,
+        ClientRequest::Submit { .. }
+            | ClientRequest::SubmitAll { .. }
+            | ClientRequest::Resubmit { .. }
+            | ClientRequest::SubmitJobs { .. }
+            | ClientRequest::OpenJob { .. }
+            | ClientRequest::Defer { .. }
+            | ClientRequest::Ready { .. }
+            | ClientRequest::CloseJobs { .. }
+            | ClientRequest::SetBudget { .. }
+            | ClientRequest::Cancel { .. }
+            | ClientRequest::ForgetJobs { .. }
+    )
 }

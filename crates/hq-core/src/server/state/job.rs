@@ -15,6 +15,7 @@ use hq_model::{
     TaskState, Timestamp,
 };
 
+use crate::cause::Aborted;
 use crate::record::{Failure, JobProgress};
 
 /// A job.
@@ -105,6 +106,7 @@ impl SubmitState {
 impl Job {
     /// A job without tasks.
     pub fn new(spec: JobSpec, is_open: bool, at: Timestamp) -> Job {
+        let budget = spec.budget;
         Job {
             spec,
             submitted: at,
@@ -113,7 +115,7 @@ impl Job {
             queued: IdSet::new(),
             aborted: IdSet::new(),
             failures: BTreeMap::new(),
-            progress: JobProgress { is_open, last_end: at, ..JobProgress::default() },
+            progress: JobProgress { is_open, last_end: at, budget, ..JobProgress::default() },
             keys: BTreeSet::new(),
             owners: BTreeMap::new(),
         }
@@ -275,6 +277,13 @@ impl Job {
     /// True when every task has ended and no more will come.
     pub fn has_ended(&self) -> bool {
         !self.is_open && self.tasks_ended()
+    }
+
+    /// Why tasks of it were given up, where none failed.
+    pub fn why_aborted(&self) -> Option<Aborted> {
+        let first = self.aborted.first().filter(|_| self.failed.is_empty())?;
+        let (_, reason) = self.abort_reasons.iter().find(|(ids, _)| ids.contains(first))?;
+        Some(Aborted { count: self.aborted.len(), first, reason: reason.clone() })
     }
 
     /// How many of its tasks may fail, when more have.

@@ -5,7 +5,7 @@ use hq_model::dependency::{After, Condition};
 use hq_model::task::EndBy;
 
 use super::*;
-use crate::client_messages::{Broadcast, NewJob, NewTasks, RequestError};
+use crate::client_messages::{NewJob, NewTasks, RequestError, TakenBroadcast};
 use crate::feed::{FeedOrder, FeedRequest};
 
 fn job(name: &str, after: &[(u32, Condition)], count: u32) -> NewJob {
@@ -74,7 +74,7 @@ fn with_broadcast() -> Vec<NewJob> {
     let NewTasks::Submits(submits) = &mut first.tasks else { panic!("tasks") };
     let output = "genome=/data/genome".parse().expect("an object");
     submits[0].spec = TaskSpec { output_objects: vec![output], ..one_cpu() }.into();
-    let takes = vec![Broadcast { job: 0, name: "genome".parse().expect("a name") }];
+    let takes = vec![TakenBroadcast { job: 0, name: "genome".parse().expect("a name") }];
     vec![first, NewJob { takes, ..job("align", &[], 2) }]
 }
 

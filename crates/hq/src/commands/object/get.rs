@@ -5,52 +5,95 @@ use std::io::{self, BufReader, IsTerminal, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use hq_client::ClientError;
+use hq_client::{ClientError, Session};
 use hq_core::object_messages::{ObjectRequest, ObjectView};
+use hq_model::ObjectId;
 use hq_net::AccessFile;
 use hq_worker::objects::get::{GetError, Getter, Target};
 use hq_worker::tree::{Access, unpack};
 
-use super::{Context, Done, named};
+use super::{Context, Done, HERE, beside, named};
 use crate::cli::OutputMode;
 use crate::cli::object::GetArgs;
 use crate::error::HqError;
 use crate::objects::ask;
 use crate::render::StandardOutput;
-use crate::report::{ObjectGot, Plain};
+use crate::report::{ObjectGot, ObjectsGot, Plain};
 use crate::signals::Signals;
 
 /// Bytes of an archive that are read at once.
 const PIECE: usize = 1 << 20;
 
 pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
-    let mut place = Place::of(args.output.as_deref(), context.printer.mode)?;
-    let (mut session, mut objects) = named(context, vec![args.object])?;
-    let object = objects.remove(0);
-    let mut page = ask(&mut session, ObjectRequest::Info(object))?;
+    if !args.objects.is_single() {
+        return get_several(context, args);
+    }
+    let place = Place::of(args.output.as_deref(), context.printer.mode)?;
+    let (mut session, mut objects) = named(context, vec![args.objects], &HERE)?;
+    let view = view_of(&mut session, objects.remove(0))?;
     drop(session);
-    let Some(view) = page.objects.pop() else { return super::unexpected() };
+    let got = until_signal("the object was not written", fetch(context, view, place))?;
+    match got {
+        ObjectGot { path: None, .. } => Done::ok(Plain(Vec::new())),
+        got => Done::ok(got),
+    }
+}
+
+// Each in a file of its own. What cannot be had is named, and the rest written.
+fn get_several(context: &Context, args: GetArgs) -> Result<Done, HqError> {
+    let Some(dir) = args.output.filter(|path| path != Path::new("-")) else {
+        return Err(HqError::usage("several objects go into a directory: name one with -o DIR"));
+    };
+    let (mut session, objects) = named(context, vec![args.objects], &HERE)?;
+    let (mut got, mut failed) = (Vec::new(), Vec::new());
+    for object in objects {
+        let path = dir.join(object.task.task.to_string()).join(object.name.as_str());
+        let ready = made_for(&path).and_then(|()| Ok((Place::file(&path)?, view_of(&mut session, object)?)));
+        let what = "not all objects were written";
+        match ready.and_then(|(place, view)| until_signal(what, fetch(context, view, place))) {
+            Ok(one) => got.push(one),
+            Err(error) if error.code == "interrupted" => return Err(error),
+            Err(error) => failed.push(error),
+        }
+    }
+    let last = if got.is_empty() { failed.pop() } else { None };
+    failed.iter().for_each(|error| context.refusal()(&error.text));
+    match last {
+        Some(error) => Err(error),
+        None => Done::ok(ObjectsGot(got)),
+    }
+}
+
+// The directory of a file.
+fn made_for(path: &Path) -> Result<(), HqError> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(dir).map_err(|error| HqError::failed("io", format!("{}: {error}", dir.display())))
+}
+
+fn until_signal<T>(what: &str, work: impl Future<Output = Result<T, HqError>>) -> Result<T, HqError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::catch()?;
+        tokio::select! {
+            done = work => done,
+            signal = signals.next() => Err(HqError::interrupted(signal, format!("Interrupted: {what}"))),
+        }
+    })
+}
+
+fn view_of(session: &mut Session, object: ObjectId) -> Result<ObjectView, HqError> {
+    let mut page = ask(session, ObjectRequest::Info(object))?;
+    page.objects.pop().map_or_else(super::unexpected, Ok)
+}
+
+async fn fetch(context: &Context, view: ObjectView, mut place: Place) -> Result<ObjectGot, HqError> {
     if view.copy.is_dir {
         place.will_be_dir()?;
     }
     let getter = getter(context, &view)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let got = runtime.block_on(async {
-        let mut signals = Signals::catch()?;
-        tokio::select! {
-            got = getter.get(&view.copy, view.holders.clone(), &mut place) => {
-                got.map_err(|error| not_got(&view, error))
-            }
-            signal = signals.next() => {
-                Err(HqError::interrupted(signal, "Interrupted: the object was not written"))
-            }
-        }
-    });
-    got?;
-    match place.end()? {
-        None => Done::ok(Plain(Vec::new())),
-        Some(path) => Done::ok(ObjectGot { copy: view.copy, path }),
-    }
+    let got = getter.get(&view.copy, view.holders.clone(), &mut place).await;
+    got.map_err(|error| not_got(&view, error))?;
+    Ok(ObjectGot { path: place.end()?, copy: view.copy })
 }
 
 // Whoever can ask the workers that store it.
@@ -150,8 +193,9 @@ impl Place {
         let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).map_err(failed)?;
         let dir = path.parent().unwrap_or(Path::new("/"));
         fs::metadata(dir).map_err(|error| HqError::failed("io", format!("{}: {error}", dir.display())))?;
+        beside::remove_left(dir);
         let mode = Permissions::from_mode(0o666);
-        let beside = tempfile::Builder::new().prefix(".hq-object-").permissions(mode).tempfile_in(dir);
+        let beside = tempfile::Builder::new().prefix(&beside::prefix()).permissions(mode).tempfile_in(dir);
         Ok(Place::File { beside: beside.map_err(failed)?, path, is_dir: false })
     }
 
@@ -197,7 +241,7 @@ fn unpack_to(path: &Path, archive: tempfile::NamedTempFile) -> Result<(), HqErro
     let mut archive = archive.into_file();
     archive.rewind().map_err(failed)?;
     let around = path.parent().unwrap_or(Path::new("/"));
-    let beside = tempfile::Builder::new().prefix(".hq-object-").tempdir_in(around).map_err(failed)?;
+    let beside = tempfile::Builder::new().prefix(&beside::prefix()).tempdir_in(around).map_err(failed)?;
     let inner = beside.path().join("object");
     unpack(BufReader::with_capacity(PIECE, archive), &inner, Access::AsItWas)
         .map_err(|error| HqError::failed("io", error.to_string()))?;

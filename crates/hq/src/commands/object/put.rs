@@ -70,9 +70,16 @@ fn nameless() -> HqError {
     HqError::usage("standard input has no name: say what the object is called with --name NAME")
 }
 
+// `.` and `..` have the names of the directories that they are.
 fn name_of(path: &Path) -> Result<ObjectName, HqError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let is_text = path.file_name().is_some_and(|name| name.to_str().is_some());
+    let whole = if path.file_name().is_none() { fs::canonicalize(path).ok() } else { None };
+    let Some(name) = whole.as_deref().unwrap_or(path).file_name() else {
+        let text =
+            format!("{} has no name that the object could have: say it with --name NAME", path.display());
+        return Err(HqError::usage(text));
+    };
+    let is_text = name.to_str().is_some();
+    let name = name.to_string_lossy();
     match name.parse() {
         Ok(name) if is_text => Ok(name),
         Ok(_) => {

@@ -1,6 +1,6 @@
 //! How the causes of failures look.
 
-use hq_core::cause::{FailureCause, JobFailures};
+use hq_core::cause::{Aborted, FailureCause, JobFailures};
 use hq_core::record::FailureKind;
 
 use super::*;
@@ -29,7 +29,8 @@ fn cause(kind: FailureKind, text: &str, count: u64, workers: &[u32]) -> Cause {
 
 fn job(job: u32, failed: u64, causes: Vec<Cause>) -> FailedJob {
     let told = causes.iter().map(|cause| (cause.cause.clone(), cause.instance)).collect();
-    FailedJob { failures: JobFailures { job: JobId(job), tasks: 1000, failed, causes: told }, causes }
+    let failures = JobFailures { job: JobId(job), tasks: 1000, failed, causes: told, aborted: None };
+    FailedJob { failures, causes }
 }
 
 fn failures(are_several: bool) -> Failures {
@@ -83,4 +84,26 @@ fn causes_of_failures() {
     let breaks = || Err(HqError::usage("the server is gone"));
     let mut broken = Failures { jobs: Box::new(std::iter::once_with(breaks)), are_several: false };
     assert_eq!(show(&mut broken), "error: the server is gone");
+}
+
+#[test]
+fn why_tasks_were_aborted_is_told_where_none_failed() {
+    let aborted = || {
+        let mut job = job(4, 0, Vec::new());
+        let reason = "task 3@0, which they wait for,\nfailed".into();
+        job.failures.aborted = Some(Aborted { count: 999, first: TaskId(1), reason });
+        job
+    };
+    let one = |are_several| Failures { jobs: Box::new(std::iter::once(Ok(aborted()))), are_several };
+    let words = "999 tasks of job 4 were aborted, task 1 first: task 3@0, which they wait for, failed";
+    for are_several in [false, true] {
+        assert_eq!(show(&mut one(are_several)), format!("Job 4: no task failed; {words}\n"));
+    }
+    assert_eq!(quiet(&mut one(false)), format!("4 999 {words}\n"));
+    assert_eq!(crate::render::failures::note(&aborted()), words);
+    let document: serde_json::Value = serde_json::from_str(&json(&mut one(false))).expect("JSON");
+    assert_eq!(
+        (&document[0]["aborted"]["count"], &document[0]["aborted"]["first"]),
+        (&999.into(), &1.into())
+    );
 }

@@ -8,7 +8,7 @@ use hq_model::ObjectId;
 
 use super::*;
 use crate::objects::{ObjectPages, ObjectStream};
-use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectPut, ObjectsDone};
+use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectPut, ObjectsDone, ObjectsGot};
 
 fn id(text: &str) -> ObjectId {
     text.parse().expect(text)
@@ -107,9 +107,14 @@ fn what_was_done_with_objects() {
     let mut done = ObjectsDone { objects: vec![id("1@0:a"), id("1@1:a")], done: "kept" };
     assert_eq!(show(&mut done), "Object 1@0:a kept\nObject 1@1:a kept\n");
     assert_eq!((json(&mut done), quiet(&mut done)), ("{}\n".into(), String::new()));
-    let mut got = ObjectGot { copy: stored("1@1:parts", 5_000, &[1]).copy, path: "/w/parts.bin".into() };
+    let mut got =
+        ObjectGot { copy: stored("1@1:parts", 5_000, &[1]).copy, path: Some("/w/parts.bin".into()) };
     insta::assert_snapshot!("object_got", format!("{}{}", show(&mut got), json(&mut got)));
     assert_eq!(quiet(&mut got), "");
+    let got =
+        |id: &str, path: &str| ObjectGot { copy: stored(id, 5_000, &[1]).copy, path: Some(path.into()) };
+    let mut several = ObjectsGot(vec![got("1@1:parts", "/w/1/parts"), got("1@2:parts", "/w/2/parts")]);
+    insta::assert_snapshot!("objects_got", format!("{}{}", show(&mut several), json(&mut several)));
     let mut put = ObjectPut(ObjectView { is_kept: true, ..stored("1@0:reads.fq", 12 << 20, &[3]) });
     insta::assert_snapshot!("object_put", format!("{}{}{}", show(&mut put), quiet(&mut put), json(&mut put)));
 }

@@ -98,3 +98,16 @@ fn what_was_not_taken_goes_with_the_tasks_it_was_for_and_with_its_queue() {
     world.wait(MINUTE / 60);
     assert!(world.fold.alloc.queues.is_empty(), "nothing has to be canceled");
 }
+
+#[test]
+fn a_budget_that_is_used_up_is_the_first_thing_told_of_a_queue() {
+    let mut world = World::asking(QueueParams { budget: Some(HOUR), ..params() }, 1);
+    world.submitted(1);
+    world.wait(MINUTE / 60);
+    let told = "it asks for nothing: its budget of 1 node hours is used up: 0 were spent, 1 are for allocations that wait or \
+                run, and a node for 1h would be too much; `hq alloc edit` with a larger `--budget` raises it";
+    assert_eq!(world.explained().next, told, "what is on its way takes all that waits");
+    world.worker_of(1, 1);
+    world.wait(MINUTE / 60);
+    assert_eq!(world.explained().next, told, "nothing waits");
+}
