@@ -22,7 +22,10 @@ fn sh(script: &str, bounds: &Bounds<'_>) -> Ended {
 fn output_and_status_come_back() {
     let ended = sh("echo out; echo err >&2; exit 3", &Bounds { grace: MINUTE, ..bounds(MINUTE) });
     let How::Status(status) = ended.how else { panic!("{ended:?}") };
-    assert_eq!((status.code(), &ended.stdout[..], &ended.stderr[..]), (Some(3), &b"out\n"[..], &b"err\n"[..]));
+    assert_eq!(
+        (status.code(), &ended.stdout[..], &ended.stderr[..]),
+        (Some(3), &b"out\n"[..], &b"err\n"[..])
+    );
 }
 
 #[test]

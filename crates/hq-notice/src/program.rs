@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let error = run(&["/no/such/program".into()], &[], b"", b"/", &Stop::default()).expect_err("not there");
+        let error =
+            run(&["/no/such/program".into()], &[], b"", b"/", &Stop::default()).expect_err("not there");
         assert!(error.starts_with("`/no/such/program` cannot be run: "), "{error}");
     }
 }

@@ -135,7 +135,7 @@ fn new_task_of(task: form::NewTask) -> NewTask {
 }
 
 fn ends_of(ends: form::Ends) -> Ends {
-    Ends { tasks: ends.tasks.into_iter().map(end_of).collect() }
+    Ends { bag: bag_of(ends.bag), tasks: ends.tasks.into_iter().map(end_of).collect() }
 }
 
 fn end_of(end: form::End) -> End {
@@ -278,7 +278,7 @@ mod tests {
         let new = r#"{"name":"a","after":["b"],"after_any":["c"],"after_tasks":["7@1"],"priority":-3,"retries":2,
                      "crash_limit":"unlimited","time_limit":9,"expect":1}"#;
         let bags = || vec!["dock".to_owned()];
-        let ends = || form::Ends { tasks: vec![end.clone()] };
+        let ends = || form::Ends { tasks: vec![end.clone()], bag: "b".to_owned() };
         let next = form::Next { done: vec![end.clone()], take: 2, wait: 1.5, bags: bags() };
         let hello = form::Hello {
             version: Some(1),

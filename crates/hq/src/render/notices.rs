@@ -21,7 +21,9 @@ fn line(notice: &NoticeInfo, style: Style) -> String {
         (None, _) => return format!("{on}: {target}"),
         (Some(told), _) if told.end.is_some() => match &told.end {
             Some(ToldEnd { at, error: None }) => format!("sent {}", style.time(*at)),
-            Some(ToldEnd { error: Some(error), .. }) => format!("not sent, given up: {}", with_escapes(error)),
+            Some(ToldEnd { error: Some(error), .. }) => {
+                format!("not sent, given up: {}", with_escapes(error))
+            }
             None => String::new(),
         },
         (Some(_), Some(trouble)) => format!("tried again: {}", with_escapes(trouble)),

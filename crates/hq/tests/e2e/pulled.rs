@@ -106,7 +106,7 @@ fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
     let explained = cluster.ok("task explain 1 0");
     assert!(explained.contains("hq pull steal --bag 1"), "{explained}");
     assert_eq!(cluster.ok("pull steal -q"), "dock-1\n");
-    assert_eq!(cluster.hq("pull steal -q").exit, 1, "the other one waits for it");
+    assert_eq!(cluster.hq("pull steal -q").exit, 5, "the other one waits for it");
     cluster.fails(1, "pull complete dock-1 --as somebody-else");
     cluster.ok("pull complete dock-1 --result -7.3");
     let looked = cluster.json("pull look dock-1 17");
