@@ -231,10 +231,11 @@ fn a_server_that_stops_ends_the_programs_that_tell_and_the_next_one_tells_again(
 #[test]
 fn whoever_stops_a_server_that_tells_is_told_what_it_waits_for() {
     let cluster = Cluster::server();
-    let go = cluster.pipe("go");
-    cluster.script("told.sh", "cat go");
+    let (begun, go) = (cluster.pipe("begun"), cluster.pipe("go"));
+    cluster.script("told.sh", "echo begun > begun; cat go");
     cluster.ok("job open --on-finish ./told.sh");
     cluster.ok("job close 1");
+    assert_eq!(cluster.line_from(&begun), "begun");
     let mut command = cluster.command(["server", "stop"]);
     command.stderr(fs::File::create(cluster.path("said")).expect("a file"));
     let stopping = Process::start(command);
