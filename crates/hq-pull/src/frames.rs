@@ -287,7 +287,7 @@ mod tests {
             grace: Some(9.0),
         };
         let open = form::Open { name: Some("dock".to_owned()), max_fails: Some(2) };
-        let listed = |verb: &str| format!(r#"{{"{verb}":{{"tasks":[{item}]}}}}"#);
+        let listed = |verb: &str| format!(r#"{{"{verb}":{{"bag":"b","tasks":[{item}]}}}}"#);
         for (frame, line) in [
             (Body::Hello(hello), r#"{"hello":{"version":1,"label":"n","lease":60,"grace":9}}"#.to_owned()),
             (Body::Open(open), r#"{"open":{"name":"dock","max_fails":2}}"#.to_owned()),
