@@ -11,15 +11,16 @@ use crate::place::Place;
 use crate::tidy::Findings;
 
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
-const RULES: [(&str, &[&str], &[&str]); 20] = [
+const RULES: [(&str, &[&str], &[&str]); 21] = [
     ("hq-model", &[], IMPURE),
     ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
     ("hq-journal", &[], &["tokio", "clap", "serde", "prost"]),
     ("hq-proto", &["hq-model", "hq-core"], &["tokio", "clap", "serde", "rustls"]),
     ("hq-net", &["hq-proto"], &["clap"]),
-    ("hq-notice", &["hq-model"], &["tokio", "clap", "prost"]),
-    ("hq-batch", &["hq-model"], &["tokio", "clap", "prost", "rustls"]),
+    ("hq-command", &[], &["tokio", "clap", "serde", "prost", "rustls"]),
+    ("hq-notice", &["hq-model", "hq-command"], &["tokio", "clap", "prost"]),
+    ("hq-batch", &["hq-model", "hq-command"], &["tokio", "clap", "prost", "rustls"]),
     ("hq-make", &["hq-model"], IMPURE),
     ("hq-stream", &["hq-model"], &["tokio", "clap", "serde", "prost", "rustls"]),
     (
@@ -32,6 +33,7 @@ const RULES: [(&str, &[&str], &[&str]); 20] = [
             "hq-net",
             "hq-journal",
             "hq-batch",
+            "hq-command",
             "hq-stream",
             "hq-notice",
         ],
@@ -53,6 +55,7 @@ const RULES: [(&str, &[&str], &[&str]); 20] = [
             "hq-journal",
             "hq-stream",
             "hq-batch",
+            "hq-command",
             "hq-make",
             "hq-pull",
             "hq-notice",

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
+use hq_core::limits::STOP_TIME_MAX;
 use hq_core::object_messages::ObjectRequest;
 use hq_core::record::RequestKey;
 use hq_model::job::Target;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId};
+use hq_model::{IdSet, JobId, TaskId, duration};
 use hq_net::{AccessFile, Role};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -343,29 +344,43 @@ async fn ask_ahead(
 }
 
 // Over a connection of its own: answers on one keep their order.
-async fn journal_trouble(access: &AccessFile) -> Option<String> {
+async fn server_info(access: &AccessFile) -> Option<Box<ServerInfo>> {
     let mut connection = dial(access).await.ok()?;
     let number = connection.send(&[&ClientRequest::ServerInfo]).await.ok()?;
     match connection.answer(number).await.ok()? {
-        ClientResponse::ServerInfo(info) => info.journal_trouble.map(|(_, error)| error),
+        ClientResponse::ServerInfo(info) => Some(info),
         _ => None,
     }
 }
 
-// The answer to that request. When it is long in coming because the server cannot write its journal, the user is told.
+// The answer to that request. When it is long in coming because the server cannot write its journal, or stops and waits for
+// something, the user is told.
 async fn answer(
     access: &AccessFile,
     connection: &mut Connection,
     number: u64,
 ) -> Result<ClientResponse, String> {
-    if let Ok(answer) = timeout(limits::ANSWER_TIME, connection.answer(number)).await {
-        return answer;
-    }
-    if let Some(error) = journal_trouble(access).await {
-        warn!(
-            error,
-            "the server cannot write its journal now: it is read-only, and answers when it can write"
-        );
+    let mut is_stopping = false;
+    loop {
+        if let Ok(answer) = timeout(limits::ANSWER_TIME, connection.answer(number)).await {
+            return answer;
+        }
+        let Some(info) = server_info(access).await else { break };
+        if let Some((_, error)) = info.journal_trouble {
+            warn!(
+                error,
+                "the server cannot write its journal now: it is read-only, and answers when it can write"
+            );
+            break;
+        }
+        let Some(what) = info.stop_waits else { break };
+        if is_stopping {
+            let most = duration::format(STOP_TIME_MAX);
+            warn!("the server is stopping; for at most {most} it waits for {what}");
+            break;
+        }
+        // Most of them are done in the next moment.
+        is_stopping = true;
     }
     connection.answer(number).await
 }
@@ -471,6 +486,11 @@ impl Watch<'_> {
     /// As [`Session::enter`].
     pub fn enter<T>(&self, make: impl FnOnce() -> T) -> T {
         self.session.enter(make)
+    }
+
+    /// As [`Session::wait_for`].
+    pub fn wait_for<F: Future>(&mut self, other: F) -> F::Output {
+        self.session.wait_for(other)
     }
 
     fn begin(&mut self) -> Result<(), ClientError> {

@@ -40,6 +40,8 @@ pub struct ServerInfo {
     pub output_reads: u64,
     /// What it keeps of loads of nodes and tasks, in bytes.
     pub load_bytes: u64,
+    /// What it waits for before it ends, where it has been asked to.
+    pub stop_waits: Option<String>,
     /// Limits by name.
     pub limits: Vec<(String, LimitValue)>,
 }

@@ -114,10 +114,10 @@ impl FromStr for NoticeTarget {
         if text.contains('\0') {
             return Err(bad("it holds a NUL"));
         }
-        let parsed = if let Some(address) = text.strip_prefix(MAIL) {
+        let parsed = if let Some(address) = after_scheme(text, MAIL) {
             check_address(address).map(|()| NoticeTarget::Mail(address.to_owned()))
-        } else if is_url(text) {
-            check_url(text).map(|()| NoticeTarget::Url(text.to_owned()))
+        } else if let Some(scheme) = url_scheme(text) {
+            check_url(text).map(|()| NoticeTarget::Url(format!("{scheme}{}", &text[scheme.len()..])))
         } else {
             command(text).map(NoticeTarget::Command)
         };
@@ -130,8 +130,14 @@ impl FromStr for NoticeTarget {
     }
 }
 
-fn is_url(text: &str) -> bool {
-    URLS.iter().any(|scheme| text.starts_with(scheme))
+// The scheme of an URL, as it is kept: written by hand it may have capital letters.
+fn url_scheme(text: &str) -> Option<&'static str> {
+    URLS.into_iter().find(|scheme| after_scheme(text, scheme).is_some())
+}
+
+fn after_scheme<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(scheme.len())?;
+    head.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
 fn command(text: &str) -> Result<Vec<String>, &'static str> {
@@ -140,7 +146,7 @@ fn command(text: &str) -> Result<Vec<String>, &'static str> {
         None => Err("it names no program"),
         Some(program) if program.is_empty() => Err("the name of the program is empty"),
         // What is printed must be read as the same again.
-        Some(program) if is_url(program) || program.starts_with(MAIL) => {
+        Some(program) if url_scheme(program).is_some() || after_scheme(program, MAIL).is_some() => {
             Err("an URL or an address is not quoted, and has nothing behind it")
         }
         Some(program) if program.contains("://") => Err("only http:// and https:// can be posted to"),
@@ -319,6 +325,15 @@ pub fn without_control(text: &str) -> String {
     text.chars().map(|c| if crate::object::is_unseen(c) { '\u{fffd}' } else { c }).collect()
 }
 
+/// A text in which characters that move cursors or begin lines are written as escapes.
+pub fn with_escapes(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        if crate::object::is_unseen(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
 /// At most so many bytes of a text, with a mark where it was cut.
 pub fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
@@ -341,6 +356,9 @@ mod tests {
             ("http://[::1]:8080", "http://[::1]:8080"),
             ("mailto:me+hq@example.org", "mailto:me+hq@example.org"),
             ("mailto:me", "mailto:me"),
+            ("HTTP://Example.org/Hook", "http://Example.org/…"),
+            ("Https://example.org", "https://example.org"),
+            ("MailTo:me@example.org", "mailto:me@example.org"),
         ] {
             let target: NoticeTarget = text.parse().expect("a target");
             assert_eq!(target.shown(), shown);
@@ -355,7 +373,7 @@ mod tests {
             ("''", "the name of the program is empty"),
             ("say 'it", "a quote in it is not closed"),
             ("ftp://example.org", "only http:// and https:// can be posted to"),
-            ("'http://x' y", "an URL or an address is not quoted, and has nothing behind it"),
+            ("'HTTP://x' y", "an URL or an address is not quoted, and has nothing behind it"),
             ("http://", "it names no host"),
             (
                 "http://a b/",

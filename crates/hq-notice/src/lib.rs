@@ -11,23 +11,24 @@ mod program;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use hq_command::Stop;
 use hq_model::{Notice, NoticeTarget};
 
 pub use document::document;
 pub use limits::{POST_TIME, PROGRAM_TIME};
 
-/// Sends a notice.
+/// Sends a notice. A program that tells it ends with this stop, too.
 ///
 /// # Errors
 /// Says in words why it could not be sent.
-pub fn send(notice: &Notice) -> Result<(), String> {
+pub fn send(notice: &Notice, stop: &Stop) -> Result<(), String> {
     match &notice.target {
         NoticeTarget::Command(words) => {
             let document = format!("{}\n", document(notice));
-            program::run(words, &document::variables(notice), document.as_bytes(), &notice.submit_dir)
+            program::run(words, &document::variables(notice), document.as_bytes(), &notice.submit_dir, stop)
         }
         NoticeTarget::Url(url) => post::post(url, &document(notice).to_string()),
-        NoticeTarget::Mail(address) => mail::send(address, notice),
+        NoticeTarget::Mail(address) => mail::send(address, notice, stop),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hq_command::Stop;
 use hq_model::Notice;
 
 use crate::limits::SUBJECT_CHARS;
@@ -17,10 +18,10 @@ const WORD_BYTES: usize = 42;
 ///
 /// # Errors
 /// When there is no `sendmail`, or it does not take the mail.
-pub(crate) fn send(address: &str, notice: &Notice) -> Result<(), String> {
+pub(crate) fn send(address: &str, notice: &Notice, stop: &Stop) -> Result<(), String> {
     let sendmail = sendmail().ok_or_else(|| NO_SENDMAIL.to_owned())?;
     let words = [sendmail.to_string_lossy().into_owned(), "-i".into(), "-t".into()];
-    program::run(&words, &[], mail(address, notice).as_bytes(), b"/")
+    program::run(&words, &[], mail(address, notice).as_bytes(), b"/", stop)
 }
 
 /// The program of the system.

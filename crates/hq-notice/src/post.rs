@@ -1,5 +1,6 @@
 //! Posting a document to an URL. A redirect is a failure: where it leads, nobody has asked for.
 
+use std::io::ErrorKind;
 use std::sync::OnceLock;
 
 use ureq::Agent;
@@ -21,9 +22,26 @@ pub(crate) fn post(url: &str, document: &str) -> Result<(), String> {
     }
 }
 
-// What is secret in an URL goes into no message.
 fn plain(error: ureq::Error, url: &str) -> String {
-    error.to_string().replace(url, "the URL")
+    match error {
+        ureq::Error::Timeout(_) => format!("no answer within {} s", POST_TIME.as_secs()),
+        ureq::Error::HostNotFound => "its host is unknown".to_owned(),
+        ureq::Error::ConnectionFailed => "no connection to its host".to_owned(),
+        ureq::Error::Io(error) => match error.kind() {
+            ErrorKind::ConnectionRefused => "nobody listens there: the connection was refused".to_owned(),
+            ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
+                "the connection was closed before an answer came".to_owned()
+            }
+            ErrorKind::TimedOut => "no connection to its host in time".to_owned(),
+            _ => format!("no connection, or it broke: {error}"),
+        },
+        ureq::Error::Protocol(error) => format!("what answers does not speak HTTP: {error}"),
+        ureq::Error::LargeResponseHeader(..) => {
+            format!("the head of the answer is longer than {HEADER_BYTES} bytes")
+        }
+        // What is secret in an URL goes into no message.
+        error => error.to_string().replace(url, "the URL"),
+    }
 }
 
 fn agent() -> &'static Agent {
@@ -50,4 +68,26 @@ fn roots() -> RootCerts {
     }
     let certificates: Vec<_> = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     RootCerts::new_with_certs(&certificates)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn why_nothing_could_be_posted_is_said_in_plain_words() {
+        let of = |kind: ErrorKind| ureq::Error::Io(io::Error::from(kind));
+        for (error, expected) in [
+            (ureq::Error::Timeout(ureq::Timeout::Global), "no answer within 30 s"),
+            (ureq::Error::HostNotFound, "its host is unknown"),
+            (of(ErrorKind::ConnectionRefused), "nobody listens there: the connection was refused"),
+            (of(ErrorKind::UnexpectedEof), "the connection was closed before an answer came"),
+            (ureq::Error::LargeResponseHeader(1, 2), "the head of the answer is longer than 16384 bytes"),
+            (ureq::Error::BadUri("http://a/secret".into()), "bad uri: the URL"),
+        ] {
+            assert_eq!(plain(error, "http://a/secret"), expected);
+        }
+    }
 }

@@ -49,6 +49,7 @@ impl Wire for ServerInfo {
             internal_errors: self.internal_errors,
             output_reads: self.output_reads,
             load_bytes: self.load_bytes,
+            stop_waits: self.stop_waits.clone(),
             clock_gap_us: self.clock_gap.map(|gap| {
                 let micros = |gap: Duration| i64::try_from(gap.as_micros()).unwrap_or(i64::MAX);
                 match gap {
@@ -79,6 +80,7 @@ impl Wire for ServerInfo {
             internal_errors: info.internal_errors,
             output_reads: info.output_reads,
             load_bytes: info.load_bytes,
+            stop_waits: info.stop_waits,
             clock_gap: info.clock_gap_us.map(|gap| {
                 let long = Duration::from_micros(gap.unsigned_abs());
                 if gap < 0 { ClockGap::Behind(long) } else { ClockGap::Ahead(long) }

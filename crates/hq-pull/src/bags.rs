@@ -31,14 +31,28 @@ pub(crate) enum For {
 
 /// The job of a bag.
 pub(crate) async fn find(shared: &Rc<Shared>, bag: Option<&BagRef>, what_for: For) -> Result<JobId, Problem> {
-    find_or_make(shared, bag, what_for).await.map(|found| found.0)
+    find_or_make(shared, bag, what_for, || Ok(())).await.map(|found| found.0)
 }
 
-/// The job of a bag, and whether it is new: one that is not there is made for tasks that are created.
+/// The job of a bag from which somebody has taken tasks. The server is not asked for an id.
+pub(crate) async fn named(shared: &Rc<Shared>, bag: &BagRef) -> Result<JobId, Problem> {
+    let id = match bag {
+        BagRef::Id(id) => Some(JobId(*id)),
+        BagRef::Name(name) => id_of(name)?,
+    };
+    match id {
+        Some(job) => Ok(job),
+        None => find(shared, Some(bag), For::Taking).await,
+    }
+}
+
+/// The job of a bag, and whether it is new: one that is not there is made for tasks that are created, unless they are refused
+/// before.
 pub(crate) async fn find_or_make(
     shared: &Rc<Shared>,
     bag: Option<&BagRef>,
     what_for: For,
+    before_making: impl FnOnce() -> Result<(), Problem>,
 ) -> Result<(JobId, bool), Problem> {
     if let Some(job) = known(shared, bag) {
         return Ok((job, false));
@@ -56,7 +70,7 @@ pub(crate) async fn find_or_make(
     if let Some(job) = shared.bags.borrow().get(&known) {
         return Ok((*job, false));
     }
-    let (job, is_new) = look_up(shared, name, what_for, None).await?;
+    let (job, is_new) = look_up(shared, name, what_for, (None, before_making)).await?;
     if !is_new {
         check_is_bag(shared, job).await?;
     }
@@ -129,7 +143,7 @@ pub(crate) async fn open(
             format!("`{name}` is the id of a bag for all others who name it: take a name that is no number");
         return Err(Problem::bad(text));
     }
-    let (job, is_new) = look_up(shared, name, For::Creating, max_fails).await?;
+    let (job, is_new) = look_up(shared, name, For::Creating, (max_fails, || Ok(()))).await?;
     if !is_new {
         check_is_bag(shared, job).await?;
     }
@@ -141,7 +155,7 @@ async fn look_up(
     shared: &Rc<Shared>,
     name: &str,
     what_for: For,
-    max_fails: Option<u64>,
+    (max_fails, before_making): (Option<u64>, impl FnOnce() -> Result<(), Problem>),
 ) -> Result<(JobId, bool), Problem> {
     let jobs = list(shared).await?;
     let named: Vec<&JobSummary> = jobs.iter().filter(|job| job.name == name).collect();
@@ -162,6 +176,7 @@ async fn look_up(
         );
         return Err(Problem::new("job-not-open", text));
     }
+    before_making()?;
     // Two relays that find none at the same time ask for the same thing, and get one.
     let key = key_of(name, named.last().map_or(0, |job| job.job.0));
     let spec = JobSpec { name: name.to_owned(), max_fails, ..JobSpec::default() };

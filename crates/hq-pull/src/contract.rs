@@ -181,6 +181,7 @@ pub(crate) struct Deferred {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Ends {
+    pub(crate) bag: Option<BagRef>,
     pub(crate) tasks: Vec<End>,
 }
 
@@ -209,6 +210,10 @@ pub(crate) struct Status {
     pub(crate) bags: Vec<BagRef>,
 }
 
+/// What helps against a name that is not known.
+pub(crate) const CREATE_BEFORE: &str = "create what a task waits for before it, or earlier in the same request; \
+     `\"missing\":\"done\"` takes unknown names for done";
+
 /// Why a request was refused.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Problem {
@@ -234,14 +239,18 @@ impl From<hq_core::relay::Refusal> for Problem {
 
 impl From<hq_core::client_messages::RequestError> for Problem {
     fn from(error: hq_core::client_messages::RequestError) -> Problem {
-        use hq_core::client_messages::RequestError::{Hopeless, KeyTaken, NoKey};
+        use hq_core::client_messages::RequestError::{Hopeless, JobNotOpen, KeyTaken, NoKey};
         match error {
             NoKey(bag, name) => {
-                let text = format!(
-                    "no task of bag {bag} has the name `{name}`: create what a task waits for before it, or earlier in the \
-                     same request; `\"missing\":\"done\"` (`--missing-is-done`) takes unknown names for done"
-                );
+                let text = format!("no task of bag {bag} has the name `{name}`: {CREATE_BEFORE}");
                 Problem::new("unknown-name", text)
+            }
+            JobNotOpen(job) => {
+                let text = format!(
+                    "bag {job} is closed and takes no more tasks; `hq pull open NAME` makes another one, and a bag of the same \
+                     name when all tasks of this one have ended"
+                );
+                Problem::new("job-not-open", text)
             }
             Hopeless { job, tasks, state } => {
                 let text = format!(

@@ -135,7 +135,7 @@ fn new_task_of(task: form::NewTask) -> NewTask {
 }
 
 fn ends_of(ends: form::Ends) -> Ends {
-    Ends { tasks: ends.tasks.into_iter().map(end_of).collect() }
+    Ends { bag: bag_of(ends.bag), tasks: ends.tasks.into_iter().map(end_of).collect() }
 }
 
 fn end_of(end: form::End) -> End {
@@ -278,7 +278,7 @@ mod tests {
         let new = r#"{"name":"a","after":["b"],"after_any":["c"],"after_tasks":["7@1"],"priority":-3,"retries":2,
                      "crash_limit":"unlimited","time_limit":9,"expect":1}"#;
         let bags = || vec!["dock".to_owned()];
-        let ends = || form::Ends { tasks: vec![end.clone()] };
+        let ends = || form::Ends { tasks: vec![end.clone()], bag: "b".to_owned() };
         let next = form::Next { done: vec![end.clone()], take: 2, wait: 1.5, bags: bags() };
         let hello = form::Hello {
             version: Some(1),
@@ -287,7 +287,7 @@ mod tests {
             grace: Some(9.0),
         };
         let open = form::Open { name: Some("dock".to_owned()), max_fails: Some(2) };
-        let listed = |verb: &str| format!(r#"{{"{verb}":{{"tasks":[{item}]}}}}"#);
+        let listed = |verb: &str| format!(r#"{{"{verb}":{{"bag":"b","tasks":[{item}]}}}}"#);
         for (frame, line) in [
             (Body::Hello(hello), r#"{"hello":{"version":1,"label":"n","lease":60,"grace":9}}"#.to_owned()),
             (Body::Open(open), r#"{"open":{"name":"dock","max_fails":2}}"#.to_owned()),

@@ -93,7 +93,7 @@ impl Speaker {
                 })
                 .await
             }
-            Request::Extend(ends) => Ok(self.extend(ends)),
+            Request::Extend(ends) => self.extend(ends).await,
             Request::Sync(_) => self.sync().await,
             Request::Look(look) => look::look(&self.shared, look).await,
             Request::Close(close) => self.close(close.bag.as_ref()).await,
@@ -144,11 +144,11 @@ impl Speaker {
         let take = take.min(TAKE_MAX);
         // What can be done at once is done in one turn: it is one look at everything, and one report to the server.
         let (items, given) = if done.iter().any(|end| end.deferred.is_some()) {
-            (self.items(done).await, Vec::new())
+            (self.items(done, None).await, Vec::new())
         } else {
             let session = self.session;
             self.shared.turn(|relay, now, effects| {
-                let ended = done.into_iter().map(|end| end_now(relay, now, session, end, effects));
+                let ended = done.into_iter().map(|end| end_now(relay, now, session, (end, None), effects));
                 let items: Vec<Item> = ended.map(Item::of).collect();
                 (items, relay.take_now(now, session, &jobs, take, effects))
             })
@@ -176,9 +176,10 @@ impl Speaker {
 
     // Ends of tasks, answered when they are on the server's disk.
     async fn end_all(&mut self, ends: Ends, change: impl Fn(&mut End)) -> Result<Answer, Problem> {
+        let bag = self.bag_of(ends.bag.as_ref()).await?;
         let mut ends = ends.tasks;
         ends.iter_mut().for_each(change);
-        let items = self.items(ends).await;
+        let items = self.items(ends, bag).await;
         self.shared.saved(self.session).await?;
         Ok(self.said(items))
     }
@@ -197,24 +198,32 @@ impl Speaker {
         self.shared.look(|relay| relay.progress(self.session))
     }
 
-    async fn items(&mut self, ends: Vec<End>) -> Vec<Item> {
+    // The bag that names of tasks are of, if one is named.
+    async fn bag_of(&self, bag: Option<&BagRef>) -> Result<Option<JobId>, Problem> {
+        match bag {
+            Some(bag) => bags::named(&self.shared, bag).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn items(&mut self, ends: Vec<End>, bag: Option<JobId>) -> Vec<Item> {
         let mut items = Vec::with_capacity(ends.len());
         for end in ends {
-            items.push(Item::of(self.end(end).await));
+            items.push(Item::of(self.end(end, bag).await));
         }
         items
     }
 
-    async fn end(&mut self, mut end: End) -> Result<(), Problem> {
+    async fn end(&mut self, mut end: End, bag: Option<JobId>) -> Result<(), Problem> {
         match end.deferred.take() {
             Some(deferred) => {
-                let which = which(&mut end)?;
+                let which = which(&mut end, bag)?;
                 is_one_way(&end, true)?;
                 self.defer(&which, &deferred).await
             }
             None => {
                 let session = self.session;
-                self.shared.turn(|relay, now, effects| end_now(relay, now, session, end, effects))
+                self.shared.turn(|relay, now, effects| end_now(relay, now, session, (end, bag), effects))
             }
         }
     }
@@ -242,11 +251,12 @@ impl Speaker {
         }
     }
 
-    fn extend(&mut self, ends: Ends) -> Answer {
+    async fn extend(&mut self, ends: Ends) -> Result<Answer, Problem> {
+        let bag = self.bag_of(ends.bag.as_ref()).await?;
         let session = self.session;
         let mut items = Vec::with_capacity(ends.tasks.len());
         for mut end in ends.tasks {
-            let extended = which(&mut end).and_then(|which| {
+            let extended = which(&mut end, bag).and_then(|which| {
                 let lease = lease(end.lease)?;
                 Ok(self
                     .shared
@@ -254,7 +264,7 @@ impl Speaker {
             });
             items.push(Item::of(extended.map(drop)));
         }
-        self.said(items)
+        Ok(self.said(items))
     }
 
     async fn close(&mut self, bag: Option<&BagRef>) -> Result<Answer, Problem> {
@@ -292,10 +302,10 @@ fn end_now(
     relay: &mut Relay,
     now: Timestamp,
     session: SessionId,
-    mut end: End,
+    (mut end, bag): (End, Option<JobId>),
     effects: &mut Vec<Effect>,
 ) -> Result<(), Problem> {
-    let which = which(&mut end)?;
+    let which = which(&mut end, bag)?;
     is_one_way(&end, false)?;
     let how = match end.failed {
         Some(mut message) => {
@@ -319,8 +329,8 @@ fn is_one_way(end: &End, is_deferred: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-// Of which task it is.
-fn which(end: &mut End) -> Result<Which, Problem> {
+// Of which task it is. A bag says which names are meant; an id says it by itself.
+fn which(end: &mut End, bag: Option<JobId>) -> Result<Which, Problem> {
     match (end.id.take(), end.name.take()) {
         (Some(id), _) => {
             let parts =
@@ -329,7 +339,7 @@ fn which(end: &mut End) -> Result<Which, Problem> {
                 parts.ok_or_else(|| Problem::bad(format!("`{id}` is no id of a task, such as 4@17")))?;
             Ok(Which::Task(TaskRef::new(JobId(job), TaskId(task)), end.attempt.take()))
         }
-        (None, Some(name)) => Ok(Which::Named(name.into_bytes())),
+        (None, Some(name)) => Ok(Which::Named(name.into_bytes(), bag)),
         (None, None) => Err(Problem::bad("say which task: `id`, with its `attempt`, or `name`")),
     }
 }

@@ -295,7 +295,7 @@ flat!(u8, u16, u32, u64, usize, JobId, TaskId, WorkerId, Instance, Timestamp, Ta
 flat!(Amount, WorkerEnd, Outlasted, SecondAttempt, hq_core::alloc::ShapeSource);
 
 sum_of! {
-    ServerInfo: uid version client_host worker_host server_dir journal journal_trouble limits;
+    ServerInfo: uid version client_host worker_host server_dir journal journal_trouble stop_waits limits;
     JobSummary: name cancel_reason stalled;
     JobDetail: summary submits workers feed notices;
     NoticeInfo: rule told trouble;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use hq_command::Stop;
 use hq_core::server::Input;
 use hq_model::Notice;
 use tracing::{info, warn};
@@ -13,21 +14,22 @@ use crate::inbox::{Event, Inbox, Room};
 #[derive(Debug)]
 pub(crate) struct Notices {
     inbox: Arc<Inbox>,
+    stop: Stop,
 }
 
 impl Notices {
     /// No thread yet.
     pub(crate) fn new(inbox: Arc<Inbox>) -> Notices {
-        Notices { inbox }
+        Notices { inbox, stop: Stop::default() }
     }
 
     /// Sends a notice, and tells the machine when that has ended.
     pub(crate) fn send(&self, notice: Box<Notice>) {
         let (job, rule) = (notice.job, notice.rule);
-        let inbox = self.inbox.clone();
+        let (inbox, stop) = (self.inbox.clone(), self.stop.clone());
         let work = move || {
             // Whatever happens in there, the machine hears of it.
-            let sent = std::panic::catch_unwind(|| hq_notice::send(&notice));
+            let sent = std::panic::catch_unwind(|| hq_notice::send(&notice, &stop));
             let result = sent.unwrap_or_else(|_| Err("the server could not send it".to_owned()));
             let (reason, target) = (notice.event.moment().word(), notice.target.shown());
             match &result {
@@ -40,5 +42,11 @@ impl Notices {
             let result = Err(format!("the server has no thread for it: {error}"));
             self.inbox.push(Event::input(Input::NoticeSent { job, rule, result }), Room::none());
         }
+    }
+
+    /// Ends the programs that tell now, with what they have started. To be called when nobody hears of it any more: what they tell is
+    /// in the journal as not told, and the next server tells it.
+    pub(crate) fn end(&self) {
+        self.stop.end();
     }
 }

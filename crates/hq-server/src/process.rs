@@ -67,6 +67,7 @@ pub struct Running {
     deciding: JoinHandle<Vec<Arc<Outbox>>>,
     journal_thread: Option<JoinHandle<Result<DiskLog, Unsaved>>>,
     logging: JoinHandle<()>,
+    notices: Arc<Notices>,
     instance: Instance,
     _lock: Lock,
 }
@@ -128,6 +129,7 @@ impl Running {
     /// When it did not end well: changes that could not be saved, or a broken rule of our own.
     pub fn wait(self) -> Result<(), ServerError> {
         let decided = self.deciding.join();
+        self.notices.end();
         for listener in &self.listeners {
             listener.abort();
         }
@@ -308,7 +310,8 @@ fn serve(
     let (logs, logging) = Logs::new(known_as);
     let logging = spawn("hq-logs", logging)?;
     let notices = Arc::new(Notices::new(inbox.clone()));
-    let router = Router::new(journal_queue.clone(), batch, (planner, files, logs, notices), clients_bytes);
+    let router =
+        Router::new(journal_queue.clone(), batch, (planner, files, logs, notices.clone()), clients_bytes);
     let decider = Decider::new(machine, clock, inbox.clone(), router, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let listeners = listeners
@@ -328,6 +331,7 @@ fn serve(
         deciding,
         journal_thread,
         logging,
+        notices,
         instance,
         _lock: lock,
     };

@@ -310,6 +310,8 @@ pub(crate) struct WorkersStopped {
     pub stopping: Vec<WorkerId>,
     /// They finish what runs first.
     pub drain: bool,
+    /// Relays that were left, for all workers were meant.
+    pub relays: Vec<WorkerId>,
 }
 
 /// A worker of this process has ended.

@@ -1,30 +1,57 @@
 //! Notices that a waiting client sends itself: the ends of jobs, and their first failures.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
+use std::sync::mpsc;
 
 use hq_client::Watch;
+use hq_command::Stop;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
 use hq_core::limits::NOTICE_TEXT_BYTES_MAX;
 use hq_model::notice::{Moment, NoticeEvent, NoticeTarget, cut};
 use hq_model::{JobId, JobSpec, Notice, NoticeRule};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
 use crate::jobs::only;
 use crate::logging::now;
 
-/// Whom a client tells of the jobs that it waits for.
-#[derive(Default)]
+/// Whom a client tells of the jobs that it waits for. Each target has a thread, so none waits for another, and each is told of
+/// things in their order. Programs that tell end with this.
 pub(crate) struct Teller {
     rules: Vec<NoticeRule>,
     told: BTreeSet<(JobId, Moment)>,
+    stop: Stop,
+    threads: BTreeMap<String, mpsc::Sender<Notice>>,
+    tell_end: UnboundedSender<Told>,
+    ends: UnboundedReceiver<Told>,
+    // Of those that were begun, so many have not ended.
+    left: usize,
+}
+
+/// Why somebody was not told, in words.
+type Told = Result<(), String>;
+
+impl Default for Teller {
+    fn default() -> Teller {
+        Teller::new(Vec::new())
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.stop.end();
+    }
 }
 
 impl Teller {
     /// Tells as a job says it.
     pub(crate) fn new(rules: Vec<NoticeRule>) -> Teller {
-        Teller { rules, told: BTreeSet::new() }
+        let (tell_end, ends) = unbounded_channel();
+        let (told, stop, threads) = (BTreeSet::new(), Stop::default(), BTreeMap::new());
+        Teller { rules, told, stop, threads, tell_end, ends, left: 0 }
     }
 
     /// Tells all of these of ends and first failures.
@@ -35,7 +62,7 @@ impl Teller {
         Teller::new(rules.collect())
     }
 
-    /// Looks at jobs as they were told, and tells what is new.
+    /// Looks at jobs as they were told, and begins to tell what is new.
     pub(crate) fn look(&mut self, watch: &mut Watch<'_>, jobs: &[JobSummary]) {
         for job in if self.rules.is_empty() { &[] } else { jobs } {
             if job.counters.failed > 0 && self.told.insert((job.job, Moment::Failure)) {
@@ -47,33 +74,85 @@ impl Teller {
                 self.tell(job, &NoticeEvent::End);
             }
         }
+        while let Ok(told) = self.ends.try_recv() {
+            self.heard(told);
+        }
+    }
+
+    /// Waits until all are told, or for a signal: then those who are not told by now never are. What is said of that.
+    pub(crate) fn finish(
+        mut self,
+        watch: &mut Watch<'_>,
+        signal: impl Future<Output = u8>,
+    ) -> Result<(), (u8, String)> {
+        watch.wait_for(async {
+            let mut signal = std::pin::pin!(signal);
+            while self.left > 0 {
+                tokio::select! {
+                    biased;
+                    signal = &mut signal => return Err((signal, self.not_told())),
+                    Some(told) = self.ends.recv() => self.heard(told),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn not_told(&self) -> String {
+        let notices =
+            if self.left == 1 { "1 notice was".to_owned() } else { format!("{} notices were", self.left) };
+        format!("Interrupted: all has ended that was waited for, but {notices} not sent")
     }
 
     // Whoever is told may fail as he likes; the wait goes on.
-    fn tell(&self, job: &JobSummary, event: &NoticeEvent) {
-        let directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
-        for (rule, number) in self.rules.iter().zip(0..).filter(|(rule, _)| rule.on == event.moment()) {
-            let notice = Notice {
-                job: job.job,
-                name: job.name.clone(),
-                rule: number,
-                target: rule.target.clone(),
-                at: now(),
-                state: job.state(),
-                counters: job.counters,
-                submit_dir: directory.clone(),
-                event: event.clone(),
-            };
-            if let Err(error) = hq_notice::send(&notice) {
-                warn!(
-                    "{} was not told of the {} of job {}: {error}",
-                    rule.target.shown(),
-                    word(rule.on),
-                    job.job
-                );
-            }
+    fn heard(&mut self, told: Told) {
+        self.left -= 1;
+        if let Err(why) = told {
+            warn!("{why}");
         }
     }
+
+    fn tell(&mut self, job: &JobSummary, event: &NoticeEvent) {
+        let directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
+        let rules = self.rules.iter().zip(0..).filter(|(rule, _)| rule.on == event.moment());
+        let notice = |(rule, number): (&NoticeRule, u32)| Notice {
+            job: job.job,
+            name: job.name.clone(),
+            rule: number,
+            target: rule.target.clone(),
+            at: now(),
+            state: job.state(),
+            counters: job.counters,
+            submit_dir: directory.clone(),
+            event: event.clone(),
+        };
+        let notices: Vec<Notice> = rules.map(notice).collect();
+        for notice in notices {
+            self.left += 1;
+            let (stop, tell_end) = (&self.stop, &self.tell_end);
+            let thread = self.threads.entry(notice.target.to_string());
+            let thread = thread.or_insert_with(|| start(stop.clone(), tell_end.clone()));
+            // It ends after this.
+            let _ = thread.send(notice);
+        }
+    }
+}
+
+// Tells one target, one notice after the other.
+fn start(stop: Stop, tell_end: UnboundedSender<Told>) -> mpsc::Sender<Notice> {
+    let (sender, notices) = mpsc::channel::<Notice>();
+    std::thread::spawn(move || {
+        for notice in notices {
+            let sent = std::panic::catch_unwind(AssertUnwindSafe(|| hq_notice::send(&notice, &stop)));
+            let sent = sent.unwrap_or_else(|_| Err("a thread of this command has died".to_owned()));
+            let (target, moment, job) = (notice.target.shown(), word(notice.event.moment()), notice.job);
+            let why = |error| format!("{target} was not told of the {moment} of job {job}: {error}");
+            if tell_end.send(sent.map_err(why)).is_err() {
+                return;
+            }
+        }
+    });
+    sender
 }
 
 fn word(moment: Moment) -> &'static str {

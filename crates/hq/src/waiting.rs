@@ -78,7 +78,9 @@ pub(crate) fn follow(
     let interrupted = |_: &mut Watch<'_>, _: &mut Progress, known: &Known, signal| {
         Err(interrupted(signal, &unended(known, again.1), again.0))
     };
-    follow_or(watch, follow, async || signals.next().await, interrupted)
+    let (waited, teller) = follow_or(watch, follow, async || signals.next().await, interrupted)?;
+    let told = teller.finish(watch, signals.next());
+    told.map(|()| waited).map_err(|(signal, text)| HqError::interrupted(signal, text))
 }
 
 /// Jobs as they were told last.
@@ -109,7 +111,7 @@ fn interrupted(signal: u8, jobs: &Option<IdSet>, again: &str) -> HqError {
 }
 
 /// Follows jobs until all have ended. Whenever `other` is done, `act` is called with its output, and with what shows the
-/// progress.
+/// progress. Who is told may not be told of everything yet.
 ///
 /// # Errors
 /// When the server refuses or is lost, or `act` says so.
@@ -118,7 +120,7 @@ pub(crate) fn follow_or<T>(
     follow: Follow,
     mut other: impl AsyncFnMut() -> T,
     mut act: impl FnMut(&mut Watch<'_>, &mut Progress, &Known, T) -> Result<(), HqError>,
-) -> Result<Waited, HqError> {
+) -> Result<(Waited, Teller), HqError> {
     let begin = Instant::now();
     let Follow { on_notify, mut progress, mut teller } = follow;
     let (mut known, mut warned) = (Known::new(), Warned::default());
@@ -151,7 +153,7 @@ pub(crate) fn follow_or<T>(
         }
     }
     drop(progress);
-    Ok(Waited { jobs: known.into_values().collect(), duration: begin.elapsed() })
+    Ok((Waited { jobs: known.into_values().collect(), duration: begin.elapsed() }, teller))
 }
 
 /// Jobs of which whoever waits was warned, whatever the output mode.

@@ -90,8 +90,8 @@ pub struct Given {
 pub enum Which {
     /// By its id, and the attempt that was given with it, where that is said.
     Task(TaskRef, Option<String>),
-    /// By its name, of those that the session has.
-    Named(ByteString),
+    /// By its name, of those that the session has, or of those of them that are of this bag.
+    Named(ByteString, Option<JobId>),
 }
 
 /// How a task ended that was taken.

@@ -150,9 +150,10 @@ impl Sessions {
     pub(super) fn find(&self, id: SessionId, which: &Which) -> Result<TaskRef, Refusal> {
         let (task, attempt) = match which {
             Which::Task(task, attempt) => (*task, attempt.as_deref()),
-            Which::Named(name) => {
+            Which::Named(name, bag) => {
                 let named = self.all.get(&id).and_then(|session| session.names.get(name));
-                let mut named = named.into_iter().flatten();
+                let is_meant = |task: &&TaskRef| bag.is_none_or(|bag| bag == task.job);
+                let mut named = named.into_iter().flatten().filter(is_meant);
                 match (named.next(), named.next()) {
                     (Some(task), None) => (*task, None),
                     (Some(_), Some(_)) => return Err(Refusal::Ambiguous),

@@ -407,8 +407,9 @@ impl Server {
             return Ok(());
         }
         if at != made {
+            let tasks = if at == 1 { "task" } else { "tasks" };
             return Err(RequestError::Invalid(format!(
-                "Task {by} has made {at} tasks of job {job}, by its own account, and there are {made}."
+                "Task {by} has made {at} {tasks} of job {job}, by its own account, and there are {made}."
             )));
         }
         let change = FeedChange::Fed { cursor, is_decomposed: is_last };

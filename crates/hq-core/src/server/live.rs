@@ -298,6 +298,12 @@ impl LiveWorker {
         self.is_draining && self.stop.is_none_or(|stop| !stop.drain)
     }
 
+    /// True for one that is meant where all workers are to stop: no relay, which runs nothing and has what others do, and, where
+    /// what runs is to end first, none that is away, for it cannot be told.
+    pub(super) fn is_one_of_all(&self, drain: bool) -> bool {
+        !self.is_relay && (!drain || self.connection.is_some())
+    }
+
     /// True when tasks may be handed to it, or may be when what it has for itself has ended.
     pub(super) fn is_open(&self) -> bool {
         let is_there = self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none();

@@ -4,6 +4,7 @@ mod deferring;
 mod forgetting;
 mod hearing;
 mod readying;
+mod stopping;
 mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +38,7 @@ use super::state::{Durable, State};
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
 use crate::feed::FeedRequest;
-use crate::limits::{STOP_TIME_MAX, WORKER_GRACE};
+use crate::limits::WORKER_GRACE;
 use crate::record::Record;
 use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
 
@@ -122,7 +123,7 @@ pub struct Server {
     pub(super) was_reserved: BTreeMap<WorkerId, i32>,
     /// Jobs with shares that may have ready tasks.
     pub(super) shared: BTreeMap<JobId, SharedJob>,
-    stopping: Option<Stopping>,
+    stopping: Option<stopping::Stopping>,
     /// Jobs touched by records since the last settling.
     pub(super) touched: BTreeSet<JobId>,
     /// Those of a time in which the journal could not be written: what could not be decided of them then is when it can.
@@ -159,12 +160,6 @@ pub(super) struct Running {
     pub(super) worker: WorkerId,
     pub(super) instance: Instance,
     pub(super) since: Timestamp,
-}
-
-#[derive(Debug)]
-struct Stopping {
-    deadline: Timestamp,
-    asked_by: Vec<(ConnectionId, u64)>,
 }
 
 impl Server {
@@ -397,7 +392,7 @@ impl Server {
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         let lost = (!self.live.is_empty()).then_some(self.lost_from);
         let delay = self.readiness.next_wakeup();
-        let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
+        let stop = self.stopping.as_ref().map(stopping::Stopping::deadline);
         let allocate = self.next_allocating();
         let watches = [self.clients.next_wakeup(), self.watching.next_wakeup()].into_iter().flatten().min();
         let reads = self.reads.next_wakeup();
@@ -515,64 +510,6 @@ impl Server {
     /// Number of tasks of a job that are reported as started.
     pub(super) fn running_count(&self, job: JobId) -> u64 {
         self.running.get(&job).map_or(0, |running| running.len() as u64)
-    }
-
-    /// Begins to stop: workers are stopped, and the client is answered when they have left.
-    pub(super) fn begin_stop(
-        &mut self,
-        now: Timestamp,
-        connection: ConnectionId,
-        request: u64,
-        effects: &mut Vec<Effect>,
-    ) {
-        let deadline = now.after(STOP_TIME_MAX);
-        if self.stopping.is_none() {
-            self.keep_load(now, effects);
-            for connection in self.ending_workers() {
-                let message = ToWorker::Stop { drain: false };
-                effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
-            }
-            self.cancel_allocations(effects);
-        }
-        let stopping = self.stopping.get_or_insert(Stopping { deadline, asked_by: Vec::new() });
-        stopping.asked_by.push((connection, request));
-    }
-
-    // Connections of the workers that end with the server; those in allocations that are kept wait for the next one.
-    fn ending_workers(&self) -> impl Iterator<Item = ConnectionId> {
-        let is_kept = |worker: &WorkerId| {
-            self.options.keep_allocations
-                && self.state.workers.get(worker).is_some_and(|state| state.config.origin.is_some())
-        };
-        let ending = self.live.iter().filter(move |(worker, _)| !is_kept(worker));
-        ending.filter_map(|(_, worker)| worker.connection)
-    }
-
-    /// True while the server waits for its workers to leave.
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.is_some()
-    }
-
-    fn stop_when_done(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.stopping.is_none() {
-            return;
-        }
-        let connected = self.ending_workers().next().is_some()
-            || self.alloc.awaits_batch_system()
-            || self.must_send_notices();
-        if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
-            return;
-        }
-        for (connection, request) in self.stopping.take().map_or_else(Vec::new, |stopping| stopping.asked_by)
-        {
-            effects.push(Effect::Answer {
-                connection,
-                request,
-                body: ClientResponse::Done,
-                gate: Gate::Synced,
-            });
-        }
-        effects.push(Effect::Exit);
     }
 
     pub(super) fn client_asks(

@@ -198,7 +198,12 @@ impl Server {
 
     /// True while a server that is to end has to send notices: what was begun, and without a journal everything.
     pub(super) fn must_send_notices(&self) -> bool {
-        !self.notices.sending.is_empty() || (!self.has_journal() && !self.state.notices.is_empty())
+        self.notices_to_send() > 0
+    }
+
+    /// How many these are.
+    pub(super) fn notices_to_send(&self) -> usize {
+        if self.has_journal() { self.notices.sending.len() } else { self.state.notices.iter().count() }
     }
 
     fn has_journal(&self) -> bool {

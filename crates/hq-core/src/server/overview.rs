@@ -150,7 +150,7 @@ impl Server {
 
     fn worker_counts(&self) -> WorkerCounts {
         let mut counts = WorkerCounts::default();
-        for live in self.live.values() {
+        for live in self.live.values().filter(|live| !live.is_relay) {
             if live.connection.is_none() {
                 counts.away += 1;
             } else if live.is_open() {

@@ -544,9 +544,7 @@ impl Server {
     ) -> Answer {
         let mut selected = self.select_workers(workers)?;
         if *workers == Selector::All {
-            // What runs on one that is away cannot be finished on demand.
-            selected
-                .retain(|id| self.live.get(id).is_some_and(|worker| !drain || worker.connection.is_some()));
+            selected.retain(|id| self.live.get(id).is_some_and(|worker| worker.is_one_of_all(drain)));
         }
         // A new worker is told nothing before its id is saved. A server that is killed before that forgets the worker and
         // that it was stopped, and the worker goes on as another one: that must not be acknowledged. Nor can it be kept

@@ -23,9 +23,12 @@ impl Server {
     pub(super) fn view(&self, now: Timestamp, body: &ClientRequest) -> Answer {
         match body {
             ClientRequest::ServerInfo => {
-                let output_reads = self.reads.count() as u64;
-                let info =
-                    ServerInfo { output_reads, load_bytes: self.loads.bytes(), ..self.options.info.clone() };
+                let info = ServerInfo {
+                    output_reads: self.reads.count() as u64,
+                    load_bytes: self.loads.bytes(),
+                    stop_waits: self.stop_waits(),
+                    ..self.options.info.clone()
+                };
                 Ok(ClientResponse::ServerInfo(Box::new(info)))
             }
             ClientRequest::ListJobs { states } => Ok(ClientResponse::JobList(self.list_jobs(now, states))),

@@ -174,6 +174,10 @@ pub struct Deferred {
 pub struct Ends {
     #[prost(message, repeated, tag = "1")]
     pub tasks: ::prost::alloc::vec::Vec<End>,
+    /// A name or an id: names of tasks are those of this bag; where it is empty, of all that the session has. In JSON an id may be a
+    /// number, too.
+    #[prost(string, tag = "2")]
+    pub bag: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Look {

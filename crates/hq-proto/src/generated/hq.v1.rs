@@ -3343,6 +3343,9 @@ pub struct ServerInfo {
     /// What it keeps of loads of nodes and tasks.
     #[prost(uint64, tag = "18")]
     pub load_bytes: u64,
+    /// What it waits for before it ends, where it has been asked to.
+    #[prost(string, optional, tag = "19")]
+    pub stop_waits: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Limit {

@@ -883,6 +883,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 11, is_repeated: false, content: Content::Bytes },
         Field { number: 12, is_repeated: true, content: Content::Message(181) },
         Field { number: 13, is_repeated: false, content: Content::Bytes },
+        Field { number: 19, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Limit", size: size_of::<Limit>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },

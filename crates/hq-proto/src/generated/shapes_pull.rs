@@ -59,6 +59,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "Ends", size: size_of::<Ends>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(8) },
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Look", size: size_of::<Look>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },

@@ -198,14 +198,14 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
             if is_behind { ClockGap::Behind(gap) } else { ClockGap::Ahead(gap) }
         })
     });
-    let journal = (of(byte_string()), of((timestamp(), text())), gap, any::<u64>());
+    let journal = (of(byte_string()), of((timestamp(), text())), gap, any::<u64>(), of(text()));
     (names, place(), place(), byte_string(), journal, vec((text(), limit_value()), 0..3)).prop_map(
         |(
             names,
             client,
             worker,
             server_dir,
-            (journal, journal_trouble, clock_gap, internal_errors),
+            (journal, journal_trouble, clock_gap, internal_errors, stop_waits),
             limits,
         )| {
             let (uid, epoch, started, pid, version) = names;
@@ -226,6 +226,7 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
                 internal_errors,
                 output_reads: internal_errors / 2,
                 load_bytes: internal_errors / 3,
+                stop_waits,
                 limits,
             }
         },

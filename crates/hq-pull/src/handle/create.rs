@@ -15,9 +15,14 @@ use hq_model::{Body, Entries, JobId, Request, Submit, TaskSpec, pulled};
 use super::dependencies;
 use crate::answers::{Answer, Created};
 use crate::bags::{self, For};
-use crate::contract::{Create, Deferred, LimitWord, Missing, NewTask, Problem, bytes_of, seconds};
+use crate::contract::{
+    CREATE_BEFORE, Create, Deferred, LimitWord, Missing, NewTask, Problem, bytes_of, seconds,
+};
 use crate::limits;
 use crate::shared::Shared;
+
+// In place of a bag that is not known yet.
+const NO_BAG: JobId = JobId(u32::MAX);
 
 // Tasks that have all in common but their names, their payloads, and the names of tasks whose success they wait for.
 struct Group {
@@ -35,8 +40,16 @@ pub(super) async fn create(shared: &Rc<Shared>, mut create: Create) -> Result<An
         let (count, most) = (tasks.len(), limits::TASKS_MAX);
         return Err(Problem::bad(format!("a request creates 1 to {most} tasks, and not {count}")));
     }
-    let (bag, is_new) = bags::find_or_make(shared, create.bag.as_ref(), For::Creating).await?;
-    let created = create_in(shared, bag, create, tasks).await;
+    let count = tasks.len() as u64;
+    // What can be refused without a bag makes none: that would cost the id of a job.
+    let mut groups = groups_of(NO_BAG, tasks)?;
+    let before_making = || match create.missing {
+        Missing::Error => check_new(&groups),
+        Missing::Done => Ok(()),
+    };
+    let (bag, is_new) = bags::find_or_make(shared, create.bag.as_ref(), For::Creating, before_making).await?;
+    groups.iter_mut().for_each(|group| group.move_to(NO_BAG, bag));
+    let created = create_in(shared, bag, create, (groups, count)).await;
     if is_new && created.is_err() {
         bags::take_back(shared, bag).await;
     }
@@ -47,10 +60,8 @@ async fn create_in(
     shared: &Rc<Shared>,
     mut bag: JobId,
     create: Create,
-    tasks: Vec<NewTask>,
+    (mut groups, count): (Vec<Group>, u64),
 ) -> Result<Answer, Problem> {
-    let count = tasks.len() as u64;
-    let mut groups = groups_of(bag, tasks)?;
     let mut may_reopen = true;
     loop {
         let submits = groups.iter().map(|group| submit_of(bag, group)).collect();
@@ -95,6 +106,29 @@ impl Group {
     fn wanted(&self) -> impl Iterator<Item = &String> {
         self.after.iter().filter_map(|after| after.key.as_ref()).chain(self.waits.iter().flatten())
     }
+}
+
+// Names in a bag that is not there yet are those of tasks before.
+fn check_new(groups: &[Group]) -> Result<(), Problem> {
+    let mut before: BTreeSet<&[u8]> = BTreeSet::new();
+    let unknown = |key: &str| {
+        let text = format!("no task has the name `{key}`, for the bag is new: {CREATE_BEFORE}");
+        Err(Problem::new("unknown-name", text))
+    };
+    for group in groups {
+        for key in group.after.iter().filter_map(|after| after.key.as_ref()) {
+            if !before.contains(key.as_bytes()) {
+                return unknown(key);
+            }
+        }
+        for (name, waits) in group.names.iter().zip(&group.waits) {
+            if let Some(key) = waits.iter().find(|key| !before.contains(key.as_bytes())) {
+                return unknown(key);
+            }
+            before.insert(name);
+        }
+    }
+    Ok(())
 }
 
 // Leaves out what no task is named, and no task of the request before. Says whether that was something.
@@ -231,6 +265,28 @@ mod tests {
         let submit = submit_of(JobId(1), &alike[0]);
         assert!(submit.dependencies.named.is_empty());
         assert_eq!(submit.dependencies.after[0].key.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_name_that_no_task_has_makes_no_bag() {
+        let waits = |name: &str, after: &[&str]| {
+            let after = after.iter().map(|name| (*name).to_owned()).collect();
+            NewTask { after, ..named(name) }
+        };
+        let any = |name: &str, after: &str| NewTask { after_any: vec![after.into()], ..named(name) };
+        for (tasks, refused) in [
+            (vec![waits("a", &[]), waits("b", &["a"]), any("c", "b")], None),
+            (vec![waits("a", &["b"]), waits("b", &[])], Some("`b`")),
+            (vec![waits("a", &[]), waits("b", &["a", "x"])], Some("`x`")),
+            (vec![any("a", "y")], Some("`y`")),
+            (vec![waits("a", &["a"])], Some("`a`")),
+        ] {
+            let groups = groups_of(NO_BAG, tasks).expect("names");
+            let problem = check_new(&groups).err();
+            let told = problem.as_ref().map(|problem| problem.message.as_str());
+            assert_eq!(told.is_some(), refused.is_some(), "{told:?}");
+            assert!(refused.is_none_or(|name| told.is_some_and(|told| told.contains(name))), "{told:?}");
+        }
     }
 
     #[test]

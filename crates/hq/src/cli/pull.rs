@@ -38,6 +38,14 @@ pub(crate) struct BagOption {
     pub bag: Option<String>,
 }
 
+/// Which bag names of tasks are of.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OfBagOption {
+    /// The bag that names are of: its name, or the id of its job [default: all that the worker has tasks of] [env: HQ_PULL_BAG]
+    #[arg(long, value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
+    pub bag: Option<String>,
+}
+
 /// Who takes tasks.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkerOption {
@@ -115,7 +123,7 @@ pub(crate) struct AddfileArgs {
 ///
 /// The bag must be there: `hq pull open` makes one without tasks.
 ///
-/// Exits with 1 when none is ready now, and with 4 when none will come: the bag is closed and all of its tasks have ended.
+/// Exits with 5 when none is ready now, and with 4 when none will come: the bag is closed and all of its tasks have ended.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  while t=$(hq pull steal -q --wait); do ./work \"$t\" && hq pull complete \"$t\"; done\n  hq pull steal -n 16 --output-mode json"
@@ -161,6 +169,9 @@ pub(crate) struct CompleteArgs {
     /// Who has them.
     #[command(flatten)]
     pub worker: WorkerOption,
+    /// Which bag.
+    #[command(flatten)]
+    pub bag: OfBagOption,
 }
 
 /// Say that tasks have failed
@@ -176,6 +187,9 @@ pub(crate) struct FailArgs {
     /// Who has them.
     #[command(flatten)]
     pub worker: WorkerOption,
+    /// Which bag.
+    #[command(flatten)]
+    pub bag: OfBagOption,
 }
 
 /// Put a task back behind others of its bag
@@ -193,6 +207,9 @@ pub(crate) struct DeferArgs {
     /// Who has it.
     #[command(flatten)]
     pub worker: WorkerOption,
+    /// Which bag.
+    #[command(flatten)]
+    pub bag: OfBagOption,
 }
 
 /// Give tasks back
@@ -205,6 +222,9 @@ pub(crate) struct HeldArgs {
     /// Who has them.
     #[command(flatten)]
     pub worker: WorkerOption,
+    /// Which bag.
+    #[command(flatten)]
+    pub bag: OfBagOption,
 }
 
 /// Say that somebody is still at work on tasks
@@ -220,6 +240,9 @@ pub(crate) struct ExtendArgs {
     /// Who has them.
     #[command(flatten)]
     pub worker: WorkerOption,
+    /// Which bag.
+    #[command(flatten)]
+    pub bag: OfBagOption,
 }
 
 /// Give back all that a worker has
@@ -287,8 +310,9 @@ pub(crate) struct WaitArgs {
 /// The program has the payload on its standard input, and HQ_PULL_NAME, HQ_PULL_ID and HQ_PULL_ATTEMPT in its
 /// environment. A task whose program exits with 0 has finished, any other has failed. After SIGINT or SIGTERM nothing
 /// more is begun, what runs may end, and what has not ended well is given back; a second one kills it, and so does the end
-/// of this process. What one that was killed had is given to others 10 seconds later. Behind the name of who has the tasks
-/// comes the number of this process.
+/// of this process. What one that was killed had is given to others 10 seconds later. When the relay is killed, so is what
+/// runs, for it is given to others, and another relay is started, or waited for where HQ_PULL_SOCKET names one. Behind the name
+/// of who has the tasks comes the number of this process.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull run -j 4 -- ./dock.sh\n  hq pull run --last-line -- wc -c")]
 pub(crate) struct RunArgs {

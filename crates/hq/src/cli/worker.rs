@@ -322,7 +322,7 @@ pub(crate) enum ExecutorArg {
 /// Stop workers
 ///
 /// Their running tasks are run again elsewhere; those submitted with `--crash-limit never-restart` fail. With
-/// --drain all of them end first.
+/// --drain all of them end first. `all` leaves relays (`hq pull`), which run nothing; by its id, one of them is stopped, too.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq worker stop 1,3-5\n  hq worker stop all --drain")]
 pub(crate) struct StopArgs {
@@ -371,7 +371,9 @@ pub(crate) struct AddressArgs {
     pub worker: hq_model::WorkerId,
 }
 
-/// Wait until so many workers are connected.
+/// Wait until so many workers are connected
+///
+/// Relays (`hq pull`) run nothing, and do not count.
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
     /// How many

@@ -125,8 +125,13 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
         Command::Metrics(args) => return metrics::metrics(&context, &args),
         _ => {}
     }
-    // A generator or a reducer may end before its pipes are read, and what was taken for nobody is given back.
-    if !matches!(cli.command, Command::Feed(_) | Command::Pull(Lazy(PullCommand::Steal(_)))) {
+    // Programs may end before their pipes are read, and what was taken for nobody is given back.
+    let outlives_readers = match &cli.command {
+        Command::Feed(_) => true,
+        Command::Pull(Lazy(command)) => matches!(command, PullCommand::Steal(_) | PullCommand::Run(_)),
+        _ => false,
+    };
+    if !outlives_readers {
         end_quietly_when_nobody_reads();
     }
     let level = (printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN);

@@ -4,11 +4,12 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use hq_client::Session;
 use hq_client::error::EXIT_NO_SERVER;
 use hq_core::client_messages::{ClientRequest, ClientResponse, LoadHistory, WorkerFilter, WorkerInfo};
 use hq_model::selector::Selector;
-use hq_model::worker::WorkerConfig;
-use hq_model::{IdSet, ResourcePool, TaskId, duration};
+use hq_model::worker::{Executor, WorkerConfig};
+use hq_model::{IdSet, ResourcePool, TaskId, WorkerId, duration};
 use hq_net::AccessError;
 use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerOptions};
@@ -137,13 +138,27 @@ pub(super) fn hwdetect(args: HwdetectArgs) -> Result<Done, HqError> {
 
 pub(super) fn stop(context: &Context, args: StopArgs) -> Result<Done, HqError> {
     let StopArgs { workers, drain } = args;
-    let asked = context.connect_for("Stopping")?.request(ClientRequest::StopWorkers { workers, drain });
+    let are_all = workers == Selector::All;
+    let mut session = context.connect_for("Stopping")?;
+    let asked = session.request(ClientRequest::StopWorkers { workers, drain });
     match asked.map_err(|error| refused_to("Stopping", error))? {
         ClientResponse::WorkersStopped { workers, away, stopping } => {
-            Done::ok(WorkersStopped { workers, away, stopping, drain })
+            let relays = if are_all { relays(&mut session) } else { Vec::new() };
+            Done::ok(WorkersStopped { workers, away, stopping, drain, relays })
         }
         _ => unexpected(),
     }
+}
+
+// Those that are there. Nothing goes wrong when they cannot be told.
+fn relays(session: &mut Session) -> Vec<WorkerId> {
+    let request = ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::Running };
+    let workers = match session.request(request) {
+        Ok(ClientResponse::Workers(workers)) => workers,
+        _ => Vec::new(),
+    };
+    let relays = workers.iter().filter(|worker| worker.config.executor == Executor::Pull);
+    relays.map(|worker| worker.worker).collect()
 }
 
 pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {

@@ -9,7 +9,9 @@ use std::time::Duration;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, Overview, WorkerInfo};
 use hq_core::overview::{Ended, ResourceUse, WorkerCounts};
 use hq_core::record::Record;
+use hq_core::server::state::WorkerState;
 use hq_core::server::{ConnectionId, Effect, Input, Server, ServerOptions};
+use hq_model::worker::Executor;
 use hq_model::{Amount, AmountRequest, ResourcePool, Timestamp, WorkerId};
 
 use super::model::Replay;
@@ -181,7 +183,9 @@ impl Replayer {
         let held = self.held();
         let mut pools = Vec::new();
         let mut counts = WorkerCounts::default();
-        for (id, worker) in state.workers.iter().filter(|(_, worker)| worker.ended.is_none()) {
+        // Relays run nothing.
+        let runs = |worker: &WorkerState| worker.ended.is_none() && worker.config.executor != Executor::Pull;
+        for (id, worker) in state.workers.iter().filter(|(_, worker)| runs(worker)) {
             counts.active += 1;
             counts.idle += u64::from(!held.contains_key(id));
             pools

@@ -1,7 +1,7 @@
 //! What `hq job info` says of notices.
 
 use hq_core::client_messages::NoticeInfo;
-use hq_model::notice::ToldEnd;
+use hq_model::notice::{ToldEnd, with_escapes};
 use serde::ser::SerializeMap;
 use serde_json::{Value, json};
 
@@ -21,10 +21,12 @@ fn line(notice: &NoticeInfo, style: Style) -> String {
         (None, _) => return format!("{on}: {target}"),
         (Some(told), _) if told.end.is_some() => match &told.end {
             Some(ToldEnd { at, error: None }) => format!("sent {}", style.time(*at)),
-            Some(ToldEnd { error: Some(error), .. }) => format!("not sent, given up: {error}"),
+            Some(ToldEnd { error: Some(error), .. }) => {
+                format!("not sent, given up: {}", with_escapes(error))
+            }
             None => String::new(),
         },
-        (Some(_), Some(trouble)) => format!("tried again: {trouble}"),
+        (Some(_), Some(trouble)) => format!("tried again: {}", with_escapes(trouble)),
         (Some(told), None) => format!("waits to be sent since {}", style.time(told.since)),
     };
     format!("{on}: {target} ({told})")

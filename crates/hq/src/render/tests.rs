@@ -352,6 +352,7 @@ fn server() -> Server {
             internal_errors: 0,
             output_reads: 0,
             load_bytes: 3 << 20,
+            stop_waits: None,
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
             limits: vec![
                 ("frame".into(), LimitValue::Bytes(128 << 20)),
@@ -468,8 +469,8 @@ snapshots! {
     };
     worker_list: Workers(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);
     worker_info: worker_details(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4), busy_worker(5)]);
-    worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false };
-    worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true };
+    worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false, relays: vec![WorkerId(3)] };
+    worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true, relays: vec![] };
     worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
     hardware: Hardware(Detected { resources: pools(), notes: vec!["a limit".into()] });
 }

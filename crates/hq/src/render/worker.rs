@@ -91,6 +91,12 @@ impl Report for WorkersStopped {
             };
             writeln!(out, "Worker {worker} {how}")?;
         }
+        for relay in &self.relays {
+            writeln!(
+                out,
+                "Relay {relay} is left, for it runs nothing; `hq worker stop {relay}` ends it, and gives back what was taken there"
+            )?;
+        }
         Ok(())
     }
 }

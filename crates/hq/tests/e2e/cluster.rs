@@ -354,7 +354,10 @@ impl Cluster {
 
     /// Starts a worker with these options and waits until it is connected.
     pub(crate) fn worker(&mut self, options: &str) {
-        let connected = self.json("worker list").as_array().map_or(0, Vec::len);
+        // Relays do not count.
+        let listed = self.json("worker list");
+        let workers = listed.as_array().into_iter().flatten();
+        let connected = workers.filter(|worker| worker["configuration"]["group"] != "relay").count();
         let args = format!("worker start {options}");
         let mut command = self.place.command(shlex::split(&args).expect("words"));
         command.stdout(Stdio::null()).stderr(self.log("worker.log"));

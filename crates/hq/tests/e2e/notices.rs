@@ -183,3 +183,63 @@ fn what_is_no_target_is_refused_and_what_is_not_there_is_warned_of() {
     cluster.ok("job submit-file job.toml");
     assert_eq!(cluster.json("job info 3")[0]["notices"].as_array().map(Vec::len), Some(5));
 }
+
+#[test]
+fn a_client_that_tells_is_ended_by_a_signal_with_its_programs_and_tells_all_at_once() {
+    let cluster = Cluster::server();
+    cluster.ok("job open");
+    cluster.ok("job close 1");
+    let (told, held) = (cluster.pipe("told"), cluster.pipe("held"));
+    // One hangs, and holds a pipe as long as anything of it runs. The other one is told all the same.
+    cluster.script("hang.sh", "exec 9> held; setsid sleep 1000 & sleep 1000");
+    let targets = ["job", "wait", "1", "--notify", "./hang.sh", "--notify", "sh -c 'echo $HQ_JOB_ID > told'"];
+    let mut command = cluster.command(targets);
+    command.stderr(fs::File::create(cluster.path("said")).expect("a file"));
+    let waiting = Process::start(command);
+    assert_eq!(cluster.line_from(&told), "1");
+    let mut pipe = fs::File::open(&held).expect("somebody holds it");
+    waiting.signal(15);
+    assert_eq!(waiting.end(), 128 + 15);
+    pipe.read_to_end(&mut Vec::new()).expect("nobody holds it any more");
+    let said = cluster.read("said");
+    assert!(said.contains("Interrupted: all has ended that was waited for, but "), "{said}");
+}
+
+#[test]
+fn a_server_that_stops_ends_the_programs_that_tell_and_the_next_one_tells_again() {
+    let mut cluster = Cluster::server();
+    let (told, held) = (cluster.pipe("told"), cluster.pipe("held"));
+    let script =
+        "mkdir first || { echo again > told; exit 0; }; exec 9> held; setsid sleep 1000 & sleep 1000";
+    cluster.script("told.sh", script);
+    cluster.ok("submit --on-finish ./told.sh -- true");
+    cluster.ok("job cancel 1");
+    let mut pipe = fs::File::open(&held).expect("somebody holds it");
+    let server = cluster.server.take().expect("a server");
+    // It waits for nobody then.
+    server.signal(15);
+    server.end();
+    pipe.read_to_end(&mut Vec::new()).expect("nobody holds it any more");
+    cluster.start_server("");
+    assert_eq!(cluster.line_from(&told), "again");
+    assert_eq!(cluster.notices_of("1"), ["end sent"]);
+}
+
+#[test]
+fn whoever_stops_a_server_that_tells_is_told_what_it_waits_for() {
+    let cluster = Cluster::server();
+    let (begun, go) = (cluster.pipe("begun"), cluster.pipe("go"));
+    cluster.script("told.sh", "echo begun > begun; cat go");
+    cluster.ok("submit --on-finish ./told.sh -- true");
+    cluster.ok("job cancel 1");
+    assert_eq!(cluster.line_from(&begun), "begun");
+    let mut command = cluster.command(["server", "stop"]);
+    command.stderr(fs::File::create(cluster.path("said")).expect("a file"));
+    let stopping = Process::start(command);
+    patience::until("what it waits for", || match fs::read_to_string(cluster.path("said")) {
+        Ok(said) if said.contains("it waits for 1 notice that is being sent") => Ok(()),
+        said => Err(format!("{said:?}")),
+    });
+    fs::write(&go, "go").expect("a reader");
+    assert_eq!(stopping.end(), 0);
+}

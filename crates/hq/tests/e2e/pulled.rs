@@ -106,7 +106,7 @@ fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
     let explained = cluster.ok("task explain 1 0");
     assert!(explained.contains("hq pull steal --bag 1"), "{explained}");
     assert_eq!(cluster.ok("pull steal -q"), "dock-1\n");
-    assert_eq!(cluster.hq("pull steal -q").exit, 1, "the other one waits for it");
+    assert_eq!(cluster.hq("pull steal -q").exit, 5, "the other one waits for it");
     cluster.fails(1, "pull complete dock-1 --as somebody-else");
     cluster.ok("pull complete dock-1 --result -7.3");
     let looked = cluster.json("pull look dock-1 17");
@@ -243,15 +243,16 @@ fn a_bag_that_is_not_there_is_made_for_tasks_alone() {
         let told = cluster.fails(2, &format!("pull {command}"));
         assert!(told.contains("cannot be used with"), "{command}: {told}");
     }
-    // The server refuses the first task of a bag: there is no such bag.
+    // The first task of a bag is refused: there is no such bag.
+    let told = cluster.fails(1, "pull create b nobody --bag dock");
+    assert!(told.contains("no task has the name `nobody`, for the bag is new"), "{told}");
+    assert_eq!(cluster.json("job list --all"), json!([]));
+    assert_eq!(cluster.ok("pull create a --bag dock"), "1 new in bag 1\n");
     let told = cluster.fails(1, "pull create b nobody --bag dock");
     assert!(told.contains("no task of bag 1 has the name `nobody`"), "{told}");
-    assert_eq!(cluster.json("job list --all"), json!([]));
-    assert_eq!(cluster.ok("pull create a --bag dock"), "1 new in bag 2\n");
-    cluster.fails(1, "pull create b nobody --bag dock");
     assert_eq!(cluster.json("job list --all")[0]["task_count"], 1);
     let told = cluster.fails(1, "pull steal --bag dokc");
-    assert!(told.contains("open jobs are `dock` (job 2); `hq pull open dokc` makes one"), "{told}");
+    assert!(told.contains("open jobs are `dock` (job 1); `hq pull open dokc` makes one"), "{told}");
     for name in ["4@17", "-"] {
         let told = cluster.fails(2, &format!("pull create {name} --bag dock"));
         assert!(told.contains(&format!("invalid name: `{name}`")), "{told}");

@@ -1,7 +1,10 @@
 //! Those who take tasks are stopped, killed or cut off from their relay.
 
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::cluster::{Cluster, Process};
@@ -120,5 +123,74 @@ fn a_program_ends_with_the_command_that_runs_it_also_when_that_is_killed() {
         _ => Ok(()),
     };
     patience::until("the end of the program", has_ended);
+    stop_with_relay(&cluster);
+}
+
+// The process that listens where all commands find a relay.
+fn relay_of(cluster: &Cluster) -> Pid {
+    let socket = cluster.json("pull env")["socket"].as_str().expect("a path").to_owned();
+    let relay = UnixStream::connect(socket).expect("a relay");
+    socket_peercred(&relay).expect("a process").pid
+}
+
+#[test]
+fn who_runs_programs_goes_on_when_the_relay_is_killed_and_what_was_taken_there_is_run_again() {
+    let cluster = Cluster::server_with("--worker-grace 1s");
+    cluster.ok("pull create a");
+    cluster.ok("pull create b a");
+    cluster.ok("pull close --bag pull");
+    let never = cluster.pipe("never");
+    let script = "echo $HQ_PULL_NAME >> all; mkdir first && { touch on; cat never; }; true";
+    let mut command = cluster.command(["pull", "run", "--bag", "1", "--", "sh", "-c", script]);
+    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
+    command.stdout(std::fs::File::create(cluster.path("printed")).expect("a file"));
+    let running = Process::start(command);
+    let is_there = || if cluster.path("on").exists() { Ok(()) } else { Err("it is not there".into()) };
+    patience::until("a program", is_there);
+    let killed = relay_of(&cluster);
+    kill_process(killed, Signal::KILL).expect("it is there");
+    assert_eq!(running.end(), 0);
+    drop(never);
+    is_said(&cluster, "The relay has gone: what it gave (1 task) goes to others; another one is looked for");
+    assert_eq!(cluster.read("printed"), "2 tasks finished, 0 failed\n");
+    assert_eq!(cluster.read("all"), "a\na\nb\n");
+    assert_ne!(relay_of(&cluster), killed);
+    assert_eq!(cluster.json("task info 1 0")[0]["crashes"], 1);
+    stop_with_relay(&cluster);
+}
+
+#[test]
+fn who_runs_programs_ends_with_the_server() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    let mut command = cluster.command(["pull", "run", "--", "sh", "-c", "touch on; sleep 1000"]);
+    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
+    let running = Process::start(command);
+    let is_there = || if cluster.path("on").exists() { Ok(()) } else { Err("it is not there".into()) };
+    patience::until("a program", is_there);
+    cluster.ok("server stop");
+    assert_eq!(running.end(), 3);
+    is_said(&cluster, "ERROR ");
+}
+
+#[test]
+fn names_of_tasks_are_those_of_the_bag_that_is_named() {
+    let cluster = Cluster::server();
+    for bag in ["one", "two", "three"] {
+        cluster.ok(&format!("pull create a --bag {bag}"));
+        cluster.ok(&format!("pull steal --bag {bag}"));
+    }
+    let refused = cluster.fails(1, "pull complete a");
+    assert!(refused.contains("(ambiguous)"), "{refused}");
+    cluster.ok("pull extend a --bag two");
+    cluster.ok("pull complete a --bag two");
+    assert_eq!(cluster.ok("pull look a --bag two --output-mode quiet"), "a FINISHED\n");
+    let refused = cluster.fails(1, "pull fail a --bag 2");
+    assert!(refused.contains("(not-held)"), "{refused}");
+    let mut command = cluster.command(["pull", "release", "a"]);
+    assert!(command.env("HQ_PULL_BAG", "three").status().expect("it runs").success());
+    assert_eq!(cluster.ok("pull look a --bag three --output-mode quiet"), "a WAITING\n");
+    cluster.ok("pull complete a");
+    assert_eq!(cluster.ok("pull look a --bag one --output-mode quiet"), "a FINISHED\n");
     stop_with_relay(&cluster);
 }

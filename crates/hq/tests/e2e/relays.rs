@@ -95,7 +95,16 @@ fn what_cannot_be_a_bag_a_payload_or_a_task_is_refused_with_its_place() {
     assert!(refused.contains("Line 1 of /dev/zero"), "{refused}");
     cluster.write("tasks", "c\nd,nosuch\n");
     let refused = cluster.fails(1, "pull addfile tasks");
-    assert!(refused.contains("Line 2 of tasks: "), "{refused}");
+    assert!(refused.contains("Line 2 of tasks: ") && refused.contains("`--missing-is-done`"), "{refused}");
+    let refused = cluster.fails(1, "pull addfile tasks --bag new");
+    assert!(refused.contains("no task has the name `nosuch`, for the bag is new"), "{refused}");
+    assert_eq!(cluster.ok("pull create a --bag new"), "1 new in bag 2\n", "what was refused cost no id");
+    cluster.ok("pull close new");
+    let refused = cluster.fails(1, "pull create b --bag 2");
+    assert!(
+        refused.contains("bag 2 is closed and takes no more tasks; `hq pull open NAME` makes"),
+        "{refused}"
+    );
     let refused = cluster.fails(1, "pull complete -");
     assert!(refused.contains("standard input names no task"), "{refused}");
     let refused = cluster.fails(2, "pull steal --wait 1");
@@ -150,5 +159,17 @@ fn a_program_of_a_puller_leaves_any_bytes_and_is_counted_in_one_document() {
     let ran = cluster.hq("pull run --bag more --output-mode json -- echo aside");
     assert_eq!((ran.exit, ran.stderr.as_str()), (0, "aside\n"));
     serde_json::from_str::<serde_json::Value>(&ran.stdout).expect("one document");
+    stop(&cluster);
+}
+
+#[test]
+fn all_workers_are_stopped_without_relays_and_it_is_said() {
+    let mut cluster = Cluster::server();
+    cluster.ok("pull create a");
+    cluster.ok("pull steal -q");
+    cluster.worker("--cpus 1");
+    let stopped = cluster.hq("worker stop all");
+    assert!(stopped.stderr.contains("Worker 2 is stopping\nRelay 1 is left, "), "{stopped:?}");
+    cluster.ok("pull complete a");
     stop(&cluster);
 }

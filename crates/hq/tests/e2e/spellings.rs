@@ -123,7 +123,7 @@ fn frames_say_the_same() {
         result: vec![0xfe],
         ..form::End::default()
     };
-    let ends = form::Ends { tasks: vec![end] };
+    let ends = form::Ends { tasks: vec![end], ..form::Ends::default() };
     let form::answer::Body::Given(ended) = frames.ask(Body::Complete(ends.clone())) else { panic!("given") };
     assert_eq!((&ended.done[..], ended.accepted, ended.saved), (&[form::Item::default()][..], 1, 1));
     // Said again, it is refused: by itself, and not the request.

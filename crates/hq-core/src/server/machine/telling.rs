@@ -4,6 +4,7 @@ use hq_model::{ByteString, TaskRef, Timestamp, WorkerId};
 
 use super::Server;
 use crate::client_messages::ClientResponse;
+use crate::server::live::LiveWorker;
 use crate::server::{Effect, Gate};
 
 impl Server {
@@ -51,7 +52,9 @@ impl Server {
         if !self.clients.await_workers() {
             return;
         }
-        let connected = self.live.values().filter(|worker| worker.connection.is_some()).count() as u32;
+        // Relays run nothing.
+        let is_there = |worker: &&LiveWorker| worker.connection.is_some() && !worker.is_relay;
+        let connected = self.live.values().filter(is_there).count() as u32;
         for (connection, request) in self.clients.with_enough_workers(connected) {
             let body = ClientResponse::Done;
             effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });

@@ -269,6 +269,8 @@ fn a_server_that_stops_begins_to_send_nothing_more() {
     world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
     let stop = ClientRequest::StopServer;
     assert_eq!(world.step(Input::Client { connection: CLIENT, request: 2, body: stop }), []);
+    let ClientResponse::ServerInfo(info) = world.ask(ClientRequest::ServerInfo) else { panic!("about it") };
+    assert_eq!(info.stop_waits.as_deref(), Some("4 notices that are being sent"));
     let begun: Vec<JobId> = std::mem::take(&mut world.notices).iter().map(|notice| notice.job).collect();
     for job in begun {
         let input = Input::NoticeSent { job, rule: 0, result: Ok(()) };

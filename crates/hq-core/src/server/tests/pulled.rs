@@ -1,5 +1,7 @@
 //! Pulled tasks: a server, and relays whose takers are played by hand.
 
+mod relays;
+
 use std::collections::BTreeMap;
 
 use hq_model::dependency::{After, Dependencies, NamedEdges};
@@ -197,7 +199,7 @@ fn connection(number: u64, bag: JobId) -> u64 {
 }
 
 fn named(name: &str) -> Which {
-    Which::Named(name.as_bytes().to_vec())
+    Which::Named(name.as_bytes().to_vec(), None)
 }
 
 fn pulled_spec(bag: JobId) -> TaskSpec {
@@ -668,19 +670,6 @@ fn names_are_checked_as_those_of_pulled_tasks() {
         let refused = table.create(bag, &[bad], &[]);
         assert!(matches!(refused, ClientResponse::Error(_)), "{bad:?}");
     }
-}
-
-#[test]
-fn what_relays_have_room_for_is_nothing_that_the_cluster_offers() {
-    let mut table = Table::new(1);
-    let bag = table.open("dock");
-    table.create(bag, &["a"], &[]);
-    assert_eq!(table.take(1, "x", bag, 1), "a");
-    let ClientResponse::Overview(seen) = table.world.ask(ClientRequest::Overview { seen: None }) else {
-        panic!("an overview")
-    };
-    assert_eq!(seen.workers.active, 1);
-    assert_eq!(seen.resources, Vec::new());
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod talk;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hq_client::error::EXIT_FAILED;
@@ -29,7 +29,9 @@ use super::worker_config::hostname;
 use super::{Context, Done, job};
 use crate::cli::OutputMode;
 use crate::cli::job::WaitArgs;
-use crate::cli::pull::{AddfileArgs, BagOption, CreateArgs, PullCommand, RelayArgs, StealArgs, WorkerOption};
+use crate::cli::pull::{
+    AddfileArgs, BagOption, CreateArgs, OfBagOption, PullCommand, RelayArgs, StealArgs, WorkerOption,
+};
 use crate::error::HqError;
 use crate::lifeline;
 use crate::logging;
@@ -38,6 +40,8 @@ use crate::report::{Answer, Plain, Pulled};
 
 /// The bag is over: nothing will come.
 const EXIT_OVER: u8 = 4;
+/// Nothing is ready now.
+const EXIT_NONE: u8 = 5;
 /// The relay's group as a worker: no task on several nodes is for it.
 const GROUP: &str = "relay";
 /// `--wait` without a time.
@@ -64,20 +68,27 @@ pub(super) fn run(context: &Context, command: PullCommand) -> Result<Done, HqErr
                     task["result"] = json!(result);
                 }
             };
-            ends(context, "complete", &args.worker, &names, with)
+            ends(context, "complete", (&args.worker, &args.bag), &names, with)
         }
         PullCommand::Fail(args) => {
             let message = args.message.unwrap_or_else(|| "failed".to_owned());
-            ends(context, "fail", &args.worker, &args.tasks, |task| task["failed"] = json!(message))
+            ends(context, "fail", (&args.worker, &args.bag), &args.tasks, |task| {
+                task["failed"] = json!(message)
+            })
         }
         PullCommand::Defer(args) => {
             let after = json!({"after": args.after});
-            ends(context, "defer", &args.worker, &[args.task], |task| task["deferred"] = after.clone())
+            let of = (&args.worker, &args.bag);
+            ends(context, "defer", of, &[args.task], |task| task["deferred"] = after.clone())
         }
-        PullCommand::Release(args) => ends(context, "release", &args.worker, &args.tasks, |_| {}),
+        PullCommand::Release(args) => {
+            ends(context, "release", (&args.worker, &args.bag), &args.tasks, |_| {})
+        }
         PullCommand::Extend(args) => {
             let lease = args.lease.map(|lease| lease.as_secs_f64());
-            ends(context, "extend", &args.worker, &args.tasks, |task| task["lease"] = json!(lease))
+            ends(context, "extend", (&args.worker, &args.bag), &args.tasks, |task| {
+                task["lease"] = json!(lease)
+            })
         }
         PullCommand::Exit(args) => {
             let label = worker(&WorkerOption { worker: args.worker });
@@ -204,7 +215,7 @@ fn steal(context: &Context, args: StealArgs) -> Result<Done, HqError> {
     let exit = match answer["state"].as_str() {
         Some("some") => 0,
         Some("over") => EXIT_OVER,
-        _ => EXIT_FAILED,
+        _ => EXIT_NONE,
     };
     let taken: Vec<String> = (answer["tasks"].as_array().into_iter().flatten())
         .filter_map(|task| task["id"].as_str().map(str::to_owned))
@@ -227,7 +238,7 @@ fn give_back(mut line: Line, taken: &[String]) -> String {
 fn ends(
     context: &Context,
     verb: &str,
-    of: &WorkerOption,
+    (of, bag): (&WorkerOption, &OfBagOption),
     tasks: &[String],
     with: impl Fn(&mut Value),
 ) -> Result<Done, HqError> {
@@ -238,8 +249,11 @@ fn ends(
         with(&mut item);
         item
     });
-    let items: Vec<Value> = items.collect();
-    let mut answer = line.ask(&json!({verb: {"tasks": items}}))?;
+    let mut said = json!({"tasks": items.collect::<Vec<Value>>()});
+    if let Some(bag) = bag.bag.clone().or_else(|| variable("HQ_PULL_BAG")) {
+        said["bag"] = json!(bag);
+    }
+    let mut answer = line.ask(&json!({verb: said}))?;
     let done = answer["done"].as_array_mut().into_iter().flatten();
     let mut has_failed = false;
     for (item, task) in done.zip(tasks) {
@@ -323,17 +337,17 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// Where the relay of this node listens.
-pub(super) fn socket_path(context: &Context) -> Result<PathBuf, HqError> {
+fn socket_path(server_dir: &Path) -> Result<PathBuf, HqError> {
     if let Some(path) = std::env::var_os(SOCKET).filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
-    default_path(context)
+    default_path(server_dir)
 }
 
 // Where it listens unless somebody says otherwise.
-fn default_path(context: &Context) -> Result<PathBuf, HqError> {
-    let access = AccessFile::load(&hq_client::access_path(&context.server_dir))
-        .map_err(hq_client::ClientError::from)?;
+fn default_path(server_dir: &Path) -> Result<PathBuf, HqError> {
+    let access =
+        AccessFile::load(&hq_client::access_path(server_dir)).map_err(hq_client::ClientError::from)?;
     Ok(path_of(&access.server_uid))
 }
 
@@ -354,7 +368,7 @@ pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
     let access = hq_client::access_path(&context.server_dir);
     let path = match args.socket {
         Some(path) => std::path::absolute(path)?,
-        None => default_path(context)?,
+        None => default_path(&context.server_dir)?,
     };
     let listening = Listening::bind(&path).map_err(|error| HqError::failed("socket", error.to_string()))?;
     // Who waits for this line finds the socket.

@@ -1,21 +1,25 @@
 //! `hq pull run`: a program for each task, until the bag is over.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hq_client::error::EXIT_FAILED;
+use hq_client::Session;
+use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, set_parent_process_death_signal,
     waitid,
 };
 use serde_json::{Value, json};
 
+use super::talk::{NO_RELAY, has_gone};
 use super::{Context, Done, Line, bag, worker};
 use crate::cli::OutputMode;
 use crate::cli::pull::RunArgs;
@@ -28,8 +32,10 @@ use crate::signals::Signals;
 const LEASE: Duration = Duration::from_secs(60);
 /// The same when it has died, with its connections.
 const GRACE: Duration = Duration::from_secs(10);
-/// One question for tasks waits so long.
+/// One question for tasks waits so long: a server that is away for longer is lost. A relay is waited for as long.
 const WAIT: Duration = Duration::from_secs(20);
+/// Between attempts to reach another relay.
+const RELAY_PAUSE: Duration = Duration::from_millis(200);
 /// Most bytes of the last line that a program prints.
 const RESULT_MAX: usize = hq_core::limits::PULLED_RESULT_BYTES_MAX;
 
@@ -41,6 +47,8 @@ enum Fault {
     NotStarted(String),
     // A signal ended the command before, or ended the program.
     Interrupted,
+    // The relay that gave it has gone: it is given to others.
+    Lost,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,14 +67,19 @@ enum News {
 struct Crew {
     args: RunArgs,
     printer: Printer,
+    server_dir: PathBuf,
+    label: String,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    // By ids: the attempts.
-    taken: BTreeMap<String, String>,
-    children: HashSet<Pid>,
+    // By ids: the attempts, and the relays that gave them.
+    taken: BTreeMap<String, (String, Pid)>,
+    // Programs, with the relays of their tasks.
+    children: HashMap<Pid, Pid>,
+    // Relays that have gone.
+    lost: HashSet<Pid>,
     // Threads that have taken something.
     busy: usize,
     // Nothing is begun any more.
@@ -76,6 +89,36 @@ struct State {
 impl Crew {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // A line of one who takes tasks.
+    fn open(&self) -> Result<Line, HqError> {
+        let (lease, grace) = (LEASE.as_secs_f64(), GRACE.as_secs_f64());
+        let mut line = Line::open_in(&self.server_dir)?;
+        line.ask(&json!({"hello": {"label": self.label, "lease": lease, "grace": grace}}))?;
+        // Numbers of processes come again.
+        self.state().lost.remove(&line.relay());
+        Ok(line)
+    }
+
+    // What a relay gave that has gone is given to others: nothing of it may run on beside them.
+    fn lose(&self, relay: Pid) {
+        let mut state = self.state();
+        if !state.lost.insert(relay) {
+            return;
+        }
+        let before = state.taken.len();
+        state.taken.retain(|_, (_, of)| *of != relay);
+        let what = match before - state.taken.len() {
+            0 => String::new(),
+            count => format!(": what it gave ({}) goes to others", text::count(count as u64, "task")),
+        };
+        for (child, _) in state.children.iter().filter(|(_, of)| **of == relay) {
+            // As above.
+            let _ = kill_process_group(*child, Signal::KILL);
+        }
+        drop(state);
+        self.printer.note(&format!("The relay has gone{what}; another one is looked for"));
     }
 
     // The first signal lets the programs end; each has a process group of its own, so that a terminal tells them nothing either.
@@ -89,7 +132,7 @@ impl Crew {
             return;
         }
         // Their tasks are given back: nothing may run on beside those who take them next.
-        for child in &state.children {
+        for child in state.children.keys() {
             // One that has just ended has not been waited for: its number is nobody else's.
             let _ = kill_process_group(*child, Signal::KILL);
         }
@@ -105,23 +148,22 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
         return Err(HqError::usage(text));
     }
     let label = format!("{}.{}", worker(&args.worker), std::process::id());
-    let (lease, grace) = (LEASE.as_secs_f64(), GRACE.as_secs_f64());
-    let hello = json!({"hello": {"label": label, "lease": lease, "grace": grace}});
-    let open = || {
-        let mut line = Line::open(context)?;
-        line.ask(&hello).map(|_| line)
-    };
     let jobs = args.jobs;
-    let crew = Arc::new(Crew { args, printer: context.printer, state: Mutex::default() });
-    let (all_done, is_done) = channel::<()>();
-    let extender = {
-        let (line, crew) = (open()?, Arc::clone(&crew));
-        std::thread::spawn(move || extend(line, &crew, &is_done))
-    };
+    let crew = Arc::new(Crew {
+        args,
+        printer: context.printer,
+        server_dir: context.server_dir.clone(),
+        label: label.clone(),
+        state: Mutex::default(),
+    });
+    {
+        let (line, crew) = (crew.open()?, Arc::clone(&crew));
+        std::thread::spawn(move || tend(line, &crew));
+    }
     let (tell, news) = channel();
     tell_signals(tell.clone())?;
     for _ in 0..jobs {
-        let (line, crew, tell) = (open()?, Arc::clone(&crew), tell.clone());
+        let (line, crew, tell) = (crew.open()?, Arc::clone(&crew), tell.clone());
         std::thread::spawn(move || {
             let ended = std::panic::catch_unwind(AssertUnwindSafe(|| work(line, &crew)));
             let died = |_| Err(HqError::failed("internal", "A thread of this command has died."));
@@ -130,14 +172,11 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
         });
     }
     let ended = hear(&crew, &news, jobs);
-    drop(all_done);
-    let _ = extender.join();
     let left = match &ended {
         Ok(_) => 0,
         // Others need not wait until the lease is over; where that cannot be said, they do.
-        Err(_) => Line::open(context)
-            .and_then(|mut line| line.ask(&json!({"leave": {"label": label}})))
-            .ok()
+        Err(_) => Line::to_existing(context)
+            .and_then(|mut line| line.ask(&json!({"leave": {"label": label}})).ok())
             .and_then(|answer| answer["left"]["returned"].as_u64())
             .unwrap_or_default(),
     };
@@ -209,78 +248,168 @@ fn tell_signals(tell: Sender<News>) -> Result<(), HqError> {
     Ok(())
 }
 
-// Says again and again that what is taken is being worked on.
-fn extend(mut line: Line, crew: &Crew, is_done: &Receiver<()>) {
-    while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(LEASE / 3) {
-        let taken = crew.state().taken.clone();
-        let tasks: Vec<Value> =
-            taken.iter().map(|(id, attempt)| json!({"id": id, "attempt": attempt})).collect();
-        // What is not taken any more is told to whoever says how it ended; without a relay nothing can be done here.
-        if !tasks.is_empty() && line.ask(&json!({"extend": {"tasks": tasks}})).is_err() {
-            return;
+// Says again and again that what is taken is being worked on, and looks whether the relay is there that gave it.
+fn tend(mut line: Line, crew: &Crew) {
+    loop {
+        if !line.ends_within(LEASE / 3) && extend(&mut line, crew) {
+            continue;
         }
+        crew.lose(line.relay());
+        match again(crew) {
+            Ok(another) => line = another,
+            // Whoever works sees the same.
+            Err(_) => return,
+        }
+    }
+}
+
+// False when the relay has gone.
+fn extend(line: &mut Line, crew: &Crew) -> bool {
+    let relay = line.relay();
+    let taken = crew.state().taken.clone();
+    let taken = taken.iter().filter(|(_, (_, of))| *of == relay);
+    let tasks: Vec<Value> = taken.map(|(id, (attempt, _))| json!({"id": id, "attempt": attempt})).collect();
+    // What is not taken any more is told to whoever says how it ended.
+    tasks.is_empty() || !is_gone(&line.ask(&json!({"extend": {"tasks": tasks}})))
+}
+
+fn is_gone<T>(result: &Result<T, HqError>) -> bool {
+    result.as_ref().is_err_and(|error| error.code == NO_RELAY)
+}
+
+// A line to another relay, after one has gone. Not to one that would only find out that the server is being stopped.
+fn again(crew: &Crew) -> Result<Line, HqError> {
+    let begin = Instant::now();
+    loop {
+        if crew.state().stopped_by.is_some() {
+            return Err(stopped());
+        }
+        let error = match look_for_server(crew).and_then(|()| crew.open()) {
+            Ok(line) => return Ok(line),
+            Err(error) => error,
+        };
+        // Without an access file the server has ended.
+        if matches!(error.code, "no-access" | "stopping") || begin.elapsed() >= WAIT {
+            return Err(error);
+        }
+        std::thread::sleep(RELAY_PAUSE);
+    }
+}
+
+fn look_for_server(crew: &Crew) -> Result<(), HqError> {
+    match Session::connect(&crew.server_dir)?.request(ClientRequest::ServerInfo)? {
+        ClientResponse::ServerInfo(info) if info.stop_waits.is_some() => {
+            Err(HqError { exit: EXIT_NO_SERVER, ..HqError::failed("stopping", "The server is stopping.") })
+        }
+        _ => Ok(()),
     }
 }
 
 // Takes blocks of tasks, and says with the next question how they ended.
 fn work(mut line: Line, crew: &Crew) -> Result<Counts, HqError> {
-    let args = &crew.args;
     let mut counts = Counts::default();
-    let mut done: Vec<Value> = Vec::new();
+    let mut ends = Ends::default();
     let mut last = Instant::now();
     loop {
-        let left = args.patience.map_or(WAIT, |patience| patience.saturating_sub(last.elapsed()).min(WAIT));
-        let request = json!({"next": {
-            "done": std::mem::take(&mut done),
-            "take": args.block,
-            "wait": left.as_secs_f64(),
-            "bags": [bag(&args.bag)],
-        }});
-        let mut answer = line.ask(&request)?;
-        let tasks = answer["tasks"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        if tasks.is_empty() {
-            let is_patient = args.patience.is_none_or(|patience| last.elapsed() < patience);
-            if answer["state"] == "over" || !is_patient {
-                // What was said must be on the server's disk before this is over.
-                line.ask(&json!({"sync": {}}))?;
-                return Ok(counts);
+        match round(&mut line, crew, (&mut ends, &mut counts), &mut last) {
+            Ok(true) => return Ok(counts),
+            Ok(false) => {}
+            Err(error) if error.code == NO_RELAY => {
+                crew.lose(line.relay());
+                line = again(crew)?;
+                (ends, last) = (Ends::default(), Instant::now());
             }
-            continue;
+            Err(error) => return Err(error),
         }
-        {
-            let mut state = crew.state();
-            if state.stopped_by.is_some() {
-                return Err(stopped());
-            }
-            state.busy += 1;
-            state.taken.extend(tasks.iter().map(|task| (key(task, "id"), key(task, "attempt"))));
+    }
+}
+
+// How tasks ended of which nobody knows yet.
+#[derive(Default)]
+struct Ends {
+    said: Vec<Value>,
+    counts: Counts,
+}
+
+impl Ends {
+    // Somebody knows them.
+    fn count(&mut self, counts: &mut Counts) {
+        let ended = std::mem::take(&mut self.counts);
+        counts.finished += ended.finished;
+        counts.failed += ended.failed;
+    }
+}
+
+// One question, and the work on what it gives. True when there is no more to do.
+fn round(
+    line: &mut Line,
+    crew: &Crew,
+    (ends, counts): (&mut Ends, &mut Counts),
+    last: &mut Instant,
+) -> Result<bool, HqError> {
+    let args = &crew.args;
+    let left = args.patience.map_or(WAIT, |patience| patience.saturating_sub(last.elapsed()).min(WAIT));
+    let request = json!({"next": {
+        "done": std::mem::take(&mut ends.said),
+        "take": args.block,
+        "wait": left.as_secs_f64(),
+        "bags": [bag(&args.bag)],
+    }});
+    let mut answer = line.ask(&request)?;
+    ends.count(counts);
+    let tasks = answer["tasks"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    if tasks.is_empty() {
+        let is_patient = args.patience.is_none_or(|patience| last.elapsed() < patience);
+        if answer["state"] != "over" && is_patient {
+            return Ok(false);
         }
-        let worked = work_on(crew, &tasks, &mut done, &mut counts);
-        let is_stopped = crew.state().stopped_by.is_some();
-        if (worked.is_err() || is_stopped) && !done.is_empty() {
-            line.ask(&json!({"complete": {"tasks": std::mem::take(&mut done)}}))?;
-            line.ask(&json!({"sync": {}}))?;
-        }
-        crew.state().busy -= 1;
-        worked?;
-        if is_stopped {
+        // What was said must be on the server's disk before this is over.
+        line.ask(&json!({"sync": {}}))?;
+        return Ok(true);
+    }
+    let relay = line.relay();
+    {
+        let mut state = crew.state();
+        if state.stopped_by.is_some() {
             return Err(stopped());
         }
-        last = Instant::now();
+        state.busy += 1;
+        let taken = tasks.iter().map(|task| (key(task, "id"), (key(task, "attempt"), relay)));
+        state.taken.extend(taken);
     }
+    let worked = work_on(crew, (&tasks, relay), ends);
+    let is_stopped = crew.state().stopped_by.is_some();
+    let told = match (worked.is_err() && !is_gone(&worked)) || is_stopped {
+        true if !ends.said.is_empty() => tell(line, (ends, counts)),
+        _ => Ok(()),
+    };
+    crew.state().busy -= 1;
+    told.and(worked)?;
+    if is_stopped {
+        return Err(stopped());
+    }
+    *last = Instant::now();
+    Ok(false)
+}
+
+// Says how tasks ended, and waits until that is on the server's disk.
+fn tell(line: &mut Line, (ends, counts): (&mut Ends, &mut Counts)) -> Result<(), HqError> {
+    line.ask(&json!({"complete": {"tasks": std::mem::take(&mut ends.said)}}))?;
+    ends.count(counts);
+    line.ask(&json!({"sync": {}})).map(|_| ())
 }
 
 fn key(task: &Value, name: &str) -> String {
     task[name].as_str().unwrap_or_default().to_owned()
 }
 
-// A block of tasks. Those that are not in `done` afterwards are to be given back.
-fn work_on(crew: &Crew, tasks: &[Value], done: &mut Vec<Value>, counts: &mut Counts) -> Result<(), HqError> {
+// A block of tasks. Those that are not in `ends` afterwards are to be given back.
+fn work_on(crew: &Crew, (tasks, relay): (&[Value], Pid), ends: &mut Ends) -> Result<(), HqError> {
     for task in tasks {
         let mut end = json!({"id": task["id"], "attempt": task["attempt"]});
-        match execute(crew, task) {
+        match execute(crew, task, relay) {
             Ok(result) => {
-                counts.finished += 1;
+                ends.counts.finished += 1;
                 match result.map(String::from_utf8) {
                     Some(Ok(text)) => end["result"] = json!(text),
                     Some(Err(bytes)) => end["result_base64"] = json!(hq_pull::base64(bytes.as_bytes())),
@@ -288,15 +417,16 @@ fn work_on(crew: &Crew, tasks: &[Value], done: &mut Vec<Value>, counts: &mut Cou
                 }
             }
             Err(Fault::Failed(message)) => {
-                counts.failed += 1;
+                ends.counts.failed += 1;
                 end["failed"] = json!(message);
             }
             // That is no fault of the task, and would be the same with all others.
             Err(Fault::NotStarted(message)) => return Err(HqError::failed("bad-input", message)),
             Err(Fault::Interrupted) => return Err(stopped()),
+            Err(Fault::Lost) => return Err(has_gone()),
         }
         crew.state().taken.remove(&key(task, "id"));
-        done.push(end);
+        ends.said.push(end);
     }
     Ok(())
 }
@@ -318,7 +448,7 @@ fn end_with_us(command: &mut Command) {
 }
 
 // Runs the program of one task. What it leaves behind, or why it failed.
-fn execute(crew: &Crew, task: &Value) -> Result<Option<Vec<u8>>, Fault> {
+fn execute(crew: &Crew, task: &Value, relay: Pid) -> Result<Option<Vec<u8>>, Fault> {
     let args = &crew.args;
     let word = |name: &str| task[name].as_str().unwrap_or_default();
     let mut command = Command::new(&args.command[0]);
@@ -342,11 +472,14 @@ fn execute(crew: &Crew, task: &Value) -> Result<Option<Vec<u8>>, Fault> {
         if state.stopped_by.is_some() {
             return Err(Fault::Interrupted);
         }
+        if state.lost.contains(&relay) {
+            return Err(Fault::Lost);
+        }
         let child = command.spawn().map_err(|error| {
             let program = args.command[0].to_string_lossy();
             Fault::NotStarted(format!("`{program}` cannot be started: {error}"))
         })?;
-        state.children.insert(Pid::from_child(&child));
+        state.children.insert(Pid::from_child(&child), relay);
         child
     };
     let payload = match task["payload_base64"].as_str() {
@@ -364,6 +497,9 @@ fn execute(crew: &Crew, task: &Value) -> Result<Option<Vec<u8>>, Fault> {
     let _ = feeder.join();
     ended.map_err(|error| Fault::Failed(error.to_string()))?;
     let status = status.map_err(|error| Fault::Failed(error.to_string()))?;
+    if crew.state().lost.contains(&relay) {
+        return Err(Fault::Lost);
+    }
     if !status.success() && crew.state().stopped_by.is_some() {
         return Err(Fault::Interrupted);
     }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER, EXIT_USAGE};
 use hq_pull::limits::SOCKET_WAIT;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::Pid;
 use serde_json::Value;
 use tracing::warn;
 
@@ -25,32 +27,58 @@ const IDLE: &str = "10m";
 /// A connection to a relay.
 pub(in crate::commands) struct Line {
     path: PathBuf,
+    relay: Pid,
     reader: BufReader<UnixStream>,
     writer: UnixStream,
 }
 
 impl Line {
-    /// Connects.
+    /// Connects, and starts a relay where there is none, unless another one is named than the one that all find.
     pub(in crate::commands) fn open(context: &Context) -> Result<Line, HqError> {
-        let path = socket_path(context)?;
+        Line::open_in(&context.server_dir)
+    }
+
+    /// The same, of the server of a directory.
+    pub(super) fn open_in(server_dir: &Path) -> Result<Line, HqError> {
+        let path = socket_path(server_dir)?;
         let stream = match hq_pull::socket::connect(&path) {
             Ok(stream) => stream,
-            Err(error) if std::env::var_os(SOCKET).is_some_and(|named| !named.is_empty()) => {
-                return Err(unreachable(&path, &error));
-            }
+            Err(error) if !is_usual(&path, server_dir) => return Err(unreachable(&path, &error)),
             Err(_) => {
-                let is_another = start(context)?.is_none();
+                let is_another = start(server_dir)?.is_none();
                 connect_patiently(&path, is_another).map_err(|error| unreachable(&path, &error))?
             }
         };
-        Ok(Line { path, reader: BufReader::new(stream.try_clone()?), writer: stream })
+        Line::over(path, stream).map_err(HqError::from)
+    }
+
+    // Names its relay by the number of that process.
+    fn over(path: PathBuf, stream: UnixStream) -> std::io::Result<Line> {
+        let relay = socket_peercred(&stream)?.pid;
+        Ok(Line { path, relay, reader: BufReader::new(stream.try_clone()?), writer: stream })
+    }
+
+    /// The process of the relay.
+    pub(super) fn relay(&self) -> Pid {
+        self.relay
+    }
+
+    /// Waits for the end of the relay, or for so long. True when it has ended.
+    pub(super) fn ends_within(&mut self, time: Duration) -> bool {
+        if self.writer.set_read_timeout(Some(time)).is_err() {
+            return true;
+        }
+        match self.reader.fill_buf() {
+            Ok(said) => said.is_empty(),
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
     }
 
     /// Connects where a relay listens, and starts none.
     pub(in crate::commands) fn to_existing(context: &Context) -> Option<Line> {
-        let path = socket_path(context).ok()?;
+        let path = socket_path(&context.server_dir).ok()?;
         let stream = hq_pull::socket::connect(&path).ok()?;
-        Some(Line { path, reader: BufReader::new(stream.try_clone().ok()?), writer: stream })
+        Line::over(path, stream).ok()
     }
 
     /// Where the relay listens.
@@ -64,16 +92,15 @@ impl Line {
         text.push(b'\n');
         self.writer.write_all(&text).map_err(|error| unreachable(&self.path, &error))?;
         let line = self.read(request).map_err(|error| unreachable(&self.path, &error))?;
-        let answer: Value = serde_json::from_slice(&line).map_err(|_| HqError {
-            exit: EXIT_NO_SERVER,
-            ..HqError::failed("no-relay", "The relay has gone.")
-        })?;
+        let answer: Value = serde_json::from_slice(&line).map_err(|_| has_gone())?;
         let error = &answer["error"];
         if error.is_null() {
             return Ok(answer);
         }
         let code = error["code"].as_str().unwrap_or_default();
-        let text = error["message"].as_str().unwrap_or("the relay refuses it").to_owned();
+        // Where it names a member of a request, there is an option.
+        let text = error["message"].as_str().unwrap_or("the relay refuses it");
+        let text = text.replace("`\"missing\":\"done\"`", "`--missing-is-done`");
         Err(match CODES.into_iter().find(|(known, _)| *known == code) {
             Some((code, exit)) => HqError { exit, ..HqError::failed(code, text) },
             None => HqError::failed("pull", text),
@@ -102,6 +129,14 @@ impl Line {
     }
 }
 
+/// The code of errors that say that there is no relay.
+pub(super) const NO_RELAY: &str = "no-relay";
+
+/// Said where a relay ends.
+pub(super) fn has_gone() -> HqError {
+    HqError { exit: EXIT_NO_SERVER, ..HqError::failed(NO_RELAY, "The relay has gone.") }
+}
+
 // What relays refuse, and how a command ends then.
 const CODES: [(&str, u8); 16] = [
     ("bad-request", EXIT_USAGE),
@@ -125,12 +160,17 @@ const CODES: [(&str, u8); 16] = [
 fn unreachable(path: &Path, error: &std::io::Error) -> HqError {
     let text = format!("No relay answers at {}: {error}", path.display());
     let hint = format!("start one with `hq pull relay &`; if {SOCKET} is set, it names another one");
-    HqError { exit: EXIT_NO_SERVER, ..HqError::failed("no-relay", text) }.hint(hint)
+    HqError { exit: EXIT_NO_SERVER, ..HqError::failed(NO_RELAY, text) }.hint(hint)
+}
+
+// The socket that `hq pull env` names is where all find a relay.
+fn is_usual(path: &Path, server_dir: &Path) -> bool {
+    default_path(server_dir).is_ok_and(|usual| usual == path)
 }
 
 // Where two start one at once, one of them gives way.
-fn start(context: &Context) -> Result<Option<Child>, HqError> {
-    begin(context, &["--idle-timeout".as_ref(), IDLE.as_ref()], Stdio::null())
+fn start(server_dir: &Path) -> Result<Option<Child>, HqError> {
+    begin(server_dir, &["--idle-timeout".as_ref(), IDLE.as_ref()], Stdio::null())
 }
 
 // One that is there already may not have made its socket yet, or have to make it again, which a cleaner removed.
@@ -160,12 +200,12 @@ impl Beside {
 
 /// Starts a relay that ends with this process: where others find it, unless one is there that may end before.
 pub(in crate::commands) fn beside(context: &Context) -> Result<Beside, HqError> {
-    let usual = default_path(context)?;
+    let usual = default_path(&context.server_dir)?;
     let mut own = usual.clone().into_os_string();
     own.push(format!("-{}", std::process::id()));
     for path in [usual, own.into()] {
         let words = ["--lifeline".as_ref(), "--socket".as_ref(), path.as_os_str()];
-        if let Some(child) = begin(context, &words, Stdio::piped())? {
+        if let Some(child) = begin(&context.server_dir, &words, Stdio::piped())? {
             return Ok(Beside { path, _child: child });
         }
     }
@@ -173,10 +213,10 @@ pub(in crate::commands) fn beside(context: &Context) -> Result<Beside, HqError> 
 }
 
 // Starts a relay, and waits until it listens. None when another one does so in its place.
-fn begin(context: &Context, words: &[&OsStr], stdin: Stdio) -> Result<Option<Child>, HqError> {
+fn begin(server_dir: &Path, words: &[&OsStr], stdin: Stdio) -> Result<Option<Child>, HqError> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg("--server-dir")
-        .arg(&context.server_dir)
+        .arg(server_dir)
         .args(["pull", "relay", "--background"])
         .args(words)
         .env_remove(SOCKET)

@@ -195,7 +195,7 @@ fn execute(
         Event::Signal(signal) => Err(interrupted_twice(signal)),
         Event::WorkerEnded(end) => Err(end),
     };
-    let waited = match follow_or(&mut watch, Follow { on_notify, progress, teller }, next, act) {
+    let (waited, teller) = match follow_or(&mut watch, Follow { on_notify, progress, teller }, next, act) {
         Ok(waited) => waited,
         Err(stopped) if state.is_some() && first.is_some() => {
             context.printer.error(&stopped);
@@ -203,6 +203,10 @@ fn execute(
         }
         Err(error) => return Err(error),
     };
+    if let Err((signal, text)) = teller.finish(&mut watch, signals.next()) {
+        context.printer.note(&text);
+        first.get_or_insert(signal);
+    }
     drop(watch);
     let has_failed = waited.jobs.iter().any(|job| job.counters.failed > 0);
     let failed = if has_failed { job::some_failed(session, job)? } else { Vec::new() };
