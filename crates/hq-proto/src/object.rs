@@ -152,6 +152,7 @@ impl Wire for ObjectNews {
         form::ObjectNews {
             stored: list_to_wire(&self.stored),
             lost: list_to_wire(&self.lost),
+            damaged: list_to_wire(&self.damaged),
             unfetched: list_to_wire(&self.unfetched),
             refused: self
                 .refused
@@ -168,6 +169,7 @@ impl Wire for ObjectNews {
         Ok(ObjectNews {
             stored: list_from_wire(news.stored)?,
             lost: list_from_wire(news.lost)?,
+            damaged: list_from_wire(news.damaged)?,
             unfetched: list_from_wire(news.unfetched)?,
             refused: news
                 .refused

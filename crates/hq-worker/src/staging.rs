@@ -61,9 +61,9 @@ impl Supervisor {
             let sources = start.objects.iter().map(|source| Source::new(source, self.worker)).collect();
             tokio::spawn(async move { tell(objects.take_all(&peers, sources).await.map(Brought::Values)) })
         } else {
-            let (places, broadcasts) = prepared.objects_taken(&start, &self.node, self.worker);
+            let taken = prepared.objects_taken(&start, &self.node, self.worker);
             tokio::spawn(async move {
-                tell(objects.stage(&peers, places, broadcasts).await.map(Brought::Places));
+                tell(objects.stage(&peers, task, taken).await.map(Brought::Places));
             })
         };
         staging.waiting.insert(task, Waiting { start, bringing: bringing.abort_handle() });

@@ -23,6 +23,7 @@ use hq_model::{
 };
 
 pub(super) use copies::Copies;
+use copies::Last;
 pub(super) use give::Gives;
 
 use super::machine::Server;
@@ -189,6 +190,9 @@ impl Server {
         }
         for object in std::mem::take(&mut news.lost) {
             self.copies.lost(&object, worker);
+        }
+        for object in std::mem::take(&mut news.damaged) {
+            self.copies.damaged(&object, worker);
         }
         for (object, why) in std::mem::take(&mut news.refused) {
             self.give_refused(worker, &object, &why, effects);
@@ -429,9 +433,10 @@ impl Server {
                 continue;
             }
             let text = match last {
-                Some(worker) => {
+                Some(Last { worker, is_damaged }) => {
                     let host = self.state.workers.get(&worker).map(|state| state.config.hostname.as_str());
                     let became = match self.live.contains_key(&worker) {
+                        _ if is_damaged => "where its copy was damaged",
                         true => "which does not store it any more",
                         false => "which is gone",
                     };

@@ -276,7 +276,10 @@ impl Worker {
             Input::Wanted { count } => self.wanted(now, count),
             Input::Extend { task, lease } => self.extend(now, task, lease),
             Input::Released { task } => self.release(now, task),
-            input @ (Input::Stored(_) | Input::ObjectLost(_) | Input::FileRefused { .. }) => {
+            input @ (Input::Stored(_)
+            | Input::ObjectLost(_)
+            | Input::ObjectDamaged(_)
+            | Input::FileRefused { .. }) => {
                 if let Some(storing) = &mut self.storing {
                     storing.hear(input);
                 }

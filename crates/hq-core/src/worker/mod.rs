@@ -114,6 +114,8 @@ pub enum Input {
     Stored(ObjectCopy),
     /// A stored file is gone, though nobody asked for that.
     ObjectLost(ObjectId),
+    /// Somebody has changed a stored file, which is gone now.
+    ObjectDamaged(ObjectId),
     /// A file that was to be an object ([`Effect::TakeFile`]) is none, for this reason.
     FileRefused {
         /// The object.

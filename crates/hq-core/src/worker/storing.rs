@@ -39,7 +39,8 @@ impl Storing {
     pub(super) fn hear(&mut self, input: Input) {
         match input {
             Input::Stored(copy) => self.stored(copy),
-            Input::ObjectLost(object) => self.lost(object),
+            Input::ObjectLost(object) => self.lost(object, false),
+            Input::ObjectDamaged(object) => self.lost(object, true),
             // It was to be an object, and is none.
             Input::FileRefused { object, why } => self.news.refused.push((object, why)),
             _ => never!("a store hears what is not of objects"),
@@ -53,15 +54,17 @@ impl Storing {
             return;
         }
         self.news.lost.retain(|lost| *lost != copy.object);
+        self.news.damaged.retain(|damaged| *damaged != copy.object);
         self.copies.insert(copy.object.clone(), copy.clone());
         self.news.stored.push(copy);
     }
 
     // A file is gone, though nobody asked for that.
-    fn lost(&mut self, object: ObjectId) {
+    fn lost(&mut self, object: ObjectId, is_damaged: bool) {
         if self.copies.remove(&object).is_some() {
             self.news.stored.retain(|copy| copy.object != object);
-            self.news.lost.push(object);
+            let gone = if is_damaged { &mut self.news.damaged } else { &mut self.news.lost };
+            gone.push(object);
         }
     }
 

@@ -2186,6 +2186,9 @@ pub struct ObjectNews {
     /// Files that are not taken.
     #[prost(message, repeated, tag = "4")]
     pub refused: ::prost::alloc::vec::Vec<ObjectWords>,
+    /// Lost, since somebody has changed the file.
+    #[prost(message, repeated, tag = "5")]
+    pub damaged: ::prost::alloc::vec::Vec<ObjectId>,
 }
 /// A task that did not start, since an object that it takes could not be had.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -489,6 +489,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 2, is_repeated: true, content: Content::Message(98) },
         Field { number: 3, is_repeated: true, content: Content::Message(105) },
         Field { number: 4, is_repeated: true, content: Content::Message(117) },
+        Field { number: 5, is_repeated: true, content: Content::Message(98) },
     ] },
     Shape { name: "Unfetched", size: size_of::<Unfetched>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Message(3) },

@@ -77,8 +77,15 @@ pub(super) fn news() -> BoxedStrategy<ObjectNews> {
         reason,
         wanted,
     });
-    (vec(copy(), 0..3), vec(object_id(), 0..3), vec(unfetched, 0..3), vec((object_id(), text()), 0..3))
-        .prop_map(|(stored, lost, unfetched, refused)| ObjectNews { stored, lost, unfetched, refused })
+    let gone = (vec(object_id(), 0..3), vec(object_id(), 0..3));
+    (vec(copy(), 0..3), gone, vec(unfetched, 0..3), vec((object_id(), text()), 0..3))
+        .prop_map(|(stored, (lost, damaged), unfetched, refused)| ObjectNews {
+            stored,
+            lost,
+            damaged,
+            unfetched,
+            refused,
+        })
         .boxed()
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hq_model::TaskRef;
 use tracing::warn;
 
 use super::store::Tree;
@@ -14,7 +15,14 @@ use crate::remove::remove_dir_all;
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) tree: Arc<Tree>,
+    task: TaskRef,
     _pin: Pin,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.tree.end(self.task);
+    }
 }
 
 /// All that one task has. Dropped on the worker's loop, it goes on another thread.
@@ -54,11 +62,25 @@ impl Drop for Links {
 }
 
 impl Objects {
-    /// Unpacks what is in the store, and holds it there. Nothing when the worker is ending.
-    pub(super) async fn hold_tree(self: &Arc<Objects>, key: &Key) -> Option<Result<Held, StoreError>> {
+    /// Unpacks what is in the store, and holds it there for a task. Nothing when the worker is ending.
+    pub(super) async fn hold_tree(
+        self: &Arc<Objects>,
+        key: &Key,
+        task: TaskRef,
+    ) -> Option<Result<Held, StoreError>> {
         let Some(pin) = Pin::new(self, key) else { return Some(Err(StoreError::Gone)) };
         let (store, key) = (self.store.clone(), key.clone());
-        let unpacked = self.trees.run(move || store.unpack(&key)).await?;
-        Some(unpacked.map(|tree| Held { tree, _pin: pin }))
+        let held = move || {
+            let tree = store.unpack(&key)?;
+            tree.begin(task);
+            Ok(Held { tree, task, _pin: pin })
+        };
+        let held = match self.trees.run(held).await? {
+            Ok(held) => held,
+            Err(error) => return Some(Err(error)),
+        };
+        // What the task changes at once is to show.
+        tokio::time::sleep(held.tree.settles_in()).await;
+        Some(Ok(held))
     }
 }

@@ -12,12 +12,12 @@ mod room;
 mod trees;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker::Input;
@@ -94,11 +94,16 @@ pub(crate) enum StoreError {
     #[error("{} was changed while it was read", .0.display())]
     Changed(PathBuf),
     /// Somebody else's file.
-    #[error("there is something else already at {}; move it away, or name another path", .0.display())]
+    #[error(
+        "there is something else already at {}, or what was put there was changed; move it away, or name another path", .0.display()
+    )]
     Taken(PathBuf),
     /// It is not here, or not as it was.
     #[error("the object store does not hold it any more")]
     Gone,
+    /// It was not as it was stored.
+    #[error("its copy in the object store was damaged: somebody has changed the file")]
+    Altered,
     /// The bytes that came are not those that were meant.
     #[error("its bytes are not those that were stored: the checksum is {found:016x} instead of {meant:016x}")]
     Damaged {
@@ -399,7 +404,7 @@ impl Store {
     }
 
     /// Puts an object at a path: as a hard link, or as a copy where that cannot be, and for root, who may write to any file.
-    /// A file is there already only if it is the same, or one that was put there before.
+    /// A file is there already only if it is the same, or one that was put there before and that nobody has changed.
     ///
     /// # Errors
     /// When it is not here as it was, or cannot be put there.
@@ -408,8 +413,7 @@ impl Store {
         if is_same(to, content) {
             return Ok(());
         }
-        // What was put somewhere nobody may write to; what somebody may write to is his.
-        if fs::symlink_metadata(to).is_ok_and(|found| !found.is_file() || found.mode() & 0o222 != 0) {
+        if fs::symlink_metadata(to).is_ok_and(|found| !is_as_put(&found)) {
             return Err(StoreError::Taken(to.to_owned()));
         }
         let dir = to.parent().unwrap_or(Path::new("."));
@@ -421,7 +425,11 @@ impl Store {
             true => Err(io::ErrorKind::PermissionDenied.into()),
             false => fs::hard_link(&path, &beside),
         };
-        let put = link().or_else(|_| fs::copy(&path, &beside).map(drop));
+        let copy = || {
+            fs::copy(&path, &beside)?;
+            stamp(&File::open(&beside)?)
+        };
+        let put = link().or_else(|_| copy());
         let put = put.and_then(|()| fs::rename(&beside, to));
         // Also after a success: two links of one file are not renamed onto each other.
         let _ = fs::remove_file(&beside);
@@ -462,11 +470,20 @@ impl Store {
         }
     }
 
-    /// It is not what it was, or may be.
+    /// Others have removed it.
     pub(crate) fn lose(&self, key: &Key) {
         if self.take(key) {
-            warn!(object = %key.object, "a stored object was damaged or removed by others");
+            warn!(object = %key.object, "a stored object was removed by others");
             self.tell_lost(key);
+        }
+    }
+
+    /// Others have changed it.
+    pub(crate) fn lose_altered(&self, key: &Key) {
+        if self.take(key) {
+            warn!(object = %key.object, "a stored object was damaged: others have changed the file");
+            // Nobody listens when the worker is ending.
+            let _ = self.told.send(Input::ObjectDamaged(key.object.clone()));
         }
     }
 
@@ -506,12 +523,17 @@ impl Store {
             let entry = shelf.change(key, |entry| entry.last_read = now).ok_or(StoreError::Gone)?;
             (entry.path.clone(), entry.content, entry.written)
         };
-        let is_whole = |found: Metadata| found.len() == content.size && written_at(&found) == written;
-        if fs::symlink_metadata(&path).is_ok_and(is_whole) {
-            return Ok((path, content));
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.len() == content.size && written_at(&found) == written => Ok((path, content)),
+            Ok(_) => {
+                self.lose_altered(key);
+                Err(StoreError::Altered)
+            }
+            Err(_) => {
+                self.lose(key);
+                Err(StoreError::Gone)
+            }
         }
-        self.lose(key);
-        Err(StoreError::Gone)
     }
 
     fn take(&self, key: &Key) -> bool {
@@ -597,6 +619,7 @@ impl Incoming {
             return Err(StoreError::Damaged { found, meant: content.checksum });
         }
         self.file.set_permissions(fs::Permissions::from_mode(0o444)).map_err(at(&self.path))?;
+        stamp(&self.file).map_err(at(&self.path))?;
         let written = written_at(&self.file.metadata().map_err(at(&self.path))?);
         self.store.shelve(key, &self.path, Whole { content, written, hold }, self.reserved)?;
         self.is_kept = true;
@@ -624,6 +647,18 @@ fn value_name(key: &Key) -> Option<String> {
 
 fn written_at(found: &Metadata) -> (i64, i64) {
     (found.mtime(), found.mtime_nsec())
+}
+
+// Marks a file as written by a store: with a time in whole seconds, which a later change has not.
+fn stamp(file: &File) -> io::Result<()> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let whole = SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs());
+    file.set_times(FileTimes::new().set_modified(whole))
+}
+
+// True for a file that a store has put somewhere and nobody has changed. What somebody may write to is his.
+fn is_as_put(found: &Metadata) -> bool {
+    found.is_file() && found.mode() & 0o222 == 0 && found.mtime_nsec() == 0
 }
 
 fn remove_file(path: &Path) {

@@ -37,7 +37,7 @@ pub(in crate::server) struct Copies {
     // Workers of the time before a restart that have not said what they store.
     unheard: BTreeSet<WorkerId>,
     // Objects that no worker stores any more, and which one did last.
-    orphans: BTreeMap<ObjectId, Option<WorkerId>>,
+    orphans: BTreeMap<ObjectId, Option<Last>>,
     // Objects of finished tasks that no worker stores any more, with where they were last.
     lost: BTreeMap<ObjectId, String>,
     // Those of them of which something has changed.
@@ -50,6 +50,15 @@ pub(in crate::server) struct Copies {
     tries: BTreeMap<TaskRef, Tries>,
     // Calls that came back since a value is lost that is among their arguments.
     callers: BTreeMap<ObjectId, BTreeSet<TaskRef>>,
+}
+
+/// Where an object was last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Last {
+    /// The worker that stored it.
+    pub(super) worker: WorkerId,
+    /// Somebody had changed the file.
+    pub(super) is_damaged: bool,
 }
 
 /// Who stores an object.
@@ -389,6 +398,16 @@ impl Copies {
 
     /// A worker does not store an object any more.
     pub(in crate::server) fn lost(&mut self, object: &ObjectId, worker: WorkerId) {
+        self.gone_from(object, Last { worker, is_damaged: false });
+    }
+
+    /// The copy of an object on a worker was damaged, and is not stored any more.
+    pub(in crate::server) fn damaged(&mut self, object: &ObjectId, worker: WorkerId) {
+        self.gone_from(object, Last { worker, is_damaged: true });
+    }
+
+    fn gone_from(&mut self, object: &ObjectId, last: Last) {
+        let worker = last.worker;
         let Some(holders) = self.holders.get_mut(object) else { return };
         let size = holders.size;
         if !holders.workers.remove(worker) {
@@ -400,7 +419,7 @@ impl Copies {
             true => {
                 self.holders.remove(object);
                 self.guards.forget(object, size);
-                self.orphans.insert(object.clone(), Some(worker));
+                self.orphans.insert(object.clone(), Some(last));
             }
             false => self.guards.doubt(object.clone()),
         }
@@ -460,7 +479,7 @@ impl Copies {
     }
 
     /// What nobody stores any more, and who did last. Empty while somebody may come back who does.
-    pub(in crate::server) fn take_orphans(&mut self) -> BTreeMap<ObjectId, Option<WorkerId>> {
+    pub(super) fn take_orphans(&mut self) -> BTreeMap<ObjectId, Option<Last>> {
         match self.unheard.is_empty() {
             true => std::mem::take(&mut self.orphans),
             false => BTreeMap::new(),

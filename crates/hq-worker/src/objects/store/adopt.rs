@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::{Content, Hold, Key, Store, StoreError, Whole, at, checksum_of, remove_file, written_at};
+use super::{Content, Hold, Key, Store, StoreError, Whole, at, checksum_of, remove_file, stamp, written_at};
 use crate::objects::Objects;
 
 /// No client needs so long to lock its file.
@@ -175,8 +175,10 @@ impl Store {
             return Err(StoreError::Changed(path.to_owned()));
         }
         file.set_permissions(fs::Permissions::from_mode(0o444)).map_err(at(path))?;
+        stamp(&file).map_err(at(path))?;
+        let written = written_at(&file.metadata().map_err(at(path))?);
         let content = Content { size, checksum, is_dir };
-        self.shelve(key, path, Whole { content, written: written_at(&after), hold }, size)?;
+        self.shelve(key, path, Whole { content, written, hold }, size)?;
         Ok(content)
     }
 
