@@ -28,7 +28,7 @@ use hq_model::dependency::After;
 use hq_model::notice::{Told, ToldEnd};
 use hq_model::resources::Coupling;
 use hq_model::sample::GpuSample;
-use hq_model::worker::{Manager, StoreConfig, WorkerConfig};
+use hq_model::worker::{Manager, SpillConfig, StoreConfig, WorkerConfig};
 use hq_model::{
     Amount, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, NodeSample, NoticeRule,
     NoticeTarget, ObjectId, OutputSink, PoolKind, Request, ResourcePool, ResourceRequest, Stream, TaskId,
@@ -306,7 +306,8 @@ sum_of! {
     NodeSample: cpus gpus;
     GpuSample: id;
     WorkerConfig: resources hostname group work_dir listen_address allocation object_store;
-    StoreConfig: dir;
+    StoreConfig: dir spill;
+    SpillConfig: dir;
     WorkerResources: pools coupling;
     ResourcePool: name kind;
     Coupling: left right;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use hq_model::dependency::{After, Mapping};
 use hq_model::object::{ObjectTask, check_objects};
+use hq_model::worker::StoreConfig;
 use hq_model::{
     Body, Dependencies, IdSet, InputObject, Instance, JobId, ObjectId, TaskRef, TaskSpec, TaskState,
     Timestamp, WorkerId,
@@ -190,6 +191,9 @@ impl Server {
         }
         for object in std::mem::take(&mut news.lost) {
             self.copies.lost(&object, worker);
+        }
+        if let Some(held) = news.spilled.take() {
+            self.copies.has_spilled(worker, held);
         }
         for object in std::mem::take(&mut news.damaged) {
             self.copies.damaged(&object, worker);
@@ -421,7 +425,7 @@ impl Server {
             .live
             .keys()
             .filter_map(|worker| self.state.workers.get(worker)?.config.object_store.as_ref());
-        stores.map(|store| store.size).max().is_some_and(|most| most < size)
+        stores.map(StoreConfig::largest).max().is_some_and(|most| most < size)
     }
 
     /// What nobody stores any more is left once more where it is needed, or is gone, and those that wait for it are given up;

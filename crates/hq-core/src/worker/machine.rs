@@ -279,6 +279,7 @@ impl Worker {
             input @ (Input::Stored(_)
             | Input::ObjectLost(_)
             | Input::ObjectDamaged(_)
+            | Input::Spilled(_)
             | Input::FileRefused { .. }) => {
                 if let Some(storing) = &mut self.storing {
                     storing.hear(input);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use hq_model::{ByteString, Entry, Instance, ObjectId, TaskRef, Usage, WorkerId};
 
-use crate::object_messages::{ObjectCopy, ObjectSource};
+use crate::object_messages::{ObjectCopy, ObjectSource, ObjectsHeld};
 use crate::output_messages::ReadOrder;
 use crate::record::FailureKind;
 use crate::worker_messages::{CallInput, FromWorker, TaskNode, Template, ToWorker, WorkerEnd};
@@ -116,6 +116,8 @@ pub enum Input {
     ObjectLost(ObjectId),
     /// Somebody has changed a stored file, which is gone now.
     ObjectDamaged(ObjectId),
+    /// So much of what is stored lies in the spill of the store.
+    Spilled(ObjectsHeld),
     /// A file that was to be an object ([`Effect::TakeFile`]) is none, for this reason.
     FileRefused {
         /// The object.

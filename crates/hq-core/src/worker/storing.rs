@@ -8,13 +8,14 @@ use hq_model::ObjectId;
 
 use super::{Effect, Input};
 use crate::never;
-use crate::object_messages::{ObjectCopy, ObjectNews, Unfetched};
+use crate::object_messages::{ObjectCopy, ObjectNews, ObjectsHeld, Unfetched};
 use crate::worker_messages::ToWorker;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Storing {
     copies: BTreeMap<ObjectId, ObjectCopy>,
     news: ObjectNews,
+    spilled: ObjectsHeld,
 }
 
 impl Storing {
@@ -41,6 +42,10 @@ impl Storing {
             Input::Stored(copy) => self.stored(copy),
             Input::ObjectLost(object) => self.lost(object, false),
             Input::ObjectDamaged(object) => self.lost(object, true),
+            Input::Spilled(held) => {
+                self.spilled = held;
+                self.news.spilled = Some(held);
+            }
             // It was to be an object, and is none.
             Input::FileRefused { object, why } => self.news.refused.push((object, why)),
             _ => never!("a store hears what is not of objects"),
@@ -83,8 +88,9 @@ impl Storing {
         self.has_news().then(|| Box::new(std::mem::take(&mut self.news)))
     }
 
-    /// All that is stored, in order.
-    pub(super) fn all(&self) -> Vec<ObjectCopy> {
+    /// All that is stored, in order, for a server that may know nothing of it.
+    pub(super) fn all(&mut self) -> Vec<ObjectCopy> {
+        self.news.spilled = (self.spilled.count > 0).then_some(self.spilled);
         self.copies.values().cloned().collect()
     }
 }

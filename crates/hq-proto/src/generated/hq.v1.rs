@@ -551,6 +551,17 @@ pub struct ObjectStore {
     /// Bytes it may take.
     #[prost(uint64, tag = "2")]
     pub size: u64,
+    /// Where those go for which there is no room.
+    #[prost(message, optional, tag = "3")]
+    pub spill: ::core::option::Option<ObjectSpill>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectSpill {
+    #[prost(string, tag = "1")]
+    pub dir: ::prost::alloc::string::String,
+    /// Bytes it may take.
+    #[prost(uint64, tag = "2")]
+    pub size: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AllocationRef {
@@ -2189,6 +2200,16 @@ pub struct ObjectNews {
     /// Lost, since somebody has changed the file.
     #[prost(message, repeated, tag = "5")]
     pub damaged: ::prost::alloc::vec::Vec<ObjectId>,
+    /// What lies in the spill of the store, where that has changed.
+    #[prost(message, optional, tag = "6")]
+    pub spilled: ::core::option::Option<ObjectsSpilled>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectsSpilled {
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
 }
 /// A task that did not start, since an object that it takes could not be had.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3667,6 +3688,11 @@ pub struct WorkerInfo {
     pub objects_count: u64,
     #[prost(uint64, tag = "191")]
     pub objects_bytes: u64,
+    /// As far as they lie in its spill.
+    #[prost(uint64, tag = "192")]
+    pub spilled_count: u64,
+    #[prost(uint64, tag = "193")]
+    pub spilled_bytes: u64,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -11,15 +11,28 @@ use super::taken::Pin;
 use super::{Key, Objects, StoreError};
 use crate::remove::remove_dir_all;
 
-/// A directory that stays while a task reads it.
+/// What stays while a task reads it.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) tree: Arc<Tree>,
-    task: TaskRef,
+    _tree: Option<Had>,
     _pin: Pin,
 }
 
-impl Drop for Held {
+/// A directory that is unpacked, and who has it.
+#[derive(Debug)]
+struct Had {
+    tree: Arc<Tree>,
+    task: TaskRef,
+}
+
+impl Held {
+    /// A file.
+    pub(super) fn file(pin: Pin) -> Held {
+        Held { _tree: None, _pin: pin }
+    }
+}
+
+impl Drop for Had {
     fn drop(&mut self) {
         self.tree.end(self.task);
     }
@@ -67,20 +80,21 @@ impl Objects {
         self: &Arc<Objects>,
         key: &Key,
         task: TaskRef,
-    ) -> Option<Result<Held, StoreError>> {
+    ) -> Option<Result<(Held, Arc<Tree>), StoreError>> {
         let Some(pin) = Pin::new(self, key) else { return Some(Err(StoreError::Gone)) };
         let (store, key) = (self.store.clone(), key.clone());
         let held = move || {
             let tree = store.unpack(&key)?;
             tree.begin(task);
-            Ok(Held { tree, task, _pin: pin })
+            let had = Had { tree: tree.clone(), task };
+            Ok((Held { _tree: Some(had), _pin: pin }, tree))
         };
-        let held = match self.trees.run(held).await? {
+        let (held, tree) = match self.trees.run(held).await? {
             Ok(held) => held,
             Err(error) => return Some(Err(error)),
         };
         // What the task changes at once is to show.
-        tokio::time::sleep(held.tree.settles_in()).await;
-        Some(Ok(held))
+        tokio::time::sleep(tree.settles_in()).await;
+        Some(Ok((held, tree)))
     }
 }

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::leave::not_now;
 use super::links::Held;
 use super::store::link_tree;
+use super::taken::Pin;
 use super::{Content, Key, Links, Objects, Peer, StoreError, Taken, Unfetched, Wanted};
 
 /// An object, and where a task wants it.
@@ -123,7 +124,7 @@ impl Objects {
             self.fetch(peer, wanted).await.map_err(Refused::Unfetched)?;
             let put = match content.is_dir {
                 true => self.put_tree(&key, task, &place).await,
-                false => self.put_file(&key, &place).await.map(|put| put.map(|()| None)),
+                false => self.put_file(&key, &place).await,
             };
             match put {
                 Some(Ok(held)) => return Ok(held),
@@ -139,14 +140,20 @@ impl Objects {
     }
 
     // Nothing when the worker is ending.
-    async fn put_file(&self, key: &Key, place: &Place) -> Option<Result<(), StoreError>> {
+    async fn put_file(
+        self: &Arc<Objects>,
+        key: &Key,
+        place: &Place,
+    ) -> Option<Result<Option<Held>, StoreError>> {
+        let Some(pin) = Pin::new(self, key) else { return Some(Err(StoreError::Gone)) };
         let (store, key, path, is_in_place) =
             (self.store.clone(), key.clone(), place.path.clone(), place.is_in_place);
         let put = self.files.run(move || {
             let path = Path::new(OsStr::from_bytes(&path));
-            if is_in_place { store.link(&key, path) } else { store.put(&key, path) }
+            if is_in_place { store.link(&key, path) } else { store.put(&key, path).map(|()| false) }
         });
-        put.await
+        // A copy, or another name of the file, needs nothing more.
+        Some(put.await?.map(|must_stay| must_stay.then(|| Held::file(pin))))
     }
 
     // A link to what is unpacked, which stays as long as it is held.
@@ -156,11 +163,11 @@ impl Objects {
         task: TaskRef,
         place: &Place,
     ) -> Option<Result<Option<Held>, StoreError>> {
-        let held = match self.hold_tree(key, task).await? {
+        let (held, tree) = match self.hold_tree(key, task).await? {
             Ok(held) => held,
             Err(error) => return Some(Err(error)),
         };
-        let (tree, path) = (held.tree.clone(), place.path.clone());
+        let path = place.path.clone();
         let linked = self.files.run(move || link_tree(&tree, Path::new(OsStr::from_bytes(&path))));
         Some(linked.await?.map(|()| Some(held)))
     }

@@ -50,7 +50,7 @@ type Told = mpsc::UnboundedReceiver<Input>;
 
 fn store(dir: &Path, size: u64) -> (SharedStore, Told) {
     let (sender, told) = mpsc::unbounded_channel();
-    (Arc::new(Store::open(dir, Some(size), Duration::ZERO, sender).expect("a store")), told)
+    (Store::open(dir, Some(size), None, Duration::ZERO, sender).expect("a store"), told)
 }
 
 fn add(store: &SharedStore, dir: &Path, task: u32, bytes: &[u8]) -> Result<Content, StoreError> {
@@ -156,8 +156,7 @@ fn room_is_waited_for_while_the_server_may_say_that_something_may_go() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (sender, _told) = mpsc::unbounded_channel();
     let patience = Duration::from_secs(3600);
-    let store = Store::open(&dir.path().join("store"), Some(4), patience, sender).expect("a store");
-    let store = Arc::new(store);
+    let store = Store::open(&dir.path().join("store"), Some(4), None, patience, sender).expect("a store");
     add(&store, dir.path(), 1, b"123").expect("stored");
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| add(&store, dir.path(), 2, b"456"));

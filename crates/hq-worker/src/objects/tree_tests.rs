@@ -16,8 +16,8 @@ use super::*;
 
 fn objects(dir: &Path, size: u64) -> Arc<Objects> {
     let (sender, _told) = mpsc::unbounded_channel();
-    let store = Store::open(&dir.join("store"), Some(size), Duration::ZERO, sender).expect("a store");
-    Objects::new(Arc::new(store))
+    let store = Store::open(&dir.join("store"), Some(size), None, Duration::ZERO, sender);
+    Objects::new(store.expect("a store"))
 }
 
 fn key(task: u32) -> Key {

@@ -63,7 +63,10 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         interrupts: Interrupts::Signals,
         enforce: args.shared.enforce,
         pull_socket: relay.as_ref().map(|relay| relay.path().to_owned()),
-        objects: (!args.no_object_store).then(|| args.object_store.unwrap_or_default()),
+        objects: (!args.no_object_store).then(|| {
+            let spill = args.shared.object_spill;
+            hq_worker::ObjectStore { spill, ..args.object_store.unwrap_or_default() }
+        }),
     };
     let end = hq_worker::run(options, launcher)?;
     context.printer.print(&mut WorkerEnded(end))?;

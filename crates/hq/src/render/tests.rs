@@ -14,7 +14,7 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::Counters;
 use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::worker::{Manager, StoreConfig, WorkerConfig};
+use hq_model::worker::{Manager, SpillConfig, StoreConfig, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, Compression, Epoch, IdSet, Instance, JobId, JobState, OnClose, OutputSink,
     Policy, PoolKind, Request, ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState,
@@ -279,7 +279,11 @@ pub(crate) fn worker(id: u32) -> WorkerInfo {
             time_reserve: Duration::from_secs(30),
             min_utilization: 5_000,
             pid: 4711,
-            object_store: Some(StoreConfig { dir: "/scratch/hq-objects-4711-0".into(), size: 64 << 30 }),
+            object_store: Some(StoreConfig {
+                dir: "/dev/shm/hq-objects-4711-0".into(),
+                size: 64 << 30,
+                spill: Some(SpillConfig { dir: "/scratch/hq-objects-4711-0".into(), size: 1 << 40 }),
+            }),
             ..WorkerConfig::new(pools())
         },
         started: at(0),
@@ -299,6 +303,7 @@ pub(crate) fn worker(id: u32) -> WorkerInfo {
         sample: None,
         tasks: None,
         objects: ObjectsHeld { count: 3, bytes: 5 << 30 },
+        spilled: ObjectsHeld { count: 1, bytes: 2 << 30 },
     }
 }
 

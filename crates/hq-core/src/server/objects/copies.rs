@@ -32,6 +32,8 @@ pub(in crate::server) struct Copies {
     holders: BTreeMap<ObjectId, Holders>,
     // The same by workers.
     held: BTreeMap<WorkerId, Held>,
+    // What of that lies in spills, where something does.
+    spilled: BTreeMap<WorkerId, ObjectsHeld>,
     /// Which of them see to it that an object stays.
     pub(super) guards: Guards,
     // Workers of the time before a restart that have not said what they store.
@@ -343,6 +345,19 @@ impl Copies {
         })
     }
 
+    /// What of that lies in the spill of its store, as it says.
+    pub(in crate::server) fn spilled_by(&self, worker: WorkerId) -> ObjectsHeld {
+        self.spilled.get(&worker).copied().unwrap_or_default()
+    }
+
+    /// A worker says how much lies there.
+    pub(super) fn has_spilled(&mut self, worker: WorkerId, held: ObjectsHeld) {
+        match held.count {
+            0 => drop(self.spilled.remove(&worker)),
+            _ => drop(self.spilled.insert(worker, held)),
+        }
+    }
+
     /// A worker stores an object.
     pub(in crate::server) fn stored(&mut self, copy: &ObjectCopy, worker: WorkerId) {
         let object = &copy.object;
@@ -454,6 +469,7 @@ impl Copies {
     pub(in crate::server) fn worker_is_gone(&mut self, state: &State, worker: WorkerId) {
         self.to_free.remove(&worker);
         self.guards.worker_is_gone(worker);
+        self.spilled.remove(&worker);
         self.all_on(worker).iter().for_each(|object| self.lost(object, worker));
         self.is_heard(state, worker);
     }

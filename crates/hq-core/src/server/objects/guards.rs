@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hq_model::worker::StoreConfig;
 use hq_model::{ObjectId, WorkerId};
 
 use crate::limits::GUARDS_JUDGED_MAX;
@@ -167,7 +168,7 @@ impl Server {
         let may_run = |live: &LiveWorker| !choices(&live.resources, live.is_relay, requests).is_empty();
         let cap = |worker: &WorkerId| {
             let config = &self.state.workers.get(worker)?.config;
-            config.object_store.as_ref().map(|store| store.size)
+            config.object_store.as_ref().map(StoreConfig::all)
         };
         let lasting = |worker: &WorkerId| self.copies.guards.lasting_on(*worker);
         let all = self.live.iter().filter(|(_, live)| may_run(live));

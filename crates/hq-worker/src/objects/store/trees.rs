@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use hq_model::TaskRef;
 use tracing::warn;
 
-use super::{Content, Hold, Incoming, Key, Store, StoreError, at, remove_file};
+use super::{Area, Content, Hold, Incoming, Key, Store, StoreError, at, remove_file};
 use crate::limits::{PIECE_MAX, TASKS_NAMED};
 use crate::objects::home;
 use crate::remove::remove_dir_all;
@@ -25,6 +25,7 @@ const UNPACKED: &str = "d-";
 #[derive(Debug)]
 pub(in crate::objects) struct Tree {
     path: PathBuf,
+    area: Area,
     // How it was when it had been unpacked.
     print: Print,
     readers: Mutex<Readers>,
@@ -40,6 +41,11 @@ struct Readers {
 }
 
 impl Tree {
+    /// Where it lies.
+    pub(super) fn area(&self) -> Area {
+        self.area
+    }
+
     /// A task has it from now on.
     pub(in crate::objects) fn begin(&self, task: TaskRef) {
         self.readers().running.push(task);
@@ -145,10 +151,11 @@ impl Store {
             }
         }
         let (file, content) = self.read(key)?;
-        self.forget_tree(key);
-        self.reserve(content.size, Store::bytes_coming)?;
-        let path = self.home.path().join(format!("{UNPACKED}{}", self.shelf().tick()));
-        let mut tree = Tree { path, print: Print::default(), readers: Mutex::default() };
+        let former = self.shelf().take_tree(key);
+        drop(former);
+        let area = self.reserve(content.size, Store::bytes_coming)?;
+        let path = self.home_of(area).path().join(format!("{UNPACKED}{}", self.shelf().tick()));
+        let mut tree = Tree { path, area, print: Print::default(), readers: Mutex::default() };
         let unpacked = unpack(io::BufReader::with_capacity(PIECE_MAX, file), &tree.path, Access::ReadOnly)
             .and_then(|()| print_of(&tree.path))
             .map_err(StoreError::Tree);
@@ -158,7 +165,7 @@ impl Store {
             self.shelve_tree(key, &tree).map(|()| tree)
         });
         if shelved.is_err() {
-            self.shelf().used -= content.size;
+            self.shelf().give_back(area, content.size);
         }
         shelved
     }
@@ -170,22 +177,21 @@ impl Store {
         Ok(())
     }
 
-    // What was unpacked is not what it was, or there is nothing.
-    fn forget_tree(&self, key: &Key) {
-        let mut shelf = self.shelf();
-        let Some(entry) = shelf.entries.get_mut(key) else { return };
-        let (tree, size) = (entry.tree.take(), entry.content.size);
-        shelf.used -= if tree.is_some() { size } else { 0 };
-    }
-
-    /// Has an object appear below a directory of this store, without a copy: a file as a hard link.
+    /// Has an object appear below a directory of this store, without a copy: a file as a hard link, or as a symbolic one where it
+    /// lies on another disk. True for the latter, which the object must outlast.
     ///
     /// # Errors
     /// When it is not here as it was, or the link cannot be made.
-    pub(crate) fn link(&self, key: &Key, to: &Path) -> Result<(), StoreError> {
-        let (path, _) = self.look(key)?;
-        make_parent(to)?;
-        fs::hard_link(path, to).map_err(at(to))
+    pub(crate) fn link(&self, key: &Key, to: &Path) -> Result<bool, StoreError> {
+        self.with_file(key, |path, _| {
+            make_parent(to)?;
+            match fs::hard_link(path, to) {
+                Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                    std::os::unix::fs::symlink(path, to).map(|()| true).map_err(at(to))
+                }
+                linked => linked.map(|()| false).map_err(at(to)),
+            }
+        })
     }
 }
 
