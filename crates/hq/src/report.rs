@@ -291,6 +291,10 @@ pub(crate) struct WorkersStopped {
     pub stopping: Vec<WorkerId>,
     /// They finish what runs first.
     pub drain: bool,
+    /// Objects that somebody keeps and that go with them, some by name.
+    pub alone: Vec<ObjectId>,
+    /// How many these are.
+    pub alone_count: u64,
 }
 
 /// A worker of this process has ended.

@@ -7,6 +7,7 @@ mod calls;
 mod copies;
 mod give;
 mod guards;
+mod handing;
 mod holders;
 mod pages;
 mod rebuild;
@@ -199,6 +200,10 @@ impl Server {
             self.copies.damaged(&object, worker);
         }
         for (object, why) in std::mem::take(&mut news.refused) {
+            if self.copies.guards.handing.is_not_taken(&object, worker) {
+                self.copies.guards.doubt(object);
+                continue;
+            }
             self.give_refused(worker, &object, &why, effects);
         }
     }

@@ -240,6 +240,8 @@ pub enum Effect {
     },
     /// Nobody needs these objects any more: remove what is stored of them.
     FreeObjects(Vec<ObjectId>),
+    /// Fetch these objects. Answered by [`Input::Stored`] or [`Input::FileRefused`].
+    BringObjects(Vec<ObjectSource>),
     /// Which objects may make room for others, and which may not.
     GuardObjects {
         /// These stay.

@@ -2,7 +2,7 @@
 //!
 //! The shell has the files, and tells of each that is there or is lost. When the server is found again it hears all of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::ObjectId;
 
@@ -16,6 +16,8 @@ pub(super) struct Storing {
     copies: BTreeMap<ObjectId, ObjectCopy>,
     news: ObjectNews,
     spilled: ObjectsHeld,
+    // The server counts on this worker for them, or has not said yet whether it does.
+    counted_on: BTreeSet<ObjectId>,
 }
 
 impl Storing {
@@ -25,11 +27,20 @@ impl Storing {
             ToWorker::TakeFile { object, file, is_dir } => {
                 effects.push(Effect::TakeFile { object, file, is_dir });
             }
+            ToWorker::BringObjects(sources) => effects.push(Effect::BringObjects(sources)),
             ToWorker::GuardObjects { guard, release } => {
+                for object in &release {
+                    self.counted_on.remove(object);
+                }
+                let is_here = |object: &&ObjectId| self.copies.contains_key(*object);
+                self.counted_on.extend(guard.iter().filter(is_here).cloned());
                 effects.push(Effect::GuardObjects { guard, release });
             }
             ToWorker::FreeObjects(objects) => {
-                objects.iter().for_each(|object| drop(self.copies.remove(object)));
+                for object in &objects {
+                    self.copies.remove(object);
+                    self.counted_on.remove(object);
+                }
                 effects.push(Effect::FreeObjects(objects));
             }
             _ => never!("a store is told what is not of objects"),
@@ -61,11 +72,13 @@ impl Storing {
         self.news.lost.retain(|lost| *lost != copy.object);
         self.news.damaged.retain(|damaged| *damaged != copy.object);
         self.copies.insert(copy.object.clone(), copy.clone());
+        self.counted_on.insert(copy.object.clone());
         self.news.stored.push(copy);
     }
 
     // A file is gone, though nobody asked for that.
     fn lost(&mut self, object: ObjectId, is_damaged: bool) {
+        self.counted_on.remove(&object);
         if self.copies.remove(&object).is_some() {
             self.news.stored.retain(|copy| copy.object != object);
             let gone = if is_damaged { &mut self.news.damaged } else { &mut self.news.lost };
@@ -76,6 +89,11 @@ impl Storing {
     /// A task did not start.
     pub(super) fn unfetched(&mut self, unfetched: Unfetched) {
         self.news.unfetched.push(unfetched);
+    }
+
+    /// True when the server may need something of what is here, as far as this worker was told.
+    pub(super) fn is_counted_on(&self) -> bool {
+        !self.counted_on.is_empty()
     }
 
     /// True when there is something to say.

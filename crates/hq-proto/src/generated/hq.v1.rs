@@ -2409,6 +2409,12 @@ pub struct ObjectNeeded {
     #[prost(message, optional, tag = "2")]
     pub task: ::core::option::Option<TaskRef>,
 }
+/// To be fetched for no task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BringObjects {
+    #[prost(message, repeated, tag = "1")]
+    pub sources: ::prost::alloc::vec::Vec<ObjectSource>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GuardObjects {
     #[prost(message, repeated, tag = "1")]
@@ -3379,7 +3385,7 @@ pub struct NumberList {
     #[prost(uint32, repeated, tag = "1")]
     pub numbers: ::prost::alloc::vec::Vec<u32>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WorkersStopped {
     #[prost(uint32, repeated, tag = "1")]
     pub numbers: ::prost::alloc::vec::Vec<u32>,
@@ -3389,6 +3395,11 @@ pub struct WorkersStopped {
     /// Those of them that were to finish what runs, and were stopping already.
     #[prost(uint32, repeated, tag = "3")]
     pub stopping: ::prost::alloc::vec::Vec<u32>,
+    /// Objects that are kept and go with them, some by name.
+    #[prost(message, repeated, tag = "4")]
+    pub alone: ::prost::alloc::vec::Vec<ObjectId>,
+    #[prost(uint64, tag = "5")]
+    pub alone_count: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobSummaries {
@@ -3768,7 +3779,7 @@ impl WorkerFilter {
 pub struct ToWorker {
     #[prost(
         oneof = "to_worker::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191, 192"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191, 192, 193"
     )]
     pub body: ::core::option::Option<to_worker::Body>,
 }
@@ -3806,6 +3817,8 @@ pub mod to_worker {
         GuardObjects(super::GuardObjects),
         #[prost(message, tag = "192")]
         TakeFile(super::TakeFile),
+        #[prost(message, tag = "193")]
+        BringObjects(super::BringObjects),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

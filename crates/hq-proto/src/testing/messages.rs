@@ -123,8 +123,20 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
             text
         }),
         vec(worker_info(), 0..3).prop_map(Workers),
-        (vec(worker(), 0..5), vec(worker(), 0..3), vec(worker(), 0..3))
-            .prop_map(|(workers, away, stopping)| WorkersStopped { workers, away, stopping }),
+        (
+            vec(worker(), 0..5),
+            vec(worker(), 0..3),
+            vec(worker(), 0..3),
+            vec(object::object_id(), 0..3),
+            any::<u64>()
+        )
+            .prop_map(|(workers, away, stopping, alone, alone_count)| WorkersStopped {
+                workers,
+                away,
+                stopping,
+                alone,
+                alone_count
+            }),
         allocation::alloc_response().prop_map(Alloc),
         (vec((timestamp(), record()), 0..3), any::<u64>())
             .prop_map(|(records, next)| Events { records, next }),

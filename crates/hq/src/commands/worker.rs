@@ -142,8 +142,8 @@ pub(super) fn stop(context: &Context, args: StopArgs) -> Result<Done, HqError> {
     let StopArgs { workers, drain } = args;
     let asked = context.connect_for("Stopping")?.request(ClientRequest::StopWorkers { workers, drain });
     match asked.map_err(|error| refused_to("Stopping", error))? {
-        ClientResponse::WorkersStopped { workers, away, stopping } => {
-            Done::ok(WorkersStopped { workers, away, stopping, drain })
+        ClientResponse::WorkersStopped { workers, away, stopping, alone, alone_count } => {
+            Done::ok(WorkersStopped { workers, away, stopping, drain, alone, alone_count })
         }
         _ => unexpected(),
     }

@@ -468,8 +468,8 @@ snapshots! {
     };
     worker_list: Workers(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);
     worker_info: worker_details(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4), busy_worker(5)]);
-    worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false };
-    worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true };
+    worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false, alone: vec!["1@0:parts".parse().expect("an object")], alone_count: 1 };
+    worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true, alone: vec!["1@0:parts".parse().expect("an object")], alone_count: 3 };
     worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
     hardware: Hardware(Detected { resources: pools(), notes: vec!["a limit".into()] });
 }

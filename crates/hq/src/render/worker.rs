@@ -92,6 +92,9 @@ impl Report for WorkersStopped {
             };
             writeln!(out, "Worker {worker} {how}")?;
         }
+        if self.alone_count > 0 {
+            writeln!(out, "{}", alone(self))?;
+        }
         Ok(())
     }
 }
@@ -105,6 +108,22 @@ impl Report for WorkerEnded {
         let reason = text::worker_state(Some(self.0));
         Ok(json::write(out, &json!({ "reason": reason, "schema_version": SCHEMA_VERSION }))?)
     }
+}
+
+// What nobody will have any more.
+fn alone(stopped: &WorkersStopped) -> String {
+    let names: Vec<String> = stopped.alone.iter().map(ToString::to_string).collect();
+    let (is, has, goes) =
+        if stopped.alone_count == 1 { ("is", "has", "goes") } else { ("are", "have", "go") };
+    let why = if stopped.drain { " that could take them" } else { "" };
+    let more = stopped.alone_count.saturating_sub(names.len() as u64);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let count = text::count(stopped.alone_count, "object");
+    let copy = format!("no other copy{}", if why.is_empty() { "" } else { ", and there is no worker" });
+    format!(
+        "{count} that {is} kept {has} {copy}{why}, and {goes} with the worker: {}{more}",
+        names.join(", ")
+    )
 }
 
 fn state_word(w: &WorkerInfo) -> String {

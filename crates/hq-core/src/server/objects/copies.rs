@@ -460,6 +460,19 @@ impl Copies {
         self.held.get(&worker).into_iter().flat_map(|held| held.objects.iter().cloned()).collect()
     }
 
+    /// What a worker stores.
+    pub(super) fn held_on(&self, worker: WorkerId) -> impl Iterator<Item = &ObjectId> {
+        self.held.get(&worker).into_iter().flat_map(|held| held.objects.iter())
+    }
+
+    /// A worker leaves: who sees to what it stores is to be said anew.
+    pub(in crate::server) fn doubt_all_on(&mut self, worker: WorkerId) {
+        for object in self.all_on(worker) {
+            self.guards.doubt(object);
+        }
+        self.guards.takes_nothing(worker);
+    }
+
     /// What a task was to leave is stored nowhere.
     pub(in crate::server) fn orphaned(&mut self, object: ObjectId) {
         self.orphans.entry(object).or_insert(None);

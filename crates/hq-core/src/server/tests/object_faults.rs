@@ -40,7 +40,7 @@ fn where_a_copy_was_damaged_is_said() {
     let damaged = ObjectNews { damaged: vec![object("1@0:parts")], ..ObjectNews::default() };
     world.reports(1, |report| report.objects = Some(Box::new(damaged)));
     let known = world.server.state.objects.get(&object("1@0:parts")).expect("known");
-    let ObjectEnd::Lost(why) = known.gone.as_ref().expect("gone") else { panic!("lost") };
+    let ObjectEnd::Lost(why) = &**known.gone.as_ref().expect("gone") else { panic!("lost") };
     assert!(why.contains("it was last on worker 1 (") && why.contains("where its copy was damaged"), "{why}");
 }
 
