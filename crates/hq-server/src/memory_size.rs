@@ -71,7 +71,9 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Output(output) => output.bytes.heap(),
         Is::Notification { text, .. } => text.heap(),
         Is::Workers(workers) => workers.heap(),
-        Is::WorkersStopped { workers, away, stopping } => workers.heap() + away.heap() + stopping.heap(),
+        Is::WorkersStopped { workers, away, stopping, alone, alone_count: _ } => {
+            workers.heap() + away.heap() + stopping.heap() + of_object_ids(alone)
+        }
         Is::Alloc(response) => of_alloc_response(response),
         Is::Events { records, .. } => records.iter().map(|(_, record)| of_record(record)).sum(),
     };

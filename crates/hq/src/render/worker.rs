@@ -112,18 +112,18 @@ impl Report for WorkerEnded {
 
 // What nobody will have any more.
 fn alone(stopped: &WorkersStopped) -> String {
-    let names: Vec<String> = stopped.alone.iter().map(ToString::to_string).collect();
-    let (is, has, goes) =
-        if stopped.alone_count == 1 { ("is", "has", "goes") } else { ("are", "have", "go") };
-    let why = if stopped.drain { " that could take them" } else { "" };
+    let words = match (stopped.drain, stopped.alone_count == 1) {
+        (true, true) => "that is kept has no other copy, no worker can take it, and it goes with the worker",
+        (true, false) => {
+            "that are kept have no other copy, no worker can take them, and they go with the worker"
+        }
+        (false, true) => "that is kept has no other copy, and goes with the worker",
+        (false, false) => "that are kept have no other copy, and go with the worker",
+    };
+    let mut names: Vec<String> = stopped.alone.iter().map(ToString::to_string).collect();
     let more = stopped.alone_count.saturating_sub(names.len() as u64);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let count = text::count(stopped.alone_count, "object");
-    let copy = format!("no other copy{}", if why.is_empty() { "" } else { ", and there is no worker" });
-    format!(
-        "{count} that {is} kept {has} {copy}{why}, and {goes} with the worker: {}{more}",
-        names.join(", ")
-    )
+    names.extend((more > 0).then(|| format!("{more} more")));
+    format!("{} {words}: {}", text::count(stopped.alone_count, "object"), names.join(", "))
 }
 
 fn state_word(w: &WorkerInfo) -> String {

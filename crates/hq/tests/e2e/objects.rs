@@ -347,6 +347,25 @@ fn sixteen_times_a_store_goes_through_its_spill() {
 }
 
 #[test]
+fn a_worker_that_is_drained_hands_on_what_is_kept() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --detect-resources none");
+    cluster.write("note", "note");
+    cluster.ok("object put note");
+    let named = "1 object that is kept has no other copy, no worker can take it, and it goes with the worker: 1@0:note\n";
+    cluster.worker("--cpus 1 --detect-resources none");
+    let said = cluster.says("worker stop --drain 1");
+    assert!(!said.contains("no other copy"), "{said}");
+    patience::until("the end of the worker", || {
+        let state = cluster.json("worker info 1")[0]["ended"].clone();
+        if state.is_null() { Err("it has not ended".to_owned()) } else { Ok(()) }
+    });
+    assert_eq!(cluster.ok("object get 1@0:note"), "note");
+    let said = cluster.says("worker stop --drain 2");
+    assert!(said.ends_with(named), "{said}");
+}
+
+#[test]
 fn another_worker_stores_what_a_frozen_one_does_not_take() {
     for options in ["", "--hostname other"] {
         let mut cluster = Cluster::server();

@@ -49,7 +49,7 @@ pub(super) fn put(context: &Context, args: PutArgs) -> Result<Done, HqError> {
         }
     };
     let mut session = context.connect()?;
-    let stores = stores(&mut session, source.size)?;
+    let stores = stores(&mut session)?;
     let source = file.map_or_else(Source::of_standard_input, Ok)?;
     let stores = roomy(stores, &source)?;
     let access =
@@ -169,31 +169,38 @@ struct Store {
     node: TaskNode,
     // Where a file for it is written on its machine.
     dir: PathBuf,
+    // Bytes of the store itself, and where its spill is.
+    spill: Option<(u64, PathBuf)>,
     // Of the largest file that it takes.
     size: u64,
     free: u64,
 }
 
 impl Store {
-    // What is larger than the store itself goes to its spill.
-    fn of(worker: WorkerInfo, size: u64) -> Option<Store> {
+    fn of(worker: WorkerInfo) -> Option<Store> {
         let config = worker.config.object_store?;
         let (hostname, address) = (worker.config.hostname, worker.config.listen_address);
         let node = TaskNode { worker: worker.worker, hostname, address };
         let free = config.all().saturating_sub(worker.objects.bytes);
-        let largest = config.largest();
-        let spill = config.spill.filter(|_| config.size < size);
-        let dir = spill.map_or(config.dir, |spill| spill.dir);
-        Some(Store { node, dir: dir.into(), size: largest, free })
+        let size = config.largest();
+        let spill = config.spill.map(|spill| (config.size, spill.dir.into()));
+        Some(Store { node, dir: config.dir.into(), spill, size, free })
+    }
+
+    // What is larger than the store itself goes to its spill.
+    fn is_for(&mut self, bytes: u64) {
+        if let Some((_, dir)) = self.spill.take_if(|(size, _)| *size < bytes) {
+            self.dir = dir;
+        }
     }
 }
 
 // The emptiest first.
-fn stores(session: &mut Session, size: u64) -> Result<Vec<Store>, HqError> {
+fn stores(session: &mut Session) -> Result<Vec<Store>, HqError> {
     let request = ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::Running };
     let ClientResponse::Workers(workers) = session.request(request)? else { return unexpected() };
     let here = workers.into_iter().filter(|worker| worker.away_until.is_none() && !worker.is_stopping);
-    let mut stores: Vec<Store> = here.filter_map(|worker| Store::of(worker, size)).collect();
+    let mut stores: Vec<Store> = here.filter_map(Store::of).collect();
     if stores.is_empty() {
         let text = "No worker that is connected stores objects.";
         let hint = "`hq worker start` starts one that does (without --no-object-store)";
@@ -206,6 +213,7 @@ fn stores(session: &mut Session, size: u64) -> Result<Vec<Store>, HqError> {
 fn roomy(mut stores: Vec<Store>, source: &Source) -> Result<Vec<Store>, HqError> {
     let largest = stores.iter().map(|store| store.size).max().unwrap_or(0);
     stores.retain(|store| store.size >= source.size);
+    stores.iter_mut().for_each(|store| store.is_for(source.size));
     if !stores.is_empty() {
         stores.truncate(TRIES);
         return Ok(stores);
