@@ -359,8 +359,8 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()), any::<u64>());
     let taken = vec(any::<u64>().prop_map(Amount), 0..4);
     let sample = (of((timestamp(), sample::node_sample())), of(load::tasks_sum()));
-    let objects = (any::<u64>(), any::<u64>()).prop_map(|(count, bytes)| ObjectsHeld { count, bytes });
-    let seen = (of(duration()), taken, sample, objects);
+    let held = || (any::<u64>(), any::<u64>()).prop_map(|(count, bytes)| ObjectsHeld { count, bytes });
+    let seen = (of(duration()), taken, sample, (held(), held()));
     (worker(), worker_config(), timestamp(), ended, tasks, closed, seen).prop_map(
         |(
             worker,
@@ -369,7 +369,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
             ended,
             tasks,
             (is_draining, is_stopping, away_until, trouble, internal_errors),
-            (idle_timeout, taken, (sample, used), objects),
+            (idle_timeout, taken, (sample, used), (objects, spilled)),
         )| {
             let (tasks_assigned, tasks_running, last_task, (multi_node, is_reserved)) = tasks;
             WorkerInfo {
@@ -392,6 +392,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
                 sample: sample.map(|(at, sample)| (at, Box::new(sample))),
                 tasks: used,
                 objects,
+                spilled,
             }
         },
     )

@@ -331,7 +331,7 @@ fn sixteen_times_a_store_goes_through_its_spill() {
     let held = |of: &str| store["used"].as_u64().zip(store["spill"][of].as_u64());
     assert!(held("used").is_some_and(|(used, spilled)| used <= 1 << 20 && spilled >= 15 << 20), "{store}");
     let text = cluster.ok("worker info 1");
-    assert!(text.contains("spill: ") && text.contains("of 64 MiB in"), "{text}");
+    assert!(text.contains("spill: ") && text.contains("of 64.0 MiB in"), "{text}");
     let inputs: String =
         (0..10).map(|n| format!(" --input-object part{n}={}@0:part->in-{n}", n + 1)).collect();
     let program = "for n in 0 1 2 3 4 5 6 7 8 9; do head -c 1 in-$n; tail -c 1 in-$n; wc -c < in-$n; done";
