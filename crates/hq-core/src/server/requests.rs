@@ -563,19 +563,11 @@ impl Server {
         // It ends what runs: that cannot be taken back.
         let is_stopping = |id: &WorkerId| drain && self.live.get(id).is_some_and(LiveWorker::ends_tasks);
         let (stopping, changed): (Vec<_>, Vec<_>) = selected.iter().copied().partition(is_stopping);
-        let going: Vec<WorkerId> = changed.iter().copied().filter(|id| self.live.contains_key(id)).collect();
-        for id in &going {
-            if let Some(live) = self.live.get_mut(id).filter(|live| live.connection.is_some()) {
-                live.is_draining = true;
-            }
-        }
-        let (alone, alone_count) = self.objects_alone_on(&going, drain);
+        let (alone, alone_count) = self.begin_leaving(&changed, drain);
         for id in &changed {
-            self.objects_of_leaving(*id);
             let Some(live) = self.live.get_mut(id) else { continue };
             let Some(connection) = live.connection else { continue };
             self.watching.touch();
-            live.is_draining = true;
             live.end = Some(WorkerEnd::Stopped);
             live.stop = Some(Stop { drain });
             let message = ToWorker::Stop { drain };

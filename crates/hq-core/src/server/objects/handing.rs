@@ -54,9 +54,20 @@ impl Handing {
 }
 
 impl Server {
-    /// A worker leaves: what it stores is looked at, and what it was to take.
-    pub(in crate::server) fn objects_of_leaving(&mut self, worker: WorkerId) {
-        self.copies.doubt_all_on(worker);
+    /// Workers are stopped: those that are connected take nothing new. What of what they store is lost with them, as
+    /// `objects_alone_on` says it.
+    pub(in crate::server) fn begin_leaving(
+        &mut self,
+        workers: &[WorkerId],
+        drain: bool,
+    ) -> (Vec<ObjectId>, u64) {
+        for worker in workers {
+            if let Some(live) = self.live.get_mut(worker).filter(|live| live.connection.is_some()) {
+                live.is_draining = true;
+                self.copies.doubt_all_on(*worker);
+            }
+        }
+        self.objects_alone_on(workers, drain)
     }
 
     /// True when a worker takes nothing new, for it is about to end.
@@ -120,11 +131,7 @@ impl Server {
 
     /// Objects that somebody keeps and that go with these workers, since nobody else has them, or can take them where `drain` says
     /// that there is time for that: some of them, and how many they are.
-    pub(in crate::server) fn objects_alone_on(
-        &self,
-        workers: &[WorkerId],
-        drain: bool,
-    ) -> (Vec<ObjectId>, u64) {
+    fn objects_alone_on(&self, workers: &[WorkerId], drain: bool) -> (Vec<ObjectId>, u64) {
         let (mut named, mut count) = (Vec::new(), 0);
         let goes = |worker: WorkerId| workers.contains(&worker) || self.is_leaving(worker);
         let nobody = BTreeSet::new();
