@@ -149,6 +149,7 @@ async fn talk(
                 Effect::KillLauncher | Effect::Arm { .. } | Effect::Recall { .. } => {}
                 Effect::Read { .. }
                 | Effect::FreeObjects(_)
+                | Effect::BringObjects(_)
                 | Effect::TakeFile { .. }
                 | Effect::GuardObjects { .. }
                 | Effect::DropRead { .. }

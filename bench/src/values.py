@@ -1,11 +1,15 @@
 """One case of the benchmark of Python values, each beside what the machine can do; prints numbers as JSON.
 
-values.py CASE SERVER_DIR BYTES
+values.py CASE SERVER_DIR BYTES DIRECTORY
+
+What is compared with a disk is written to the directory.
 """
 
 import json
 import mmap
+import pathlib
 import sys
+import tempfile
 import time
 
 import numpy
@@ -64,16 +68,30 @@ def get(executor, size):
 
 
 def spill(executor, size):
-    # Objects that all live, of 16 times what the store has room for.
+    # Objects that all live, of 16 times what the store has room for: what has none goes to its spill, on a disk.
     count, part = 64, size // 64
     begun, refs, why = time.perf_counter(), [], ""
     try:
         for number in range(count):
             refs.append(executor.put(filled(part, number)))
-        assert [int(ref.get()[-1]) for ref in refs] == list(range(count))
+        for number, ref in enumerate(refs):
+            assert int(ref.get().sum()) == number * (part // 8)
     except headquarters.HqError as error:
         why = f"{type(error).__name__}: {error}"
-    return {"seconds": time.perf_counter() - begun, "stored": len(refs), "count": count, "why": why}
+    seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "disk": through_files(count, part), "stored": len(refs), "count": count, "why": why}
+
+
+def through_files(count, part):
+    # The same through files on that disk.
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory(dir=sys.argv[4]) as directory:
+        paths = [pathlib.Path(directory) / str(number) for number in range(count)]
+        for number, path in enumerate(paths):
+            filled(part, number).tofile(path)
+        for number, path in enumerate(paths):
+            assert int(numpy.memmap(path, numpy.int64, "r").sum()) == number * (part // 8)
+    return time.perf_counter() - begun
 
 
 def total(array):
@@ -102,6 +120,6 @@ def near(executor, size):
 CASES = {"put": put, "get": get, "spill": spill, "near": near}
 
 if __name__ == "__main__":
-    case, server, size = sys.argv[1:]
+    case, server, size = sys.argv[1:4]
     with headquarters.Executor(cluster=server) as executor:
         print(json.dumps(CASES[case](executor, int(size))))

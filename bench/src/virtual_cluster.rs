@@ -197,6 +197,7 @@ impl VirtualCluster {
             match effect {
                 worker::Effect::EndRunner { .. } | worker::Effect::GoOn { .. } => {}
                 worker::Effect::FreeObjects(_)
+                | worker::Effect::BringObjects(_)
                 | worker::Effect::TakeFile { .. }
                 | worker::Effect::GuardObjects { .. } => {}
                 worker::Effect::Start(start) => {

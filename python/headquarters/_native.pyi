@@ -86,6 +86,8 @@ class Store(TypedDict):
     dir: str
     size: int
     used: int
+    spill: str | None
+    largest: int
 
 class Stored(TypedDict):
     """How an object is: `awaited`, `stored`, `lost` or `gone`; the workers that store it with their hosts; why it is not there."""

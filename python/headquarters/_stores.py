@@ -112,14 +112,18 @@ class Stores:
         for store in self._near():
             if store["worker"] not in holders:
                 continue
-            path = os.path.join(store["dir"], f"v-{named.job}-{named.task}-{stored['instance']}")
-            try:
-                file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            except OSError:
-                continue
-            if os.fstat(file).st_size == stored["size"] and nonce in (None, _values.nonce_of(file)):
-                return file
-            os.close(file)
+            # It may have moved to the spill, where it appears before it goes from the store.
+            for directory in (store["dir"], store["spill"]):
+                if directory is None:
+                    continue
+                path = os.path.join(directory, f"v-{named.job}-{named.task}-{stored['instance']}")
+                try:
+                    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                except OSError:
+                    continue
+                if os.fstat(file).st_size == stored["size"] and nonce in (None, _values.nonce_of(file)):
+                    return file
+                os.close(file)
         return None
 
     def is_near(self, stored: Stored) -> bool:
@@ -136,13 +140,13 @@ class Stores:
     def put(self, job: int, name: str, packed: _values.Packed, nonce: bytes, stores: list[Store]) -> int:
         """Has a worker store a value as an object of a job, and gives its task. Raises NotStored where none does."""
         size = packed.size
-        roomy = [store for store in stores if store["size"] >= size]
+        roomy = [store for store in stores if store["largest"] >= size]
         if not stores:
             raise errors.NotStored(
                 "there is no worker that stores objects: start one (`hq worker start`), or write the value to a file and give its path"
             )
         if not roomy:
-            largest = max(store["size"] for store in stores)
+            largest = max(store["largest"] for store in stores)
             raise errors.NotStored(
                 f"the value takes {size} bytes, and the largest store of a worker has {largest}: start workers with "
                 "`--object-store DIR:SIZE`, or write the value to a file and give its path"
@@ -175,7 +179,9 @@ class Stores:
     def _put_near(self, job: int, name: str, packed: _values.Packed, nonce: bytes, store: Store) -> int:
         # The lock says that somebody is about to give the file: what is left of those who died meanwhile is removed.
         file = f"c-{secrets.token_hex(8)}"
-        directory = os.path.join(store["dir"], "put")
+        # What is larger than the store itself goes to its spill.
+        spilled = store["spill"] if packed.size > store["size"] else None
+        directory = os.path.join(spilled or store["dir"], "put")
         path = os.path.join(directory, f"new-{file}")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         opened = os.open(path, flags, 0o600)

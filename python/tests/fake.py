@@ -41,7 +41,7 @@ class Objects:
         for at, size in enumerate(sizes):
             os.mkdir(os.path.join(self.dirs[at], "put"))
             self.workers[at + 1] = {
-                "worker": at + 1, "hostname": self.host, "dir": self.dirs[at], "size": size, "used": 0,
+                "worker": at + 1, "hostname": self.host, "dir": self.dirs[at], "size": size, "used": 0, "spill": None, "largest": size,
             }  # fmt: skip
         self.known = {}
         self.released, self.kept, self.dropped = [], [], []

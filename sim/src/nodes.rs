@@ -8,7 +8,7 @@ use hq_core::object_messages::ObjectCopy;
 use hq_core::worker::{Effect, Input, Start, Worker};
 use hq_core::worker_messages::ToWorker;
 use hq_model::request::CPUS;
-use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, Manager, OnServerLost, StoreConfig, WorkerConfig};
 use hq_model::{
     AllocationRef, Epoch, Instance, JobId, ObjectId, ResourcePool, TaskRef, Timestamp, Usage, WorkerResources,
 };
@@ -207,6 +207,8 @@ impl Node {
             (config.idle_timeout, config.time_limit) = (None, None);
             config.on_server_lost = OnServerLost::Reconnect;
         }
+        config.object_store =
+            self.room.map(|room| StoreConfig { dir: "/store".to_owned(), size: room as u64, spill: None });
         let mut worker = Worker::new(config, now);
         if self.arms {
             worker = worker.with_arming();
@@ -267,6 +269,7 @@ impl Node {
             | ToWorker::ReadOutput(_)
             | ToWorker::DropRead { .. }
             | ToWorker::FreeObjects(_)
+            | ToWorker::BringObjects(_)
             | ToWorker::TakeFile { .. }
             | ToWorker::GuardObjects { .. }
             | ToWorker::Stop { .. }

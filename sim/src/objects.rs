@@ -448,6 +448,23 @@ impl World {
         self.launcher_says(node, said, None);
     }
 
+    /// A worker is told to fetch what another one alone stores that leaves.
+    pub(crate) fn takes_over(
+        &mut self,
+        node: usize,
+        sources: &[hq_core::object_messages::ObjectSource],
+    ) -> Result<(), String> {
+        let mut said = Vec::new();
+        for source in sources {
+            if self.brings(node, source, &mut said)?.is_some() {
+                let (object, why) = (source.copy.object.clone(), "nobody has it".to_owned());
+                said.push(WorkerInput::FileRefused { object, why });
+            }
+        }
+        self.launcher_says(node, said, None);
+        Ok(())
+    }
+
     /// A worker is told to free objects.
     pub(crate) fn frees(&mut self, node: usize, objects: &[ObjectId]) -> Result<(), String> {
         for object in objects {

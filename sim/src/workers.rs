@@ -131,6 +131,7 @@ impl World {
                         store.guards(guard, &release);
                     }
                 }
+                WorkerEffect::BringObjects(sources) => self.takes_over(node, &sources)?,
                 WorkerEffect::TakeFile { object, .. } => self.takes_file(node, object),
                 // Nobody reads there.
                 WorkerEffect::Read { .. }

@@ -132,6 +132,7 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                 WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
                 WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)
+                | WorkerEffect::BringObjects(_)
                 | WorkerEffect::TakeFile { .. }
                 | WorkerEffect::GuardObjects { .. } => {}
                 WorkerEffect::Read { .. }

@@ -8,8 +8,8 @@ use hq_model::job::{Counters, FedEnd};
 use hq_model::notice::Told;
 use hq_model::selector::Selector;
 use hq_model::{
-    ByteString, IdSet, Instance, JobId, JobSpec, JobState, NoticeRule, Submit, TaskId, TaskRef, TaskSpec,
-    TaskState, Timestamp, Usage, WorkerId,
+    ByteString, IdSet, Instance, JobId, JobSpec, JobState, NoticeRule, ObjectId, Submit, TaskId, TaskRef,
+    TaskSpec, TaskState, Timestamp, Usage, WorkerId,
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
@@ -405,6 +405,10 @@ pub enum ClientResponse {
         away: Vec<WorkerId>,
         /// Those that were to finish what runs, and were stopping already: nothing has changed for them.
         stopping: Vec<WorkerId>,
+        /// Objects that somebody keeps and that go with them, some by name.
+        alone: Vec<ObjectId>,
+        /// How many these are.
+        alone_count: u64,
     },
     /// About queues and allocations.
     Alloc(AllocResponse),

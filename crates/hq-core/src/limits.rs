@@ -398,6 +398,10 @@ pub const HOLDERS_SHOWN_MAX: usize = 64;
 pub const HOLDERS_LISTED_MAX: usize = 8;
 /// Jobs that take an object, of which a client is told; the others are counted.
 pub const READERS_SHOWN_MAX: usize = 64;
+/// How long a worker that finishes what runs and then stops stays for objects that others are to take over, after its last task.
+pub const HAND_ON_TIME_MAX: Duration = Duration::from_secs(600);
+/// Objects named that go with a worker that is stopped; the others are counted.
+pub const ALONE_NAMED_MAX: usize = 20;
 /// Objects of which it is decided at once whether a worker must not remove them; further ones a moment later.
 pub const GUARDS_JUDGED_MAX: usize = 10_000;
 /// Tasks named in an error or an explanation; the others are counted.

@@ -59,6 +59,10 @@ pub struct ObjectNews {
     pub stored: Vec<ObjectCopy>,
     /// Not stored here any more, though nobody asked for that.
     pub lost: Vec<ObjectId>,
+    /// Not stored here any more, since somebody had changed the file.
+    pub damaged: Vec<ObjectId>,
+    /// What lies in the spill of the store, where that has changed.
+    pub spilled: Option<ObjectsHeld>,
     /// Tasks that were handed over and did not start, since something that they take could not be had. Here they end, as
     /// others do in the lists of the report.
     pub unfetched: Vec<Unfetched>,
@@ -69,7 +73,12 @@ pub struct ObjectNews {
 impl ObjectNews {
     /// True when there is nothing to say.
     pub fn is_empty(&self) -> bool {
-        self.stored.is_empty() && self.lost.is_empty() && self.unfetched.is_empty() && self.refused.is_empty()
+        let is_lost = !self.lost.is_empty() || !self.damaged.is_empty();
+        !is_lost
+            && self.spilled.is_none()
+            && self.stored.is_empty()
+            && self.unfetched.is_empty()
+            && self.refused.is_empty()
     }
 }
 

@@ -51,4 +51,6 @@ pub struct WorkerInfo {
     pub tasks: Option<TasksSum>,
     /// What it stores for other tasks.
     pub objects: ObjectsHeld,
+    /// What of that lies in the spill of its store, as it says.
+    pub spilled: ObjectsHeld,
 }

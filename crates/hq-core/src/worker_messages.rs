@@ -10,7 +10,7 @@ use hq_model::{
 };
 
 use crate::log::{LogBatch, Written};
-use crate::object_messages::{ObjectCopy, ObjectNews, TaskObjects};
+use crate::object_messages::{ObjectCopy, ObjectNews, ObjectSource, TaskObjects};
 use crate::output_messages::{ReadAnswer, ReadOrder};
 use crate::record::{Failure, FinishedSpan};
 
@@ -107,6 +107,9 @@ pub enum ToWorker {
         /// It is the archive of a directory.
         is_dir: bool,
     },
+    /// Fetch these objects for no task of this worker: another one is about to leave that alone stores them. Answered in
+    /// [`ObjectNews::stored`] or [`ObjectNews::refused`] of a report.
+    BringObjects(Vec<ObjectSource>),
     /// Which objects may make room for others, and which may not. Not answered.
     GuardObjects {
         /// These stay: a user keeps them, or tasks need them, and this worker is the one that sees to it.

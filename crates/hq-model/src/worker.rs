@@ -96,6 +96,29 @@ pub struct StoreConfig {
     pub dir: String,
     /// Bytes it may take.
     pub size: u64,
+    /// Where those go for which there is no room.
+    pub spill: Option<SpillConfig>,
+}
+
+/// Where a worker stores objects for which its store has no room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpillConfig {
+    /// The directory.
+    pub dir: String,
+    /// Bytes it may take.
+    pub size: u64,
+}
+
+impl StoreConfig {
+    /// Bytes of the largest object that it may take.
+    pub fn largest(&self) -> u64 {
+        self.spill.as_ref().map_or(self.size, |spill| spill.size.max(self.size))
+    }
+
+    /// Bytes of all that it may take.
+    pub fn all(&self) -> u64 {
+        self.spill.as_ref().map_or(self.size, |spill| spill.size.saturating_add(self.size))
+    }
 }
 
 /// How long a worker with a time limit lives.

@@ -99,12 +99,14 @@ fn to_wire(body: &ClientResponse) -> Body {
         ClientResponse::Output(output) => Body::Output(output.to_wire()),
         ClientResponse::WatchEnded => Body::WatchEnded(form::Nothing {}),
         ClientResponse::Workers(workers) => Body::Workers(form::Workers { workers: list_to_wire(workers) }),
-        ClientResponse::WorkersStopped { workers, away, stopping } => {
+        ClientResponse::WorkersStopped { workers, away, stopping, alone, alone_count } => {
             let numbers = |workers: &[WorkerId]| workers.iter().map(|worker| worker.0).collect();
             Body::WorkersStopped(form::WorkersStopped {
                 numbers: numbers(workers),
                 away: numbers(away),
                 stopping: numbers(stopping),
+                alone: list_to_wire(alone),
+                alone_count: *alone_count,
             })
         }
         ClientResponse::Explained(explained) => Body::Explained(explained.to_wire()),
@@ -200,6 +202,8 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
                 workers: ids(workers.numbers),
                 away: ids(workers.away),
                 stopping: ids(workers.stopping),
+                alone: list_from_wire(workers.alone)?,
+                alone_count: workers.alone_count,
             }
         }
         Body::Alloc(response) => ClientResponse::Alloc(Wire::from_wire(response)?),

@@ -2,7 +2,7 @@
 
 use hq_core::object_messages::{
     GiveObject, ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectPhase, ObjectRequest,
-    ObjectSource, ObjectState, ObjectView, TaskObjects, Unfetched,
+    ObjectSource, ObjectState, ObjectView, ObjectsHeld, TaskObjects, Unfetched,
 };
 use hq_model::object::{ObjectRef, ObjectTask};
 use hq_model::{InputObject, Instance, JobId, ObjectId, ObjectName, OutputObject, TaskId, WorkerId};
@@ -152,6 +152,8 @@ impl Wire for ObjectNews {
         form::ObjectNews {
             stored: list_to_wire(&self.stored),
             lost: list_to_wire(&self.lost),
+            damaged: list_to_wire(&self.damaged),
+            spilled: self.spilled.map(|held| form::ObjectsSpilled { count: held.count, bytes: held.bytes }),
             unfetched: list_to_wire(&self.unfetched),
             refused: self
                 .refused
@@ -168,6 +170,8 @@ impl Wire for ObjectNews {
         Ok(ObjectNews {
             stored: list_from_wire(news.stored)?,
             lost: list_from_wire(news.lost)?,
+            damaged: list_from_wire(news.damaged)?,
+            spilled: news.spilled.map(|held| ObjectsHeld { count: held.count, bytes: held.bytes }),
             unfetched: list_from_wire(news.unfetched)?,
             refused: news
                 .refused

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hq_model::request::CPUS;
 use hq_model::resources::Coupling;
-use hq_model::worker::{Executor, Manager, OnServerLost, StoreConfig, WorkerConfig};
+use hq_model::worker::{Executor, Manager, OnServerLost, SpillConfig, StoreConfig, WorkerConfig};
 use hq_model::{Amount, PoolKind, ResourcePool, WorkerResources};
 
 use crate::ProtoError;
@@ -43,10 +43,14 @@ impl Wire for WorkerConfig {
             executor: self.executor.to_wire(),
             pid: self.pid,
             origin: self.origin.as_ref().map(Wire::to_wire),
-            object_store: self
-                .object_store
-                .as_ref()
-                .map(|store| form::ObjectStore { dir: store.dir.clone(), size: store.size }),
+            object_store: self.object_store.as_ref().map(|store| form::ObjectStore {
+                dir: store.dir.clone(),
+                size: store.size,
+                spill: store
+                    .spill
+                    .as_ref()
+                    .map(|spill| form::ObjectSpill { dir: spill.dir.clone(), size: spill.size }),
+            }),
         }
     }
 
@@ -80,7 +84,11 @@ impl Wire for WorkerConfig {
 }
 
 fn store(store: form::ObjectStore) -> Result<StoreConfig, ProtoError> {
-    Ok(StoreConfig { dir: name("directory of objects", store.dir)?, size: store.size })
+    let spill = store
+        .spill
+        .map(|spill| Ok(SpillConfig { dir: name("directory of a spill", spill.dir)?, size: spill.size }));
+    let dir = name("directory of objects", store.dir)?;
+    Ok(StoreConfig { dir, size: store.size, spill: spill.transpose()? })
 }
 
 /// Checks what a worker offers.

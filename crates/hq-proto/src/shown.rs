@@ -362,6 +362,8 @@ impl Wire for WorkerInfo {
             tasks: self.tasks.as_ref().map(Wire::to_wire),
             objects_count: self.objects.count,
             objects_bytes: self.objects.bytes,
+            spilled_count: self.spilled.count,
+            spilled_bytes: self.spilled.bytes,
         }
     }
 
@@ -390,6 +392,7 @@ impl Wire for WorkerInfo {
             sample: sample.map(|sample| (Timestamp(worker.sampled_us), Box::new(sample))),
             tasks: worker.tasks.map(Wire::from_wire).transpose()?,
             objects: ObjectsHeld { count: worker.objects_count, bytes: worker.objects_bytes },
+            spilled: ObjectsHeld { count: worker.spilled_count, bytes: worker.spilled_bytes },
         })
     }
 }

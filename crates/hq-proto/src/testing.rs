@@ -17,7 +17,7 @@ use hq_model::resources::Coupling;
 use hq_model::result::ResultFrom;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::worker::{Executor, Manager, OnServerLost, StoreConfig, WorkerConfig};
+use hq_model::worker::{Executor, Manager, OnServerLost, SpillConfig, StoreConfig, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, ByteString, Compression, Dependencies, Entries, IdSet, Instance, JobId,
     JobSpec, JobState, OnClose, OutputSink, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Stream,
@@ -539,7 +539,9 @@ pub fn worker_config() -> impl Strategy<Value = WorkerConfig> {
         (of((select(vec![Manager::Slurm, Manager::Pbs]), text())), of(allocation::allocation_ref())),
         select(vec![Executor::Process, Executor::Null, Executor::Pull]),
     );
-    let store = of((text(), any::<u64>()).prop_map(|(dir, size)| StoreConfig { dir, size }));
+    let spill = of((text(), any::<u64>()).prop_map(|(dir, size)| SpillConfig { dir, size }));
+    let store = (text(), any::<u64>(), spill).prop_map(|(dir, size, spill)| StoreConfig { dir, size, spill });
+    let store = of(store);
     (worker_resources(), texts, times, words, 0..=10_000_u32, (any::<u32>(), store)).prop_map(
         |(resources, texts, times, words, min_utilization, (pid, object_store))| {
             let (hostname, group, work_dir, listen_address) = texts;

@@ -50,6 +50,9 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
             let (object, file, is_dir) = (Some(object.to_wire()), file.clone(), *is_dir);
             Body::TakeFile(form::TakeFile { object, file, is_dir })
         }
+        ToWorker::BringObjects(sources) => {
+            Body::BringObjects(form::BringObjects { sources: list_to_wire(sources) })
+        }
         ToWorker::GuardObjects { guard, release } => Body::GuardObjects(form::GuardObjects {
             guard: list_to_wire(guard),
             release: list_to_wire(release),
@@ -90,6 +93,7 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
             let object = required("object that is a file", object)?;
             ToWorker::TakeFile { object, file: file_name(file)?, is_dir }
         }
+        Body::BringObjects(bring) => ToWorker::BringObjects(list_from_wire(bring.sources)?),
         Body::GuardObjects(form::GuardObjects { guard, release }) => {
             ToWorker::GuardObjects { guard: list_from_wire(guard)?, release: list_from_wire(release)? }
         }

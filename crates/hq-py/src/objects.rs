@@ -31,6 +31,8 @@ pub(crate) struct Store {
     dir: String,
     size: u64,
     used: u64,
+    spill: Option<String>,
+    largest: u64,
 }
 
 /// How an object is, as a `dict`.
@@ -232,9 +234,11 @@ fn store(worker: WorkerInfo) -> Option<Store> {
     Some(Store {
         worker: worker.worker.0,
         hostname: worker.config.hostname,
+        largest: config.largest(),
         dir: config.dir,
         size: config.size,
-        used: worker.objects.bytes,
+        used: worker.objects.bytes.saturating_sub(worker.spilled.bytes),
+        spill: config.spill.map(|spill| spill.dir),
     })
 }
 

@@ -19,7 +19,7 @@ use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGr
 use hq_core::feed::{Feed, FeedChange, FeedState};
 use hq_core::limit_value::LimitValue;
 use hq_core::log::Written;
-use hq_core::object_messages::{ObjectChange, ObjectEnd, ObjectState, ObjectView, TaskObjects};
+use hq_core::object_messages::{ObjectChange, ObjectEnd, ObjectSource, ObjectState, ObjectView, TaskObjects};
 use hq_core::record::{Failure, FinishedSpan, JobProgress, NoticeChange, Outlasted, Record, SecondAttempt};
 use hq_core::task_use::TaskUse;
 use hq_core::worker_messages::{CallInput, RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
@@ -28,7 +28,7 @@ use hq_model::dependency::After;
 use hq_model::notice::{Told, ToldEnd};
 use hq_model::resources::Coupling;
 use hq_model::sample::GpuSample;
-use hq_model::worker::{Manager, StoreConfig, WorkerConfig};
+use hq_model::worker::{Manager, SpillConfig, StoreConfig, WorkerConfig};
 use hq_model::{
     Amount, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, NodeSample, NoticeRule,
     NoticeTarget, ObjectId, OutputSink, PoolKind, Request, ResourcePool, ResourceRequest, Stream, TaskId,
@@ -71,7 +71,9 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Output(output) => output.bytes.heap(),
         Is::Notification { text, .. } => text.heap(),
         Is::Workers(workers) => workers.heap(),
-        Is::WorkersStopped { workers, away, stopping } => workers.heap() + away.heap() + stopping.heap(),
+        Is::WorkersStopped { workers, away, stopping, alone, alone_count: _ } => {
+            workers.heap() + away.heap() + stopping.heap() + of_object_ids(alone)
+        }
         Is::Alloc(response) => of_alloc_response(response),
         Is::Events { records, .. } => records.iter().map(|(_, record)| of_record(record)).sum(),
     };
@@ -98,6 +100,7 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         // A name has at most as many bytes as anything is thought to take.
         ToWorker::TakeFile { object, file, is_dir: _ } => of_object_id(object) + file.heap(),
         ToWorker::FreeObjects(objects) => of_object_ids(objects),
+        ToWorker::BringObjects(sources) => sources.iter().map(of_source).sum(),
         ToWorker::GuardObjects { guard, release } => of_object_ids(guard) + of_object_ids(release),
         ToWorker::Saved { .. }
         | ToWorker::Weighed { .. }
@@ -149,9 +152,12 @@ fn of_object_view(view: &ObjectView) -> usize {
 }
 
 /// Bytes of what some tasks take.
+fn of_source(source: &ObjectSource) -> usize {
+    LEAST + source.path.heap() + source.holders.heap()
+}
+
 pub(crate) fn of_objects(objects: &TaskObjects) -> usize {
-    let inputs = objects.inputs.iter().map(|input| LEAST + input.path.heap() + input.holders.heap());
-    LEAST + objects.tasks.heap() + inputs.sum::<usize>()
+    LEAST + objects.tasks.heap() + objects.inputs.iter().map(of_source).sum::<usize>()
 }
 
 /// Bytes of a record.
@@ -308,7 +314,8 @@ sum_of! {
     NodeSample: cpus gpus;
     GpuSample: id;
     WorkerConfig: resources hostname group work_dir listen_address allocation object_store;
-    StoreConfig: dir;
+    StoreConfig: dir spill;
+    SpillConfig: dir;
     WorkerResources: pools coupling;
     ResourcePool: name kind;
     Coupling: left right;

@@ -35,5 +35,5 @@ mod supervise;
 pub mod tree;
 mod workdir;
 
-pub use options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerOptions};
+pub use options::{Interrupts, ObjectSpill, ObjectStore, ServerSource, WorkerError, WorkerOptions};
 pub use run::run;

@@ -201,5 +201,11 @@ pub const PIECE_PAUSE: Duration = Duration::from_secs(5);
 pub const PIECE_TIME_MAX: Duration = Duration::from_secs(30);
 /// How often all that hold an object are asked for it, as long as some of it comes each time.
 pub const FETCH_ROUNDS_MAX: u32 = 3;
+/// When so much of a store, in percent, is in use by what may not go, objects move to its spill.
+pub(crate) const SPILL_AT_PERCENT: u64 = 80;
+/// Objects that are tried one after the other when one is to move there; those with links elsewhere stay.
+pub(crate) const SPILL_TRIES_MAX: usize = 64;
+/// The clock by which the kernel notes changes of files goes in steps of at most so much.
+pub(crate) const CHANGE_STEP: Duration = Duration::from_millis(10);
 /// Files, directories and links in a directory that is an object.
 pub(crate) const TREE_ENTRIES_MAX: usize = 1_000_000;

@@ -41,6 +41,17 @@ pub struct ObjectStore {
     pub dir: Option<PathBuf>,
     /// Most bytes of them; half of what is free there when `None`.
     pub bytes: Option<u64>,
+    /// Where those go for which there is no room; nowhere when `None`.
+    pub spill: Option<ObjectSpill>,
+}
+
+/// Where a worker keeps objects for which its store has no room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectSpill {
+    /// Below this directory.
+    pub dir: PathBuf,
+    /// Most bytes of them; half of what is free there when `None`.
+    pub bytes: Option<u64>,
 }
 
 /// How to find the server, at first and again after it was lost.
@@ -138,7 +149,7 @@ impl WorkerError {
             WorkerError::Connect { source, .. } => source.hint(),
             WorkerError::WorkDir { .. } => "name a directory that can be written with --work-dir",
             WorkerError::Objects { .. } => {
-                "name a directory that can be written with --object-store, or give --no-object-store"
+                "name directories that can be written with --object-store and --object-spill, or give --no-object-store"
             }
             WorkerError::Launcher { .. } => {
                 "it was killed by one of its tasks, or by the system for want of memory: look at what these tasks do, and at \

@@ -29,7 +29,7 @@ use crate::launcher::Launcher;
 use crate::limits;
 use crate::link::{self, Connection};
 use crate::notify::{self, AccessKeys, Words};
-use crate::objects::{Objects, Staged, Store};
+use crate::objects::{Objects, SpillTo, Staged, Store};
 use crate::options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerOptions};
 use crate::ranks::{self, Ask, Shared};
 use crate::reader::{self, Answered};
@@ -513,6 +513,7 @@ impl Turns {
                     self.supervisor.take_file(object, file, is_dir);
                 }
                 Effect::FreeObjects(objects) => self.supervisor.free_objects(objects),
+                Effect::BringObjects(sources) => self.supervisor.bring_objects(&sources),
                 Effect::GuardObjects { guard, release } => self.supervisor.guard_objects(guard, release),
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),
                 // Only relays have leases.
@@ -557,10 +558,9 @@ fn open_store(
     told: &mpsc::UnboundedSender<Input>,
 ) -> Result<Arc<Store>, WorkerError> {
     let path = options.dir.unwrap_or_else(|| work_dir.join("objects"));
-    match Store::open(&path, options.bytes, limits::ROOM_TIME_MAX, told.clone()) {
-        Ok(store) => Ok(Arc::new(store)),
-        Err(source) => Err(WorkerError::Objects { path, source }),
-    }
+    let spill = options.spill.map(|spill| SpillTo { dir: spill.dir, bytes: spill.bytes });
+    Store::open(&path, options.bytes, spill.as_ref(), limits::ROOM_TIME_MAX, told.clone())
+        .map_err(|source| WorkerError::Objects { path, source })
 }
 
 fn make_dir(base: PathBuf) -> Result<WorkDir, WorkerError> {

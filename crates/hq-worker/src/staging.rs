@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use hq_core::object_messages::ObjectSource;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, RunnerId, Start};
 use hq_model::{ObjectId, TaskRef, Usage};
@@ -61,9 +62,9 @@ impl Supervisor {
             let sources = start.objects.iter().map(|source| Source::new(source, self.worker)).collect();
             tokio::spawn(async move { tell(objects.take_all(&peers, sources).await.map(Brought::Values)) })
         } else {
-            let (places, broadcasts) = prepared.objects_taken(&start, &self.node, self.worker);
+            let taken = prepared.objects_taken(&start, &self.node, self.worker);
             tokio::spawn(async move {
-                tell(objects.stage(&peers, places, broadcasts).await.map(Brought::Places));
+                tell(objects.stage(&peers, task, taken).await.map(Brought::Places));
             })
         };
         staging.waiting.insert(task, Waiting { start, bringing: bringing.abort_handle() });
@@ -147,6 +148,16 @@ impl Supervisor {
     pub(crate) fn free_objects(&self, objects: Vec<ObjectId>) {
         if let Some(staging) = &self.staging {
             staging.objects.free(objects);
+        }
+    }
+
+    /// Another worker is about to leave that alone stores these.
+    pub(crate) fn bring_objects(&self, sources: &[ObjectSource]) {
+        let Some(staging) = &self.staging else { return };
+        for source in sources {
+            let (objects, peers) = (staging.objects.clone(), staging.peers.clone());
+            let source = Source::new(source, self.worker);
+            tokio::spawn(async move { objects.take_over(&peers, &source).await });
         }
     }
 

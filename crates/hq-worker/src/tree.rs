@@ -12,9 +12,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use hq_model::checksum::Checksum;
 use tar::{Archive, Builder, Entry, EntryType, Header};
 
-use crate::limits::TREE_ENTRIES_MAX;
+use crate::limits::{CHANGE_STEP, TREE_ENTRIES_MAX};
 
 /// Bytes of a header of an archive; contents are filled up to multiples of it.
 const BLOCK: u64 = 512;
@@ -346,6 +347,63 @@ impl Unpacking<'_> {
     }
 }
 
+/// What shows whether something in a directory was changed. Nobody can set when the system last noted a change of a file, or of
+/// what a directory holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Print {
+    entries: u64,
+    checksum: u64,
+    // Of the last change, in seconds and nanoseconds.
+    last: (i64, i64),
+}
+
+impl Print {
+    /// How long it takes until each change that follows has another time: the clock of the kernel goes in steps.
+    pub(crate) fn settles_in(&self, now: SystemTime) -> Duration {
+        let (seconds, nanos) = self.last;
+        let last = Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0));
+        // A clock that was set back is not waited for.
+        let age = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(last);
+        CHANGE_STEP.saturating_sub(age)
+    }
+}
+
+/// Looks at all that is in a directory, and at itself.
+///
+/// # Errors
+/// When something cannot be looked at.
+pub(crate) fn print_of(root: &Path) -> Result<Print, TreeError> {
+    let mut print = Print::default();
+    let mut dirs = vec![root.to_owned()];
+    print.add(&fs::symlink_metadata(root).map_err(at(root))?);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).map_err(at(&dir))? {
+            let entry = entry.map_err(at(&dir))?;
+            // Of a link it is the link.
+            let found = entry.metadata().map_err(at(&entry.path()))?;
+            print.add(&found);
+            if found.is_dir() {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    Ok(print)
+}
+
+impl Print {
+    // In whatever order they come.
+    fn add(&mut self, found: &Metadata) {
+        let changed = (found.ctime(), found.ctime_nsec());
+        let mut bytes = Vec::with_capacity(32);
+        for part in [found.ino(), found.len(), changed.0 as u64, changed.1 as u64] {
+            bytes.extend(part.to_le_bytes());
+        }
+        self.entries += 1;
+        self.checksum = self.checksum.wrapping_add(Checksum::of(&bytes));
+        self.last = self.last.max(changed);
+    }
+}
+
 fn times(modified: u64) -> FileTimes {
     // What the clock of the system does not know is its beginning.
     let since = Duration::from_secs(modified);
@@ -428,6 +486,47 @@ mod tests {
             assert!(matches!(entry.kind, Kind::Link { .. }) || entry.mode & 0o222 == 0, "{entry:?}");
         }
         crate::remove::remove_dir_all(&to).expect("removed");
+    }
+
+    #[test]
+    fn each_change_shows_in_the_print() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let root = dir.path().join("root");
+        fs::create_dir(&root).expect("writable");
+        make(&root);
+        let taken = || print_of(&root).expect("readable");
+        let mut before = taken();
+        let mut check = |change: &dyn Fn()| {
+            // The clock of the kernel has gone on since the last change.
+            while !before.settles_in(SystemTime::now()).is_zero() {
+                std::thread::yield_now();
+            }
+            assert_eq!(taken(), before);
+            change();
+            let after = taken();
+            assert_ne!(after, before);
+            before = after;
+        };
+        let run = root.join("run");
+        check(&|| {
+            let was = fs::metadata(&run).expect("there").modified().expect("known");
+            fs::write(&run, "#!/bin/sn\n").expect("writable");
+            let file = File::options().write(true).open(&run).expect("there");
+            file.set_modified(was).expect("ours");
+        });
+        check(&|| fs::set_permissions(&run, Permissions::from_mode(0o700)).expect("ours"));
+        check(&|| fs::remove_file(root.join("dangling")).expect("writable"));
+        check(&|| fs::write(root.join("more"), "").expect("writable"));
+        check(&|| fs::rename(root.join("more"), root.join("less")).expect("writable"));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_not_waited_for_long() {
+        let print = Print { last: (1_000, 5), ..Print::default() };
+        let at = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+        for (now, wait) in [(0, 10), (1_000_000, 10), (1_000_004, 6), (1_000_011, 0), (9_000_000, 0)] {
+            assert_eq!(print.settles_in(at(now)).as_millis(), wait, "{now}");
+        }
     }
 
     #[test]

@@ -312,6 +312,10 @@ pub(crate) struct WorkersStopped {
     pub drain: bool,
     /// Relays that were left, for all workers were meant.
     pub relays: Vec<WorkerId>,
+    /// Objects that somebody keeps and that go with them, some by name.
+    pub alone: Vec<ObjectId>,
+    /// How many these are.
+    pub alone_count: u64,
 }
 
 /// A worker of this process has ended.

@@ -7,6 +7,7 @@ mod calls;
 mod copies;
 mod give;
 mod guards;
+mod handing;
 mod holders;
 mod pages;
 mod rebuild;
@@ -17,12 +18,14 @@ use std::time::Duration;
 
 use hq_model::dependency::{After, Mapping};
 use hq_model::object::{ObjectTask, check_objects};
+use hq_model::worker::StoreConfig;
 use hq_model::{
     Body, Dependencies, IdSet, InputObject, Instance, JobId, ObjectId, TaskRef, TaskSpec, TaskState,
     Timestamp, WorkerId,
 };
 
 pub(super) use copies::Copies;
+use copies::Last;
 pub(super) use give::Gives;
 
 use super::machine::Server;
@@ -190,7 +193,17 @@ impl Server {
         for object in std::mem::take(&mut news.lost) {
             self.copies.lost(&object, worker);
         }
+        if let Some(held) = news.spilled.take() {
+            self.copies.has_spilled(worker, held);
+        }
+        for object in std::mem::take(&mut news.damaged) {
+            self.copies.damaged(&object, worker);
+        }
         for (object, why) in std::mem::take(&mut news.refused) {
+            if self.copies.guards.handing.is_not_taken(&object, worker) {
+                self.copies.guards.doubt(object);
+                continue;
+            }
             self.give_refused(worker, &object, &why, effects);
         }
     }
@@ -417,7 +430,7 @@ impl Server {
             .live
             .keys()
             .filter_map(|worker| self.state.workers.get(worker)?.config.object_store.as_ref());
-        stores.map(|store| store.size).max().is_some_and(|most| most < size)
+        stores.map(StoreConfig::largest).max().is_some_and(|most| most < size)
     }
 
     /// What nobody stores any more is left once more where it is needed, or is gone, and those that wait for it are given up;
@@ -429,9 +442,10 @@ impl Server {
                 continue;
             }
             let text = match last {
-                Some(worker) => {
+                Some(Last { worker, is_damaged }) => {
                     let host = self.state.workers.get(&worker).map(|state| state.config.hostname.as_str());
                     let became = match self.live.contains_key(&worker) {
+                        _ if is_damaged => "where its copy was damaged",
                         true => "which does not store it any more",
                         false => "which is gone",
                     };

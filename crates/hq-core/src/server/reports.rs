@@ -29,7 +29,11 @@ impl Server {
         let Some(live) = self.live.get_mut(&worker) else { return };
         let Some(connection) = live.connection else { return };
         // It was told so by a server before this one, or decided it by itself.
+        let begins_to_leave = report.is_leaving && !live.is_draining;
         live.is_draining |= report.is_leaving;
+        if begins_to_leave {
+            self.copies.doubt_all_on(worker);
+        }
         let number = report.number;
         // A repeated report was taken in before; it only wants to hear so again.
         if number > live.last_report {

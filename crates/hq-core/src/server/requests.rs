@@ -564,11 +564,11 @@ impl Server {
         // It ends what runs: that cannot be taken back.
         let is_stopping = |id: &WorkerId| drain && self.live.get(id).is_some_and(LiveWorker::ends_tasks);
         let (stopping, changed): (Vec<_>, Vec<_>) = selected.iter().copied().partition(is_stopping);
+        let (alone, alone_count) = self.begin_leaving(&changed, drain);
         for id in &changed {
             let Some(live) = self.live.get_mut(id) else { continue };
             let Some(connection) = live.connection else { continue };
             self.watching.touch();
-            live.is_draining = true;
             live.end = Some(WorkerEnd::Stopped);
             live.stop = Some(Stop { drain });
             let message = ToWorker::Stop { drain };
@@ -578,7 +578,7 @@ impl Server {
         for id in &away {
             self.worker_ends(now, *id, WorkerEnd::Stopped, effects);
         }
-        Ok(ClientResponse::WorkersStopped { workers: selected, away, stopping })
+        Ok(ClientResponse::WorkersStopped { workers: selected, away, stopping, alone, alone_count })
     }
 
     /// The jobs a selector means, ascending.

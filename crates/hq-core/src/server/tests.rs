@@ -27,6 +27,7 @@ mod nodes;
 mod notices;
 mod object_faults;
 mod object_guards;
+mod object_handing;
 mod object_pages;
 mod object_room;
 mod objects;
@@ -283,6 +284,9 @@ impl World {
                     words.push(
                         objects.iter().map(|object| format!("free {object}")).collect::<Vec<_>>().join(" "),
                     );
+                }
+                ToWorker::BringObjects(sources) => {
+                    words.extend(sources.iter().map(|source| format!("bring {}", source.copy.object)));
                 }
                 ToWorker::TakeFile { object, file, .. } => words.push(format!("take {file} as {object}")),
                 ToWorker::Welcome(_)

@@ -232,6 +232,7 @@ impl Server {
             sample: self.loads.node_of(id),
             tasks: self.loads.tasks_of(id),
             objects: self.copies.held_by(id),
+            spilled: self.copies.spilled_by(id),
         }
     }
 }

@@ -95,6 +95,8 @@ pub struct Worker {
     pub(super) is_hurried: bool,
     // When a task ended last.
     pub(super) last_end: Timestamp,
+    // It has time to hand on what it stores.
+    pub(super) drains: bool,
     // What still runs will not end.
     pub(super) launcher_is_lost: bool,
     // Reused by the null executor.
@@ -202,6 +204,7 @@ impl Worker {
             has_left: false,
             is_hurried: false,
             last_end: started,
+            drains: false,
             launcher_is_lost: false,
             scratch: Grant::default(),
             has_more: false,
@@ -276,7 +279,11 @@ impl Worker {
             Input::Wanted { count } => self.wanted(now, count),
             Input::Extend { task, lease } => self.extend(now, task, lease),
             Input::Released { task } => self.release(now, task),
-            input @ (Input::Stored(_) | Input::ObjectLost(_) | Input::FileRefused { .. }) => {
+            input @ (Input::Stored(_)
+            | Input::ObjectLost(_)
+            | Input::ObjectDamaged(_)
+            | Input::Spilled(_)
+            | Input::FileRefused { .. }) => {
                 if let Some(storing) = &mut self.storing {
                     storing.hear(input);
                 }
@@ -333,7 +340,7 @@ impl Worker {
         };
         let null = self.has_more && !self.queue.is_empty() && self.leaving.is_none();
         let more = (null && !self.reporting.is_stuck()).then_some(Timestamp(0));
-        let told = if self.is_done() { self.tells_until() } else { None };
+        let told = if self.is_done() { self.stays_until() } else { None };
         let again = self.node_fault.next().filter(|_| self.leaving.is_none());
         let recall = self.next_call_back();
         let runner = self.runners.next();
@@ -408,6 +415,7 @@ impl Worker {
             ToWorker::ReadOutput(order) => self.read_output(order, effects),
             message @ (ToWorker::TakeFile { .. }
             | ToWorker::FreeObjects(_)
+            | ToWorker::BringObjects(_)
             | ToWorker::GuardObjects { .. }) => {
                 if let Some(storing) = &mut self.storing {
                     storing.ordered(message, effects);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use hq_model::{ByteString, Entry, Instance, ObjectId, TaskRef, Usage, WorkerId};
 
-use crate::object_messages::{ObjectCopy, ObjectSource};
+use crate::object_messages::{ObjectCopy, ObjectSource, ObjectsHeld};
 use crate::output_messages::ReadOrder;
 use crate::record::FailureKind;
 use crate::worker_messages::{CallInput, FromWorker, TaskNode, Template, ToWorker, WorkerEnd};
@@ -114,6 +114,10 @@ pub enum Input {
     Stored(ObjectCopy),
     /// A stored file is gone, though nobody asked for that.
     ObjectLost(ObjectId),
+    /// Somebody has changed a stored file, which is gone now.
+    ObjectDamaged(ObjectId),
+    /// So much of what is stored lies in the spill of the store.
+    Spilled(ObjectsHeld),
     /// A file that was to be an object ([`Effect::TakeFile`]) is none, for this reason.
     FileRefused {
         /// The object.
@@ -236,6 +240,8 @@ pub enum Effect {
     },
     /// Nobody needs these objects any more: remove what is stored of them.
     FreeObjects(Vec<ObjectId>),
+    /// Fetch these objects. Answered by [`Input::Stored`] or [`Input::FileRefused`].
+    BringObjects(Vec<ObjectSource>),
     /// Which objects may make room for others, and which may not.
     GuardObjects {
         /// These stay.

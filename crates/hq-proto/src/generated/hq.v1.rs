@@ -567,6 +567,17 @@ pub struct ObjectStore {
     /// Bytes it may take.
     #[prost(uint64, tag = "2")]
     pub size: u64,
+    /// Where those go for which there is no room.
+    #[prost(message, optional, tag = "3")]
+    pub spill: ::core::option::Option<ObjectSpill>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectSpill {
+    #[prost(string, tag = "1")]
+    pub dir: ::prost::alloc::string::String,
+    /// Bytes it may take.
+    #[prost(uint64, tag = "2")]
+    pub size: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AllocationRef {
@@ -2202,6 +2213,19 @@ pub struct ObjectNews {
     /// Files that are not taken.
     #[prost(message, repeated, tag = "4")]
     pub refused: ::prost::alloc::vec::Vec<ObjectWords>,
+    /// Lost, since somebody has changed the file.
+    #[prost(message, repeated, tag = "5")]
+    pub damaged: ::prost::alloc::vec::Vec<ObjectId>,
+    /// What lies in the spill of the store, where that has changed.
+    #[prost(message, optional, tag = "6")]
+    pub spilled: ::core::option::Option<ObjectsSpilled>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectsSpilled {
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
 }
 /// A task that did not start, since an object that it takes could not be had.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2400,6 +2424,12 @@ pub struct ObjectNeeded {
     pub object: ::core::option::Option<ObjectId>,
     #[prost(message, optional, tag = "2")]
     pub task: ::core::option::Option<TaskRef>,
+}
+/// To be fetched for no task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BringObjects {
+    #[prost(message, repeated, tag = "1")]
+    pub sources: ::prost::alloc::vec::Vec<ObjectSource>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GuardObjects {
@@ -3397,7 +3427,7 @@ pub struct NumberList {
     #[prost(uint32, repeated, tag = "1")]
     pub numbers: ::prost::alloc::vec::Vec<u32>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WorkersStopped {
     #[prost(uint32, repeated, tag = "1")]
     pub numbers: ::prost::alloc::vec::Vec<u32>,
@@ -3407,6 +3437,11 @@ pub struct WorkersStopped {
     /// Those of them that were to finish what runs, and were stopping already.
     #[prost(uint32, repeated, tag = "3")]
     pub stopping: ::prost::alloc::vec::Vec<u32>,
+    /// Objects that are kept and go with them, some by name.
+    #[prost(message, repeated, tag = "4")]
+    pub alone: ::prost::alloc::vec::Vec<ObjectId>,
+    #[prost(uint64, tag = "5")]
+    pub alone_count: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobSummaries {
@@ -3708,6 +3743,11 @@ pub struct WorkerInfo {
     pub objects_count: u64,
     #[prost(uint64, tag = "191")]
     pub objects_bytes: u64,
+    /// As far as they lie in its spill.
+    #[prost(uint64, tag = "192")]
+    pub spilled_count: u64,
+    #[prost(uint64, tag = "193")]
+    pub spilled_bytes: u64,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -3783,7 +3823,7 @@ impl WorkerFilter {
 pub struct ToWorker {
     #[prost(
         oneof = "to_worker::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191, 192"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191, 192, 193"
     )]
     pub body: ::core::option::Option<to_worker::Body>,
 }
@@ -3821,6 +3861,8 @@ pub mod to_worker {
         GuardObjects(super::GuardObjects),
         #[prost(message, tag = "192")]
         TakeFile(super::TakeFile),
+        #[prost(message, tag = "193")]
+        BringObjects(super::BringObjects),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

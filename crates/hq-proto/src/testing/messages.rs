@@ -124,8 +124,20 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
             text
         }),
         vec(worker_info(), 0..3).prop_map(Workers),
-        (vec(worker(), 0..5), vec(worker(), 0..3), vec(worker(), 0..3))
-            .prop_map(|(workers, away, stopping)| WorkersStopped { workers, away, stopping }),
+        (
+            vec(worker(), 0..5),
+            vec(worker(), 0..3),
+            vec(worker(), 0..3),
+            vec(object::object_id(), 0..3),
+            any::<u64>()
+        )
+            .prop_map(|(workers, away, stopping, alone, alone_count)| WorkersStopped {
+                workers,
+                away,
+                stopping,
+                alone,
+                alone_count
+            }),
         allocation::alloc_response().prop_map(Alloc),
         (vec((timestamp(), record()), 0..3), any::<u64>())
             .prop_map(|(records, next)| Events { records, next }),
@@ -360,8 +372,8 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()), any::<u64>());
     let taken = vec(any::<u64>().prop_map(Amount), 0..4);
     let sample = (of((timestamp(), sample::node_sample())), of(load::tasks_sum()));
-    let objects = (any::<u64>(), any::<u64>()).prop_map(|(count, bytes)| ObjectsHeld { count, bytes });
-    let seen = (of(duration()), taken, sample, objects);
+    let held = || (any::<u64>(), any::<u64>()).prop_map(|(count, bytes)| ObjectsHeld { count, bytes });
+    let seen = (of(duration()), taken, sample, (held(), held()));
     (worker(), worker_config(), timestamp(), ended, tasks, closed, seen).prop_map(
         |(
             worker,
@@ -370,7 +382,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
             ended,
             tasks,
             (is_draining, is_stopping, away_until, trouble, internal_errors),
-            (idle_timeout, taken, (sample, used), objects),
+            (idle_timeout, taken, (sample, used), (objects, spilled)),
         )| {
             let (tasks_assigned, tasks_running, last_task, (multi_node, is_reserved)) = tasks;
             WorkerInfo {
@@ -393,6 +405,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
                 sample: sample.map(|(at, sample)| (at, Box::new(sample))),
                 tasks: used,
                 objects,
+                spilled,
             }
         },
     )

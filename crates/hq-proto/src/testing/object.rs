@@ -2,7 +2,7 @@
 
 use hq_core::object_messages::{
     GiveObject, ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectPage, ObjectPhase, ObjectRequest,
-    ObjectSource, ObjectState, ObjectView, Unfetched,
+    ObjectSource, ObjectState, ObjectView, ObjectsHeld, Unfetched,
 };
 use hq_core::worker_messages::TaskNode;
 use hq_model::object::{ObjectRef, ObjectTask};
@@ -77,8 +77,17 @@ pub(super) fn news() -> BoxedStrategy<ObjectNews> {
         reason,
         wanted,
     });
-    (vec(copy(), 0..3), vec(object_id(), 0..3), vec(unfetched, 0..3), vec((object_id(), text()), 0..3))
-        .prop_map(|(stored, lost, unfetched, refused)| ObjectNews { stored, lost, unfetched, refused })
+    let gone = (vec(object_id(), 0..3), vec(object_id(), 0..3));
+    let spilled = of((any::<u64>(), any::<u64>()).prop_map(|(count, bytes)| ObjectsHeld { count, bytes }));
+    (vec(copy(), 0..3), (gone, spilled), vec(unfetched, 0..3), vec((object_id(), text()), 0..3))
+        .prop_map(|(stored, ((lost, damaged), spilled), unfetched, refused)| ObjectNews {
+            stored,
+            lost,
+            damaged,
+            spilled,
+            unfetched,
+            refused,
+        })
         .boxed()
 }
 

@@ -94,6 +94,7 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
         output::read_order().prop_map(ToWorker::ReadOutput),
         any::<u64>().prop_map(|number| ToWorker::DropRead { number }),
         vec(object::object_id(), 0..3).prop_map(ToWorker::FreeObjects),
+        vec(object::source(), 0..3).prop_map(ToWorker::BringObjects),
         (vec(object::object_id(), 0..3), vec(object::object_id(), 0..3))
             .prop_map(|(guard, release)| ToWorker::GuardObjects { guard, release }),
         (object::object_id(), any::<bool>()).prop_map(|(object, is_dir)| ToWorker::TakeFile {

@@ -100,7 +100,7 @@ impl Leaves {
 fn value_refused(object: &ObjectId, function: &str, error: &StoreError) -> Outcome {
     match error {
         StoreError::NoFile(_) | StoreError::Foreign(_) => {}
-        StoreError::Full { wanted, cap, .. } if wanted > cap => {}
+        error if error.never_fits() => {}
         error => return no_room_now(object, error),
     }
     let text = format!("The value of {function} cannot be stored: {error}");
@@ -123,7 +123,7 @@ fn no_room_now(object: &ObjectId, error: &StoreError) -> Outcome {
 fn refused(worker: WorkerId, object: &ObjectId, file: &Path, error: &StoreError) -> Outcome {
     let is_of_file = matches!(error, StoreError::NoFile(_) | StoreError::Tree(_))
         || matches!(error, StoreError::Io { path, .. } if path == file)
-        || matches!(error, StoreError::Full { wanted, cap, .. } if wanted > cap);
+        || error.never_fits();
     match is_of_file {
         true => Outcome::Failed(FailureKind::Output, text(worker, object, file, error)),
         false => no_room_now(object, error),

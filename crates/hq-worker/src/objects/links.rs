@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hq_model::TaskRef;
 use tracing::warn;
 
 use super::store::Tree;
@@ -10,11 +11,31 @@ use super::taken::Pin;
 use super::{Key, Objects, StoreError};
 use crate::remove::remove_dir_all;
 
-/// A directory that stays while a task reads it.
+/// What stays while a task reads it.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) tree: Arc<Tree>,
+    _tree: Option<Had>,
     _pin: Pin,
+}
+
+/// A directory that is unpacked, and who has it.
+#[derive(Debug)]
+struct Had {
+    tree: Arc<Tree>,
+    task: TaskRef,
+}
+
+impl Held {
+    /// A file.
+    pub(super) fn file(pin: Pin) -> Held {
+        Held { _tree: None, _pin: pin }
+    }
+}
+
+impl Drop for Had {
+    fn drop(&mut self) {
+        self.tree.end(self.task);
+    }
 }
 
 /// All that one task has. Dropped on the worker's loop, it goes on another thread.
@@ -54,11 +75,26 @@ impl Drop for Links {
 }
 
 impl Objects {
-    /// Unpacks what is in the store, and holds it there. Nothing when the worker is ending.
-    pub(super) async fn hold_tree(self: &Arc<Objects>, key: &Key) -> Option<Result<Held, StoreError>> {
+    /// Unpacks what is in the store, and holds it there for a task. Nothing when the worker is ending.
+    pub(super) async fn hold_tree(
+        self: &Arc<Objects>,
+        key: &Key,
+        task: TaskRef,
+    ) -> Option<Result<(Held, Arc<Tree>), StoreError>> {
         let Some(pin) = Pin::new(self, key) else { return Some(Err(StoreError::Gone)) };
         let (store, key) = (self.store.clone(), key.clone());
-        let unpacked = self.trees.run(move || store.unpack(&key)).await?;
-        Some(unpacked.map(|tree| Held { tree, _pin: pin }))
+        let held = move || {
+            let tree = store.unpack(&key)?;
+            tree.begin(task);
+            let had = Had { tree: tree.clone(), task };
+            Ok((Held { _tree: Some(had), _pin: pin }, tree))
+        };
+        let (held, tree) = match self.trees.run(held).await? {
+            Ok(held) => held,
+            Err(error) => return Some(Err(error)),
+        };
+        // What the task changes at once is to show.
+        tokio::time::sleep(tree.settles_in()).await;
+        Some(Ok((held, tree)))
     }
 }

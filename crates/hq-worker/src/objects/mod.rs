@@ -14,6 +14,8 @@ pub mod near;
 mod put_tests;
 mod receive;
 mod serve;
+#[cfg(test)]
+mod spill_tests;
 mod stage;
 mod store;
 mod taken;
@@ -41,7 +43,7 @@ pub(crate) use leave::{Leaves, Value, not_now};
 pub(crate) use links::Links;
 pub(crate) use stage::{Brought, Place, Staged};
 use store::{Content, Hold, SharedStore, StoreError};
-pub(crate) use store::{Key, PutFile, Store};
+pub(crate) use store::{Key, PutFile, SpillTo, Store};
 pub(crate) use taken::{Source, Taken};
 
 type Waiting = oneshot::Sender<Result<(), Unfetched>>;

@@ -18,7 +18,7 @@ type Told = mpsc::UnboundedReceiver<Input>;
 
 fn store(dir: &Path, size: u64) -> (SharedStore, Told) {
     let (sender, told) = mpsc::unbounded_channel();
-    (Arc::new(Store::open(dir, Some(size), Duration::ZERO, sender).expect("a store")), told)
+    (Store::open(dir, Some(size), None, Duration::ZERO, sender).expect("a store"), told)
 }
 
 fn object(text: &str) -> ObjectId {

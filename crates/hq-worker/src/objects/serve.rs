@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::crowd::{Sending, Turn};
-use super::{Content, Key, Objects, Store, Unfetched, key_of};
+use super::{Content, Key, Objects, Store, StoreError, Unfetched, key_of};
 use crate::limits::{COMING_TIME_MAX, CROWD_SIZE_MIN, PIECE_PAUSE, PIECE_SENT};
 use crate::ranks::NO_PROCESS;
 
@@ -125,7 +125,7 @@ impl Objects {
                 Ok(piece) => piece,
                 Err(reason) => {
                     let (store, key) = (self.store.clone(), key.clone());
-                    self.pieces.order(move || store.lose(&key));
+                    self.pieces.order(move || store.lose_altered(&key));
                     return Err(reason);
                 }
             };
@@ -167,7 +167,7 @@ impl Reading {
         if let Some(checksum) = &mut self.checksum {
             checksum.add(bytes);
             if is_last && checksum.value() != self.content.checksum {
-                return Err("the stored file is damaged".to_owned());
+                return Err(StoreError::Altered.to_string());
             }
         }
         Ok(Piece { message, is_last })

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::leave::not_now;
 use super::links::Held;
 use super::store::link_tree;
+use super::taken::Pin;
 use super::{Content, Key, Links, Objects, Peer, StoreError, Taken, Unfetched, Wanted};
 
 /// An object, and where a task wants it.
@@ -69,15 +70,15 @@ impl Place {
 }
 
 impl Objects {
-    /// Brings what a task takes to its places. `broadcasts` is the directory of those of the task, which goes with what is held.
+    /// Brings what a task takes to its places. `task` is who, `broadcasts` the directory of those of the task, which goes with what is held.
     ///
     /// # Errors
     /// How the task ends when something cannot be had or put there.
     pub(crate) async fn stage(
         self: &Arc<Objects>,
         peer: &Arc<impl Peer>,
-        places: Vec<Place>,
-        broadcasts: Option<PathBuf>,
+        task: TaskRef,
+        (places, broadcasts): (Vec<Place>, Option<PathBuf>),
     ) -> Result<Links, Outcome> {
         if let Some(refused) = one_place(&places) {
             return Err(refused);
@@ -90,7 +91,7 @@ impl Objects {
             let (objects, peer) = (self.clone(), peer.clone());
             bringing.spawn(async move {
                 let object = place.copy.object.clone();
-                objects.bring_to(&peer, place).await.map_err(|refused| refused.outcome(object))
+                objects.bring_to(&peer, task, place).await.map_err(|refused| refused.outcome(object))
             });
         }
         let mut refused = None;
@@ -112,6 +113,7 @@ impl Objects {
     async fn bring_to(
         self: &Arc<Objects>,
         peer: &Arc<impl Peer>,
+        task: TaskRef,
         place: Place,
     ) -> Result<Option<Held>, Refused> {
         let key = place.key();
@@ -121,15 +123,15 @@ impl Objects {
             let wanted = Wanted { key: key.clone(), content, holders: place.holders.clone() };
             self.fetch(peer, wanted).await.map_err(Refused::Unfetched)?;
             let put = match content.is_dir {
-                true => self.put_tree(&key, &place).await,
-                false => self.put_file(&key, &place).await.map(|put| put.map(|()| None)),
+                true => self.put_tree(&key, task, &place).await,
+                false => self.put_file(&key, &place).await,
             };
             match put {
                 Some(Ok(held)) => return Ok(held),
-                Some(Err(error @ StoreError::Gone)) if is_last => {
+                Some(Err(error @ (StoreError::Gone | StoreError::Altered))) if is_last => {
                     return Err(Refused::Unfetched(Unfetched::here(error.to_string())));
                 }
-                Some(Err(StoreError::Gone)) => {}
+                Some(Err(StoreError::Gone | StoreError::Altered)) => {}
                 Some(Err(error)) => return Err(Refused::Place(error)),
                 None => return Err(Refused::Unfetched(Unfetched::here("the worker is ending".to_owned()))),
             }
@@ -138,27 +140,34 @@ impl Objects {
     }
 
     // Nothing when the worker is ending.
-    async fn put_file(&self, key: &Key, place: &Place) -> Option<Result<(), StoreError>> {
+    async fn put_file(
+        self: &Arc<Objects>,
+        key: &Key,
+        place: &Place,
+    ) -> Option<Result<Option<Held>, StoreError>> {
+        let Some(pin) = Pin::new(self, key) else { return Some(Err(StoreError::Gone)) };
         let (store, key, path, is_in_place) =
             (self.store.clone(), key.clone(), place.path.clone(), place.is_in_place);
         let put = self.files.run(move || {
             let path = Path::new(OsStr::from_bytes(&path));
-            if is_in_place { store.link(&key, path) } else { store.put(&key, path) }
+            if is_in_place { store.link(&key, path) } else { store.put(&key, path).map(|()| false) }
         });
-        put.await
+        // A copy, or another name of the file, needs nothing more.
+        Some(put.await?.map(|must_stay| must_stay.then(|| Held::file(pin))))
     }
 
     // A link to what is unpacked, which stays as long as it is held.
     async fn put_tree(
         self: &Arc<Objects>,
         key: &Key,
+        task: TaskRef,
         place: &Place,
     ) -> Option<Result<Option<Held>, StoreError>> {
-        let held = match self.hold_tree(key).await? {
+        let (held, tree) = match self.hold_tree(key, task).await? {
             Ok(held) => held,
             Err(error) => return Some(Err(error)),
         };
-        let (tree, path) = (held.tree.clone(), place.path.clone());
+        let path = place.path.clone();
         let linked = self.files.run(move || link_tree(&tree, Path::new(OsStr::from_bytes(&path))));
         Some(linked.await?.map(|()| Some(held)))
     }

@@ -7,6 +7,7 @@ use hq_core::object_messages::{ObjectCopy, ObjectSource};
 use hq_core::worker::Outcome;
 use hq_core::worker_messages::TaskNode;
 use hq_model::{TaskRef, WorkerId};
+use tracing::{debug, info};
 
 use super::{Content, Key, Objects, Peer, Unfetched, Wanted};
 
@@ -83,6 +84,18 @@ impl Objects {
             all.push(taken);
         }
         Ok(all)
+    }
+
+    /// Brings an object into the store for no task here. The server hears of it, or that it cannot be had.
+    pub(crate) async fn take_over(self: &Arc<Objects>, peer: &Arc<impl Peer>, source: &Source) {
+        let object = source.copy.object.clone();
+        match self.fetch(peer, source.wanted()).await {
+            Ok(()) => debug!(%object, "an object of a worker that leaves is here"),
+            Err(unfetched) => {
+                info!(%object, reason = unfetched.reason, "an object of a worker that leaves could not be had");
+                self.store.tell_refused(object, unfetched.reason);
+            }
+        }
     }
 
     async fn take_one(

@@ -50,7 +50,7 @@ type Told = mpsc::UnboundedReceiver<Input>;
 
 fn store(dir: &Path, size: u64) -> (SharedStore, Told) {
     let (sender, told) = mpsc::unbounded_channel();
-    (Arc::new(Store::open(dir, Some(size), Duration::ZERO, sender).expect("a store")), told)
+    (Store::open(dir, Some(size), None, Duration::ZERO, sender).expect("a store"), told)
 }
 
 fn add(store: &SharedStore, dir: &Path, task: u32, bytes: &[u8]) -> Result<Content, StoreError> {
@@ -156,8 +156,7 @@ fn room_is_waited_for_while_the_server_may_say_that_something_may_go() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (sender, _told) = mpsc::unbounded_channel();
     let patience = Duration::from_secs(3600);
-    let store = Store::open(&dir.path().join("store"), Some(4), patience, sender).expect("a store");
-    let store = Arc::new(store);
+    let store = Store::open(&dir.path().join("store"), Some(4), None, patience, sender).expect("a store");
     add(&store, dir.path(), 1, b"123").expect("stored");
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| add(&store, dir.path(), 2, b"456"));
@@ -193,8 +192,36 @@ fn what_somebody_has_written_to_counts_as_lost() {
     let is_root = rustix::process::geteuid().is_root();
     assert_eq!(fs::metadata(&to).expect("there").nlink(), if is_root { 1 } else { 2 });
     write_over(&stored_file(&store, "abc"), "abd");
+    assert!(matches!(store.read(&key(1)), Err(StoreError::Altered)));
+    assert_eq!((names(&store), lost.try_recv()), (vec![], Ok(Input::ObjectDamaged(object(1)))));
     assert!(matches!(store.read(&key(1)), Err(StoreError::Gone)));
-    assert_eq!((names(&store), lost.try_recv()), (vec![], Ok(Input::ObjectLost(object(1)))));
+    add(&store, dir.path(), 2, b"def").expect("stored");
+    fs::remove_file(stored_file(&store, "def")).expect("writable");
+    assert!(matches!(store.read(&key(2)), Err(StoreError::Gone)));
+    assert_eq!(lost.try_recv(), Ok(Input::ObjectLost(object(2))));
+}
+
+#[test]
+fn what_was_put_somewhere_is_replaced_unless_somebody_has_changed_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (store, _lost) = store(&dir.path().join("store"), 100);
+    for (task, bytes) in [(1, b"one"), (2, b"two")] {
+        add(&store, dir.path(), task, bytes).expect("stored");
+    }
+    let to = dir.path().join("parts");
+    let put = |task| {
+        store.put(&key(task), &to).map_err(|error| error.to_string())?;
+        Ok(fs::read_to_string(&to).expect("there"))
+    };
+    assert_eq!([put(1), put(2), put(1)], ["one", "two", "one"].map(|text: &str| Ok(text.to_owned())));
+    // As root does, whom no permission stops.
+    write_over(&to, "own");
+    fs::set_permissions(&to, fs::Permissions::from_mode(0o444)).expect("own");
+    for task in [1, 2] {
+        let refused: String = put(task).expect_err("changed");
+        assert!(refused.contains(&to.display().to_string()) && refused.contains("was changed"), "{refused}");
+    }
+    assert_eq!(fs::read(&to).expect("there"), b"own");
 }
 
 /// A worker as far as objects go, listening.
@@ -251,7 +278,7 @@ fn an_object_goes_from_worker_to_worker() {
         files.filter(|file| file.path().is_file()).for_each(|file| write_over(&file.path(), "x"));
         let wanted = Wanted { key: key(3), content: content(&bytes(1 << 20)), holders: vec![from.place] };
         assert!(to.objects.fetch(&to.peer, wanted).await.is_err());
-        assert_eq!(from.told.recv().await, Some(Input::ObjectLost(object(3))));
+        assert_eq!(from.told.recv().await, Some(Input::ObjectDamaged(object(3))));
     });
 }
 
@@ -427,25 +454,29 @@ fn what_a_task_takes_is_brought_to_its_places() {
         let here = source_of(1, b"here", vec![own.clone()]);
         let elsewhere = source_of(2, b"elsewhere", vec![own.clone(), bad.clone(), good]);
         let places = vec![place(&here, "in/a"), place(&elsewhere, "in/b")];
-        assert!(objects.stage(&made_up, places, None).await.is_ok());
+        assert!(objects.stage(&made_up, object(9).task, (places, None)).await.is_ok());
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).expect("there");
         assert_eq!((read("in/a"), read("in/b")), ("here".into(), "elsewhere".into()));
         let nowhere = place(&source_of(3, b"x", vec![own, bad]), "in/c");
         let reason = "worker 3: no".to_owned();
         let unfetched =
             Outcome::Unfetched { object: object(3), holders: vec![WorkerId(3)], reason, wanted: 0 };
-        assert_eq!(objects.stage(&made_up, vec![nowhere], None).await.err(), Some(unfetched));
+        assert_eq!(
+            objects.stage(&made_up, object(9).task, (vec![nowhere], None)).await.err(),
+            Some(unfetched)
+        );
         let twice = vec![place(&here, "in/e"), place(&elsewhere, "in/./e")];
-        let refused = objects.stage(&made_up, twice, None).await.err();
+        let refused = objects.stage(&made_up, object(9).task, (twice, None)).await.err();
         assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("have one path")));
         fs::write(dir.path().join("in/mine"), "precious").expect("writable");
-        let refused = objects.stage(&made_up, vec![place(&here, "in/mine")], None).await.err();
+        let refused =
+            objects.stage(&made_up, object(9).task, (vec![place(&here, "in/mine")], None)).await.err();
         assert!(
             matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("there is something else already"))
         );
         assert_eq!(read("in/mine"), "precious");
         fs::create_dir(dir.path().join("in/d")).expect("writable");
-        let refused = objects.stage(&made_up, vec![place(&here, "in/d")], None).await.err();
+        let refused = objects.stage(&made_up, object(9).task, (vec![place(&here, "in/d")], None)).await.err();
         assert!(matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("in/d")));
     });
 }

@@ -9,8 +9,8 @@ use hq_client::options::values;
 use hq_model::resources::{Coupling, ResourcePool};
 use hq_model::selector::Selector;
 use hq_model::{memory, request, resources};
-use hq_worker::ObjectStore;
 use hq_worker::enforce::Enforce;
+use hq_worker::{ObjectSpill, ObjectStore};
 
 use super::job::selector;
 
@@ -79,6 +79,13 @@ pub(crate) struct SharedArgs {
     /// Start nothing while idle unless at least this part of the CPUs will be used, from 0 to 1
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value = "0.0", value_parser = utilization)]
     pub min_utilization: u32,
+    /// Where objects go for which its store has no room, and most bytes of them [default: nowhere]
+    ///
+    /// A directory on a disk of the node, and a size, such as `/scratch:1TiB`; by default half of what is free there. Objects that
+    /// are kept or needed move there, those that were read least recently first, and what is larger than the store goes there.
+    /// What is there goes when the worker ends.
+    #[arg(long, value_name = "DIR[:SIZE]", value_parser = object_spill)]
+    pub object_spill: Option<ObjectSpill>,
     /// Hold tasks to what they asked for
     ///
     /// `none` or a comma list of memory, cpu. In control groups where the worker may make some; else memory is watched,
@@ -201,7 +208,7 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "DIR[:SIZE]", value_parser = object_store)]
     pub object_store: Option<ObjectStore>,
     /// Keep no objects: tasks that leave or take some run on other workers
-    #[arg(long, conflicts_with = "object_store")]
+    #[arg(long, conflicts_with_all = ["object_store", "object_spill"])]
     pub no_object_store: bool,
     /// The allocation of the server that starts it
     #[arg(long, value_name = "QUEUE.NUMBER", hide = true)]
@@ -217,8 +224,27 @@ pub(crate) struct StartArgs {
     pub executor: ExecutorArg,
 }
 
-// A directory whose name ends like a size has that size behind it.
 fn object_store(text: &str) -> Result<ObjectStore, String> {
+    let (dir, bytes) = store_dir(text)?;
+    match bytes {
+        Some(0) => {
+            Err("a store of less than 1 MiB holds nothing: to have none, use --no-object-store".into())
+        }
+        _ => Ok(ObjectStore { dir: Some(dir), bytes, spill: None }),
+    }
+}
+
+fn object_spill(text: &str) -> Result<ObjectSpill, String> {
+    match store_dir(text)? {
+        (_, Some(0)) => {
+            Err("a spill of less than 1 MiB holds nothing: leave the option out to have none".into())
+        }
+        (dir, bytes) => Ok(ObjectSpill { dir, bytes }),
+    }
+}
+
+// A directory whose name ends like a size has that size behind it.
+fn store_dir(text: &str) -> Result<(PathBuf, Option<u64>), String> {
     let (dir, size) = match text.rsplit_once(':') {
         Some((dir, size)) if !size.contains('/') => (dir, Some(size)),
         _ => (text, None),
@@ -227,13 +253,7 @@ fn object_store(text: &str) -> Result<ObjectStore, String> {
         return Err("name a directory, and a size behind it, such as /scratch:200GiB".into());
     }
     let mib = size.map(memory::parse).transpose().map_err(|error| error.to_string())?;
-    let bytes = mib.map(|mib| mib.wholes() << 20);
-    match bytes {
-        Some(0) => {
-            Err("a store of less than 1 MiB holds nothing: to have none, use --no-object-store".into())
-        }
-        _ => Ok(ObjectStore { dir: Some(dir.into()), bytes }),
-    }
+    Ok((dir.into(), mib.map(|mib| mib.wholes() << 20)))
 }
 
 /// A time limit of workers.

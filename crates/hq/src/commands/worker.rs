@@ -64,7 +64,10 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         interrupts: Interrupts::Signals,
         enforce: args.shared.enforce,
         pull_socket: relay.as_ref().map(|relay| relay.path().to_owned()),
-        objects: (!args.no_object_store).then(|| args.object_store.unwrap_or_default()),
+        objects: (!args.no_object_store).then(|| {
+            let spill = args.shared.object_spill;
+            hq_worker::ObjectStore { spill, ..args.object_store.unwrap_or_default() }
+        }),
     };
     let end = hq_worker::run(options, launcher)?;
     context.printer.print(&mut WorkerEnded(end))?;
@@ -142,9 +145,9 @@ pub(super) fn stop(context: &Context, args: StopArgs) -> Result<Done, HqError> {
     let mut session = context.connect_for("Stopping")?;
     let asked = session.request(ClientRequest::StopWorkers { workers, drain });
     match asked.map_err(|error| refused_to("Stopping", error))? {
-        ClientResponse::WorkersStopped { workers, away, stopping } => {
+        ClientResponse::WorkersStopped { workers, away, stopping, alone, alone_count } => {
             let relays = if are_all { relays(&mut session) } else { Vec::new() };
-            Done::ok(WorkersStopped { workers, away, stopping, drain, relays })
+            Done::ok(WorkersStopped { workers, away, stopping, drain, relays, alone, alone_count })
         }
         _ => unexpected(),
     }

@@ -64,6 +64,10 @@ pub(super) fn put(
         set(params, "--min-utilization=", &(f64::from(shared.min_utilization) / 10_000.0).to_string());
         params.min_utilization = shared.min_utilization;
     }
+    if let Some(spill) = &shared.object_spill {
+        let size = spill.bytes.map_or(String::new(), |bytes| format!(":{}MiB", bytes >> 20));
+        set(params, "--object-spill=", &format!("{}{size}", spill.dir.display()));
+    }
     if shared.enforce.is_on() {
         set(params, "--enforce=", &shared.enforce.to_string());
     }
@@ -122,6 +126,7 @@ mod tests {
     fn options_are_kept_as_a_worker_takes_them() {
         let given =
             ["--cpus=2x2", "--resource", "mem=sum(64GiB)", "--idle-timeout", "3m", "--min-utilization=0.5"];
+        let given = given.into_iter().chain(["--object-spill", "/scratch/a:b:2GiB"]);
         let given = Given::try_parse_from(given).expect("options").args;
         let mut params = QueueParams::default();
         put(&mut params, &given, Some(OnServerLostArg::Stop)).expect("resources");
@@ -130,10 +135,12 @@ mod tests {
         --resource=mem=sum(65536 MiB)
         --idle-timeout=3m
         --min-utilization=0.5
+        --object-spill=/scratch/a:b:2048MiB
         --on-server-lost=stop
         ");
-        let again = Given::try_parse_from(args(&params).iter().take(4)).expect("they are options again").args;
+        let again = Given::try_parse_from(args(&params).iter().take(5)).expect("they are options again").args;
         assert_eq!((again.cpus, again.resources), (given.cpus, given.resources));
+        assert_eq!(again.object_spill, given.object_spill);
         let mem = parse_pool("mem", "sum(1GiB)").expect("a pool");
         let later = SharedArgs { cpus: None, resources: vec![mem], idle_timeout: None, ..given };
         put(&mut params, &later, None).expect("resources");

@@ -14,7 +14,7 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::Counters;
 use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::worker::{Manager, StoreConfig, WorkerConfig};
+use hq_model::worker::{Manager, SpillConfig, StoreConfig, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, Compression, Epoch, IdSet, Instance, JobId, JobState, OnClose, OutputSink,
     Policy, PoolKind, Request, ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState,
@@ -280,7 +280,11 @@ pub(crate) fn worker(id: u32) -> WorkerInfo {
             time_reserve: Duration::from_secs(30),
             min_utilization: 5_000,
             pid: 4711,
-            object_store: Some(StoreConfig { dir: "/scratch/hq-objects-4711-0".into(), size: 64 << 30 }),
+            object_store: Some(StoreConfig {
+                dir: "/dev/shm/hq-objects-4711-0".into(),
+                size: 64 << 30,
+                spill: Some(SpillConfig { dir: "/scratch/hq-objects-4711-0".into(), size: 1 << 40 }),
+            }),
             ..WorkerConfig::new(pools())
         },
         started: at(0),
@@ -300,6 +304,7 @@ pub(crate) fn worker(id: u32) -> WorkerInfo {
         sample: None,
         tasks: None,
         objects: ObjectsHeld { count: 3, bytes: 5 << 30 },
+        spilled: ObjectsHeld { count: 1, bytes: 2 << 30 },
     }
 }
 
@@ -469,8 +474,8 @@ snapshots! {
     };
     worker_list: Workers(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);
     worker_info: worker_details(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4), busy_worker(5)]);
-    worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false, relays: vec![WorkerId(3)] };
-    worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true, relays: vec![] };
+    worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false, alone: vec!["1@0:parts".parse().expect("an object")], alone_count: 1, relays: vec![WorkerId(3)] };
+    worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true, alone: vec!["1@0:parts".parse().expect("an object")], alone_count: 3, relays: vec![] };
     worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
     hardware: Hardware(Detected { resources: pools(), notes: vec!["a limit".into()] });
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use hq_core::client_messages::WorkerInfo;
+use hq_core::object_messages::ObjectsHeld;
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
@@ -97,6 +98,9 @@ impl Report for WorkersStopped {
                 "Relay {relay} is left, for it runs nothing; `hq worker stop {relay}` ends it, and gives back what was taken there"
             )?;
         }
+        if self.alone_count > 0 {
+            writeln!(out, "{}", alone(self))?;
+        }
         Ok(())
     }
 }
@@ -110,6 +114,22 @@ impl Report for WorkerEnded {
         let reason = text::worker_state(Some(self.0));
         Ok(json::write(out, &json!({ "reason": reason, "schema_version": SCHEMA_VERSION }))?)
     }
+}
+
+// What nobody will have any more.
+fn alone(stopped: &WorkersStopped) -> String {
+    let words = match (stopped.drain, stopped.alone_count == 1) {
+        (true, true) => "that is kept has no other copy, no worker can take it, and it goes with the worker",
+        (true, false) => {
+            "that are kept have no other copy, no worker can take them, and they go with the worker"
+        }
+        (false, true) => "that is kept has no other copy, and goes with the worker",
+        (false, false) => "that are kept have no other copy, and go with the worker",
+    };
+    let mut names: Vec<String> = stopped.alone.iter().map(ToString::to_string).collect();
+    let more = stopped.alone_count.saturating_sub(names.len() as u64);
+    names.extend((more > 0).then(|| format!("{more} more")));
+    format!("{} {words}: {}", text::count(stopped.alone_count, "object"), names.join(", "))
 }
 
 fn state_word(w: &WorkerInfo) -> String {
@@ -214,8 +234,23 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
 // Where objects are, how much room there is, and how much of it is taken.
 fn object_store(w: &WorkerInfo) -> String {
     let Some(store) = &w.config.object_store else { return text::NONE.to_owned() };
-    let (held, objects) = (text::size_of(w.objects.bytes), text::count(w.objects.count, "object"));
-    format!("{}\n{held} of {} in {objects}", store.dir, text::size_of(store.size))
+    let line = |dir: &str, size: u64, held: ObjectsHeld| {
+        let (used, objects) = (text::size_of(held.bytes), text::count(held.count, "object"));
+        format!("{dir}\n{used} of {} in {objects}", text::size_of(size))
+    };
+    let of_store = line(&store.dir, store.size, not_spilled(w));
+    match &store.spill {
+        Some(spill) => format!("{of_store}\nspill: {}", line(&spill.dir, spill.size, w.spilled)),
+        None => of_store,
+    }
+}
+
+// What lies in the store itself.
+fn not_spilled(w: &WorkerInfo) -> ObjectsHeld {
+    ObjectsHeld {
+        count: w.objects.count.saturating_sub(w.spilled.count),
+        bytes: w.objects.bytes.saturating_sub(w.spilled.bytes),
+    }
 }
 
 fn worker(w: &WorkerInfo) -> Value {
@@ -275,8 +310,14 @@ fn worker(w: &WorkerInfo) -> Value {
             json!({
                 "dir": store.dir,
                 "size": store.size,
-                "used": w.objects.bytes,
-                "objects": w.objects.count,
+                "used": not_spilled(w).bytes,
+                "objects": not_spilled(w).count,
+                "spill": store.spill.as_ref().map(|spill| json!({
+                    "dir": spill.dir,
+                    "size": spill.size,
+                    "used": w.spilled.bytes,
+                    "objects": w.spilled.count,
+                })),
             })
         }),
         "tasks_now": w.tasks.as_ref().map(load::of_tasks),

@@ -317,6 +317,56 @@ fn a_full_store_refuses_a_file_once_and_before_it_comes() {
 }
 
 #[test]
+fn sixteen_times_a_store_goes_through_its_spill() {
+    let mut cluster = Cluster::server();
+    let stores = "--object-store store:1MiB --object-spill spill:64MiB";
+    cluster.worker(&format!("--cpus 1 --detect-resources none {stores}"));
+    for n in 0..10 {
+        cluster.write("part", vec![b'a' + n; 1 << 20]);
+        cluster.ok("object put part");
+    }
+    cluster.write("large", vec![b'x'; 6 << 20]);
+    cluster.ok("object put --name large large");
+    let store = &cluster.json("worker info 1")[0]["object_store"];
+    assert_eq!((&store["size"], &store["spill"]["size"]), (&(1 << 20).into(), &(64 << 20).into()));
+    let held = |of: &str| store["used"].as_u64().zip(store["spill"][of].as_u64());
+    assert!(held("used").is_some_and(|(used, spilled)| used <= 1 << 20 && spilled >= 15 << 20), "{store}");
+    let text = cluster.ok("worker info 1");
+    assert!(text.contains("spill: ") && text.contains("of 64.0 MiB in"), "{text}");
+    let inputs: String =
+        (0..10).map(|n| format!(" --input-object part{n}={}@0:part->in-{n}", n + 1)).collect();
+    let program = "for n in 0 1 2 3 4 5 6 7 8 9; do head -c 1 in-$n; tail -c 1 in-$n; wc -c < in-$n; done";
+    cluster.ok(&format!("submit --wait --stdout ends{inputs} -- sh -c '{program}'"));
+    let expected: String = ('a'..='j').map(|letter| format!("{letter}{letter}1048576\n")).collect();
+    assert_eq!(cluster.read("ends"), expected);
+    cluster.ok("object get 11@0:large -o got");
+    assert!(std::fs::read(cluster.path("got")).is_ok_and(|got| got == vec![b'x'; 6 << 20]));
+    // Both have their limits, which the refusal names.
+    cluster.write("larger", vec![b'y'; 60 << 20]);
+    let error = cluster.fails(1, "object put --name larger larger");
+    assert!(error.contains("its spill may hold 67108864, of which"), "{error}");
+}
+
+#[test]
+fn a_worker_that_is_drained_hands_on_what_is_kept() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --detect-resources none");
+    cluster.write("note", "note");
+    cluster.ok("object put note");
+    let named = "1 object that is kept has no other copy, no worker can take it, and it goes with the worker: 1@0:note\n";
+    cluster.worker("--cpus 1 --detect-resources none");
+    let said = cluster.says("worker stop --drain 1");
+    assert!(!said.contains("no other copy"), "{said}");
+    patience::until("the end of the worker", || {
+        let state = cluster.json("worker info 1")[0]["ended"].clone();
+        if state.is_null() { Err("it has not ended".to_owned()) } else { Ok(()) }
+    });
+    assert_eq!(cluster.ok("object get 1@0:note"), "note");
+    let said = cluster.says("worker stop --drain 2");
+    assert!(said.ends_with(named), "{said}");
+}
+
+#[test]
 fn another_worker_stores_what_a_frozen_one_does_not_take() {
     for options in ["", "--hostname other"] {
         let mut cluster = Cluster::server();

@@ -32,12 +32,14 @@ pub(in crate::server) struct Copies {
     holders: BTreeMap<ObjectId, Holders>,
     // The same by workers.
     held: BTreeMap<WorkerId, Held>,
+    // What of that lies in spills, where something does.
+    spilled: BTreeMap<WorkerId, ObjectsHeld>,
     /// Which of them see to it that an object stays.
     pub(super) guards: Guards,
     // Workers of the time before a restart that have not said what they store.
     unheard: BTreeSet<WorkerId>,
     // Objects that no worker stores any more, and which one did last.
-    orphans: BTreeMap<ObjectId, Option<WorkerId>>,
+    orphans: BTreeMap<ObjectId, Option<Last>>,
     // Objects of finished tasks that no worker stores any more, with where they were last.
     lost: BTreeMap<ObjectId, String>,
     // Those of them of which something has changed.
@@ -50,6 +52,15 @@ pub(in crate::server) struct Copies {
     tries: BTreeMap<TaskRef, Tries>,
     // Calls that came back since a value is lost that is among their arguments.
     callers: BTreeMap<ObjectId, BTreeSet<TaskRef>>,
+}
+
+/// Where an object was last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Last {
+    /// The worker that stored it.
+    pub(super) worker: WorkerId,
+    /// Somebody had changed the file.
+    pub(super) is_damaged: bool,
 }
 
 /// Who stores an object.
@@ -334,6 +345,19 @@ impl Copies {
         })
     }
 
+    /// What of that lies in the spill of its store, as it says.
+    pub(in crate::server) fn spilled_by(&self, worker: WorkerId) -> ObjectsHeld {
+        self.spilled.get(&worker).copied().unwrap_or_default()
+    }
+
+    /// A worker says how much lies there.
+    pub(super) fn has_spilled(&mut self, worker: WorkerId, held: ObjectsHeld) {
+        match held.count {
+            0 => drop(self.spilled.remove(&worker)),
+            _ => drop(self.spilled.insert(worker, held)),
+        }
+    }
+
     /// A worker stores an object.
     pub(in crate::server) fn stored(&mut self, copy: &ObjectCopy, worker: WorkerId) {
         let object = &copy.object;
@@ -389,6 +413,16 @@ impl Copies {
 
     /// A worker does not store an object any more.
     pub(in crate::server) fn lost(&mut self, object: &ObjectId, worker: WorkerId) {
+        self.gone_from(object, Last { worker, is_damaged: false });
+    }
+
+    /// The copy of an object on a worker was damaged, and is not stored any more.
+    pub(in crate::server) fn damaged(&mut self, object: &ObjectId, worker: WorkerId) {
+        self.gone_from(object, Last { worker, is_damaged: true });
+    }
+
+    fn gone_from(&mut self, object: &ObjectId, last: Last) {
+        let worker = last.worker;
         let Some(holders) = self.holders.get_mut(object) else { return };
         let size = holders.size;
         if !holders.workers.remove(worker) {
@@ -400,7 +434,7 @@ impl Copies {
             true => {
                 self.holders.remove(object);
                 self.guards.forget(object, size);
-                self.orphans.insert(object.clone(), Some(worker));
+                self.orphans.insert(object.clone(), Some(last));
             }
             false => self.guards.doubt(object.clone()),
         }
@@ -426,6 +460,19 @@ impl Copies {
         self.held.get(&worker).into_iter().flat_map(|held| held.objects.iter().cloned()).collect()
     }
 
+    /// What a worker stores.
+    pub(super) fn held_on(&self, worker: WorkerId) -> impl Iterator<Item = &ObjectId> {
+        self.held.get(&worker).into_iter().flat_map(|held| held.objects.iter())
+    }
+
+    /// A worker leaves: who sees to what it stores is to be said anew.
+    pub(in crate::server) fn doubt_all_on(&mut self, worker: WorkerId) {
+        for object in self.all_on(worker) {
+            self.guards.doubt(object);
+        }
+        self.guards.takes_nothing(worker);
+    }
+
     /// What a task was to leave is stored nowhere.
     pub(in crate::server) fn orphaned(&mut self, object: ObjectId) {
         self.orphans.entry(object).or_insert(None);
@@ -435,6 +482,7 @@ impl Copies {
     pub(in crate::server) fn worker_is_gone(&mut self, state: &State, worker: WorkerId) {
         self.to_free.remove(&worker);
         self.guards.worker_is_gone(worker);
+        self.spilled.remove(&worker);
         self.all_on(worker).iter().for_each(|object| self.lost(object, worker));
         self.is_heard(state, worker);
     }
@@ -460,7 +508,7 @@ impl Copies {
     }
 
     /// What nobody stores any more, and who did last. Empty while somebody may come back who does.
-    pub(in crate::server) fn take_orphans(&mut self) -> BTreeMap<ObjectId, Option<WorkerId>> {
+    pub(super) fn take_orphans(&mut self) -> BTreeMap<ObjectId, Option<Last>> {
         match self.unheard.is_empty() {
             true => std::mem::take(&mut self.orphans),
             false => BTreeMap::new(),

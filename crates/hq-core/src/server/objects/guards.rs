@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hq_model::worker::StoreConfig;
 use hq_model::{ObjectId, WorkerId};
 
+use super::handing::{Handing, Orders};
 use crate::limits::GUARDS_JUDGED_MAX;
 use crate::server::live::{LiveWorker, choices};
 use crate::server::machine::Server;
@@ -24,6 +26,8 @@ pub(super) struct Guards {
     let_go: u64,
     // Of which something has changed.
     doubtful: BTreeSet<ObjectId>,
+    /// What workers that leave hand on.
+    pub(super) handing: Handing,
     // Workers that wait to hear of an object.
     unheard: BTreeSet<(ObjectId, WorkerId)>,
 }
@@ -55,6 +59,7 @@ impl Guards {
     pub(super) fn forget(&mut self, object: &ObjectId, size: u64) {
         let before = self.guards.remove(object);
         self.weigh(before, None, size);
+        self.handing.end(object);
     }
 
     /// Bytes that stay on a worker until somebody lets them go.
@@ -87,6 +92,12 @@ impl Guards {
     /// A worker waits for nothing any more.
     pub(super) fn worker_is_gone(&mut self, worker: WorkerId) {
         self.unheard.retain(|(_, waits)| *waits != worker);
+        self.doubtful.extend(self.handing.taker_is_gone(worker));
+    }
+
+    /// It is to fetch nothing any more.
+    pub(super) fn takes_nothing(&mut self, worker: WorkerId) {
+        self.doubtful.extend(self.handing.taker_is_gone(worker));
     }
 
     /// True when something has changed that was not looked at.
@@ -126,22 +137,17 @@ impl Guards {
 impl Server {
     /// Tells workers which of their objects stay, where that has changed.
     pub(in crate::server) fn settle_guards(&mut self, effects: &mut Vec<Effect>) {
-        let mut words = Words::new();
+        let (mut words, mut orders) = (Words::new(), Orders::new());
         for _ in 0..GUARDS_JUDGED_MAX {
             let Some(object) = self.copies.guards.doubtful.pop_first() else { break };
             let holders: BTreeSet<WorkerId> = self.copies.holders_of(&object).collect();
-            let is_there =
-                |worker: &WorkerId| self.live.get(worker).is_some_and(|live| live.connection.is_some());
-            let before = self.copies.guards.guards.get(&object).map(|guard| guard.worker);
-            let worker = before
-                .filter(|guard| holders.contains(guard))
-                .or_else(|| holders.iter().copied().find(is_there))
-                .or_else(|| holders.first().copied());
-            let guard = worker.zip(self.must_stay(&object));
+            let guard = self.best_guard(&object, &holders).zip(self.must_stay(&object));
             let guard = guard.map(|(worker, is_lasting)| Guard { worker, is_lasting });
             let size = self.copies.size_of(&object);
+            let guard = guard.filter(|guard| self.stays_or_goes_on(&object, guard.worker, size, &mut orders));
             self.copies.guards.judge(&object, guard, (&holders, size), &mut words);
         }
+        self.order_objects(orders, effects);
         for (worker, (guard, release)) in words {
             // Who has no connection now says what it stores when it comes back, and is told then.
             if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
@@ -151,9 +157,24 @@ impl Server {
         }
     }
 
+    // Of those that store an object, who is to see to it that it stays.
+    fn best_guard(&self, object: &ObjectId, holders: &BTreeSet<WorkerId>) -> Option<WorkerId> {
+        let is_there =
+            |worker: &WorkerId| self.live.get(worker).is_some_and(|live| live.connection.is_some());
+        let stays = |worker: &WorkerId| !self.is_leaving(*worker);
+        let before = self.copies.guards.guards.get(object).map(|guard| guard.worker);
+        let before = before.filter(|guard| holders.contains(guard));
+        before
+            .filter(stays)
+            .or_else(|| holders.iter().copied().find(|worker| is_there(worker) && stays(worker)))
+            .or(before)
+            .or_else(|| holders.iter().copied().find(is_there))
+            .or_else(|| holders.first().copied())
+    }
+
     // A user keeps it, or it is the value of a call and whoever called may ask for it: then it stays until they let it go. Or tasks
     // that have not ended take it.
-    fn must_stay(&self, object: &ObjectId) -> Option<bool> {
+    pub(super) fn must_stay(&self, object: &ObjectId) -> Option<bool> {
         let known = self.state.objects.get(object).filter(|known| known.gone.is_none())?;
         let is_lasting = known.is_kept || (!known.is_released && self.is_value_of_session(object));
         (is_lasting || self.readers_alive(object).next().is_some()).then_some(is_lasting)
@@ -167,7 +188,7 @@ impl Server {
         let may_run = |live: &LiveWorker| !choices(&live.resources, live.is_relay, requests).is_empty();
         let cap = |worker: &WorkerId| {
             let config = &self.state.workers.get(worker)?.config;
-            config.object_store.as_ref().map(|store| store.size)
+            config.object_store.as_ref().map(StoreConfig::all)
         };
         let lasting = |worker: &WorkerId| self.copies.guards.lasting_on(*worker);
         let all = self.live.iter().filter(|(_, live)| may_run(live));

@@ -155,7 +155,13 @@ fn a_worker_that_comes_back_while_the_journal_cannot_be_written_can_be_stopped()
     let answer = world.ask(ClientRequest::StopWorkers { workers: Selector::All, drain: false });
     assert_eq!(
         answer,
-        ClientResponse::WorkersStopped { workers: vec![WorkerId(1)], away: Vec::new(), stopping: Vec::new() }
+        ClientResponse::WorkersStopped {
+            workers: vec![WorkerId(1)],
+            away: Vec::new(),
+            stopping: Vec::new(),
+            alone: Vec::new(),
+            alone_count: 0
+        }
     );
     assert_eq!(world.sent(3), "stop");
 }

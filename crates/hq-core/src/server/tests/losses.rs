@@ -422,6 +422,8 @@ fn a_worker_that_is_away_is_shown_so_and_can_be_stopped() {
             workers: vec![worker],
             away: vec![worker],
             stopping: Vec::new(),
+            alone: vec![],
+            alone_count: 0,
         };
         assert_eq!(stop(&mut world, false), stopped);
         assert_eq!(world.states(job), state);
@@ -464,7 +466,13 @@ fn a_worker_that_is_stopping_cannot_be_made_to_finish_what_runs() {
     world.worker(2, 1);
     world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
     let worker = hq_model::WorkerId(1);
-    let answer = |stopping| ClientResponse::WorkersStopped { workers: vec![worker], away: vec![], stopping };
+    let answer = |stopping| ClientResponse::WorkersStopped {
+        workers: vec![worker],
+        away: vec![],
+        stopping,
+        alone: vec![],
+        alone_count: 0,
+    };
     for (drain, stopping, is_stopping) in
         [(true, vec![], false), (false, vec![], true), (true, vec![worker], true), (false, vec![], true)]
     {

@@ -32,6 +32,19 @@ fn what_a_report_that_is_to_come_calls_left_is_not_freed() {
 }
 
 #[test]
+fn where_a_copy_was_damaged_is_said() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves_once);
+    world.leaves_object(1, 0, 0);
+    let damaged = ObjectNews { damaged: vec![object("1@0:parts")], ..ObjectNews::default() };
+    world.reports(1, |report| report.objects = Some(Box::new(damaged)));
+    let known = world.server.state.objects.get(&object("1@0:parts")).expect("known");
+    let ObjectEnd::Lost(why) = &**known.gone.as_ref().expect("gone") else { panic!("lost") };
+    assert!(why.contains("it was last on worker 1 (") && why.contains("where its copy was damaged"), "{why}");
+}
+
+#[test]
 fn what_a_report_says_a_second_time_is_not_freed() {
     let mut world = World::new();
     world.worker(1, 1);

@@ -20,11 +20,11 @@ impl World {
         told.join(" ")
     }
 
-    fn has_fetched(&mut self, connection: u64, text: &str) {
+    pub(super) fn has_fetched(&mut self, connection: u64, text: &str) {
         self.reports(connection, |report| report.objects = stored(text, 0));
     }
 
-    fn keeps(&mut self, text: &str) {
+    pub(super) fn keeps(&mut self, text: &str) {
         let keep = ClientRequest::Objects(ObjectRequest::Keep(vec![object(text)]));
         assert_eq!(self.ask(keep), ClientResponse::Done);
     }

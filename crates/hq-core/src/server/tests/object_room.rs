@@ -13,7 +13,7 @@ const FIRST: TaskRef = TaskRef { job: PRODUCER, task: TaskId(0) };
 // With a store of so many bytes.
 fn worker(world: &mut World, connection: u64, size: u64) {
     world.worker_saying(connection, 1, |hello| {
-        hello.config.object_store = Some(StoreConfig { dir: "/store".into(), size });
+        hello.config.object_store = Some(StoreConfig { dir: "/store".into(), size, spill: None });
     });
 }
 

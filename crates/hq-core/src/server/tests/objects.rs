@@ -394,7 +394,7 @@ fn what_could_not_be_had_is_tried_again_and_then_given_up() {
 fn what_is_larger_than_any_store_is_not_tried_again() {
     let mut world = World::new();
     world.worker_saying(1, 1, |hello| {
-        hello.config.object_store = Some(StoreConfig { dir: "/store".into(), size: 6 });
+        hello.config.object_store = Some(StoreConfig { dir: "/store".into(), size: 6, spill: None });
     });
     world.submit(1, leaves);
     world.leaves_object(1, 0, 0);

@@ -54,6 +54,7 @@ impl Worker {
             _ => self.outside.release(None, &mut self.reporting),
         }
         self.give_back(effects);
+        self.drains = drain;
         // Who stops it has time enough for its results.
         self.is_hurried |= !drain && end != WorkerEnd::Stopped;
         if !drain {

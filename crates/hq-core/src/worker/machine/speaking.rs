@@ -4,7 +4,7 @@ use hq_model::worker::Executor;
 use hq_model::{IdSet, JobId, TaskRef, Timestamp};
 
 use super::{Link, Worker};
-use crate::limits::{AWAITED_REPORT_INTERVAL, REPORT_INTERVAL};
+use crate::limits::{AWAITED_REPORT_INTERVAL, HAND_ON_TIME_MAX, REPORT_INTERVAL};
 use crate::worker::Effect;
 use crate::worker::pulling::Pulling;
 use crate::worker_messages::FromWorker;
@@ -45,6 +45,18 @@ impl Worker {
         };
         let has_more = self.id.is_some() && !self.is_hurried && self.reporting.has_results();
         has_more.then(|| since.max(self.last_end).after(self.config.reconnect_timeout))
+    }
+
+    // Until when a worker that is done stays, for results or for objects.
+    pub(super) fn stays_until(&self) -> Option<Timestamp> {
+        self.tells_until().max(self.hands_on_until())
+    }
+
+    // Until when it stays for objects on which the server counts: another worker is to have them first, or none can.
+    fn hands_on_until(&self) -> Option<Timestamp> {
+        let is_counted_on = self.storing.as_ref().is_some_and(|storing| storing.is_counted_on());
+        let has_time = self.drains && !self.is_hurried && self.link == Link::Up;
+        (is_counted_on && has_time).then(|| self.leaving_since.max(self.last_end).after(HAND_ON_TIME_MAX))
     }
 
     /// Tasks that have ended here by themselves, of which the server has not said that it knows.
@@ -92,7 +104,7 @@ impl Worker {
                 self.next_heartbeat = now.after(self.config.heartbeat);
             }
         }
-        if self.tells_until().is_some_and(|until| now < until) {
+        if self.stays_until().is_some_and(|until| now < until) {
             return;
         }
         if let (true, Some(end)) = (is_done, self.leaving) {

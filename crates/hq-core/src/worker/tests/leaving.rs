@@ -1,6 +1,8 @@
 //! What a worker that leaves waits for.
 
 use super::*;
+use crate::limits::HAND_ON_TIME_MAX;
+use crate::object_messages::ObjectCopy;
 
 #[test]
 fn a_worker_that_is_stopped_stays_until_its_results_are_saved() {
@@ -64,4 +66,44 @@ fn a_worker_that_ends_before_its_welcome_says_everything_first() {
     let end = WorkerEnd::Interrupted;
     assert!(finished, "{effects:?}");
     assert_eq!(effects[1..], [Effect::Send(FromWorker::Leaving { end }), Effect::Exit(end)]);
+}
+
+#[test]
+fn a_worker_that_drains_stays_until_it_is_not_counted_on_for_what_it_stores() {
+    let object: hq_model::ObjectId = "1@0:parts".parse().expect("an object");
+    let copy =
+        ObjectCopy { object: object.clone(), instance: Instance(0), size: 7, checksum: 1, is_dir: false };
+    let stops = |drain| {
+        let mut world = World::new(|_| {});
+        world.worker.storing = Some(Box::default());
+        world.step(Input::Stored(copy.clone()));
+        world.saves();
+        world.step(Input::Server(ToWorker::Stop { drain }));
+        world
+    };
+    let guard = |guard: &[&hq_model::ObjectId], release: &[&hq_model::ObjectId]| {
+        let owned =
+            |objects: &[&hq_model::ObjectId]| objects.iter().map(|object| (*object).clone()).collect();
+        Input::Server(ToWorker::GuardObjects { guard: owned(guard), release: owned(release) })
+    };
+    assert!(stops(false).did().ends_with("exit Stopped"), "there is no time");
+    let mut world = stops(true);
+    world.step(guard(&[&object], &[]));
+    assert!(!world.did().contains("exit"));
+    world.step(guard(&[], &[&object]));
+    assert!(world.did().ends_with("exit Stopped"));
+    let mut world = stops(true);
+    world.step(Input::Server(ToWorker::FreeObjects(vec![object.clone()])));
+    assert!(world.did().ends_with("exit Stopped"));
+    let mut world = stops(true);
+    assert!(!world.did().contains("exit"), "the server has not said yet");
+    assert!(world.worker.next_wakeup().is_some_and(|at| at > world.now));
+    world.wait(HAND_ON_TIME_MAX);
+    assert!(world.did().ends_with("exit Stopped"), "not for ever");
+    for hurry in [Input::Interrupt, Input::Server(ToWorker::Stop { drain: false }), Input::ServerLost] {
+        let mut world = stops(true);
+        world.did();
+        world.step(hurry);
+        assert!(world.did().ends_with("exit Stopped"));
+    }
 }

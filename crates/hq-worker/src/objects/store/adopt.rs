@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::{Content, Hold, Key, Store, StoreError, Whole, at, checksum_of, remove_file, written_at};
+use super::{
+    Area, Content, Hold, Key, Store, StoreError, Whole, at, checksum_of, remove_file, stamp, written_at,
+};
 use crate::objects::Objects;
 
 /// No client needs so long to lock its file.
@@ -27,11 +29,27 @@ impl Store {
     /// # Errors
     /// When that is no name.
     pub(crate) fn put_path(&self, name: &str) -> Result<PathBuf, StoreError> {
+        self.put_path_in(Area::Store, name)
+    }
+
+    fn put_path_in(&self, area: Area, name: &str) -> Result<PathBuf, StoreError> {
         let is_plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
         match is_plain {
-            true => Ok(self.home.put().join(name)),
+            true => Ok(self.home_of(area).put().join(name)),
             false => Err(StoreError::BadName(name.to_owned())),
         }
+    }
+
+    // Where such a file was written: in the spill only where that is larger, or was announced to.
+    fn find_put(&self, name: &str) -> Result<(Area, PathBuf), StoreError> {
+        let path = self.put_path(name)?;
+        if self.spill.is_some() && fs::symlink_metadata(&path).is_err() {
+            let spilled = self.put_path_in(Area::Spill, name)?;
+            if fs::symlink_metadata(&spilled).is_ok() {
+                return Ok((Area::Spill, spilled));
+            }
+        }
+        Ok((Area::Store, path))
     }
 
     /// Makes such a file.
@@ -39,7 +57,8 @@ impl Store {
     /// # Errors
     /// When the system refuses it.
     pub(crate) fn create_put(&self, name: &str) -> Result<File, StoreError> {
-        let path = self.put_path(name)?;
+        let announced = self.shelf().coming.get(name).map_or(Area::Store, |(area, _)| *area);
+        let path = self.put_path_in(announced, name)?;
         let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let created = create().or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => self.mend().and_then(|()| create()),
@@ -53,16 +72,26 @@ impl Store {
     /// # Errors
     /// When they cannot be made.
     pub(crate) fn mend(&self) -> io::Result<()> {
-        match self.home.path().exists() {
-            true => self.home.make_put_again(),
-            false => self.make_again(),
+        for area in self.areas() {
+            let home = self.home_of(area);
+            match home.path().exists() {
+                true => home.make_put_again(),
+                false => self.make_again(area),
+            }?;
         }
+        Ok(())
+    }
+
+    fn areas(&self) -> impl Iterator<Item = Area> {
+        [Area::Store].into_iter().chain(self.spill.as_ref().map(|_| Area::Spill))
     }
 
     /// A file that was to be stored is not.
     pub(crate) fn drop_put(&self, name: &str) {
-        if let Ok(path) = self.put_path(name) {
-            remove_file(&path);
+        for area in self.areas() {
+            if let Ok(path) = self.put_path_in(area, name) {
+                remove_file(&path);
+            }
         }
         self.shelf().coming.remove(name);
     }
@@ -74,7 +103,7 @@ impl Store {
     pub(crate) fn check_announced(&self, size: u64) -> Result<(), StoreError> {
         let checked = self.check_room(size);
         match checked {
-            Err(StoreError::Full { wanted, cap, .. }) if wanted <= cap && self.shelf().unheard > 0 => Ok(()),
+            Err(full) if !full.never_fits() && self.shelf().unheard > 0 => Ok(()),
             checked => checked,
         }
     }
@@ -85,23 +114,32 @@ impl Store {
     /// When there is no room for it.
     pub(crate) fn announce(&self, name: &str, size: u64) -> Result<(), StoreError> {
         self.check_announced(size)?;
-        self.shelf().coming.insert(name.to_owned(), Some(size));
+        // What does not fit into the store now is not written there.
+        let area = if self.has_room(size) { Area::Store } else { Area::Spill };
+        let area = self.spill.as_ref().map_or(Area::Store, |_| area);
+        self.shelf().coming.insert(name.to_owned(), (area, Some(size)));
         Ok(())
     }
 
     // Bytes of files that were announced.
-    pub(super) fn bytes_announced(&self) -> u64 {
-        self.shelf().coming.values().flatten().sum()
+    pub(super) fn bytes_announced(&self, area: Area) -> u64 {
+        let shelf = self.shelf();
+        let there = shelf.coming.values().filter(|(at, _)| *at == area);
+        there.filter_map(|(_, size)| *size).sum()
     }
 
     // Bytes of files in the directory `put`, at the size that was announced, but of those that are counted elsewhere.
-    pub(super) fn bytes_coming(&self) -> u64 {
+    pub(super) fn bytes_coming(&self, area: Area) -> u64 {
+        if area == Area::Spill && self.spill.is_none() {
+            return 0;
+        }
         let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
-        for entry in fs::read_dir(self.home.put()).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(self.home_of(area).put()).into_iter().flatten().flatten() {
             let size = entry.metadata().map_or(0, |found| found.len());
             sizes.insert(entry.file_name().to_string_lossy().into_owned(), size);
         }
-        for (name, announced) in &self.shelf().coming {
+        let shelf = self.shelf();
+        for (name, (_, announced)) in shelf.coming.iter().filter(|(_, (at, _))| *at == area) {
             match announced {
                 Some(size) => {
                     let known = sizes.entry(name.clone()).or_default();
@@ -123,10 +161,10 @@ impl Store {
         name: &str,
         (hold, is_dir): (Hold, bool),
     ) -> Result<Content, StoreError> {
-        let path = self.put_path(name)?;
+        let (area, path) = self.find_put(name)?;
         // From here on its room is what is made for it.
-        self.shelf().coming.insert(name.to_owned(), None);
-        let adopted = self.try_to_adopt(key, &path, (hold, is_dir));
+        self.shelf().coming.insert(name.to_owned(), (area, None));
+        let adopted = self.try_to_adopt(key, (area, &path), (hold, is_dir));
         if adopted.is_err() {
             remove_file(&path);
         }
@@ -135,7 +173,12 @@ impl Store {
         adopted
     }
 
-    fn try_to_adopt(&self, key: Key, path: &Path, how: (Hold, bool)) -> Result<Content, StoreError> {
+    fn try_to_adopt(
+        &self,
+        key: Key,
+        (lies, path): (Area, &Path),
+        how: (Hold, bool),
+    ) -> Result<Content, StoreError> {
         // What is no file is not waited for.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -153,11 +196,44 @@ impl Store {
         let size = found.len();
         // Of those that are written at the same time the first one to be whole has the room.
         self.await_room(size, Store::bytes_announced);
-        self.reserve(size, Store::bytes_announced)?;
-        let shelved = self.shelve_read(key, path, (file, found), how);
+        let area = match lies {
+            Area::Store => self.reserve(size, Store::bytes_announced)?,
+            Area::Spill => {
+                self.reserve_in(Area::Spill, size, Store::bytes_announced).map(|()| Area::Spill)?
+            }
+        };
+        let shelved = match area == lies {
+            true => self.shelve_read(key, (area, path), (file, found), how),
+            false => self.shelve_moved(key, path, (file, found), how),
+        };
         if shelved.is_err() {
-            self.shelf().used -= size;
+            self.shelf().give_back(area, size);
         }
+        shelved
+    }
+
+    // Room for it is made in the spill.
+    fn shelve_moved(
+        &self,
+        key: Key,
+        path: &Path,
+        (mut file, before): (File, Metadata),
+        (hold, is_dir): (Hold, bool),
+    ) -> Result<Content, StoreError> {
+        let size = before.len();
+        let (copied, checksum) = self.copy_to_spill(&mut file, size)?;
+        let after = file.metadata().map_err(at(path));
+        let found = fs::metadata(&copied).map_err(at(&copied));
+        let shelved = after.and_then(|after| {
+            let found = found?;
+            if found.len() != size || after.len() != size || written_at(&before) != written_at(&after) {
+                return Err(StoreError::Changed(path.to_owned()));
+            }
+            let content = Content { size, checksum, is_dir };
+            let whole = Whole { content, written: written_at(&found), hold, area: Area::Spill };
+            self.shelve(key, &copied, whole, size).map(|()| content)
+        });
+        remove_file(if shelved.is_ok() { path } else { &copied });
         shelved
     }
 
@@ -165,7 +241,7 @@ impl Store {
     fn shelve_read(
         &self,
         key: Key,
-        path: &Path,
+        (area, path): (Area, &Path),
         (mut file, before): (File, Metadata),
         (hold, is_dir): (Hold, bool),
     ) -> Result<Content, StoreError> {
@@ -175,14 +251,17 @@ impl Store {
             return Err(StoreError::Changed(path.to_owned()));
         }
         file.set_permissions(fs::Permissions::from_mode(0o444)).map_err(at(path))?;
+        stamp(&file).map_err(at(path))?;
+        let written = written_at(&file.metadata().map_err(at(path))?);
         let content = Content { size, checksum, is_dir };
-        self.shelve(key, path, Whole { content, written: written_at(&after), hold }, size)?;
+        self.shelve(key, path, Whole { content, written, hold, area }, size)?;
         Ok(content)
     }
 
     /// Removes files of clients that are gone.
     pub(super) fn remove_abandoned(&self) {
-        for entry in fs::read_dir(self.home.put()).into_iter().flatten().flatten() {
+        let puts = self.areas().flat_map(|area| fs::read_dir(self.home_of(area).put()));
+        for entry in puts.flatten().flatten() {
             let is_of_client = match entry.file_name().to_str() {
                 Some(name) if name.starts_with(OF_CLIENT) => true,
                 // It is about to be locked, or its client died before.

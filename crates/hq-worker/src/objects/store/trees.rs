@@ -1,17 +1,22 @@
 //! Directories as objects: packed when a task leaves one, and unpacked once for all tasks here that take it.
+//!
+//! A program may change what is unpacked: as root, or after it has allowed itself that. So when one of those that had a directory has
+//! ended, it is looked at again before the next task gets it.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
+use hq_model::TaskRef;
 use tracing::warn;
 
-use super::{Content, Hold, Incoming, Key, Store, StoreError, at, remove_file};
-use crate::limits::PIECE_MAX;
+use super::{Area, Content, Hold, Incoming, Key, Store, StoreError, at, remove_file};
+use crate::limits::{PIECE_MAX, TASKS_NAMED};
 use crate::objects::home;
 use crate::remove::remove_dir_all;
-use crate::tree::{Access, Listing, unpack};
+use crate::tree::{Access, Listing, Print, print_of, unpack};
 
 /// Names of directories that are unpacked begin with it.
 const UNPACKED: &str = "d-";
@@ -20,6 +25,69 @@ const UNPACKED: &str = "d-";
 #[derive(Debug)]
 pub(in crate::objects) struct Tree {
     path: PathBuf,
+    area: Area,
+    // How it was when it had been unpacked.
+    print: Print,
+    readers: Mutex<Readers>,
+}
+
+/// Tasks that may have changed a directory.
+#[derive(Debug, Default)]
+struct Readers {
+    /// They have it.
+    running: Vec<TaskRef>,
+    /// They had it, and have ended since it was looked at.
+    ended: Vec<TaskRef>,
+}
+
+impl Tree {
+    /// Where it lies.
+    pub(super) fn area(&self) -> Area {
+        self.area
+    }
+
+    /// A task has it from now on.
+    pub(in crate::objects) fn begin(&self, task: TaskRef) {
+        self.readers().running.push(task);
+    }
+
+    /// A task that had it has ended.
+    pub(in crate::objects) fn end(&self, task: TaskRef) {
+        let mut readers = self.readers();
+        if let Some(place) = readers.running.iter().position(|running| *running == task) {
+            readers.running.swap_remove(place);
+        }
+        readers.ended.push(task);
+    }
+
+    /// How long it takes until each change of it shows.
+    pub(in crate::objects) fn settles_in(&self) -> Duration {
+        self.print.settles_in(SystemTime::now())
+    }
+
+    // Looks at it, if a task has ended that had it. Otherwise which tasks may have changed it.
+    fn check(&self) -> Result<(), String> {
+        let ended = std::mem::take(&mut self.readers().ended);
+        if ended.is_empty() || print_of(&self.path).is_ok_and(|print| print == self.print) {
+            return Ok(());
+        }
+        let suspects: Vec<TaskRef> =
+            ended.into_iter().chain(self.readers().running.iter().copied()).collect();
+        Err(named(&suspects))
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// Some of them by name.
+fn named(tasks: &[TaskRef]) -> String {
+    let names: Vec<String> = tasks.iter().take(TASKS_NAMED).map(TaskRef::to_string).collect();
+    match tasks.len().saturating_sub(TASKS_NAMED) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 impl Drop for Tree {
@@ -63,28 +131,43 @@ impl Store {
         Ok(content)
     }
 
-    /// Unpacks an object that is a directory, unless that is done. It counts once more as what is used. One after the other.
+    /// Unpacks an object that is a directory, unless that is done and nobody has changed it since. It counts once more as what is
+    /// used. One after the other.
     ///
     /// # Errors
     /// When it is not here as it was, there is no room, or it cannot be unpacked.
     pub(in crate::objects) fn unpack(&self, key: &Key) -> Result<Arc<Tree>, StoreError> {
         let known = self.shelf().entries.get(key).and_then(|entry| entry.tree.clone());
         if let Some(tree) = known.filter(|tree| tree.path.is_dir()) {
-            self.look(key)?;
-            return Ok(tree);
+            match tree.check() {
+                Ok(()) => {
+                    self.look(key)?;
+                    return Ok(tree);
+                }
+                Err(tasks) => {
+                    let path = tree.path.display();
+                    warn!(object = %key.object, %path, tasks, "an unpacked object was changed by tasks: it is unpacked anew");
+                }
+            }
         }
         let (file, content) = self.read(key)?;
-        self.forget_tree(key);
-        self.reserve(content.size, Store::bytes_coming)?;
-        let path = self.home.path().join(format!("{UNPACKED}{}", self.shelf().tick()));
-        let tree = Arc::new(Tree { path });
-        let shelved = unpack(io::BufReader::with_capacity(PIECE_MAX, file), &tree.path, Access::ReadOnly)
-            .map_err(StoreError::Tree)
-            .and_then(|()| self.shelve_tree(key, &tree));
+        let former = self.shelf().take_tree(key);
+        drop(former);
+        let area = self.reserve(content.size, Store::bytes_coming)?;
+        let path = self.home_of(area).path().join(format!("{UNPACKED}{}", self.shelf().tick()));
+        let mut tree = Tree { path, area, print: Print::default(), readers: Mutex::default() };
+        let unpacked = unpack(io::BufReader::with_capacity(PIECE_MAX, file), &tree.path, Access::ReadOnly)
+            .and_then(|()| print_of(&tree.path))
+            .map_err(StoreError::Tree);
+        let shelved = unpacked.and_then(|print| {
+            tree.print = print;
+            let tree = Arc::new(tree);
+            self.shelve_tree(key, &tree).map(|()| tree)
+        });
         if shelved.is_err() {
-            self.shelf().used -= content.size;
+            self.shelf().give_back(area, content.size);
         }
-        shelved.map(|()| tree)
+        shelved
     }
 
     fn shelve_tree(&self, key: &Key, tree: &Arc<Tree>) -> Result<(), StoreError> {
@@ -94,22 +177,21 @@ impl Store {
         Ok(())
     }
 
-    // Others have removed what was unpacked.
-    fn forget_tree(&self, key: &Key) {
-        let mut shelf = self.shelf();
-        let Some(entry) = shelf.entries.get_mut(key) else { return };
-        let (tree, size) = (entry.tree.take(), entry.content.size);
-        shelf.used -= if tree.is_some() { size } else { 0 };
-    }
-
-    /// Has an object appear below a directory of this store, without a copy: a file as a hard link.
+    /// Has an object appear below a directory of this store, without a copy: a file as a hard link, or as a symbolic one where it
+    /// lies on another disk. True for the latter, which the object must outlast.
     ///
     /// # Errors
     /// When it is not here as it was, or the link cannot be made.
-    pub(crate) fn link(&self, key: &Key, to: &Path) -> Result<(), StoreError> {
-        let (path, _) = self.look(key)?;
-        make_parent(to)?;
-        fs::hard_link(path, to).map_err(at(to))
+    pub(crate) fn link(&self, key: &Key, to: &Path) -> Result<bool, StoreError> {
+        self.with_file(key, |path, _| {
+            make_parent(to)?;
+            match fs::hard_link(path, to) {
+                Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                    std::os::unix::fs::symlink(path, to).map(|()| true).map_err(at(to))
+                }
+                linked => linked.map(|()| false).map_err(at(to)),
+            }
+        })
     }
 }
 

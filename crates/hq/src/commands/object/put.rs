@@ -174,7 +174,11 @@ fn is_nothing(input: &impl AsFd) -> bool {
 /// A worker that stores objects.
 struct Store {
     node: TaskNode,
+    // Where a file for it is written on its machine.
     dir: PathBuf,
+    // Bytes of the store itself, and where its spill is.
+    spill: Option<(u64, PathBuf)>,
+    // Of the largest file that it takes.
     size: u64,
     free: u64,
 }
@@ -184,8 +188,17 @@ impl Store {
         let config = worker.config.object_store?;
         let (hostname, address) = (worker.config.hostname, worker.config.listen_address);
         let node = TaskNode { worker: worker.worker, hostname, address };
-        let free = config.size.saturating_sub(worker.objects.bytes);
-        Some(Store { node, dir: config.dir.into(), size: config.size, free })
+        let free = config.all().saturating_sub(worker.objects.bytes);
+        let size = config.largest();
+        let spill = config.spill.map(|spill| (config.size, spill.dir.into()));
+        Some(Store { node, dir: config.dir.into(), spill, size, free })
+    }
+
+    // What is larger than the store itself goes to its spill.
+    fn is_for(&mut self, bytes: u64) {
+        if let Some((_, dir)) = self.spill.take_if(|(size, _)| *size < bytes) {
+            self.dir = dir;
+        }
     }
 }
 
@@ -207,6 +220,7 @@ fn stores(session: &mut Session) -> Result<Vec<Store>, HqError> {
 fn roomy(mut stores: Vec<Store>, source: &Source) -> Result<Vec<Store>, HqError> {
     let largest = stores.iter().map(|store| store.size).max().unwrap_or(0);
     stores.retain(|store| store.size >= source.size);
+    stores.iter_mut().for_each(|store| store.is_for(source.size));
     if !stores.is_empty() {
         stores.truncate(TRIES);
         return Ok(stores);

@@ -1,0 +1,157 @@
+//! What a worker that leaves hands on to another one: objects that must stay and that nobody else stores.
+//!
+//! It stays until the server does not count on it for any of them: another worker has got each, or none can take it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hq_model::worker::StoreConfig;
+use hq_model::{ObjectId, WorkerId};
+
+use crate::limits::ALONE_NAMED_MAX;
+use crate::object_messages::ObjectSource;
+use crate::server::machine::Server;
+use crate::server::{Effect, Gate};
+use crate::worker_messages::ToWorker;
+
+/// Who is to fetch what.
+pub(super) type Orders = BTreeMap<WorkerId, Vec<ObjectSource>>;
+
+/// Objects that are on their way from workers that leave.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Handing {
+    ways: BTreeMap<ObjectId, Way>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Way {
+    /// It was told to fetch it, and has not said that it cannot.
+    taker: Option<WorkerId>,
+    /// All that were told.
+    tried: BTreeSet<WorkerId>,
+}
+
+impl Handing {
+    /// Nobody needs to take it any more.
+    pub(super) fn end(&mut self, object: &ObjectId) {
+        self.ways.remove(object);
+    }
+
+    /// A worker does not take an object after all. False when it was not to.
+    pub(super) fn is_not_taken(&mut self, object: &ObjectId, worker: WorkerId) -> bool {
+        let way = self.ways.get_mut(object);
+        way.is_some_and(|way| way.taker.take_if(|taker| *taker == worker).is_some())
+    }
+
+    /// A worker takes nothing any more; which objects it was to take.
+    pub(super) fn taker_is_gone(&mut self, worker: WorkerId) -> Vec<ObjectId> {
+        let of_it = self.ways.iter_mut().filter(|(_, way)| way.taker == Some(worker));
+        let freed = of_it.map(|(object, way)| {
+            way.taker = None;
+            object.clone()
+        });
+        freed.collect()
+    }
+}
+
+impl Server {
+    /// Workers are stopped: those that are connected take nothing new. What of what they store is lost with them, as
+    /// `objects_alone_on` says it.
+    pub(in crate::server) fn begin_leaving(
+        &mut self,
+        workers: &[WorkerId],
+        drain: bool,
+    ) -> (Vec<ObjectId>, u64) {
+        for worker in workers {
+            if let Some(live) = self.live.get_mut(worker).filter(|live| live.connection.is_some()) {
+                live.is_draining = true;
+                self.copies.doubt_all_on(*worker);
+            }
+        }
+        self.objects_alone_on(workers, drain)
+    }
+
+    /// True when a worker takes nothing new, for it is about to end.
+    pub(super) fn is_leaving(&self, worker: WorkerId) -> bool {
+        self.live.get(&worker).is_some_and(|live| live.is_draining)
+    }
+
+    // True when an object that must stay stays where it is, at least until somebody else has got it. False when its worker leaves and
+    // nobody can take it.
+    pub(super) fn stays_or_goes_on(
+        &mut self,
+        object: &ObjectId,
+        guard: WorkerId,
+        size: u64,
+        orders: &mut Orders,
+    ) -> bool {
+        let is_there = self.live.get(&guard).is_some_and(|live| live.connection.is_some());
+        if !is_there || !self.is_leaving(guard) {
+            self.copies.guards.handing.end(object);
+            return true;
+        }
+        let way = self.copies.guards.handing.ways.get(object).cloned().unwrap_or_default();
+        if way.taker.is_some_and(|taker| self.may_take(taker)) {
+            return true;
+        }
+        let Some(taker) = self.taker_for(size, &way.tried) else { return false };
+        let way = self.copies.guards.handing.ways.entry(object.clone()).or_default();
+        way.taker = Some(taker);
+        way.tried.insert(taker);
+        let (copy, holders) = self.copy_for(taker, object.task, object);
+        orders.entry(taker).or_default().push(ObjectSource { copy, path: Vec::new(), holders });
+        true
+    }
+
+    // The one with most room that is not full of what somebody keeps.
+    fn taker_for(&self, size: u64, tried: &BTreeSet<WorkerId>) -> Option<WorkerId> {
+        let room = |worker: &WorkerId| {
+            let store = self.state.workers.get(worker)?.config.object_store.as_ref();
+            let free = store.map(StoreConfig::all)?.checked_sub(self.copies.guards.lasting_on(*worker))?;
+            Some(free).filter(|free| *free >= size)
+        };
+        let others = self.live.keys().filter(|worker| self.may_take(**worker) && !tried.contains(worker));
+        let roomy = others.filter_map(|worker| Some((room(worker)?, *worker)));
+        roomy.max_by_key(|(free, worker)| (*free, std::cmp::Reverse(*worker))).map(|(_, worker)| worker)
+    }
+
+    fn may_take(&self, worker: WorkerId) -> bool {
+        let live = self.live.get(&worker);
+        live.is_some_and(|live| live.connection.is_some() && live.stores && !live.is_draining)
+    }
+
+    /// Tells workers what they are to fetch.
+    pub(super) fn order_objects(&self, orders: Orders, effects: &mut Vec<Effect>) {
+        for (worker, sources) in orders {
+            if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
+                let message = ToWorker::BringObjects(sources);
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
+            }
+        }
+    }
+
+    /// Objects that somebody keeps and that go with these workers, since nobody else has them, or can take them where `drain` says
+    /// that there is time for that: some of them, and how many they are.
+    fn objects_alone_on(&self, workers: &[WorkerId], drain: bool) -> (Vec<ObjectId>, u64) {
+        let (mut named, mut count) = (Vec::new(), 0);
+        let goes = |worker: WorkerId| workers.contains(&worker) || self.is_leaving(worker);
+        let nobody = BTreeSet::new();
+        for (place, worker) in workers.iter().enumerate() {
+            for object in self.copies.held_on(*worker) {
+                // Of several that go the first one names it.
+                let is_first = !self.copies.holders_of(object).any(|other| workers[..place].contains(&other));
+                let is_alone = is_first && self.copies.holders_of(object).all(goes);
+                if !is_alone || self.must_stay(object) != Some(true) {
+                    continue;
+                }
+                if drain && self.taker_for(self.copies.size_of(object), &nobody).is_some() {
+                    continue;
+                }
+                count += 1;
+                if named.len() < ALONE_NAMED_MAX {
+                    named.push(object.clone());
+                }
+            }
+        }
+        (named, count)
+    }
+}

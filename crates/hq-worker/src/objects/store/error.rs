@@ -1,0 +1,90 @@
+//! Why an object is not stored or not given.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::tree::TreeError;
+
+/// Why a file is not stored or not given.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// No room, even if everything went that may go.
+    #[error(
+        "{wanted} bytes do not fit: the object store may hold {cap} bytes, of which {taken} are in use and may not go{}",
+        of_spill(spill.as_ref())
+    )]
+    Full {
+        /// Bytes that were to come.
+        wanted: u64,
+        /// What fits altogether.
+        cap: u64,
+        /// What has to stay.
+        taken: u64,
+        /// The same of its spill, where it has one.
+        spill: Option<(u64, u64)>,
+    },
+    /// A pipe, a socket, a device.
+    #[error("{} is neither a file nor a directory", .0.display())]
+    NoFile(PathBuf),
+    /// A directory that cannot be packed, or not be unpacked.
+    #[error(transparent)]
+    Tree(TreeError),
+    /// A link, or not ours.
+    #[error("{} is a link, or belongs to another user", .0.display())]
+    Foreign(PathBuf),
+    /// It names no file in the directory for what is to be stored.
+    #[error("`{0}` is no name of a file for the store")]
+    BadName(String),
+    /// Somebody writes to it.
+    #[error("{} was changed while it was read", .0.display())]
+    Changed(PathBuf),
+    /// Somebody else's file.
+    #[error(
+        "there is something else already at {}, or what was put there was changed; move it away, or name another path", .0.display()
+    )]
+    Taken(PathBuf),
+    /// It is not here, or not as it was.
+    #[error("the object store does not hold it any more")]
+    Gone,
+    /// It was not as it was stored.
+    #[error("its copy in the object store was damaged: somebody has changed the file")]
+    Altered,
+    /// The bytes that came are not those that were meant.
+    #[error("its bytes are not those that were stored: the checksum is {found:016x} instead of {meant:016x}")]
+    Damaged {
+        /// Of what came.
+        found: u64,
+        /// Of what was meant.
+        meant: u64,
+    },
+    /// The system says no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// To what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    /// True for what is larger than all the room there ever is.
+    pub(crate) fn never_fits(&self) -> bool {
+        match self {
+            StoreError::Full { wanted, cap, spill, .. } => {
+                *wanted > spill.map_or(*cap, |(most, _)| most.max(*cap))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn of_spill(spill: Option<&(u64, u64)>) -> String {
+    spill.map_or(String::new(), |(cap, taken)| format!("; its spill may hold {cap}, of which {taken} are"))
+}
+
+/// Adds the path to an error of the system.
+pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { path, source }
+}
