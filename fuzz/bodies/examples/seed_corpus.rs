@@ -210,7 +210,10 @@ fn pull_frames() -> Vec<Vec<u8>> {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let named = |name: &str| pull::End { name: Some(name.to_owned()), ..pull::End::default() };
     let deferred = pull::Deferred { after: texts(&["b"]), ..pull::Deferred::default() };
-    let ends = pull::Ends { tasks: vec![named("a"), pull::End { deferred: Some(deferred), ..named("c") }] };
+    let ends = pull::Ends {
+        tasks: vec![named("a"), pull::End { deferred: Some(deferred), ..named("c") }],
+        ..pull::Ends::default()
+    };
     let done = vec![pull::End {
         id: Some("4@1".to_owned()),
         attempt: Some("3.0".to_owned()),

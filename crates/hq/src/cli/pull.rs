@@ -123,7 +123,8 @@ pub(crate) struct AddfileArgs {
 ///
 /// The bag must be there: `hq pull open` makes one without tasks.
 ///
-/// Exits with 5 when none is ready now, and with 4 when none will come: the bag is closed and all of its tasks have ended.
+/// Exits with 1 when none is ready now, with 4 when none will come (the bag is closed and all of its tasks have ended), and
+/// with 5 when it is refused, as where there is no such bag.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  while t=$(hq pull steal -q --wait); do ./work \"$t\" && hq pull complete \"$t\"; done\n  hq pull steal -n 16 --output-mode json"

@@ -41,7 +41,9 @@ use crate::report::{Answer, Plain, Pulled};
 /// The bag is over: nothing will come.
 const EXIT_OVER: u8 = 4;
 /// Nothing is ready now.
-const EXIT_NONE: u8 = 5;
+const EXIT_NONE: u8 = 1;
+/// Taking was refused: other commands exit with 1 then, which has a meaning here.
+const EXIT_REFUSED: u8 = 5;
 /// The relay's group as a worker: no task on several nodes is for it.
 const GROUP: &str = "relay";
 /// `--wait` without a time.
@@ -211,7 +213,11 @@ fn steal(context: &Context, args: StealArgs) -> Result<Done, HqError> {
     let mut line = Line::open(context)?;
     line.ask(&json!({"hello": {"label": label, "lease": args.lease.map(|lease| lease.as_secs_f64())}}))?;
     let wait = args.wait.unwrap_or(Duration::ZERO).as_secs_f64();
-    let answer = line.ask(&json!({"take": {"count": args.count, "wait": wait, "bags": [bag(&args.bag)]}}))?;
+    let take = json!({"take": {"count": args.count, "wait": wait, "bags": [bag(&args.bag)]}});
+    let answer = line.ask(&take).map_err(|error| match error.exit {
+        EXIT_FAILED => HqError { exit: EXIT_REFUSED, ..error },
+        _ => error,
+    })?;
     let exit = match answer["state"].as_str() {
         Some("some") => 0,
         Some("over") => EXIT_OVER,

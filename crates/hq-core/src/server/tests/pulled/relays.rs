@@ -37,8 +37,13 @@ fn all_workers_are_stopped_without_relays_which_are_named_by_themselves() {
     table.world.worker(50, 1);
     let worker = *table.world.server.state().workers.keys().last().expect("a worker");
     let stop = |workers| ClientRequest::StopWorkers { workers, drain: false };
-    let stopped =
-        |workers| ClientResponse::WorkersStopped { workers, away: Vec::new(), stopping: Vec::new() };
+    let stopped = |workers| ClientResponse::WorkersStopped {
+        workers,
+        away: Vec::new(),
+        stopping: Vec::new(),
+        alone: Vec::new(),
+        alone_count: 0,
+    };
     assert_eq!(table.world.ask(stop(Selector::All)), stopped(vec![worker]));
     table.pump();
     assert_eq!(table.finish(1, "x", "a"), Ok(()), "the relay has what was taken there");
