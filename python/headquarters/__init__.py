@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ._objects import Ref as Ref
     from ._objects import get as get
     from ._objects import lazy as lazy
-    from ._job_options import NoticeOptions as NoticeOptions
+    from ._job_options import JobOptions as JobOptions
     from ._options import TaskOptions as TaskOptions
     from ._pickling import by_value as by_value
     from ._results import Results as Results
@@ -87,7 +87,7 @@ _PLACES: dict[str, str] = {
     "Lazy": "._objects",
     "LocalCluster": ".cluster",
     "NativeError": "._base",
-    "NoticeOptions": "._job_options",
+    "JobOptions": "._job_options",
     "NotStored": "._errors",
     "ObjectLost": "._errors",
     "PythonEnv": "._environment",

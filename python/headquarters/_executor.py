@@ -16,7 +16,7 @@ from ._arguments import entry_of
 from ._base import StaysHere
 from ._errors import HqError
 from ._future import Future, fail
-from ._job_options import NoticeOptions, of_new_jobs, opened
+from ._job_options import JobOptions, of_new_jobs, opened
 from ._lending import is_in_call
 from ._map import Blocks, all_blocks, in_order
 from ._native_types import open_calls
@@ -53,7 +53,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
     `LocalCluster`, a `Client`, or a server directory. `name` is the name of the job, `job` the number of an open job to
     add to instead. `initializer` is called once by each interpreter. `echo` repeats here what calls print; it is on for
     private clusters and in notebooks. `on_finish`, `on_failure`, `on_stall`, `notify` and `stall_after` say who is told of
-    the job, as `NoticeOptions` has them. `linger` is how long a job that this program leaves without a word, as one that is
+    the job, and `budget` how many node hours its calls may use, as `JobOptions` has them. `linger` is how long a job that this program leaves without a word, as one that is
     killed, stays open for whoever comes back, when its calls have ended; None for ever. All other keywords are options of the calls, as in `options`: among them `env`, a
     `PythonEnv` that says which interpreters are started.
     """
@@ -89,10 +89,10 @@ class Executor(StaysHere, concurrent.futures.Executor):
             raise validation.wrong("initargs", initargs, "give a tuple of arguments, as in (1,)")
         server_dir = None if cluster is None else validation.path("the server_dir of cluster", getattr(cluster, "server_dir", cluster))
         job = None if job is None else validation.whole("job", job)
-        notices, of_calls = _divided(options)
+        of_job, of_calls = _divided(options)
         if job is not None:
-            of_new_jobs(notices)
-        opening = opened("executor" if name is None else name, max_fails, notices, linger)
+            of_new_jobs(of_job)
+        opening = opened("executor" if name is None else name, max_fails, of_job, linger)
         self._options = _options.merged({}, of_calls)
         self._json = _options.to_json(self._options)
         self._initializer = None if initializer is None else (initializer, tuple(initargs))
@@ -265,11 +265,11 @@ class Executor(StaysHere, concurrent.futures.Executor):
             self._codes, self._template = self._codes_of[loads], self._templates[key]
 
 
-def _divided(options: ExecutorOptions) -> tuple[NoticeOptions, TaskOptions]:
+def _divided(options: ExecutorOptions) -> tuple[JobOptions, TaskOptions]:
     # What is said of the job, and of its calls.
-    of_job = {word: value for word, value in options.items() if word in NoticeOptions.__annotations__}
+    of_job = {word: value for word, value in options.items() if word in JobOptions.__annotations__}
     of_calls = {word: value for word, value in options.items() if word not in of_job}
-    return cast("NoticeOptions", of_job), cast("TaskOptions", of_calls)
+    return cast("JobOptions", of_job), cast("TaskOptions", of_calls)
 
 
 def _rows(rows: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Options of jobs that say who is told of them, and for how long an open one waits for its clients: the words of job files."""
+"""Options of jobs: who is told of them, what they may use, and for how long an open one waits for its clients; the words of job files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         from typing_extensions import Unpack as Unpack
 
 
-class NoticeOptions(TypedDict, total=False):
-    """Who is told of a job, and when. A target is a command, an URL (`http://`, `https://`) or `mailto:ADDRESS`."""
+class JobOptions(TypedDict, total=False):
+    """What a job may use, and who is told of it when. A target is a command, an URL (`http://`, `https://`) or `mailto:ADDRESS`."""
 
     on_finish: str | Sequence[str]
     """Told when the job has ended: one target, or several."""
@@ -31,22 +31,26 @@ class NoticeOptions(TypedDict, total=False):
     """Told of all three."""
     stall_after: float | str | timedelta
     """How long nothing has to run before the job stands still; 10 minutes if not given."""
+    budget: float | str
+    """Node hours that its tasks may use, all together."""
 
 
-def checked(options: NoticeOptions) -> dict[str, Any]:
+def checked(options: JobOptions) -> dict[str, Any]:
     """The options as job files have them. Raises TypeError for a word that is none."""
     found: dict[str, Any] = {}
     for word, value in options.items():
-        if word not in NoticeOptions.__annotations__:
-            raise TypeError(f"{word!r} is no option of a job; there are: {', '.join(sorted(NoticeOptions.__annotations__))}")
+        if word not in JobOptions.__annotations__:
+            raise TypeError(f"{word!r} is no option of a job; there are: {', '.join(sorted(JobOptions.__annotations__))}")
         if word == "stall_after":
             found[word] = written(validation.duration(word, value))
+        elif word == "budget":
+            found[word] = validation.amount(word, value, "give node hours, as 50 or '1.5'")
         else:
             found[word] = [validation.text(word, value)] if isinstance(value, str) else validation.texts(word, value)
     return found
 
 
-def opened(name: str, max_fails: int | None, options: NoticeOptions, linger: object = None) -> str:
+def opened(name: str, max_fails: int | None, options: JobOptions, linger: object = None) -> str:
     """An open job, as the engine reads it; `linger` is for how long its clients may be away, None for ever."""
     found: dict[str, Any] = {"name": validation.line("name", name), **checked(options)}
     if max_fails is not None:
@@ -56,7 +60,7 @@ def opened(name: str, max_fails: int | None, options: NoticeOptions, linger: obj
     return json.dumps(found)
 
 
-def of_new_jobs(options: NoticeOptions) -> None:
+def of_new_jobs(options: JobOptions) -> None:
     """Raises where some are given for a job that is there already."""
     for word, value in options.items():
         raise wrong(word, value, "it belongs to a new job, and this one is there already; leave it out")

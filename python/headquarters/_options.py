@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ._job_options import NoticeOptions, written
+from ._job_options import JobOptions, written
 from .validation import CHECKS, wrong
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TaskOptions(TypedDict, total=False):
     """The interpreters of the calls; without one, that which runs here."""
 
 
-class ExecutorOptions(TaskOptions, NoticeOptions, total=False):
+class ExecutorOptions(TaskOptions, JobOptions, total=False):
     """What an executor is made with: options of its calls, and who is told of its job."""
 
 

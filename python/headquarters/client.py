@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from . import _binary, validation
 from ._base import NativeError, StaysHere
 from .common import GenericPath
-from ._job_options import NoticeOptions, of_new_jobs, opened
+from ._job_options import JobOptions, of_new_jobs, opened
 from .ffi import JobId, TaskId
 from .ffi.client import ClientConnection, FailedTaskContext, TaskFailureMap
 from .job import DEFAULT_NAME, HasJobId, Job, SubmittedJob, get_job_id
@@ -155,7 +155,7 @@ class Client(StaysHere):
             self._cluster._ensure_worker()
         to = None if open_job is None else get_job_id(open_job)
         if to is not None:
-            of_new_jobs(job.notices)
+            of_new_jobs(job.job_options)
         job_id = self.connection.submit_job(job._build(self), to)
         _log.info("Submitted job %d with %d tasks", job_id, len(job.tasks))
         return SubmittedJob(job, job_id, self)
@@ -274,10 +274,10 @@ class Client(StaysHere):
             raise NativeError(error.code, f"Cannot forget job {job_id}. {error}") from None
 
     def open_job(
-        self, name: str = DEFAULT_NAME, max_fails: int | None = None, **notices: Unpack[NoticeOptions]
+        self, name: str = DEFAULT_NAME, max_fails: int | None = None, **options: Unpack[JobOptions]
     ) -> JobId:
         """Makes a job that takes tasks until it is closed. All other keywords say who is told of it, as those of `Job` do."""
-        return self.connection.session.open_job(opened(name, max_fails, notices))
+        return self.connection.session.open_job(opened(name, max_fails, options))
 
     def close_job(self, job: HasJobId) -> None:
         """Closes an open job: it ends when its tasks have."""

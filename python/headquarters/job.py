@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ._job_options import NoticeOptions, checked
+from ._job_options import JobOptions, checked
 from .common import GenericPath
 from .ffi import JobId, TaskId
 from .ffi.protocol import JobDescription
@@ -35,7 +35,8 @@ class Job:
     :param broadcast: What each node gets once, before the first task there: `[NAME=]PATH` or `[NAME=]JOB@TASK:NAME`. Programs
         find it in the directory `HQ_BROADCAST_DIR`.
 
-    All other keywords say who is told of the job: `on_finish`, `on_failure`, `on_stall`, `notify`, `stall_after`.
+    All other keywords say who is told of the job (`on_finish`, `on_failure`, `on_stall`, `notify`, `stall_after`), and how many
+    node hours its tasks may use (`budget`).
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Job:
         default_env: EnvType | None = None,
         name: str | None = None,
         broadcast: Sequence[str] = (),
-        **notices: Unpack[NoticeOptions],
+        **options: Unpack[JobOptions],
     ) -> None:
         self.tasks: list[Task] = []
         self.task_map: dict[TaskId, Task] = {}
@@ -54,8 +55,8 @@ class Job:
         self.default_env = variables("default_env", default_env or {})
         self.name = None if name is None else line("name", name)
         self.broadcast = texts("broadcast", broadcast)
-        checked(notices)
-        self.notices: NoticeOptions = notices
+        checked(options)
+        self.job_options: JobOptions = options
 
     def task_by_id(self, id: TaskId) -> Task | None:
         """The task with this id."""
@@ -154,7 +155,7 @@ class Job:
 
     def _build(self, client: Client) -> JobDescription:
         tasks = [task._build(client) for task in self.tasks]
-        return JobDescription(self.name or DEFAULT_NAME, self.max_fails, tasks, checked(self.notices), self.broadcast)
+        return JobDescription(self.name or DEFAULT_NAME, self.max_fails, tasks, checked(self.job_options), self.broadcast)
 
 
 @dataclass

@@ -35,14 +35,16 @@ def whole(name: str, value: object, least: int = 0, most: int = 2**32 - 1) -> in
     return int(value)
 
 
-def amount(name: str, value: object) -> int | float | str:
-    """An amount of a resource, the words of which are read elsewhere."""
+def amount(
+    name: str, value: object, instead: str = "give a number, or a text such as '2 compact', 'all' or '8 GiB'"
+) -> int | float | str:
+    """An amount, of a resource or else of what `instead` says, the words of which are read elsewhere."""
     if isinstance(value, str):
         return text(name, value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise wrong(name, value, "give a number, or a text such as '2 compact', 'all' or '8 GiB'")
+        raise wrong(name, value, instead)
     if not math.isfinite(value):
-        raise wrong(name, value, "give a number, or a text such as '2 compact', 'all' or '8 GiB'", ValidationException)
+        raise wrong(name, value, instead, ValidationException)
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 

@@ -157,7 +157,7 @@ def test_somebody_is_told_of_a_job(client: Client, tmp_path: Path) -> None:
     submitted = client.submit(job)
     assert f'"id":{submitted.id},' in told.read_text().replace(" ", "")
     assert not client.wait_for_jobs([submitted], raise_on_error=False)
-    opened = client.open_job("open", on_finish="true")
+    opened = client.open_job("open", on_finish="true", budget=2.5)
     with pytest.raises(ValidationException, match="on_failure is .*: it belongs to a new job"):
         client.submit(job, opened)
     client.close_job(opened)
@@ -165,6 +165,10 @@ def test_somebody_is_told_of_a_job(client: Client, tmp_path: Path) -> None:
         bad = Job(on_stall="mailto:")
         bad.program(["true"])
         client.submit(bad)
+    with pytest.raises(ValidationException, match="budget is None: give node hours"):
+        Job(budget=None)  # type: ignore[typeddict-item]
+    with pytest.raises(ValueError, match="budget"):
+        client.open_job("open", budget="much")
 
 
 def test_all_tasks_of_a_job_get_what_is_broadcast(client: Client, tmp_path: Path) -> None:
