@@ -101,10 +101,10 @@ pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<Ended> {
 
 /// Kills a child that has not been reaped, its group, and what descends from it.
 pub(crate) fn kill_all(child: Pid) {
-    // Before they lose their parents.
-    let descendants = family::descendants(child);
+    // Before they lose their parents, or start others.
+    let family = family::frozen(child);
     let _ = rustix::process::kill_process_group(child, Signal::KILL);
-    for process in descendants {
+    for process in family {
         let _ = rustix::process::kill_process(process, Signal::KILL);
     }
 }

@@ -97,6 +97,8 @@ pub struct Worker {
     pub(super) last_end: Timestamp,
     // It has time to hand on what it stores.
     pub(super) drains: bool,
+    // The server is to hear that it leaves, for it counts on what is stored here.
+    pub(super) leaving_is_news: bool,
     // What still runs will not end.
     pub(super) launcher_is_lost: bool,
     // Reused by the null executor.
@@ -205,6 +207,7 @@ impl Worker {
             is_hurried: false,
             last_end: started,
             drains: false,
+            leaving_is_news: false,
             launcher_is_lost: false,
             scratch: Grant::default(),
             has_more: false,

@@ -129,6 +129,7 @@ impl World {
     }
 
     fn note(&mut self, report: &Report) {
+        let before = self.done.len();
         if let Some(trouble) = &report.trouble {
             self.done.push(format!("trouble {trouble}"));
         } else if std::mem::take(&mut self.is_in_trouble) {
@@ -162,6 +163,9 @@ impl World {
             for (job, ids) in list {
                 note(word, *job, ids);
             }
+        }
+        if report.is_leaving && self.done.len() == before {
+            self.done.push("leaving".to_owned());
         }
     }
 

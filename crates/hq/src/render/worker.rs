@@ -103,6 +103,17 @@ impl Report for WorkersStopped {
         }
         Ok(())
     }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let document = match self.alone_count {
+            0 => json!({}),
+            count => json!({
+                "lost_objects": self.alone.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "lost_object_count": count,
+            }),
+        };
+        Ok(json::write(out, &document)?)
+    }
 }
 
 impl Report for WorkerEnded {

@@ -20,12 +20,16 @@ pub(super) type Orders = BTreeMap<WorkerId, Vec<ObjectSource>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handing {
     ways: BTreeMap<ObjectId, Way>,
+    // Bytes that workers were told to fetch and have not got.
+    coming: BTreeMap<WorkerId, u64>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Way {
     /// It was told to fetch it, and has not said that it cannot.
     taker: Option<WorkerId>,
+    /// Bytes.
+    size: u64,
     /// All that were told.
     tried: BTreeSet<WorkerId>,
 }
@@ -33,17 +37,38 @@ struct Way {
 impl Handing {
     /// Nobody needs to take it any more.
     pub(super) fn end(&mut self, object: &ObjectId) {
-        self.ways.remove(object);
+        if let Some(way) = self.ways.remove(object) {
+            self.comes_not(way.taker, way.size);
+        }
+    }
+
+    fn is_to_take(&mut self, object: &ObjectId, worker: WorkerId, size: u64) {
+        let way = self.ways.entry(object.clone()).or_default();
+        let before = way.taker.replace(worker).map(|before| (before, way.size));
+        way.size = size;
+        way.tried.insert(worker);
+        self.comes_not(before.map(|(worker, _)| worker), before.map_or(0, |(_, size)| size));
+        *self.coming.entry(worker).or_default() += size;
+    }
+
+    fn comes_not(&mut self, worker: Option<WorkerId>, size: u64) {
+        if let Some(coming) = worker.and_then(|worker| self.coming.get_mut(&worker)) {
+            *coming = coming.saturating_sub(size);
+        }
     }
 
     /// A worker does not take an object after all. False when it was not to.
     pub(super) fn is_not_taken(&mut self, object: &ObjectId, worker: WorkerId) -> bool {
-        let way = self.ways.get_mut(object);
-        way.is_some_and(|way| way.taker.take_if(|taker| *taker == worker).is_some())
+        let Some(way) = self.ways.get_mut(object).filter(|way| way.taker == Some(worker)) else { return false };
+        way.taker = None;
+        let size = way.size;
+        self.comes_not(Some(worker), size);
+        true
     }
 
     /// A worker takes nothing any more; which objects it was to take.
     pub(super) fn taker_is_gone(&mut self, worker: WorkerId) -> Vec<ObjectId> {
+        self.coming.remove(&worker);
         let of_it = self.ways.iter_mut().filter(|(_, way)| way.taker == Some(worker));
         let freed = of_it.map(|(object, way)| {
             way.taker = None;
@@ -93,20 +118,25 @@ impl Server {
         if way.taker.is_some_and(|taker| self.may_take(taker)) {
             return true;
         }
-        let Some(taker) = self.taker_for(size, &way.tried) else { return false };
-        let way = self.copies.guards.handing.ways.entry(object.clone()).or_default();
-        way.taker = Some(taker);
-        way.tried.insert(taker);
+        let promised = &self.copies.guards.handing.coming;
+        let Some(taker) = self.taker_for(size, &way.tried, promised) else { return false };
+        self.copies.guards.handing.is_to_take(object, taker, size);
         let (copy, holders) = self.copy_for(taker, object.task, object);
         orders.entry(taker).or_default().push(ObjectSource { copy, path: Vec::new(), holders });
         true
     }
 
-    // The one with most room that is not full of what somebody keeps.
-    fn taker_for(&self, size: u64, tried: &BTreeSet<WorkerId>) -> Option<WorkerId> {
+    // The one with most room that is not full of what somebody keeps, or what is promised to it.
+    fn taker_for(
+        &self,
+        size: u64,
+        tried: &BTreeSet<WorkerId>,
+        promised: &BTreeMap<WorkerId, u64>,
+    ) -> Option<WorkerId> {
         let room = |worker: &WorkerId| {
             let store = self.state.workers.get(worker)?.config.object_store.as_ref();
-            let free = store.map(StoreConfig::all)?.checked_sub(self.copies.guards.lasting_on(*worker))?;
+            let taken = self.copies.guards.lasting_on(*worker) + promised.get(worker).copied().unwrap_or(0);
+            let free = store.map(StoreConfig::all)?.checked_sub(taken)?;
             Some(free).filter(|free| *free >= size)
         };
         let others = self.live.keys().filter(|worker| self.may_take(**worker) && !tried.contains(worker));
@@ -135,6 +165,7 @@ impl Server {
         let (mut named, mut count) = (Vec::new(), 0);
         let goes = |worker: WorkerId| workers.contains(&worker) || self.is_leaving(worker);
         let nobody = BTreeSet::new();
+        let mut promised = self.copies.guards.handing.coming.clone();
         for (place, worker) in workers.iter().enumerate() {
             for object in self.copies.held_on(*worker) {
                 // Of several that go the first one names it.
@@ -143,7 +174,9 @@ impl Server {
                 if !is_alone || self.must_stay(object) != Some(true) {
                     continue;
                 }
-                if drain && self.taker_for(self.copies.size_of(object), &nobody).is_some() {
+                let size = self.copies.size_of(object);
+                if drain && let Some(taker) = self.taker_for(size, &nobody, &promised) {
+                    *promised.entry(taker).or_default() += size;
                     continue;
                 }
                 count += 1;

@@ -4,7 +4,7 @@ use hq_model::WorkerId;
 use hq_model::selector::Selector;
 use hq_model::worker::StoreConfig;
 
-use super::objects::{leaves, object};
+use super::objects::{leaves, object, stored};
 use super::*;
 use crate::object_messages::ObjectNews;
 
@@ -118,4 +118,19 @@ fn a_worker_that_leaves_by_itself_hands_on_too() {
     let mut world = world(&[100, 100]);
     world.reports(1, |report| report.is_leaving = true);
     assert_eq!(told(&mut world).0, [2]);
+}
+
+#[test]
+fn what_finds_no_room_beside_what_is_on_its_way_is_named() {
+    let mut world = world(&[100, 13]);
+    world.submit(1, leaves);
+    world.reports(1, |report| {
+        report.objects = stored("2@0:parts", 0);
+        report.finished = vec![finished(JobId(2), 0, 0, 0)];
+    });
+    world.keeps("2@0:parts");
+    world.guards(1);
+    assert_eq!(stops(&mut world, 1, true), ["2@0:parts"]);
+    let (takers, guards) = told(&mut world);
+    assert_eq!((takers, guards.as_str()), (vec![2], "-2@0:parts"));
 }

@@ -55,6 +55,7 @@ impl Worker {
         }
         self.give_back(effects);
         self.drains = drain;
+        self.leaving_is_news |= self.is_counted_on();
         // Who stops it has time enough for its results.
         self.is_hurried |= !drain && end != WorkerEnd::Stopped;
         if !drain {

@@ -54,9 +54,13 @@ impl Worker {
 
     // Until when it stays for objects on which the server counts: another worker is to have them first, or none can.
     fn hands_on_until(&self) -> Option<Timestamp> {
-        let is_counted_on = self.storing.as_ref().is_some_and(|storing| storing.is_counted_on());
         let has_time = self.drains && !self.is_hurried && self.link == Link::Up;
-        (is_counted_on && has_time).then(|| self.leaving_since.max(self.last_end).after(HAND_ON_TIME_MAX))
+        (self.is_counted_on() && has_time).then(|| self.leaving_since.max(self.last_end).after(HAND_ON_TIME_MAX))
+    }
+
+    // The server may need something that is stored here.
+    pub(super) fn is_counted_on(&self) -> bool {
+        self.storing.as_ref().is_some_and(|storing| storing.is_counted_on())
     }
 
     /// Tasks that have ended here by themselves, of which the server has not said that it knows.
@@ -67,11 +71,13 @@ impl Worker {
     pub(in crate::worker) fn has_news(&self) -> bool {
         let has_room_news = self.pulling.as_ref().is_some_and(Pulling::has_news);
         let has_object_news = self.storing.as_ref().is_some_and(|storing| storing.has_news());
-        self.reporting.has_news() || self.node_fault.is_news || has_room_news || has_object_news
+        let has_more = self.node_fault.is_news || self.leaving_is_news;
+        self.reporting.has_news() || has_more || has_room_news || has_object_news
     }
 
     pub(super) fn make_report(&mut self) -> FromWorker {
         self.node_fault.is_news = false;
+        self.leaving_is_news = false;
         let trouble = self.node_fault.reason().map(str::to_owned);
         let running = &self.running;
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since, run.variant));

@@ -107,3 +107,25 @@ fn a_worker_that_drains_stays_until_it_is_not_counted_on_for_what_it_stores() {
         assert!(world.did().ends_with("exit Stopped"));
     }
 }
+
+#[test]
+fn a_worker_that_is_idle_for_too_long_says_that_it_leaves_where_it_stores_something() {
+    let timeout = Duration::from_secs(60);
+    let leaves = |stores: bool| {
+        let mut world = World::new(|config| config.idle_timeout = Some(timeout));
+        if stores {
+            let object = "1@0:parts".parse().expect("an object");
+            let copy = ObjectCopy { object, instance: Instance(0), size: 7, checksum: 1, is_dir: false };
+            world.worker.storing = Some(Box::default());
+            world.step(Input::Stored(copy));
+            world.saves();
+        }
+        world.did();
+        world.wait(timeout);
+        world
+    };
+    assert!(leaves(false).did().ends_with("exit IdleTimeout"));
+    let mut world = leaves(true);
+    let did = world.did();
+    assert!(did.contains("leaving") && !did.contains("exit"), "{did}");
+}
