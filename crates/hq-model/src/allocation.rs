@@ -112,6 +112,11 @@ pub fn parse_node_hours(text: &str) -> Result<Duration, WordError> {
     Ok(Duration::from_millis((hours * 3.6e6).round().max(1.0) as u64))
 }
 
+/// Node time in hours, as near as can be to the number that was written.
+pub fn in_hours(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 3.6e12
+}
+
 /// Prints node time in hours, without digits that say nothing.
 pub fn node_hours(time: Duration) -> String {
     let hours = time.as_secs_f64() / 3600.0;

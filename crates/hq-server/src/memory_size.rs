@@ -228,7 +228,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
         Is::JobKept { progress, .. } => progress.heap(),
         Is::Alloc(record) => size_of::<AllocRecord>() + of_alloc_record(record),
     };
-    LEAST + more
+    LEAST.max(size_of::<Record>()) + more
 }
 
 fn of_alloc_record(record: &AllocRecord) -> usize {

@@ -125,7 +125,13 @@ impl Store {
     ) -> io::Result<SharedStore> {
         let home = Home::make(base)?;
         let cap = size.map_or_else(|| half_of_free(home.path()), Ok)?;
-        let spill = spill.map(Spill::open).transpose()?;
+        let of_spill = |to: &SpillTo| {
+            let named = |error: io::Error| {
+                io::Error::new(error.kind(), format!("its spill in {}: {error}", to.dir.display()))
+            };
+            Spill::open(to).map_err(named)
+        };
+        let spill = spill.map(of_spill).transpose()?;
         Ok(Arc::new_cyclic(|own| Store {
             home,
             cap,

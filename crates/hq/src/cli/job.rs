@@ -178,7 +178,10 @@ pub(crate) struct BudgetArg(pub Option<Duration>);
 fn budget(text: &str) -> Result<BudgetArg, String> {
     match text.trim() {
         "none" => Ok(BudgetArg(None)),
-        hours => Ok(BudgetArg(Some(values::node_hours(hours)?))),
+        hours => {
+            let hours = values::node_hours(hours).map_err(|error| format!("{error}, or `none`"))?;
+            Ok(BudgetArg(Some(hours)))
+        }
     }
 }
 

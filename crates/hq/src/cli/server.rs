@@ -135,7 +135,7 @@ pub(crate) enum DurabilityArg {
 /// Show where and how the server runs.
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
-    /// Also the directory of this start, how often it was started, how its journal and clock are, and what it keeps of
+    /// Also the server directory, the directory of this start, how often it was started, how its journal and clock are, and what it keeps of
     /// samples
     #[arg(long)]
     pub verbose: bool,

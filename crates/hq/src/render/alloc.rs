@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo, QueueStatus};
-use hq_model::allocation::{AllocationState, NodeTime, node_hours as node_hours_of};
+use hq_model::allocation::{AllocationState, NodeTime, in_hours, node_hours as node_hours_of};
 use hq_model::{Timestamp, duration};
 use serde_json::{Value, json};
 
@@ -260,7 +260,7 @@ fn queue(info: &QueueInfo) -> Value {
         "keep_waiting": params.keep_waiting,
         "for_any_task": params.for_any_task,
         "goal": params.goal.word(),
-        "budget": params.budget.map(|budget| budget.as_secs_f64() / 3600.0),
+        "budget": params.budget.map(in_hours),
         "over_budget": info.over_budget,
         "added": json::time(info.added),
         "paused_at": paused_at,

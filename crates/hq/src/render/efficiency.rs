@@ -60,7 +60,7 @@ impl Report for Efficiency {
             let mut document = document(kind);
             if let Some(price) = self.cost {
                 document["used"]["node_hours"] = kind.node_hours().into();
-                document["used"]["node_hours_of_tasks"] = kind.on_known.into();
+                document["used"]["tasks_with_node_hours"] = kind.on_known.into();
                 document["cost"] = (kind.node_hours() * price).into();
             }
             document

@@ -3,13 +3,13 @@
 //! A record may be several events: tasks that finished together are one record and two events each.
 
 use std::io::{self, BufWriter, Stdout, Write};
-use std::time::Duration;
 
 use hq_core::client_messages::{EventKind, JobSummary};
 use hq_core::object_messages::{ObjectChange, ObjectEnd};
 use hq_core::record::{BudgetChange, Failure, FinishedSpan, JobProgress, NoticeChange, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
+use hq_model::allocation::in_hours;
 use hq_model::{IdSet, JobId, JobSpec, ObjectId, TaskId, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
@@ -217,10 +217,9 @@ impl<W: Write> Events<W> {
                 self.line(at, "job-created", event)
             }
             Record::Budget { job, change } => {
-                let hours = |time: Duration| time.as_secs_f64() / 3600.0;
                 let change = match change {
-                    BudgetChange::Set(budget) => json!({ "job": job.0, "node_hours": budget.map(hours) }),
-                    BudgetChange::Spent(time) => json!({ "job": job.0, "used_node_hours": hours(*time) }),
+                    BudgetChange::Set(budget) => json!({ "job": job.0, "node_hours": budget.map(in_hours) }),
+                    BudgetChange::Spent(time) => json!({ "job": job.0, "used_node_hours": in_hours(*time) }),
                 };
                 self.line(at, "job-budget", change)
             }

@@ -1,9 +1,9 @@
 //! The JSON document of `hq job info`, whose submits and tasks are read while they are written.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use hq_core::client_messages::{JobBudget, JobDetail, SubmitInfo, TaskInfo};
+use hq_model::allocation::in_hours;
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::{JobId, TaskState, Timestamp};
@@ -36,9 +36,8 @@ impl Serialize for Document<'_> {
         }
         super::notices::put(&mut map, &job.notices)?;
         if let Some(JobBudget { limit, used }) = job.budget {
-            let hours = |time: Duration| time.as_secs_f64() / 3600.0;
             let budget =
-                serde_json::json!({ "node_hours": limit.map(hours), "used_node_hours": hours(used) });
+                serde_json::json!({ "node_hours": limit.map(in_hours), "used_node_hours": in_hours(used) });
             map.serialize_entry("budget", &budget)?;
         }
         map.serialize_entry("started_at", &json::time(job.submitted))?;

@@ -311,14 +311,15 @@ fn about_job(reader: &Reader<'_>, job: &Job) {
     }
     let failures = format!("job failures {id}");
     let failed = job.tasks.get("failed").map_or(0, IdSet::len);
-    let causes = if failed > 0 {
-        format!("{id} {failed} Program terminated with exit code 1.\n")
-    } else {
-        String::new()
-    };
+    let aborted = job.tasks.get("aborted").map_or(0, IdSet::len);
     reader.ok(kind, Mode::Cli, &failures);
     reader.ok(kind, Mode::Json, &failures);
-    reader.ok(kind, Mode::Quiet, &failures).says(&causes);
+    let told = reader.ok(kind, Mode::Quiet, &failures);
+    match (failed, aborted) {
+        (0, 0) => told.says(""),
+        (0, _) => told.mentions(&[format!("{id} {aborted} "), "Task 1@0 was canceled".to_owned()]),
+        _ => told.says(&format!("{id} {failed} Program terminated with exit code 1.\n")),
+    }
     if job.has_ended() {
         let is_well = job.tasks.keys().all(|state| *state == "finished");
         for what in ["wait", "progress"] {

@@ -59,7 +59,9 @@ impl Handing {
 
     /// A worker does not take an object after all. False when it was not to.
     pub(super) fn is_not_taken(&mut self, object: &ObjectId, worker: WorkerId) -> bool {
-        let Some(way) = self.ways.get_mut(object).filter(|way| way.taker == Some(worker)) else { return false };
+        let Some(way) = self.ways.get_mut(object).filter(|way| way.taker == Some(worker)) else {
+            return false;
+        };
         way.taker = None;
         let size = way.size;
         self.comes_not(Some(worker), size);

@@ -114,7 +114,7 @@ fn lines_become_tasks_with_the_place_of_their_generator() {
     let state = world.fed_state(GENERATOR, add(2, &["c"], None));
     assert_eq!(state.made, 3);
     let refused = world.feed_refuses(GENERATOR, 0, add(1, &["x"], None));
-    assert!(refused.contains("has made 1 tasks of job 3, by its own account, and there are 3"), "{refused}");
+    assert!(refused.contains("has made 1 task of job 3, by its own account, and there are 3"), "{refused}");
     let ids = IdSet::range(1, 2);
     let entries = world.fed_state(GENERATOR, FeedOrder::Entries { ids }).entries;
     assert_eq!(entries.iter().collect::<Vec<_>>(), [b"b", b"c"]);

@@ -55,7 +55,8 @@ impl Worker {
     // Until when it stays for objects on which the server counts: another worker is to have them first, or none can.
     fn hands_on_until(&self) -> Option<Timestamp> {
         let has_time = self.drains && !self.is_hurried && self.link == Link::Up;
-        (self.is_counted_on() && has_time).then(|| self.leaving_since.max(self.last_end).after(HAND_ON_TIME_MAX))
+        (self.is_counted_on() && has_time)
+            .then(|| self.leaving_since.max(self.last_end).after(HAND_ON_TIME_MAX))
     }
 
     // The server may need something that is stored here.

@@ -137,7 +137,7 @@ fn other_way(view: &ObjectView) -> String {
     let object = &view.copy.object;
     let name = &object.name;
     format!(
-        "have a task take it, and copy it where you can read it: hq submit --input-object '{name}={object}' -- cp \
+        "`hq object info {object}` says whether it is still stored; if so, have a task take it, and copy it where you can read it: hq submit --input-object '{name}={object}' -- cp \
          '{name}' PATH; or run this command on a machine that reaches the workers"
     )
 }

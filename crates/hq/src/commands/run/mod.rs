@@ -201,7 +201,7 @@ fn execute(
             context.printer.error(&stopped);
             return Ok((None, first));
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(without_server(error)),
     };
     if let Err((signal, text)) = teller.finish(&mut watch, signals.next()) {
         context.printer.note(&text);
@@ -247,4 +247,15 @@ fn cancel(watch: &mut Watch<'_>, job: JobId) -> Result<(), HqError> {
     };
     watch.request(request)?;
     Ok(())
+}
+
+// What is said of a job with a spent budget names a command for its server, which goes with this process: another server may have a
+// job with that id.
+fn without_server(mut error: HqError) -> HqError {
+    let found = error.text.split_once("`hq job budget ").and_then(|(before, rest)| {
+        let (_, after) = rest.split_once("` gives it more")?;
+        Some(format!("{before}run it again with a larger `--budget`{after}"))
+    });
+    error.text = found.unwrap_or(error.text);
+    error
 }
