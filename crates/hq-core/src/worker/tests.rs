@@ -164,7 +164,7 @@ impl World {
                 note(word, *job, ids);
             }
         }
-        if report.is_leaving && self.done.len() == before {
+        if report.is_leaving && report.started.is_empty() && self.done.len() == before {
             self.done.push("leaving".to_owned());
         }
     }
