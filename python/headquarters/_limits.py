@@ -104,3 +104,6 @@ SERVER_AWAY_S = 600.0
 
 SERVER_PAUSE_S = 0.5
 """Seconds between two looks for it."""
+
+SERVER_END_S = 5.0
+"""How long the end of the process of a server is waited for that was lost."""

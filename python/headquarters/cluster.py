@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from . import _binary, validation
+from . import _limits as limits
 from ._base import Forked, StaysHere
 
 if TYPE_CHECKING:
@@ -114,6 +115,16 @@ class LocalCluster(StaysHere):
     def stopped(self) -> bool:
         """True once it was stopped."""
         return self._stopped
+
+    # Whoever has lost the server asks: its end may be seen later than that of its connections.
+    def _server_has_ended(self) -> bool:
+        try:
+            self._children._processes[0].wait(limits.SERVER_END_S)
+        except subprocess.TimeoutExpired:
+            return False
+        except IndexError:
+            pass
+        return True
 
     @property
     def address(self) -> str:
