@@ -248,11 +248,6 @@ impl Worker {
         &self.config
     }
 
-    /// True when it is about to end.
-    pub fn is_leaving(&self) -> bool {
-        self.leaving.is_some()
-    }
-
     /// Number of tasks that run.
     pub fn running_count(&self) -> usize {
         self.running.len()

@@ -11,6 +11,11 @@ use crate::worker::{Effect, Outcome};
 use crate::worker_messages::WorkerEnd;
 
 impl Worker {
+    /// True when it is about to end.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
     pub(super) fn check_life(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if self.has_left {
             return;
