@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use hq_model::allocation::node_hours;
+use hq_model::node_share::node_time_us;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, TaskId, Timestamp};
+
 use super::Effect;
 use super::job::Job;
 use super::machine::{Answer, Server};
@@ -9,10 +14,6 @@ use super::queue::ClassId;
 use crate::client_messages::ClientResponse;
 use crate::explanation::{Reason, ReasonKind};
 use crate::record::{BudgetChange, Failure, Record};
-use hq_model::allocation::node_hours;
-use hq_model::node_share::node_time_us;
-use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, Timestamp};
 
 impl Server {
     /// Gives jobs that were made with a budget another one.
