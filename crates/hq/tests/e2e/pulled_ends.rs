@@ -147,6 +147,11 @@ fn who_runs_programs_goes_on_when_the_relay_is_killed_and_what_was_taken_there_i
     let running = Process::start(command);
     let is_there = || if cluster.path("on").exists() { Ok(()) } else { Err("it is not there".into()) };
     patience::until("a program", is_there);
+    // What has not begun as far as the server knows has not crashed either.
+    patience::until("the server knows that it runs", || match &cluster.json("task info 1 0")[0]["state"] {
+        state if state == "running" => Ok(()),
+        state => Err(state.to_string()),
+    });
     let killed = relay_of(&cluster);
     kill_process(killed, Signal::KILL).expect("it is there");
     assert_eq!(running.end(), 0);
