@@ -320,6 +320,7 @@ mod tests {
             usage: Usage::default(),
             nodes: Vec::new(),
             result: Vec::new(),
+            variant: None,
         }
     }
 

@@ -526,6 +526,8 @@ pub struct FinishedSpan {
     pub measures: Measures,
     /// What they leave behind, in order of ids, or empty when none of them leaves anything.
     pub results: Entries,
+    /// As which variant of their requests they ran, where there are several.
+    pub variant: Option<u32>,
 }
 
 /// An attempt that ended its task without success.
@@ -550,6 +552,8 @@ pub struct Failure {
     /// What a function left behind that raised an exception: at most
     /// [`RESULT_BYTES_MAX`](crate::limits::RESULT_BYTES_MAX), mostly nothing.
     pub result: ByteString,
+    /// As which variant of its requests the attempt ran, where there are several.
+    pub variant: Option<u32>,
 }
 
 impl Failure {

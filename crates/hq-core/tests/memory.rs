@@ -107,6 +107,7 @@ impl World {
                         ids,
                         measures: measures.finish(),
                         results: Entries::default(),
+                        variant: None,
                     });
                 }
                 inputs.push(Input::Worker { connection: WORKER, message: FromWorker::Report(report) });

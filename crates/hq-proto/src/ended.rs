@@ -40,6 +40,7 @@ pub(crate) fn span_to_wire(span: &FinishedSpan, base: Timestamp) -> form::Finish
         has_usage: span.measures.has_usage(),
         start_us: relative(span.measures.base(), base),
         results: entries_to_wire(&span.results),
+        variant: span.variant,
     }
 }
 
@@ -64,7 +65,8 @@ pub(crate) fn span_from_wire(
         results.iter().all(|result| result.len() <= RESULT_BYTES_MAX),
         "must be at most 16 KiB each",
     )?;
-    Ok(FinishedSpan { job: JobId(span.job), instance: Instance(span.instance), ids, measures, results })
+    let (job, instance, variant) = (JobId(span.job), Instance(span.instance), span.variant);
+    Ok(FinishedSpan { job, instance, ids, measures, results, variant })
 }
 
 impl Wire for Failure {
@@ -81,6 +83,7 @@ impl Wire for Failure {
             usage: Some(self.usage.to_wire()),
             nodes: self.nodes.iter().map(|worker| worker.0).collect(),
             result: self.result.clone(),
+            variant: self.variant,
         }
     }
 
@@ -97,6 +100,7 @@ impl Wire for Failure {
             usage: failure.usage.map(Usage::from_wire).transpose()?.unwrap_or_default(),
             nodes: failure.nodes.into_iter().map(WorkerId).collect(),
             result: failure.result,
+            variant: failure.variant,
         })
     }
 }

@@ -437,12 +437,8 @@ pub fn finished_span() -> impl Strategy<Value = FinishedSpan> {
         let (measures, results) = (measures(ids.len()), entries(ids.len()));
         (Just(ids), measures, results)
     });
-    (job(), instance(), ids).prop_map(|(job, instance, (ids, measures, results))| FinishedSpan {
-        job,
-        instance,
-        ids,
-        measures,
-        results,
+    (job(), instance(), ids, of(edgy_id())).prop_map(|(job, instance, (ids, measures, results), variant)| {
+        FinishedSpan { job, instance, ids, measures, results, variant }
     })
 }
 
@@ -463,9 +459,9 @@ pub fn failure() -> impl Strategy<Value = Failure> {
     ];
     let nodes = vec(worker(), 0..3);
     let result = vec(any::<u8>(), 0..20);
-    let rest = (of(timestamp()), usage(), nodes, result);
+    let rest = (of(timestamp()), usage(), nodes, result, of(edgy_id()));
     (edgy_id(), instance(), of(worker()), kind, text(), rest).prop_map(
-        |(task, instance, worker, kind, error, (started, usage, nodes, result))| Failure {
+        |(task, instance, worker, kind, error, (started, usage, nodes, result, variant))| Failure {
             task: TaskId(task),
             instance,
             worker,
@@ -475,6 +471,7 @@ pub fn failure() -> impl Strategy<Value = Failure> {
             usage,
             nodes,
             result,
+            variant,
         },
     )
 }

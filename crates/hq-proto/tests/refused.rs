@@ -267,6 +267,7 @@ fn impossible_reports() {
             ids,
             measures: writer.finish(),
             results: Entries::default(),
+            variant: None,
         };
         FromWorker::Report(Report { number: 1, finished: vec![span], ..Report::default() })
     };

@@ -102,6 +102,7 @@ fn records_of_neighbouring_tasks_are_short() {
         ids,
         measures: writer.finish(),
         results: Entries::default(),
+        variant: None,
     };
     assert_eq!(encode_record(at, &Record::Finished { worker: WorkerId(17), span }).len(), 32 + 2 * 64);
 }
@@ -145,8 +146,14 @@ fn a_record_of_many_tasks_keeps_what_they_used_together() {
         writer.push(Timestamp(7_000 + at * 3), &Usage { wall_us: at, user_us: 2 * at, ..Usage::default() });
     }
     let (ids, measures) = (IdSet::range(0, 999), writer.finish());
-    let span =
-        FinishedSpan { job: JobId(1), instance: Instance(0), ids, measures, results: Entries::default() };
+    let span = FinishedSpan {
+        job: JobId(1),
+        instance: Instance(0),
+        ids,
+        measures,
+        results: Entries::default(),
+        variant: None,
+    };
     let record = Record::Finished { worker: WorkerId(1), span };
     let at = Timestamp(9_000);
     let bytes = encode_record(at, &record);

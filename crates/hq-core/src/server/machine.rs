@@ -160,6 +160,8 @@ pub(super) struct Running {
     pub(super) worker: WorkerId,
     pub(super) instance: Instance,
     pub(super) since: Timestamp,
+    // Where there are several.
+    pub(super) variant: Option<u32>,
 }
 
 impl Server {

@@ -167,6 +167,7 @@ impl Server {
             let attempts = measured.map(|(task, (started, usage))| Failure {
                 started: Some(started),
                 usage,
+                variant: span.variant,
                 ..ended_early(worker, task, span.instance)
             });
             self.note_ended_early(now, id, attempts.collect(), effects);
@@ -216,7 +217,8 @@ impl Server {
             let since = self.within_sight(now, worker, TaskRef::new(start.job, start.task), start.at);
             let usage = Usage { wall_us: now.since(since).as_micros() as u64, ..Usage::default() };
             let attempt = ended_early(worker, start.task, start.instance);
-            ended.entry(start.job).or_default().push(Failure { started: Some(since), usage, ..attempt });
+            let attempt = Failure { started: Some(since), usage, variant: start.variant, ..attempt };
+            ended.entry(start.job).or_default().push(attempt);
         }
         for (job, attempts) in ended {
             self.note_ended_early(now, job, attempts, effects);
@@ -241,8 +243,8 @@ impl Server {
         let ids = IdSet::single(failure.task);
         self.learn_wall(worker, id, &ids, 1, failure.usage.wall_us);
         if failure.started.is_some() && !self.ended_unheard(worker, id, &ids, failure.instance).is_empty() {
-            let (started, usage) = (failure.started, failure.usage);
-            let attempt = Failure { started, usage, ..ended_early(worker, failure.task, failure.instance) };
+            let Failure { task, instance, started, usage, variant, .. } = failure;
+            let attempt = Failure { started, usage, variant, ..ended_early(worker, task, instance) };
             self.note_ended_early(now, id, vec![attempt], effects);
         }
         if self.attempt_ended(worker, id, &ids, failure.instance).is_empty() {
@@ -344,7 +346,7 @@ impl Server {
         let Some(job) = self.state.jobs.get(&id) else { return };
         let submit = job.submit_of(task);
         if !job.attempts_on(worker, &IdSet::single(task), instance).is_empty() {
-            self.task_runs(now, worker, TaskRef::new(id, task), instance, at);
+            self.task_runs(now, worker, TaskRef::new(id, task), (instance, variant), at);
             self.touched.insert(id);
             self.watching.touch();
         }
@@ -374,6 +376,7 @@ fn ended_early(worker: WorkerId, task: TaskId, instance: Instance) -> Failure {
         usage: Usage::default(),
         nodes: Vec::new(),
         result: Vec::new(),
+        variant: None,
     }
 }
 
@@ -387,7 +390,7 @@ fn part_of(span: &FinishedSpan, ids: IdSet) -> FinishedSpan {
     }
     let results = span.ids.iter().zip(span.results.iter()).filter(|(task, _)| ids.contains(*task));
     let results = Entries::new(results.map(|(_, result)| result)).unwrap_or_default();
-    FinishedSpan { job: span.job, instance: span.instance, ids, measures: measures.finish(), results }
+    FinishedSpan { ids, measures: measures.finish(), results, ..*span }
 }
 
 // The wait before the next retry; `None` when there is none.

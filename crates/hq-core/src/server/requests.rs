@@ -494,6 +494,7 @@ impl Server {
             usage: Usage { wall_us: now.0.saturating_sub(run.since.0), ..Usage::default() },
             nodes: job.nodes.get(task).cloned().unwrap_or_default(),
             result: Vec::new(),
+            variant: run.variant,
         });
         ended.collect()
     }

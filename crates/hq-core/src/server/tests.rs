@@ -358,6 +358,7 @@ fn finished_within(wall_us: u64, job: JobId, first: u32, last: u32, instance: u3
         ids,
         measures: measures.finish(),
         results: Entries::default(),
+        variant: None,
     }
 }
 
@@ -372,6 +373,7 @@ fn failed(task: u32, instance: u32, code: u8) -> Failure {
         usage: Usage::default(),
         nodes: Vec::new(),
         result: Vec::new(),
+        variant: None,
     }
 }
 

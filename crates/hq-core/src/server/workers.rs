@@ -211,7 +211,7 @@ impl Server {
         }
         for (task, at) in held.running.iter().zip(&held.started) {
             if valid.contains(task) && !self.is_part(worker, id, task) {
-                self.task_runs(now, worker, TaskRef::new(id, task), held.instance, *at);
+                self.task_runs(now, worker, TaskRef::new(id, task), (held.instance, held.variant), *at);
             }
         }
         let followers = self.followers.on_worker(worker, id, &all);
@@ -281,13 +281,13 @@ impl Server {
         now: Timestamp,
         worker: WorkerId,
         task: TaskRef,
-        instance: Instance,
+        (instance, variant): (Instance, Option<u32>),
         since: Timestamp,
     ) {
         let since = self.within_sight(now, worker, task, since);
         self.reads.started(task.job);
         let TaskRef { job, task } = task;
-        let run = Running { worker, instance, since };
+        let run = Running { worker, instance, since, variant };
         self.may_speculate(job, task, since);
         if self.seconds_on(worker, job, &IdSet::single(task)).contains(task) {
             return self.second_runs(job, task, run);
@@ -554,6 +554,7 @@ impl Server {
                     },
                     nodes: Vec::new(),
                     result: Vec::new(),
+                    variant: run.and_then(|run| run.variant),
                 };
                 self.fail(now, id, failure, effects);
             }

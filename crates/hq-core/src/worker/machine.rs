@@ -663,7 +663,7 @@ impl Worker {
             }
             (Some(Ending::Timeout), _) => (FailureKind::Timeout, "Time limit reached".to_owned()),
             (None | Some(Ending::Stopped), Outcome::Finished) => {
-                return self.reporting.finished(task, run.instance, run.since, usage, result);
+                return self.reporting.finished(task, (run.instance, run.variant), run.since, usage, result);
             }
             (None, Outcome::Unfetched { object, holders, reason, wanted }) => {
                 let unfetched = Unfetched { task, instance: run.instance, object, holders, reason, wanted };
@@ -687,6 +687,7 @@ impl Worker {
             usage,
             nodes: Vec::new(),
             result,
+            variant: run.variant,
         };
         if self.config.allocation.is_some() && self.leaving.is_none() && Outside::may_cause(kind) {
             self.outside.hold(now, task.job, failure);

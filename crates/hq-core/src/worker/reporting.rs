@@ -13,7 +13,7 @@ use crate::worker_messages::{Lends, Report, Started};
 /// What happened since the last report, and the reports that are not saved yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reporting {
-    finished: BTreeMap<(JobId, Instance), Vec<Finished>>,
+    finished: BTreeMap<Attempts, Vec<Finished>>,
     finished_count: usize,
     // What the results of these take.
     results_bytes: usize,
@@ -33,6 +33,9 @@ pub(super) struct Reporting {
     last_number: u64,
 }
 
+// Those of a job that ran as one instance and, where there are several, as one variant.
+type Attempts = (JobId, Instance, Option<u32>);
+
 #[derive(Clone, Debug)]
 struct Finished {
     task: TaskId,
@@ -45,14 +48,14 @@ impl Reporting {
     pub(super) fn finished(
         &mut self,
         task: TaskRef,
-        instance: Instance,
+        (instance, variant): (Instance, Option<u32>),
         start: Timestamp,
         usage: Usage,
         result: ByteString,
     ) {
         self.results_bytes += result.len();
         let finished = Finished { task: task.task, start, usage, result };
-        self.finished.entry((task.job, instance)).or_default().push(finished);
+        self.finished.entry((task.job, instance, variant)).or_default().push(finished);
         self.finished_count += 1;
     }
 
@@ -127,7 +130,8 @@ impl Reporting {
     /// True when a task has finished here as this instance, and the server may not know it yet.
     pub(super) fn has_news_of_success(&self, task: TaskRef, instance: Instance) -> bool {
         let attempt = (task.job, instance);
-        let mut gathered = self.finished.get(&attempt).into_iter().flatten();
+        let of_attempt = self.finished.iter().filter(|((job, instance, _), _)| (*job, *instance) == attempt);
+        let mut gathered = of_attempt.flat_map(|(_, finished)| finished);
         let spans = self.unsaved.iter().rev().flat_map(|report| &report.finished);
         let mut spans = spans.filter(|span| (span.job, span.instance) == attempt);
         gathered.any(|finished| finished.task == task.task) || spans.any(|span| span.ids.contains(task.task))
@@ -142,7 +146,7 @@ impl Reporting {
     /// Those tasks.
     pub(super) fn results(&self) -> Vec<(JobId, IdSet)> {
         let mut results = BTreeMap::new();
-        for ((job, _), finished) in &self.finished {
+        for ((job, ..), finished) in &self.finished {
             finished.iter().for_each(|one| add(&mut results, *job, &IdSet::single(one.task)));
         }
         for report in &self.unsaved {
@@ -239,7 +243,7 @@ impl Reporting {
         }
         let mut room = REPORT_RESULTS_BYTES_MAX;
         while room > 0
-            && let Some(((job, instance), mut tasks)) = self.finished.pop_first()
+            && let Some(((job, instance, variant), mut tasks)) = self.finished.pop_first()
         {
             tasks.sort_unstable_by_key(|finished| finished.task);
             let fit = tasks.iter().take_while(|finished| {
@@ -249,7 +253,7 @@ impl Reporting {
             });
             let rest = tasks.split_off(fit.count());
             if !rest.is_empty() {
-                self.finished.insert((job, instance), rest);
+                self.finished.insert((job, instance, variant), rest);
             }
             self.finished_count -= tasks.len();
             self.results_bytes -= tasks.iter().map(|finished| finished.result.len()).sum::<usize>();
@@ -261,7 +265,8 @@ impl Reporting {
             let has_results = tasks.iter().any(|finished| !finished.result.is_empty());
             let results = tasks.iter().filter(|_| has_results).map(|finished| finished.result.as_slice());
             let results = Entries::new(results).unwrap_or_default();
-            report.finished.push(FinishedSpan { job, instance, ids, measures: measures.finish(), results });
+            let measures = measures.finish();
+            report.finished.push(FinishedSpan { job, instance, ids, measures, results, variant });
         }
         report.failed = std::mem::take(&mut self.failed);
         report.canceled = std::mem::take(&mut self.canceled).into_iter().collect();

@@ -123,7 +123,7 @@ impl Worker {
                 assert!(fits, "a task that ended at once left room for the next one");
                 self.pools.free(&self.scratch);
                 let task = TaskRef::new(batch.template.job, task);
-                self.reporting.finished(task, batch.instance, now, Usage::default(), Vec::new());
+                self.reporting.finished(task, (batch.instance, None), now, Usage::default(), Vec::new());
             }
             *null_left -= count as u32;
             if !self.followers.is_empty() {

@@ -149,7 +149,9 @@ impl World {
         };
         for span in &report.finished {
             assert_eq!(u64::from(span.measures.count()), span.ids.len());
-            note("finished", span.job, &span.ids);
+            let word = ["finished", "finished as 0", "finished as 1"]
+                [span.variant.map_or(0, |variant| 1 + variant as usize)];
+            note(word, span.job, &span.ids);
         }
         for (job, failure) in &report.failed {
             let word = if failure.kind == FailureKind::Timeout { "timeout" } else { "failed" };
@@ -374,6 +376,12 @@ fn a_task_runs_as_the_variant_as_which_it_was_placed_or_as_the_preferred_one_tha
     world.step(Input::ServerLost);
     world.step(Input::ServerFound);
     assert_eq!(world.did(), "hello +2-3 1+ as 0 0+ as 1 after 0");
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 3), ("foo", 1)]));
+    world.run_as(1, "0-1", 0, (None, None), variants);
+    world.did();
+    world.end(1, 0, Outcome::Finished);
+    world.end(1, 1, Outcome::Finished);
+    assert_eq!(world.did(), "finished as 1 1:0, finished as 0 1:1", "whoever reads the journal learns it");
 }
 
 #[test]

@@ -665,6 +665,9 @@ pub struct FinishedSpan {
     /// What each task leaves behind, in order of ids; absent when none leaves anything.
     #[prost(message, optional, tag = "140")]
     pub results: ::core::option::Option<Entries>,
+    /// As which variant they ran, where there are several.
+    #[prost(uint32, optional, tag = "141")]
+    pub variant: ::core::option::Option<u32>,
 }
 /// A task that ended without success.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -689,6 +692,9 @@ pub struct Failure {
     /// What a function left behind, packed.
     #[prost(bytes = "vec", tag = "9")]
     pub result: ::prost::alloc::vec::Vec<u8>,
+    /// As which variant it ran, where there are several.
+    #[prost(uint32, optional, tag = "10")]
+    pub variant: ::core::option::Option<u32>,
 }
 /// What some failures of a job have in common.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

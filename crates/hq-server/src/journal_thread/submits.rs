@@ -89,6 +89,7 @@ mod tests {
             usage: Usage::default(),
             nodes: Vec::new(),
             result: Vec::new(),
+            variant: None,
         };
         Record::Failed { job: JobId(1), failure }
     }

@@ -219,6 +219,7 @@ pub(crate) fn finished(batch: &RunBatch) -> FinishedSpan {
         ids: batch.ids.clone(),
         measures: measures.finish(),
         results: Entries::default(),
+        variant: None,
     }
 }
 

@@ -61,6 +61,7 @@ impl Journal {
             ids: IdSet::single(TaskId(task)),
             measures: measures.finish(),
             results: Entries::default(),
+            variant: None,
         };
         self.take(end, Record::Finished { worker: WorkerId(worker), span })
     }
@@ -168,6 +169,7 @@ fn what_was_canceled_counts_only_as_far_as_it_ran() {
         usage: Usage { wall_us: 5 * SECOND, ..Usage::default() },
         nodes: Vec::new(),
         result: Vec::new(),
+        variant: None,
     };
     journal.take(5, Record::EndedEarly { job, attempts: vec![attempt] });
     assert_eq!(stop(10, &mut journal).seconds(), [("failed", 5.0), ("no_work", 15.0)]);

@@ -16,6 +16,7 @@ pub(crate) enum ServerCommand {
     Info(InfoArgs),
     Wait(WaitArgs),
     GenerateAccess(GenerateAccessArgs),
+    DebugDump(DebugDumpArgs),
 }
 
 /// Stop the server and its workers
@@ -188,4 +189,15 @@ pub(crate) struct GenerateAccessArgs {
     /// Write over files that exist; whoever uses those is locked out
     #[arg(long)]
     pub overwrite: bool,
+}
+
+/// Write what the server knows of workers and of tasks that have not ended into a file, as JSON
+///
+/// For reports of faults. The file holds an object `tako` with `workers`, as `hq worker list` tells them, `worker_groups` (the
+/// workers of each) and `tasks` by job, as `hq task list` tells them: names of nodes and directories are in it.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DebugDumpArgs {
+    /// The file; one that is there already is replaced
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
 }

@@ -192,6 +192,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(Lazy(ServerCommand::Info(args))) => server::info(context, &args),
         Command::Server(Lazy(ServerCommand::Wait(args))) => server::wait(context, args),
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
+        Command::Server(Lazy(ServerCommand::DebugDump(args))) => server::debug_dump(context, &args),
         Command::Alloc(Lazy(command)) => alloc::run(context, command),
         Command::Journal(Lazy(command)) => journal::run(context, command),
         Command::Object(Lazy(command)) => object::run(context, command),

@@ -1,28 +1,37 @@
 //! `hq server …`.
 
-use std::io::{self, IsTerminal};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
 use std::net::ToSocketAddrs;
+use std::rc::Rc;
 use std::time::Instant;
 
 use hq_client::error::EXIT_FAILED;
 use hq_client::session::access_path;
 use hq_client::{ClientError, Session, limits};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
-use hq_model::{JobState, duration};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, WorkerFilter};
+use hq_model::selector::Selector;
+use hq_model::{JobState, TaskState, duration};
 use hq_net::AccessFile;
 use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use tracing::warn;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{Context, Done, unexpected};
+use super::{Context, Done, job, unexpected};
 use crate::cli::OutputMode;
-use crate::cli::server::{DurabilityArg, GenerateAccessArgs, InfoArgs, StartArgs, StopArgs, WaitArgs};
+use crate::cli::server::{
+    DebugDumpArgs, DurabilityArg, GenerateAccessArgs, InfoArgs, StartArgs, StopArgs, WaitArgs,
+};
 use crate::config;
 use crate::error::HqError;
 use crate::lifeline;
 use crate::logging;
-use crate::report::{Nothing, Sentence, Server, ServerRows};
+use crate::render::Report;
+use crate::replaced;
+use crate::report::{Nothing, Sentence, Server, ServerRows, Tasks, Workers};
+use crate::tasks::{ServerPages, TaskStream};
 
 /// Runs a server until it ends; in the background, until it answers.
 pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
@@ -214,4 +223,44 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
         overwrite: args.overwrite,
     })?;
     Done::ok(Sentence(format!("Access files of server {uid} were written")))
+}
+
+/// Writes workers and tasks that have not ended into a file, in the form that tools expect.
+pub(super) fn debug_dump(context: &Context, args: &DebugDumpArgs) -> Result<Done, HqError> {
+    let session = Rc::new(RefCell::new(context.connect()?));
+    let (all, filter) = (Selector::All, WorkerFilter::Running);
+    let response = session.borrow_mut().request(ClientRequest::ListWorkers { workers: all, filter })?;
+    let ClientResponse::Workers(workers) = response else { return unexpected() };
+    let mut groups: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for worker in &workers {
+        groups.entry(worker.config.group.clone()).or_default().push(worker.worker.0);
+    }
+    let groups = serde_json::json!(groups).to_string();
+    let jobs = job::selected(&session, Selector::All)?;
+    let states = vec![TaskState::Waiting, TaskState::Running];
+    let tasks = TaskStream::begin(ServerPages::new(session, &jobs, None, states).with_submits())?;
+    let mut tasks = Tasks { jobs, verbose: false, now: tasks.now(), tasks };
+    // What the server says in the middle of the file is told as it is.
+    let mut lost = None;
+    let written = replaced::replace(&args.path, |out| {
+        let write = || -> Result<(), HqError> {
+            out.write_all(br#"{"tako":{"workers":"#)?;
+            Workers(workers).json(out)?;
+            write!(out, r#","worker_groups":{groups},"tasks":"#)?;
+            tasks.json(out)?;
+            Ok(out.write_all(b"}}\n")?)
+        };
+        write().map_err(|error| {
+            let text = io::Error::other(error.text.clone());
+            lost = Some(error);
+            text
+        })
+    });
+    match (written, lost) {
+        (Ok(()), _) => Done::ok(Sentence(format!("Written to {}", args.path.display()))),
+        (Err(_), Some(error)) => Err(error),
+        (Err(error), None) => {
+            Err(HqError::failed("io", format!("{} cannot be written: {error}", args.path.display())))
+        }
+    }
 }

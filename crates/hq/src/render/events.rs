@@ -10,7 +10,7 @@ use hq_core::record::{BudgetChange, Failure, FinishedSpan, JobProgress, NoticeCh
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::allocation::in_hours;
-use hq_model::{IdSet, JobId, JobSpec, ObjectId, TaskId, Timestamp, WorkerId};
+use hq_model::{IdSet, Instance, JobId, JobSpec, ObjectId, TaskId, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
 use super::json::{self, bytes};
@@ -361,9 +361,9 @@ impl<W: Write> Events<W> {
     }
 
     fn finished(&mut self, worker: WorkerId, span: &FinishedSpan) -> Result<(), HqError> {
-        let (job, instance) = (span.job, span.instance.0);
+        let job = span.job;
         for (place, (task, (started, usage))) in span.ids.iter().zip(span.measures.iter()).enumerate() {
-            let event = json!({ "job": job.0, "task": task.0, "instance": instance, "worker": worker.0 });
+            let event = started_event(job, task, span.instance, worker, span.variant);
             self.line(started, "task-started", event)?;
             let ended = Timestamp(started.0.saturating_add(usage.wall_us));
             let mut event = json!({ "job": job.0, "task": task.0 });
@@ -396,10 +396,25 @@ impl<W: Write> Events<W> {
 
     fn started(&mut self, job: JobId, attempt: &Failure) -> Result<(), HqError> {
         let (Some(started), Some(worker)) = (attempt.started, attempt.worker) else { return Ok(()) };
-        let (task, instance) = (attempt.task.0, attempt.instance.0);
-        let event = json!({ "job": job.0, "task": task, "instance": instance, "worker": worker.0 });
+        let event = started_event(job, attempt.task, attempt.instance, worker, attempt.variant);
         self.line(started, "task-started", event)
     }
+}
+
+// What is said of a start.
+fn started_event(
+    job: JobId,
+    task: TaskId,
+    instance: Instance,
+    worker: WorkerId,
+    variant: Option<u32>,
+) -> Value {
+    let mut event = json!({ "job": job.0, "task": task.0, "instance": instance.0, "worker": worker.0 });
+    // A key only where there are several.
+    if let Some(variant) = variant {
+        event["variant"] = variant.into();
+    }
+    event
 }
 
 // What an event is about, by the first word of its type.
@@ -554,6 +569,7 @@ mod tests {
                     ids: IdSet::range(1, 2),
                     measures: measures.finish(),
                     results: Entries::new([&b"[1.5]"[..], b""]).expect("little"),
+                    variant: Some(1),
                 },
             },
             Record::WorkerSampled {

@@ -252,3 +252,22 @@ fn a_worker_waits_for_a_server_that_is_about_to_start() {
     cluster.start_server("");
     cluster.ok("worker wait 1");
 }
+
+#[test]
+fn a_dump_has_workers_and_tasks_that_have_not_ended() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 2 --group east");
+    cluster.ok("submit --wait -- true");
+    cluster.ok("submit --array 1-3000 --cpus 5 -- true");
+    cluster.ok("server debug-dump dump.json");
+    let dump: serde_json::Value = serde_json::from_str(&cluster.read("dump.json")).expect("a document");
+    let dump = &dump["tako"];
+    assert_eq!(dump["workers"][0]["id"], 1);
+    assert_eq!(dump["worker_groups"], serde_json::json!({ "east": [1] }));
+    let tasks = dump["tasks"]["2"].as_array().expect("tasks");
+    assert_eq!((tasks.len(), &tasks[2999]["state"]), (3000, &"waiting".into()));
+    let ended = dump["tasks"]["1"].as_array().map_or(0, Vec::len);
+    assert_eq!(ended, 0);
+    let error = cluster.fails(1, "server debug-dump nowhere/dump.json");
+    assert!(error.contains("nowhere/dump.json cannot be written"), "{error}");
+}

@@ -21,6 +21,7 @@ fn done(job: JobId, task: u32, wall_ms: u64) -> impl FnOnce(&mut Report) {
             ids,
             measures: measures.finish(),
             results: Entries::default(),
+            variant: None,
         });
     }
 }

@@ -50,9 +50,9 @@ impl Server {
             self.alloc.spent_for_nothing(self.state.workers[&worker].config.origin, since, now);
         }
         let latest = joined.after(now.since(joined) / START_PART);
-        let here: BTreeMap<_, _> = here.into_iter().map(|(task, run)| (*task, run.since)).collect();
+        let here: BTreeMap<_, _> = here.into_iter().map(|(task, run)| (*task, *run)).collect();
         let had_all: IdSet =
-            here.iter().filter(|(_, since)| **since <= latest).map(|(task, _)| *task).collect();
+            here.iter().filter(|(_, run)| run.since <= latest).map(|(task, _)| *task).collect();
         let mut outlives: BTreeMap<u32, bool> = BTreeMap::new();
         for task in had_all.iter() {
             let job = &self.state.jobs[&id];
@@ -64,6 +64,7 @@ impl Server {
             let (times, longest) = (known.times + 1, known.life.max(life));
             let submit = job.submit_of(task).unwrap_or(0);
             let spec = job.submits[submit as usize].task.clone();
+            let run = here[&task];
             if times >= OUTLASTED_MAX && spec.on_walltime == OnWalltime::Fail {
                 let failure = Failure {
                     task,
@@ -71,10 +72,11 @@ impl Server {
                     worker: Some(worker),
                     kind: FailureKind::Lost,
                     error: too_long(times, longest),
-                    started: Some(here[&task]),
-                    usage: Usage { wall_us: now.0.saturating_sub(here[&task].0), ..Usage::default() },
+                    started: Some(run.since),
+                    usage: Usage { wall_us: now.0.saturating_sub(run.since.0), ..Usage::default() },
                     nodes: Vec::new(),
                     result: Vec::new(),
+                    variant: run.variant,
                 };
                 self.fail(now, id, failure, effects);
                 continue;

@@ -34,6 +34,7 @@ fn finished(first: u32, last: u32) -> Record {
         ids: IdSet::range(first, last),
         measures: measures.finish(),
         results: Entries::default(),
+        variant: None,
     };
     Record::Finished { worker: WORKER, span }
 }
