@@ -59,6 +59,18 @@ fn no_access(error: &AccessError) -> String {
     }
 }
 
+// What lists those of its kind that are there.
+fn where_they_are(error: &RequestError) -> Option<&'static str> {
+    match error {
+        RequestError::NoJob(_) => Some("`hq job list --all` shows those there are"),
+        RequestError::NoTask(..) => Some("`hq job task-ids JOB` shows those there are"),
+        RequestError::NoWorker(_) => Some("`hq worker list --all` shows those there are"),
+        RequestError::NoQueue(_) => Some("`hq alloc list` shows those there are"),
+        RequestError::NoAllocation(_) => Some("`hq alloc info QUEUE` shows those there are"),
+        _ => None,
+    }
+}
+
 fn no_connection(error: &ConnectError) -> String {
     match error {
         ConnectError::Unreachable { host, port, source } => {
@@ -103,6 +115,7 @@ impl ClientError {
             ClientError::Refused(RequestError::WorkerAway { .. }) => Some(
                 "`hq worker stop` without --drain does not wait for it: what runs there is started elsewhere",
             ),
+            ClientError::Refused(error) if where_they_are(error).is_some() => where_they_are(error),
             ClientError::Refused(RequestError::JobNotOpen(_)) => Some(
                 "it was closed, or never open: `hq job open` makes a job that takes tasks until `hq job close`",
             ),

@@ -20,13 +20,16 @@ pub enum AmountError {
     #[error("`{0}` has more than four decimals")]
     TooPrecise(String),
     /// More than can be counted.
-    #[error("`{0}` is too large: amounts go up to {max}", max = u64::MAX / UNITS)]
+    #[error("`{0}` is too large: amounts go up to {max}", max = Amount::MAX.wholes())]
     TooLarge(String),
 }
 
 impl Amount {
     /// Nothing.
     pub const ZERO: Amount = Amount(0);
+
+    /// The largest one: sums over thousands of workers stay far from overflow.
+    pub const MAX: Amount = Amount(1 << 50);
 
     /// `count` wholes.
     pub const fn whole(count: u64) -> Amount {
@@ -64,7 +67,8 @@ impl FromStr for Amount {
         let units: u64 = format!("{decimals:0<4}").parse().map_err(|_| not_a_number())?;
         let whole: u64 = whole.parse().map_err(|_| AmountError::TooLarge(text.into()))?;
         let whole = whole.checked_mul(UNITS).and_then(|whole| whole.checked_add(units));
-        whole.map(Amount).ok_or_else(|| AmountError::TooLarge(text.into()))
+        let amount = whole.map(Amount).filter(|amount| *amount <= Amount::MAX);
+        amount.ok_or_else(|| AmountError::TooLarge(text.into()))
     }
 }
 
@@ -104,10 +108,8 @@ mod tests {
             ("-1", "`-1` is not an amount: write a number such as 2 or 0.5"),
             ("1.", "`1.` is not an amount: write a number such as 2 or 0.5"),
             ("0.00001", "`0.00001` has more than four decimals"),
-            (
-                "99999999999999999999",
-                "`99999999999999999999` is too large: amounts go up to 1844674407370955",
-            ),
+            ("99999999999999999999", "`99999999999999999999` is too large: amounts go up to 112589990684"),
+            ("200000000000", "`200000000000` is too large: amounts go up to 112589990684"),
         ] {
             assert_eq!(text.parse::<Amount>().map_err(|e| e.to_string()), Err(error.into()));
         }

@@ -42,7 +42,7 @@ pub fn parse(text: &str) -> Result<Amount, MemoryError> {
         _ => return Err(malformed()),
     };
     let mib = (bytes / MIB).ceil();
-    if mib > 1e12 {
+    if mib > Amount::MAX.wholes() as f64 {
         return Err(MemoryError::TooLarge(text.into()));
     }
     Ok(Amount::whole(mib as u64))

@@ -124,6 +124,9 @@ impl AccessError {
             AccessError::Missing { .. } => {
                 "start a server with `hq server start`, or name its directory with --server-dir"
             }
+            AccessError::Read { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                "--server-dir and HQ_SERVER_DIR name a directory, and a file is there"
+            }
             AccessError::Read { .. } => "only the user who started the server may read it",
             AccessError::Write { .. } => "check the permissions and the free space of the server directory",
             AccessError::Invalid { .. } => {

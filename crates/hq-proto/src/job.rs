@@ -210,9 +210,9 @@ impl Wire for Counters {
     }
 
     fn from_wire(c: form::Counters) -> Result<Counters, ProtoError> {
-        // A job has at most 2^32 tasks: sums of counters stay far from overflow.
+        // A job has at most 2^32 tasks, and they may be those of all jobs: sums of counters stay far from overflow.
         for count in [c.waiting, c.running, c.finished, c.failed, c.canceled, c.aborted] {
-            in_range("counter", count, 0, 1 << 32)?;
+            in_range("counter", count, 0, 1 << 48)?;
         }
         Ok(Counters {
             waiting: c.waiting,

@@ -10,8 +10,6 @@ pub const RESOURCES_MAX: usize = 1024;
 pub const GPU_ID_BYTES_MAX: usize = 256;
 /// Most indices in one pool.
 pub const INDICES_MAX: u64 = 1 << 20;
-/// Largest amount, in units of 1/10000: sums over thousands of workers stay far from overflow.
-pub const AMOUNT_UNITS_MAX: u64 = 1 << 50;
 /// Most tasks that a worker says it has started in a message about its present state.
 pub const HELD_RUNNING_MAX: u64 = 1 << 20;
 /// Largest multiple of its own length that a message may need in memory once it is decoded.

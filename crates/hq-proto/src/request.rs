@@ -7,7 +7,7 @@ use hq_model::{Amount, AmountRequest, Policy, Request, ResourceRequest};
 use crate::ProtoError;
 use crate::error::{in_range, model, present, rule};
 use crate::generated::{self as form, resource_request::Amount as AmountForm};
-use crate::limits::{AMOUNT_UNITS_MAX, RESOURCES_MAX};
+use crate::limits::RESOURCES_MAX;
 use crate::wire::{Wire, list_from_wire, list_to_wire, name, nanos, wire_enum};
 
 wire_enum!(Policy = Policy, "policy": Compact, CompactStrict, Tight, TightStrict, Scatter);
@@ -59,7 +59,7 @@ impl Wire for ResourceRequest {
         let amount = match present("amount of a resource", resource.amount)? {
             AmountForm::All(_) => AmountRequest::All,
             AmountForm::Units(units) => {
-                let units = in_range("amount of a resource", units, 1, AMOUNT_UNITS_MAX)?;
+                let units = in_range("amount of a resource", units, 1, Amount::MAX.0)?;
                 AmountRequest::Some(Amount(units), Policy::from_wire(resource.policy)?)
             }
         };

@@ -10,7 +10,7 @@ use hq_model::{Amount, PoolKind, ResourcePool, WorkerResources};
 use crate::ProtoError;
 use crate::error::{in_range, model, present, rule, short};
 use crate::generated::{self as form, resource_pool::Kind};
-use crate::limits::{AMOUNT_UNITS_MAX, INDICES_MAX, RESOURCES_MAX};
+use crate::limits::{INDICES_MAX, RESOURCES_MAX};
 use crate::request::resource_name;
 use crate::wire::{Wire, list_from_wire, list_to_wire, name, nanos, wire_enum};
 
@@ -138,7 +138,7 @@ impl Wire for ResourcePool {
                 in_range("indices of a pool", u64::from(last - first) + 1, 1, INDICES_MAX)?;
                 PoolKind::Range { first, last }
             }
-            Kind::Sum(units) => PoolKind::Sum(Amount(in_range("sum of a pool", units, 0, AMOUNT_UNITS_MAX)?)),
+            Kind::Sum(units) => PoolKind::Sum(Amount(in_range("sum of a pool", units, 0, Amount::MAX.0)?)),
         };
         let pool = ResourcePool { name: resource_name(pool.name)?, kind };
         model("pool of a worker", pool.check())?;

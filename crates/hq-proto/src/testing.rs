@@ -118,7 +118,7 @@ pub fn resource_name() -> impl Strategy<Value = String> {
 
 /// Any amount above zero.
 pub fn amount() -> impl Strategy<Value = Amount> {
-    prop_oneof![(1..100_u64).prop_map(Amount::whole), (1..=crate::limits::AMOUNT_UNITS_MAX).prop_map(Amount)]
+    prop_oneof![(1..100_u64).prop_map(Amount::whole), (1..=Amount::MAX.0).prop_map(Amount)]
 }
 
 fn policy() -> impl Strategy<Value = Policy> {

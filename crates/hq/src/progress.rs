@@ -13,6 +13,8 @@ use indicatif::{
 
 /// How often the time shown moves on.
 const TICK: Duration = Duration::from_millis(500);
+/// Terminals with fewer columns get no bar.
+const NARROW: u16 = 70;
 
 /// Shows how far jobs are.
 pub(crate) struct Progress {
@@ -83,7 +85,13 @@ impl Drop for Progress {
 // A bar that is not drawn yet.
 fn begun(sum: &Counters) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(sum.total()), ProgressDrawTarget::hidden());
-    let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {pos}/{len} {msg}{pace}");
+    let style = ProgressStyle::with_template(
+        match rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col) {
+            // All but the numbers would be more than a line, and a line that is broken cannot be drawn again.
+            1..NARROW => "{pos}/{len} {wide_msg}",
+            _ => "{elapsed_precise} [{wide_bar}] {pos}/{len} {msg}{pace}",
+        },
+    );
     if let Ok(style) = style {
         bar.set_style(style.progress_chars("=> ").with_key("pace", pace));
     }

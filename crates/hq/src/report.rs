@@ -198,6 +198,8 @@ pub(crate) struct RunEnded {
     pub outputs: Vec<(&'static str, String)>,
     /// Some of the tasks that failed.
     pub failed: Vec<TaskInfo>,
+    /// Why they failed, and which did, if some did.
+    pub failures: Option<(crate::failures::FailedJob, IdSet)>,
 }
 
 /// A list of jobs.

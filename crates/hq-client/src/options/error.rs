@@ -166,11 +166,11 @@ pub enum OptionsError {
     #[error("standard input can be read once only: both {0} and {1} want it")]
     StdinTwice(&'static str, &'static str),
     /// Too much.
-    #[error("{what} has more than {max} bytes, which is the most a submit carries")]
+    #[error("{what} is larger than {} MiB, the most that a submit carries", max >> 20)]
     TooLarge {
         /// What.
         what: String,
-        /// The limit.
+        /// The limit, in bytes: whole MiB.
         max: u64,
     },
     /// A file without entries.

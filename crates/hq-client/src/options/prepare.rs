@@ -118,7 +118,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
     let without_interpreter = script.without_interpreter(&options.command.command);
-    let hints = hints(&options.command.command, &around.submit_dir, script.directives.foreign);
+    let is_run_by_us = script.is_command && !script.directives.interpreter.is_empty();
+    let hints = hints(&options.command.command, is_run_by_us, &around.submit_dir, script.directives.foreign);
     let (name, body) = match function {
         Some((name, arguments)) => {
             function::check(&task)?;

@@ -268,11 +268,14 @@ fn entries_become_tasks() {
 
 #[test]
 fn a_program_that_is_only_in_this_directory_gets_a_hint() {
-    let place = Place::new().file("job.sbatch", "#!/bin/sh\n").file("sh", "#!/bin/sh\n");
+    let place = Place::new()
+        .file("job.sbatch", "#!/bin/sh\n")
+        .file("job.sh", "#!/bin/sh\n")
+        .file("sh", "#!/bin/sh\n");
     let hints = |line: &str| place.prepared(line).hints;
     let expected = "'job.sbatch' is a file in this directory, but programs without a slash are looked for in PATH only: write ./job.sbatch";
     assert_eq!(hints("job.sbatch 1 2"), [expected]);
-    for line in ["./job.sbatch", "other.sbatch", "sh job.sbatch"] {
+    for line in ["./job.sbatch", "other.sbatch", "sh job.sbatch", "job.sh 1"] {
         assert_eq!(hints(line), [""; 0], "{line}");
     }
 }

@@ -353,6 +353,13 @@ pub fn output(text: OsString) -> Result<OutputArg, String> {
         Some((path, on_close))
     };
     let (path, on_close) = OnClose::REMOVING.into_iter().find_map(suffixed).unwrap_or((bytes, OnClose::Keep));
+    let misspelled = bytes.rsplit(|byte| *byte == b':').next().filter(|rest| {
+        on_close == OnClose::Keep && rest.len() < bytes.len() && (*rest == b"rm" || rest.starts_with(b"rm-"))
+    });
+    if let Some(word) = misspelled {
+        let word = String::from_utf8_lossy(word);
+        return Err(format!("`:{word}` is neither :rm-if-finished nor :rm-if-empty"));
+    }
     if path.is_empty() && on_close == OnClose::Keep {
         return Err("the path is empty; write none to throw the output away".into());
     }
@@ -450,6 +457,10 @@ mod tests {
         assert_eq!(output("a:rm-if-empty".into()), file(Some("a"), OnClose::RemoveIfEmpty));
         assert_eq!(output(":rm-if-empty".into()), file(None, OnClose::RemoveIfEmpty));
         assert_eq!(output("rm-if-empty".into()), file(Some("rm-if-empty"), OnClose::Keep));
+        for (text, word) in [("out:rm-if-finishd", "rm-if-finishd"), (":rm", "rm")] {
+            let error = format!("`:{word}` is neither :rm-if-finished nor :rm-if-empty");
+            assert_eq!(output(text.into()), Err(error), "{text}");
+        }
         assert!(output("".into()).is_err());
     }
 

@@ -51,10 +51,17 @@ pub(super) fn warnings(
     warnings
 }
 
-/// What a person may have meant: a command in one word, or options of a batch system that the script has on its lines.
-pub(super) fn hints(command: &[OsString], submit_dir: &Path, foreign: Option<&str>) -> Vec<String> {
+/// What a person may have meant: a command in one word, or options of a batch system that the script has on its lines. A
+/// script whose interpreter is called for it needs not be found as a program.
+pub(super) fn hints(
+    command: &[OsString],
+    has_interpreter: bool,
+    submit_dir: &Path,
+    foreign: Option<&str>,
+) -> Vec<String> {
     let mut hints = Vec::new();
     if let Some(program) = command.first()
+        && !has_interpreter
         && !program.as_encoded_bytes().contains(&b'/')
         && submit_dir.join(program).is_file()
         && !is_in_path(program)

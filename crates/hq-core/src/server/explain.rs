@@ -71,7 +71,13 @@ impl Server {
                 let why =
                     job.abort_reasons.iter().find(|(ids, _)| ids.contains(task)).map(|(_, why)| why.as_str());
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                vec![Reason::new(ReasonKind::Ended, format!("it does not wait: it is {ended}{why}"))]
+                let how = match ended {
+                    TaskState::Failed => "it has failed",
+                    TaskState::Canceled => "it was canceled",
+                    TaskState::Aborted => "it was aborted",
+                    _ => "it has finished",
+                };
+                vec![Reason::new(ReasonKind::Ended, format!("it does not wait: {how}{why}"))]
             }
         };
         if state == TaskState::Waiting {

@@ -21,7 +21,9 @@ use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
-use hq_model::{Channel, IdSet, JobId, JobSpec, ObjectName, Stream, Submit, TaskState, pattern};
+use hq_model::{
+    Body, ByteString, Channel, IdSet, JobId, JobSpec, ObjectName, Stream, Submit, TaskState, pattern,
+};
 use hq_stream::StreamFile;
 
 use super::job::feed_of;
@@ -37,6 +39,19 @@ use crate::report::{Feeders, SubmitWaited, Submitted, Waited};
 use crate::telling::{Teller, missing_targets};
 use crate::waiting::{Follow, NotifyCommand, follow};
 
+// Options that are asked for most, and that few programs have.
+const OFTEN_BEHIND: [&str; 9] = [
+    "--array",
+    "--each-line",
+    "--from-json",
+    "--cpus",
+    "--gpus",
+    "--mem",
+    "--nodes",
+    "--time-limit",
+    "--time-request",
+];
+
 // What to do about a file of which only a part is submitted.
 const WITH_KEYS: &str = "where all tasks have keys, the file can be submitted again, and only those that are not there yet are new";
 
@@ -50,6 +65,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
     context.printer.warn(&warnings);
     context.printer.hint(&hints);
+    context.printer.hint(&behind_the_program(&submit));
     let mut session = context.connect()?;
     if let Some(fed) = fed {
         return submit_fed(context, session, fed, (wait, on_notify), warnings);
@@ -435,6 +451,23 @@ pub(super) fn prepared(context: &Context, options: SubmitOptions) -> Result<Prep
         prepared.warnings.extend(missing_targets(spec, &directory));
     }
     Ok(prepared)
+}
+
+// Options of submits that stand behind the program, where nothing says that they are its own.
+fn behind_the_program(submit: &Submit) -> Vec<String> {
+    let Body::Program { args } = &submit.spec.body else { return Vec::new() };
+    if std::env::args_os().any(|word| word == "--") {
+        return Vec::new();
+    }
+    let option = |word: &ByteString| {
+        let name = word.split(|byte| *byte == b'=').next().unwrap_or_default();
+        OFTEN_BEHIND.into_iter().find(|option| option.as_bytes() == name)
+    };
+    let found = args.iter().skip(1).find_map(option);
+    let hint = found.map(|option| {
+        format!("{option} stands behind the program and is an argument of it; options of hq go before: hq submit {option} … PROGRAM")
+    });
+    hint.into_iter().collect()
 }
 
 /// Sends a submit and follows its tasks, from before the first of them can say something.

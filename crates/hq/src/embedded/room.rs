@@ -1,7 +1,7 @@
 //! Whether this machine has what each task asks for.
 
-use hq_model::request::GPUS;
-use hq_model::{Amount, AmountRequest, Request, WorkerResources, similar};
+use hq_model::request::{GPUS, MEM};
+use hq_model::{Amount, AmountRequest, Request, WorkerResources, memory, similar};
 
 use crate::error::HqError;
 
@@ -58,7 +58,7 @@ fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Opt
     };
     let asked = match amount {
         AmountRequest::All => "all".to_owned(),
-        AmountRequest::Some(amount, _) => amount.to_string(),
+        AmountRequest::Some(amount, _) => amount_of(name, *amount),
     };
     let meant = if most == Amount::ZERO {
         similar::hint(name, *amount, offered.pools.iter().map(|pool| pool.name.as_str()))
@@ -68,9 +68,15 @@ fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Opt
     let meant = meant.map_or_else(String::new, |meant| format!(" ({meant})"));
     let there = match most {
         Amount::ZERO => format!("no {name}"),
-        most => format!("{most} of {name}"),
+        most if name == MEM => format!("{} of memory", memory::format(most)),
+        most => format!("{most} {name}"),
     };
     (!fits).then(|| format!("This machine has {there}{meant}, and each task asks for {asked}"))
+}
+
+// With its unit, if it has one.
+fn amount_of(name: &str, amount: Amount) -> String {
+    if name == MEM { memory::format(amount) } else { amount.to_string() }
 }
 
 #[cfg(test)]
@@ -97,8 +103,8 @@ mod tests {
         check(0, 0, 4, None);
         check(1, 4, 1, None);
         check(1, 2, 2, None);
-        check(1, 5, 1, Some("This machine has 4 of cpus, and each task asks for 5 in 5 ranks"));
-        check(1, 3, 2, Some("This machine has 4 of cpus, and each task asks for 6 in 3 ranks"));
+        check(1, 5, 1, Some("This machine has 4 cpus, and each task asks for 5 in 5 ranks"));
+        check(1, 3, 2, Some("This machine has 4 cpus, and each task asks for 6 in 3 ranks"));
         check(2, 1, 1, Some("This machine is one node, and each task asks for 2"));
     }
 
@@ -110,7 +116,7 @@ mod tests {
         };
         assert_eq!(ask("cpus", 4), None);
         assert_eq!(ask("gpus", 1), None);
-        assert_eq!(ask("cpus", 5).as_deref(), Some("This machine has 4 of cpus, and each task asks for 5"));
+        assert_eq!(ask("cpus", 5).as_deref(), Some("This machine has 4 cpus, and each task asks for 5"));
         assert_eq!(
             ask("gpu", 1).as_deref(),
             Some("This machine has no gpu (did you mean `gpus`?), and each task asks for 1")

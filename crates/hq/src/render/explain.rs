@@ -78,6 +78,9 @@ fn readiness(explained: &TaskExplanation) -> String {
         (TaskState::Waiting, all, left) => {
             format!("Task {task} is not ready to run, because {left}/{all} dependencies are not finished.")
         }
+        (TaskState::Failed, ..) => format!("Task {task} has failed"),
+        (TaskState::Finished, ..) => format!("Task {task} has finished"),
+        (TaskState::Canceled | TaskState::Aborted, ..) => format!("Task {task} was {state}"),
         (state, ..) => format!("Task {task} is {state}"),
     }
 }

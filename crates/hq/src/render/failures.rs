@@ -69,7 +69,8 @@ impl Report for Failures {
     }
 }
 
-fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Result<(), HqError> {
+/// Why tasks of a job failed, for people.
+pub(super) fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Result<(), HqError> {
     let of = &job.failures;
     if let Some(aborted) = &of.aborted {
         let why = aborted.words(of.job);
@@ -186,7 +187,8 @@ fn ids(workers: &BTreeSet<WorkerId>) -> IdSet {
     workers.iter().map(|worker| TaskId(worker.0)).collect()
 }
 
-fn document(job: &FailedJob) -> Value {
+/// The document of a job with failures.
+pub(super) fn document(job: &FailedJob) -> Value {
     json!({
         "id": job.failures.job.0,
         "task_count": job.failures.tasks,

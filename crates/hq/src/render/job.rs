@@ -170,7 +170,8 @@ impl Report for JobDetails {
             while let Some(submit) = self.jobs.next_submit()? {
                 let templates = PathTemplates::new(&submit.spec, &submit.submit_dir, &self.server_uid);
                 let job = job.summary.job;
-                let places = Places { paths: templates.expand_for_all(job), stream: templates.stream(job) };
+                let places =
+                    Places { paths: templates.expand_for_all(job), stream: templates.stream(job), style };
                 submits.add(&submit, &places);
             }
             table::record(out, style, details(&job, submits, self.now, style))?;
@@ -216,12 +217,13 @@ pub(super) fn write_error(error: serde_json::Error) -> HqError {
 struct Places {
     paths: TaskPaths,
     stream: Option<Stream>,
+    style: Style,
 }
 
 type Saying = fn(&SubmitInfo, &Places) -> String;
 
 // What submits say of their tasks, by the names of the rows.
-const SAID: [(&str, Saying); 16] = [
+const SAID: [(&str, Saying); 17] = [
     ("Resources", |s, _| text::request_lines(&s.spec.requests)),
     ("Time request", |s, _| text::time_requests(&s.spec.requests)),
     ("Pin", |s, _| text::pin(s.spec.pin).into()),
@@ -244,6 +246,9 @@ const SAID: [(&str, Saying); 16] = [
     ("Crash limit", |s, _| s.spec.crash_limit.to_string()),
     ("Submission directory", |s, _| text::bytes(&s.submit_dir)),
     ("Retries", |s, _| retries(&s.spec.retry)),
+    ("End by", |s, at| {
+        s.spec.end_by.map_or_else(|| text::NONE.into(), |end| at.style.time(end.after(s.submitted)))
+    }),
     ("Output objects", |s, _| text::listed(&s.spec.output_objects)),
     ("Input objects", |s, _| text::listed(&s.spec.input_objects)),
 ];
@@ -254,6 +259,7 @@ struct Submits {
     ids: Vec<RangeInclusive<u32>>,
     count: usize,
     has_objects: bool,
+    has_end: bool,
     said: [Said; SAID.len()],
 }
 
@@ -269,6 +275,7 @@ impl Submits {
     fn add(&mut self, submit: &SubmitInfo, places: &Places) {
         self.ids.extend(submit.ids.ranges());
         self.has_objects |= submit.spec.has_objects();
+        self.has_end |= submit.spec.end_by.is_some();
         let is_shown = self.count < SUBMITS_SHOWN;
         for ((_, what), said) in SAID.iter().zip(&mut self.said) {
             if said.differs && !is_shown {
@@ -345,6 +352,9 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp, style: Style) 
         ("Max fails", job.max_fails.map_or(text::NONE.into(), |n| n.to_string()).into()),
         each("Retries"),
     ];
+    if submits.has_end {
+        rows.push(submits.row("End by"));
+    }
     if submits.has_objects {
         rows.extend([submits.row("Output objects"), submits.row("Input objects")]);
     }

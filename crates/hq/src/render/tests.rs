@@ -444,6 +444,7 @@ snapshots! {
         waited: Waited { jobs: waited().jobs.split_off(1), duration: Duration::from_millis(2_034) },
         outputs: vec![("Stdout", "/work/job-1/%{TASK_ID}.stdout".into())],
         failed: vec![task(3, TaskState::Failed)],
+        failures: None,
     };
     job_list: Jobs { jobs: jobs(), verbose: false, total: 4 };
     job_list_verbose: Jobs { jobs: jobs(), verbose: true, total: 4 };

@@ -8,9 +8,12 @@ use serde_json::{Value, json};
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
 use super::table::{self, Cell};
-use super::{Report, text};
+use super::{Report, failures, text};
 use crate::error::HqError;
 use crate::report::{RunEnded, Waited};
+
+/// Ids of failed tasks that are shown to people, in characters.
+const IDS_CHARS_MAX: usize = 1000;
 
 const ENDS: [(JobState, &str); 4] = [
     (JobState::Finished, "finished"),
@@ -58,8 +61,19 @@ pub(super) fn document(waited: &Waited) -> Value {
 
 impl Report for RunEnded {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
-        if !self.failed.is_empty() {
-            failed_tasks(out, style, &self.failed)?;
+        let failures = self.failures.as_ref().filter(|(_, ids)| ids.len() > self.failed.len() as u64);
+        match failures {
+            Some((why, ids)) => {
+                failures::table_of(out, style, why)?;
+                // They can be given to --array; what is too long for a line is in JSON.
+                let text = ids.to_string();
+                match text.len() <= IDS_CHARS_MAX {
+                    true => writeln!(out, "Failed tasks, as --array takes them: {text}")?,
+                    false => writeln!(out, "--output-mode json tells which tasks failed")?,
+                }
+            }
+            None if !self.failed.is_empty() => failed_tasks(out, style, &self.failed)?,
+            None => {}
         }
         for job in &self.waited.jobs {
             let c = &job.counters;
@@ -89,6 +103,10 @@ impl Report for RunEnded {
         let outputs: serde_json::Map<String, Value> =
             self.outputs.iter().map(|(name, path)| ((*name).to_lowercase(), path.as_str().into())).collect();
         document["outputs"] = outputs.into();
+        if let Some((why, ids)) = &self.failures {
+            document["failures"] = failures::document(why);
+            document["failed_tasks"] = ids.to_string().into();
+        }
         document["schema_version"] = SCHEMA_VERSION.into();
         Ok(json::write(out, &document)?)
     }

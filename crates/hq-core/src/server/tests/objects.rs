@@ -387,7 +387,7 @@ fn what_could_not_be_had_is_tried_again_and_then_given_up() {
         reason,
         "Tried 8 times: object 1@0:parts, which it takes, could not be had; the last time: the connection was refused"
     );
-    assert_eq!(explained(&mut world, READER, 0), [format!("it does not wait: it is aborted: {reason}")]);
+    assert_eq!(explained(&mut world, READER, 0), [format!("it does not wait: it was aborted: {reason}")]);
 }
 
 #[test]

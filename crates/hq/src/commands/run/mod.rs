@@ -10,25 +10,28 @@
 mod kept;
 mod outputs;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Instant;
 
 use hq_client::options::{Prepared, RunOptions, WaitOptions};
 use hq_client::{Session, Watch};
-use hq_core::client_messages::ClientRequest;
+use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::job::Target;
-use hq_model::{JobId, Submit};
+use hq_model::{IdSet, JobId, Submit, TaskState};
 use hq_worker::launcher::Launcher;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::kept::{Kept, interrupted_job};
 use self::outputs::OutputPaths;
-use super::{Context, end_quietly_when_nobody_reads, exit_of, job, submit, worker};
+use super::{Context, end_quietly_when_nobody_reads, exit_of, job, submit, unexpected, worker};
 use crate::cli::OutputMode;
 use crate::embedded::{
     Cluster, ClusterOptions, Number, StateDir, Workers, check_fits, interrupted_twice, nodes_of_batch_job,
 };
 use crate::error::{EXIT_SIGNAL, HqError};
-use crate::jobs::only;
+use crate::failures::{FailedJob, FailureStream, Look};
+use crate::jobs::{SharedSession, only};
 use crate::logging;
 use crate::progress::Progress;
 use crate::report::RunEnded;
@@ -85,19 +88,22 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let held = HeldSignals::hold()?;
     let options = ClusterOptions { state: state.clone(), jobs_before, is_shared: nodes.is_some() };
     let mut cluster = Cluster::start(options)?;
-    let mut session = Session::connect_to(cluster.access().clone())?;
-    let what = what(&mut session, state, new)?;
+    let session = Rc::new(RefCell::new(Session::connect_to(cluster.access().clone())?));
+    let what = what(&mut session.borrow_mut(), state, new)?;
     cluster.start_workers(Workers { launcher, config, nodes, worker_args: Vec::new() })?;
-    let mut signals = session.enter(Signals::catch)?;
+    let mut signals = session.borrow_mut().enter(Signals::catch)?;
     held.release()?;
     let begin = Instant::now();
     let (mut report, signal) =
-        execute(context, &mut cluster, &mut session, &mut signals, (what, on_notify, teller))?;
+        execute(context, &mut cluster, &mut session.borrow_mut(), &mut signals, (what, on_notify, teller))?;
     // Tasks that were canceled have their grace, unless one more signal takes it from them.
-    let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
+    let signal = cluster.end_workers(&mut session.borrow_mut(), &mut signals, signal)?;
     if let (Some(_), Some(report)) = (signal, &mut report) {
         // The job had ended when it was canceled; its tasks took longer.
         report.waited.duration = begin.elapsed();
+    }
+    if let Some(report) = &mut report {
+        report.failures = failures(&session, report)?;
     }
     drop(session);
     cluster.stop()?;
@@ -112,6 +118,17 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
         context.printer.print(report)?;
     }
     Ok(exit)
+}
+
+// Which tasks failed and why, while there is a server that knows it.
+fn failures(session: &SharedSession, report: &RunEnded) -> Result<Option<(FailedJob, IdSet)>, HqError> {
+    let Some(job) = report.waited.jobs.iter().find(|job| job.counters.failed > 0) else { return Ok(None) };
+    let jobs = || only([job.job]);
+    let request = ClientRequest::TaskIds { jobs: jobs(), states: vec![TaskState::Failed] };
+    let ClientResponse::TaskIds(ids) = session.borrow_mut().request(request)? else { return unexpected() };
+    let ids = ids.into_iter().map(|(_, ids)| ids).next().unwrap_or_default();
+    let why = FailureStream::begin(Rc::clone(session), jobs(), Look::Many)?.next().transpose()?;
+    Ok(why.map(|why| (why, ids)))
 }
 
 // What is run: a new job, or one that was interrupted.
@@ -211,7 +228,7 @@ fn execute(
     let has_failed = waited.jobs.iter().any(|job| job.counters.failed > 0);
     let failed = if has_failed { job::some_failed(session, job)? } else { Vec::new() };
     let outputs = outputs.map_or_else(Vec::new, |outputs| outputs.show(&waited, job));
-    Ok((Some(RunEnded { waited, outputs, failed }), first))
+    Ok((Some(RunEnded { waited, outputs, failed, failures: None }), first))
 }
 
 // Of a run that can be gone on with: nothing is canceled.
