@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use hq_core::record::Record;
 use hq_core::server::state::State;
 use hq_core::server::{Effect, Gate};
+use hq_core::worker_messages::ToWorker;
 use hq_model::Timestamp;
 
 /// The state that records lead to.
@@ -88,7 +89,7 @@ impl Journal {
         self.synced = self.written;
     }
 
-    /// Takes the next effect that may leave; those for one peer keep their order.
+    /// Takes the next effect that may leave; those for one peer keep their order, but that a stop waits for nothing.
     pub fn release(&mut self, ignore_written: bool, ignore_synced: bool) -> Option<Effect> {
         let mut held = BTreeSet::new();
         let next = self.waiting.iter().position(|(effect, gate, records)| {
@@ -104,7 +105,8 @@ impl Journal {
                 | Effect::Close { connection } => Some(*connection),
                 _ => None,
             };
-            let is_free = passed && !held.contains(&peer);
+            let is_stop = matches!(effect, Effect::ToWorker { message: ToWorker::Stop { .. }, .. });
+            let is_free = passed && (is_stop || !held.contains(&peer));
             if !is_free {
                 held.insert(peer);
             }

@@ -290,6 +290,8 @@ pub struct Report {
     pub objects: Option<Box<ObjectNews>>,
     /// The worker takes nothing new.
     pub is_leaving: bool,
+    /// What runs there may end first.
+    pub is_draining: bool,
     /// Why it cannot start tasks now and gives back what it is handed; a later report says when that is over.
     pub trouble: Option<String>,
     /// How often its process did what can never happen ([`never!`](crate::never!)).

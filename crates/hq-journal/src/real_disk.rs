@@ -148,9 +148,9 @@ impl Disk for RealDisk {
     }
 }
 
-/// Opens a file that is a plain one: a pipe would be waited for without end.
+/// Opens a file that is a plain one: a pipe would be waited for without end, and a link leads to what is not ours.
 pub(crate) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let file = options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed()).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
     }

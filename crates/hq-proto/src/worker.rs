@@ -345,6 +345,7 @@ impl Wire for Report {
             lends: self.lends.iter().map(lends_to_wire).collect(),
             objects: self.objects.as_ref().map(|news| news.to_wire()),
             is_leaving: self.is_leaving,
+            is_draining: self.is_draining,
             trouble: self.trouble.clone(),
             internal_errors: self.internal_errors,
         }
@@ -373,6 +374,7 @@ impl Wire for Report {
             lends: report.lends.iter().map(lends_from_wire).collect(),
             objects: report.objects.map(ObjectNews::from_wire).transpose()?.map(Box::new),
             is_leaving: report.is_leaving,
+            is_draining: report.is_draining,
             trouble: report.trouble,
             internal_errors: report.internal_errors,
         })

@@ -334,7 +334,7 @@ impl Router {
             .journal_queue
             .as_ref()
             .is_none_or(|journal_queue| journal_queue.is_passed(gate, self.records));
-        if passed && (outbox.is_clear() || message.may_be_passed()) {
+        if passed && (outbox.is_clear() || message.keeps_no_order()) {
             outbox.send(message);
         } else {
             outbox.hold(&message);

@@ -5,9 +5,9 @@
 
 #![expect(unsafe_code, reason = "forks before there are threads")]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -64,10 +64,23 @@ pub fn detach() -> io::Result<Detached> {
     if fork()? {
         exit_quietly();
     }
+    close_inherited(Some(writing.as_raw_fd()));
     let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     Ok(Detached::Child(Child { line: writing }))
+}
+
+/// Closes what a process in the background has from whoever started it: a lock that is held by such a file would never be free.
+/// To be called before anything is opened.
+pub fn close_inherited(keep: Option<RawFd>) {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let open: Vec<RawFd> = numbers.filter(|fd| *fd > 2 && Some(*fd) != keep).collect();
+    for fd in open {
+        // SAFETY: nothing was opened here yet but what is kept, so none of these has an owner.
+        unsafe { libc::close(fd) };
+    }
 }
 
 impl Child {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use hq_net::{AccessFile, trust};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use tracing::warn;
 
@@ -159,6 +159,8 @@ impl ServerDir {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            // Who can put a link here is one of ours; what it leads to is not to be written over.
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(&path)
             .map_err(error)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -269,7 +269,7 @@ impl<L: Log> JournalThread<L> {
             }
             Step::Send(outbox, message, gate) => {
                 let after_sync = gate >= Gate::Synced && self.synced < self.taken;
-                if after_sync || !(outbox.is_clear_of_syncs() || message.may_be_passed()) {
+                if after_sync || !(outbox.is_clear_of_syncs() || message.keeps_no_order()) {
                     outbox.hold_for_sync(&message);
                     self.for_sync.push_back((outbox, message, gate));
                 } else {
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_acknowledgement_of_a_report_may_be_passed() {
+    fn only_acknowledgements_of_reports_and_stops_keep_no_order() {
         let mut table = Table::new(Paper { failing_syncs: 1, ..Paper::default() });
         let steps = vec![
             record(1),
@@ -613,6 +613,10 @@ mod tests {
         ];
         assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
         assert_eq!(table.left(), ["worker"]);
+        assert!(
+            Message::Worker(ToWorker::Stop { drain: false }).keeps_no_order(),
+            "nor does it wait for this"
+        );
         table.turn(Vec::new());
         assert_eq!(table.left(), ["saved 7", "answer 1", "close"]);
     }

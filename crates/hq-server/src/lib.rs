@@ -47,7 +47,7 @@ mod signals;
 mod throttle;
 
 pub use access::{GenerateAccess, generate_access};
-pub use detach::{Child, Detached, detach};
+pub use detach::{Child, Detached, close_inherited, detach};
 pub use embedded::{Embedded, EmbeddedOptions, Reach};
 pub use error::ServerError;
 pub use identity::new_uid;

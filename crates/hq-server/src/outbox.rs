@@ -34,9 +34,10 @@ impl Message {
     }
 
     /// True when it means the same wherever it arrives among others: what waits for the disk longer
-    /// than others may then be passed by them.
-    pub(crate) fn may_be_passed(&self) -> bool {
-        matches!(self, Message::Worker(ToWorker::Saved { .. }))
+    /// than others may then be passed by them. A worker that has stopped gives back what comes after that, and a stop that is
+    /// acknowledged waits for no disk: it would be lost with the process.
+    pub(crate) fn keeps_no_order(&self) -> bool {
+        matches!(self, Message::Worker(ToWorker::Saved { .. } | ToWorker::Stop { .. }))
     }
 }
 
@@ -178,21 +179,21 @@ impl Outbox {
 
     /// A message to this peer goes by way of the journal.
     pub(crate) fn hold(&self, message: &Message) {
-        if !message.may_be_passed() {
+        if !message.keeps_no_order() {
             self.held.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// A held message waits for a sync.
     pub(crate) fn hold_for_sync(&self, message: &Message) {
-        if !message.may_be_passed() {
+        if !message.keeps_no_order() {
             self.held_for_sync.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// Sends a held message.
     pub(crate) fn release(&self, message: Message, waited_for_sync: bool) {
-        let counts = !message.may_be_passed();
+        let counts = !message.keeps_no_order();
         self.send(message);
         if counts {
             if waited_for_sync {

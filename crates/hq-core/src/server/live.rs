@@ -37,6 +37,8 @@ pub(super) struct LiveWorker {
     pub(super) is_relay: bool,
     /// Takes no more tasks.
     pub(super) is_draining: bool,
+    /// It said that what runs may end, while it takes nothing new.
+    pub(super) lets_end: bool,
     /// A user has stopped it: with what it was told.
     pub(super) stop: Option<Stop>,
     /// How it ends: a user has stopped it, or it is gone.
@@ -248,6 +250,7 @@ impl LiveWorker {
             late: BTreeMap::new(),
             is_relay,
             is_draining: false,
+            lets_end: false,
             stop: None,
             end: None,
             trouble: None,
@@ -295,7 +298,7 @@ impl LiveWorker {
 
     /// True when it ends what runs there: it was stopped, or its process was asked to end or came to its time limit.
     pub(super) fn ends_tasks(&self) -> bool {
-        self.is_draining && self.stop.is_none_or(|stop| !stop.drain)
+        self.is_draining && self.stop.map_or(!self.lets_end, |stop| !stop.drain)
     }
 
     /// True for one that is meant where all workers are to stop: no relay, which runs nothing and has what others do, and, where

@@ -31,6 +31,7 @@ impl Server {
         // It was told so by a server before this one, or decided it by itself.
         let begins_to_leave = report.is_leaving && !live.is_draining;
         live.is_draining |= report.is_leaving;
+        live.lets_end = report.is_draining;
         if begins_to_leave {
             self.copies.doubt_all_on(worker);
         }

@@ -573,7 +573,9 @@ impl Server {
             live.end = Some(WorkerEnd::Stopped);
             live.stop = Some(Stop { drain });
             let message = ToWorker::Stop { drain };
-            effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
+            // It passes whatever waits for the disk, but for the first word that a worker hears.
+            let gate = if live.is_welcomed { Gate::Open } else { Gate::Synced };
+            effects.push(Effect::ToWorker { connection, message, gate });
             self.end_feeders_on(*id, effects);
         }
         for id in &away {

@@ -112,6 +112,7 @@ impl Server {
             }
             live.last_report = before.last_report;
             live.is_draining = before.is_draining;
+            live.lets_end = before.lets_end;
             live.end = before.end;
             live.stop = before.stop;
             live.trouble = before.trouble;
@@ -159,7 +160,7 @@ impl Server {
                 live.end = Some(WorkerEnd::Stopped);
             }
             let message = ToWorker::Stop { drain };
-            effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
+            effects.push(Effect::ToWorker { connection, message, gate });
         }
         self.presume_starts(now, worker);
         self.reconcile(now, worker, effects);

@@ -383,6 +383,8 @@ impl Worker {
                 self.idle_timeout = welcome.idle_timeout;
                 self.link = Link::Up;
                 self.next_heartbeat = now.after(self.config.heartbeat);
+                // This server may be another one, which does not know it.
+                self.leaving_is_news |= self.leaving.is_some();
                 for report in self.reporting.unsaved() {
                     effects.push(Effect::Send(FromWorker::Report(report.clone())));
                 }

@@ -207,14 +207,14 @@ impl Reporting {
     }
 
     /// Makes a report of what happened, keeps it, and returns it. Ends whose results have no room in it are left for the
-    /// next one. `is_leaving` says that nothing new is taken, `room`
+    /// next one. `is_leaving` says that nothing new is taken, and whether what runs may end, `room`
     /// how much a relay wants, `trouble`
     /// why nothing can be started now, `objects` what there is to say of these, `runs` since when and as what a task runs, if it still does, and `lends` as what it
     /// runs and whether its CPUs are lent.
     pub(super) fn make(
         &mut self,
         has_usage: bool,
-        is_leaving: bool,
+        (is_leaving, is_draining): (bool, bool),
         (room, trouble, objects): (Option<u64>, Option<String>, Option<Box<ObjectNews>>),
         runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp, Option<u32>)>,
         lends: impl Fn(TaskRef) -> Option<(Instance, bool)>,
@@ -226,6 +226,7 @@ impl Reporting {
             number: self.last_number,
             started,
             is_leaving,
+            is_draining,
             room,
             trouble,
             objects,

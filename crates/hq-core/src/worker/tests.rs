@@ -579,6 +579,19 @@ fn a_worker_that_is_done_looks_for_its_server_to_tell_the_results() {
 }
 
 #[test]
+fn a_worker_that_leaves_says_so_to_a_server_that_may_not_know_it() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.step(Input::Server(ToWorker::Stop { drain: true }));
+    world.did();
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    assert_eq!(world.did(), "hello 0+ after 0");
+    world.welcome(None);
+    assert_eq!(world.did(), "leaving");
+}
+
+#[test]
 fn what_runs_when_the_launcher_dies_is_left_running_and_the_worker_leaves_at_once() {
     let mut world = World::new(|_| {});
     world.run(1, "0-4", 0, |_| {});

@@ -230,6 +230,7 @@ pub fn report() -> impl Strategy<Value = Report> {
                     interrupted,
                     objects: objects.map(Box::new),
                     is_leaving,
+                    is_draining: is_leaving && number % 2 == 1,
                     trouble,
                     internal_errors,
                 }

@@ -487,6 +487,12 @@ fn a_worker_that_is_stopping_cannot_be_made_to_finish_what_runs() {
     world.reports(2, |r| r.is_leaving = true);
     assert_eq!(stop(&mut world, true), answer(vec![worker]));
     assert!(worker_info(&mut world).is_stopping);
+    // One that a server before this one had told to finish what runs says so.
+    let mut world = World::new();
+    world.worker(2, 1);
+    world.reports(2, |r| (r.is_leaving, r.is_draining) = (true, true));
+    let info = worker_info(&mut world);
+    assert_eq!((info.is_draining, info.is_stopping), (true, false));
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl Worker {
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since, run.variant));
         let lends = |task: TaskRef| Some((running.get(&task)?.instance, self.lending.lends(task)));
         let has_usage = self.config.executor == Executor::Process;
-        let is_leaving = self.leaving.is_some();
+        let is_leaving = (self.leaving.is_some(), self.drains);
         let number = self.reporting.next_number();
         let room = self.pulling.as_mut().map(|pulling| pulling.tell_room(number));
         let objects = self.storing.as_mut().and_then(|storing| storing.take_news());

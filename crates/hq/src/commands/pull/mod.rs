@@ -362,6 +362,7 @@ pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
     // A worker ends what is left of its tasks, and knows what is none of them by its own group.
     if args.background && !args.lifeline {
         rustix::process::setsid().map_err(std::io::Error::from)?;
+        hq_server::close_inherited(None);
     }
     if args.lifeline {
         lifeline::hold()?;
