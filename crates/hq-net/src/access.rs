@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use hq_proto::Role;
 use serde::{Deserialize, Serialize};
 
-use crate::keys::{KeyError, Keys};
+use crate::keys::{KeyError, Keys, SecretKey};
 use crate::limits::ACCESS_FILE_MAX;
 use crate::trust;
 
@@ -30,6 +30,10 @@ pub struct AccessFile {
     pub client: Option<Endpoint>,
     /// For workers; absent in a file for clients only.
     pub worker: Option<Endpoint>,
+    /// For those who take pulled tasks and do nothing else, at the port for clients; absent unless it was asked for.
+    pub puller: Option<Endpoint>,
+    /// The bags of which these may know.
+    pub pull_bags: Vec<String>,
 }
 
 /// Where and how to connect in one role.
@@ -101,7 +105,7 @@ pub enum AccessError {
         /// A mode that is safe.
         safe_mode: u32,
     },
-    /// It was made for the other role.
+    /// It was made for another role.
     #[error("the access file of server {server_uid} has no part for a {role}")]
     NoRole {
         /// The server.
@@ -161,10 +165,24 @@ impl AccessFile {
             server_uid: uid.into(),
             client: endpoint(client.0.into(), client.1, encrypt_client),
             worker: endpoint(worker.0.into(), worker.1, encrypt_worker),
+            puller: None,
+            pull_bags: Vec::new(),
         }
     }
 
-    /// What clients and workers get: the part of `role`, or both, without the server's private keys.
+    /// Adds a part for those who take tasks of these bags, with a fresh key. Where clients are not encrypted there is none: no
+    /// key would tell one from the other.
+    pub fn with_puller(mut self, bags: Vec<String>) -> AccessFile {
+        let part = self.client.as_ref().and_then(|client| {
+            let keys = Keys { secret: SecretKey::generate(), ..client.keys.clone()? };
+            Some(Endpoint { keys: Some(keys), ..client.clone() })
+        });
+        self.pull_bags = part.as_ref().map(|_| bags).unwrap_or_default();
+        self.puller = part;
+        self
+    }
+
+    /// What clients and workers get: the part of `role`, or all, without the server's private keys.
     pub fn without_server_keys(&self, role: Option<Role>) -> AccessFile {
         let part = |endpoint: &Option<Endpoint>, of: Role| {
             let endpoint = endpoint.as_ref().filter(|_| role.is_none_or(|role| role == of))?;
@@ -176,7 +194,17 @@ impl AccessFile {
             server_uid: self.server_uid.clone(),
             client: part(&self.client, Role::Client),
             worker: part(&self.worker, Role::Worker),
+            puller: part(&self.puller, Role::Puller),
+            pull_bags: match role {
+                None | Some(Role::Puller) => self.pull_bags.clone(),
+                Some(Role::Client | Role::Worker) => Vec::new(),
+            },
         }
+    }
+
+    /// True for a file that lets somebody take pulled tasks, and nothing else.
+    pub fn is_for_pullers(&self) -> bool {
+        self.puller.is_some() && self.client.is_none() && self.worker.is_none()
     }
 
     /// The same server as it is reached from its own node, under whatever name others know it.
@@ -184,7 +212,12 @@ impl AccessFile {
         let here = |endpoint: &Option<Endpoint>| {
             endpoint.as_ref().map(|endpoint| Endpoint { host: "127.0.0.1".to_owned(), ..endpoint.clone() })
         };
-        AccessFile { client: here(&self.client), worker: here(&self.worker), ..self.clone() }
+        AccessFile {
+            client: here(&self.client),
+            worker: here(&self.worker),
+            puller: here(&self.puller),
+            ..self.clone()
+        }
     }
 
     /// The part for a role.
@@ -195,6 +228,7 @@ impl AccessFile {
         let endpoint = match role {
             Role::Client => &self.client,
             Role::Worker => &self.worker,
+            Role::Puller => &self.puller,
         };
         endpoint.as_ref().ok_or_else(|| AccessError::NoRole { server_uid: self.server_uid.clone(), role })
     }
@@ -242,6 +276,8 @@ impl AccessFile {
             server_uid: file.server_uid,
             client: part(file.client, Role::Client)?,
             worker: part(file.worker, Role::Worker)?,
+            puller: part(file.puller, Role::Puller)?,
+            pull_bags: file.pull_bags,
         })
     }
 
@@ -253,6 +289,8 @@ impl AccessFile {
             server_uid: self.server_uid.clone(),
             client: part(&self.client),
             worker: part(&self.worker),
+            puller: part(&self.puller),
+            pull_bags: self.pull_bags.clone(),
         };
         let mut text = serde_json::to_string_pretty(&file).expect("strings and numbers have a JSON form");
         text.push('\n');
@@ -293,6 +331,10 @@ struct JsonFile {
     client: Option<JsonEndpoint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     worker: Option<JsonEndpoint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    puller: Option<JsonEndpoint>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pull_bags: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
