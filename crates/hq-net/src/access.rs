@@ -405,6 +405,8 @@ mod tests {
             full().without_server_keys(Some(Role::Client)),
             full().without_server_keys(Some(Role::Worker)),
             AccessFile::generate("x", ("h", 0), ("h", 0), true, false),
+            full().with_puller(vec!["dock".to_owned()]),
+            full().with_puller(vec!["dock".to_owned()]).without_server_keys(Some(Role::Puller)),
         ] {
             file.save(&path).expect("the directory is writable");
             assert_eq!(AccessFile::load(&path).expect("what was saved"), file);
@@ -435,6 +437,19 @@ mod tests {
         assert!(split.endpoint(Role::Worker).is_ok());
         let error = split.endpoint(Role::Client).expect_err("a file for workers");
         insta::assert_snapshot!(error, @"the access file of server aB3dE6 has no part for a client");
+    }
+
+    #[test]
+    fn a_puller_has_a_key_of_its_own_at_the_port_for_clients_and_none_where_clients_have_none() {
+        let file = full().with_puller(vec!["dock".to_owned()]);
+        let [client, puller] = [Role::Client, Role::Puller].map(|role| file.endpoint(role).expect("there"));
+        assert_eq!((&puller.host, puller.port), (&client.host, client.port));
+        let [client, puller] = [client, puller].map(|part| part.keys.as_ref().expect("encrypted"));
+        assert!(puller.server == client.server && puller.secret != client.secret);
+        assert_eq!(file.without_server_keys(Some(Role::Client)).pull_bags, [""; 0]);
+        let open =
+            AccessFile::generate("x", ("h", 0), ("h", 0), false, true).with_puller(vec!["dock".to_owned()]);
+        assert!(open.puller.is_none() && open.pull_bags.is_empty());
     }
 
     #[test]
