@@ -31,6 +31,7 @@ const RULES: [(&str, &[&str], &[&str]); 21] = [
             "hq-sched",
             "hq-proto",
             "hq-net",
+            "hq-pull",
             "hq-journal",
             "hq-batch",
             "hq-command",

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use hq_proto::Role;
 use serde::{Deserialize, Serialize};
 
-use crate::keys::{KeyError, Keys};
+use crate::keys::{KeyError, Keys, SecretKey};
 use crate::limits::ACCESS_FILE_MAX;
 use crate::trust;
 
@@ -30,6 +30,10 @@ pub struct AccessFile {
     pub client: Option<Endpoint>,
     /// For workers; absent in a file for clients only.
     pub worker: Option<Endpoint>,
+    /// For those who take pulled tasks and do nothing else, at the port for clients; absent unless it was asked for.
+    pub puller: Option<Endpoint>,
+    /// The bags of which these may know.
+    pub pull_bags: Vec<String>,
 }
 
 /// Where and how to connect in one role.
@@ -101,7 +105,7 @@ pub enum AccessError {
         /// A mode that is safe.
         safe_mode: u32,
     },
-    /// It was made for the other role.
+    /// It was made for another role.
     #[error("the access file of server {server_uid} has no part for a {role}")]
     NoRole {
         /// The server.
@@ -164,10 +168,24 @@ impl AccessFile {
             server_uid: uid.into(),
             client: endpoint(client.0.into(), client.1, encrypt_client),
             worker: endpoint(worker.0.into(), worker.1, encrypt_worker),
+            puller: None,
+            pull_bags: Vec::new(),
         }
     }
 
-    /// What clients and workers get: the part of `role`, or both, without the server's private keys.
+    /// Adds a part for those who take tasks of these bags, with a fresh key. Where clients are not encrypted there is none: no
+    /// key would tell one from the other.
+    pub fn with_puller(mut self, bags: Vec<String>) -> AccessFile {
+        let part = self.client.as_ref().and_then(|client| {
+            let keys = Keys { secret: SecretKey::generate(), ..client.keys.clone()? };
+            Some(Endpoint { keys: Some(keys), ..client.clone() })
+        });
+        self.pull_bags = part.as_ref().map(|_| bags).unwrap_or_default();
+        self.puller = part;
+        self
+    }
+
+    /// What clients and workers get: the part of `role`, or all, without the server's private keys.
     pub fn without_server_keys(&self, role: Option<Role>) -> AccessFile {
         let part = |endpoint: &Option<Endpoint>, of: Role| {
             let endpoint = endpoint.as_ref().filter(|_| role.is_none_or(|role| role == of))?;
@@ -179,7 +197,17 @@ impl AccessFile {
             server_uid: self.server_uid.clone(),
             client: part(&self.client, Role::Client),
             worker: part(&self.worker, Role::Worker),
+            puller: part(&self.puller, Role::Puller),
+            pull_bags: match role {
+                None | Some(Role::Puller) => self.pull_bags.clone(),
+                Some(Role::Client | Role::Worker) => Vec::new(),
+            },
         }
+    }
+
+    /// True for a file that lets somebody take pulled tasks, and nothing else.
+    pub fn is_for_pullers(&self) -> bool {
+        self.puller.is_some() && self.client.is_none() && self.worker.is_none()
     }
 
     /// The same server as it is reached from its own node, under whatever name others know it.
@@ -187,7 +215,12 @@ impl AccessFile {
         let here = |endpoint: &Option<Endpoint>| {
             endpoint.as_ref().map(|endpoint| Endpoint { host: "127.0.0.1".to_owned(), ..endpoint.clone() })
         };
-        AccessFile { client: here(&self.client), worker: here(&self.worker), ..self.clone() }
+        AccessFile {
+            client: here(&self.client),
+            worker: here(&self.worker),
+            puller: here(&self.puller),
+            ..self.clone()
+        }
     }
 
     /// The part for a role.
@@ -198,6 +231,7 @@ impl AccessFile {
         let endpoint = match role {
             Role::Client => &self.client,
             Role::Worker => &self.worker,
+            Role::Puller => &self.puller,
         };
         endpoint.as_ref().ok_or_else(|| AccessError::NoRole { server_uid: self.server_uid.clone(), role })
     }
@@ -245,6 +279,8 @@ impl AccessFile {
             server_uid: file.server_uid,
             client: part(file.client, Role::Client)?,
             worker: part(file.worker, Role::Worker)?,
+            puller: part(file.puller, Role::Puller)?,
+            pull_bags: file.pull_bags,
         })
     }
 
@@ -256,6 +292,8 @@ impl AccessFile {
             server_uid: self.server_uid.clone(),
             client: part(&self.client),
             worker: part(&self.worker),
+            puller: part(&self.puller),
+            pull_bags: self.pull_bags.clone(),
         };
         let mut text = serde_json::to_string_pretty(&file).expect("strings and numbers have a JSON form");
         text.push('\n');
@@ -296,6 +334,10 @@ struct JsonFile {
     client: Option<JsonEndpoint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     worker: Option<JsonEndpoint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    puller: Option<JsonEndpoint>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pull_bags: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -366,6 +408,8 @@ mod tests {
             full().without_server_keys(Some(Role::Client)),
             full().without_server_keys(Some(Role::Worker)),
             AccessFile::generate("x", ("h", 0), ("h", 0), true, false),
+            full().with_puller(vec!["dock".to_owned()]),
+            full().with_puller(vec!["dock".to_owned()]).without_server_keys(Some(Role::Puller)),
         ] {
             file.save(&path).expect("the directory is writable");
             assert_eq!(AccessFile::load(&path).expect("what was saved"), file);
@@ -396,6 +440,19 @@ mod tests {
         assert!(split.endpoint(Role::Worker).is_ok());
         let error = split.endpoint(Role::Client).expect_err("a file for workers");
         insta::assert_snapshot!(error, @"the access file of server aB3dE6 has no part for a client");
+    }
+
+    #[test]
+    fn a_puller_has_a_key_of_its_own_at_the_port_for_clients_and_none_where_clients_have_none() {
+        let file = full().with_puller(vec!["dock".to_owned()]);
+        let [client, puller] = [Role::Client, Role::Puller].map(|role| file.endpoint(role).expect("there"));
+        assert_eq!((&puller.host, puller.port), (&client.host, client.port));
+        let [client, puller] = [client, puller].map(|part| part.keys.as_ref().expect("encrypted"));
+        assert!(puller.server == client.server && puller.secret != client.secret);
+        assert_eq!(file.without_server_keys(Some(Role::Client)).pull_bags, [""; 0]);
+        let open =
+            AccessFile::generate("x", ("h", 0), ("h", 0), false, true).with_puller(vec!["dock".to_owned()]);
+        assert!(open.puller.is_none() && open.pull_bags.is_empty());
     }
 
     #[test]

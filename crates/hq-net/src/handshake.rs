@@ -8,6 +8,8 @@ use crate::limits::frame_max;
 /// Who is at the other end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
+    /// What it is, which its key has proved; unknown before that.
+    pub role: Option<Role>,
     /// The protocol version that both speak.
     pub version: u32,
     /// Its release of hq.
@@ -45,6 +47,6 @@ pub(crate) async fn greet(
     }
     sender.set_limit(frame_max(ours.role));
     receiver.set_limit(frame_max(ours.role));
-    receiver.set_peer(Peer { version, release: theirs.release });
+    receiver.set_peer(Peer { role: Some(theirs.role), version, release: theirs.release });
     Ok(())
 }

@@ -9,6 +9,8 @@ use rustix::process::{Resource, getrlimit};
 pub const CLIENT_FRAME_MAX: usize = 128 << 20;
 /// Largest frame between a worker and the server; a larger one closes the connection.
 pub const WORKER_FRAME_MAX: usize = 64 << 20;
+/// Largest frame between a puller and the server: a part of what is said at the socket of a relay, in either direction.
+pub const PULLER_FRAME_MAX: usize = 64 << 10;
 /// Largest frame before both sides have said their versions.
 pub const HELLO_FRAME_MAX: usize = 4 << 10;
 /// From the connection to the first message, and from there to an understanding; then the connection is closed.
@@ -59,6 +61,7 @@ pub fn frame_max(role: Role) -> usize {
     match role {
         Role::Client => CLIENT_FRAME_MAX,
         Role::Worker => WORKER_FRAME_MAX,
+        Role::Puller => PULLER_FRAME_MAX,
     }
 }
 

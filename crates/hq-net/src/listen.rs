@@ -21,10 +21,11 @@ use crate::connect::wrong_key;
 use crate::frame::{FrameReceiver, FrameSender, NetError, over_tcp, over_tls};
 use crate::half_open::{HalfOpen, Permit};
 use crate::handshake::{Misunderstanding, greet};
+use crate::keys::PublicKey;
 use crate::limits::{BACKLOG, HANDSHAKE_TIME_MAX, HELLO_FRAME_MAX, LINGER_BYTES_MAX, LINGER_TIME_MAX};
 use crate::silent::Silent;
 use crate::socket;
-use crate::tls::server_config;
+use crate::tls::{peer_key, server_config};
 
 /// All interfaces, IPv6 and IPv4. Where there is no IPv6, all of IPv4.
 pub const ANY_ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -36,6 +37,8 @@ pub struct Listener {
     port: u16,
     role: Role,
     tls: Option<Arc<ServerConfig>>,
+    // Whose key, beside those of the role, lets in, too.
+    other: Option<(Role, PublicKey)>,
     half_open: Arc<HalfOpen>,
     /// That connections cannot be accepted was said.
     is_trouble_told: AtomicBool,
@@ -137,11 +140,26 @@ impl Listener {
         endpoint: &Endpoint,
         role: Role,
     ) -> Result<Listener, ListenError> {
+        Listener::bind_for(address, port, endpoint, role, None)
+    }
+
+    /// The same for the holder of another key, too, who comes in another role. Without keys nobody else comes.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn bind_for(
+        address: IpAddr,
+        port: u16,
+        endpoint: &Endpoint,
+        role: Role,
+        other: Option<(Role, PublicKey)>,
+    ) -> Result<Listener, ListenError> {
         let tls = match &endpoint.keys {
             None => None,
             Some(keys) => {
                 let secret = keys.server_secret.as_ref().ok_or(ListenError::NoServerKey { role })?;
-                Some(server_config(secret, keys.secret.public()))
+                let others = other.map(|(_, key)| key);
+                Some(server_config(secret, [keys.secret.public()].into_iter().chain(others).collect()))
             }
         };
         let error = |source| ListenError::Port { role, address, port, source };
@@ -155,7 +173,7 @@ impl Listener {
         let port = socket.local_addr().map_err(error)?.port();
         let silent = Silent::new(socket, tls.is_some()).map_err(error)?;
         let half_open = Arc::default();
-        Ok(Listener { silent, port, role, tls, half_open, is_trouble_told: AtomicBool::new(false) })
+        Ok(Listener { silent, port, role, tls, other, half_open, is_trouble_told: AtomicBool::new(false) })
     }
 
     /// The port it listens at.
@@ -224,11 +242,11 @@ impl Listener {
 
     async fn greet(&self, stream: TcpStream) -> Result<(FrameSender, FrameReceiver), HandshakeError> {
         socket::prepare(&stream).map_err(|e| HandshakeError::Net(NetError::Io(e)))?;
-        let (mut sender, mut receiver) = match &self.tls {
-            None => over_tcp(stream),
+        let ((mut sender, mut receiver), role) = match &self.tls {
+            None => (over_tcp(stream), self.role),
             Some(config) => self.tls(config, stream).await?,
         };
-        match greet(&mut sender, &mut receiver, &Hello::current(self.role)).await {
+        match greet(&mut sender, &mut receiver, &Hello::current(role)).await {
             Ok(()) => Ok((sender, receiver)),
             Err(error) => Err(self.explain(error)),
         }
@@ -238,15 +256,24 @@ impl Listener {
         &self,
         config: &Arc<ServerConfig>,
         stream: TcpStream,
-    ) -> Result<(FrameSender, FrameReceiver), HandshakeError> {
+    ) -> Result<((FrameSender, FrameReceiver), Role), HandshakeError> {
         let accept = TlsAcceptor::from(config.clone()).accept(Ahead::new(stream)).into_fallible();
         match accept.await {
-            Ok(stream) => Ok(over_tls(stream.into())),
+            Ok(stream) => {
+                let role = self.role_of(peer_key(stream.get_ref().1));
+                Ok((over_tls(stream.into()), role))
+            }
             Err((error, stream)) => {
                 linger(stream).await;
                 Err(self.explain_io(error))
             }
         }
+    }
+
+    // The key alone says what somebody may be, whatever it says itself.
+    fn role_of(&self, key: Option<PublicKey>) -> Role {
+        let is_theirs = |other: &(Role, PublicKey)| key == Some(other.1);
+        self.other.filter(is_theirs).map_or(self.role, |(role, _)| role)
     }
 
     fn explain(&self, error: Misunderstanding) -> HandshakeError {

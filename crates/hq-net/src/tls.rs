@@ -27,7 +27,7 @@ use crate::keys::{PublicKey, SecretKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the key {}, found {}", expected.fingerprint(), shown(found))]
 pub(crate) struct WrongKey {
-    /// The pinned key.
+    /// The pinned key; of several, the first.
     pub(crate) expected: PublicKey,
     /// The key it has, when it is one of our kind.
     pub(crate) found: Option<PublicKey>,
@@ -45,21 +45,21 @@ pub(crate) fn client_config(secret: &SecretKey, server: PublicKey) -> Arc<Client
         .with_protocol_versions(&[&TLS13])
         .expect("the provider has suites of TLS 1.3")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Pinned::new(server, &provider)))
+        .with_custom_certificate_verifier(Arc::new(Pinned::new(vec![server], &provider)))
         .with_client_cert_resolver(Arc::new(resolver));
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
     Arc::new(config)
 }
 
-/// How to accept the holder of one key.
-pub(crate) fn server_config(secret: &SecretKey, peer: PublicKey) -> Arc<ServerConfig> {
+/// How to accept the holders of some keys, of which there is at least one.
+pub(crate) fn server_config(secret: &SecretKey, peers: Vec<PublicKey>) -> Arc<ServerConfig> {
     let provider = provider();
     let resolver = AlwaysResolvesServerRawPublicKeys::new(certified(secret, &provider));
     let mut config = ServerConfig::builder_with_details(provider.clone(), Arc::new(NoTime))
         .with_protocol_versions(&[&TLS13])
         .expect("the provider has suites of TLS 1.3")
-        .with_client_cert_verifier(Arc::new(Pinned::new(peer, &provider)))
+        .with_client_cert_verifier(Arc::new(Pinned::new(peers, &provider)))
         .with_cert_resolver(Arc::new(resolver));
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
@@ -102,24 +102,29 @@ fn certified(secret: &SecretKey, provider: &CryptoProvider) -> Arc<CertifiedKey>
     Arc::new(CertifiedKey::new(vec![public], key))
 }
 
-/// Accepts one key.
+/// The key that a peer has proved.
+pub(crate) fn peer_key(connection: &rustls::CommonState) -> Option<PublicKey> {
+    PublicKey::from_der(connection.peer_certificates()?.first()?)
+}
+
+/// Accepts some keys.
 #[derive(Debug)]
 struct Pinned {
-    expected: PublicKey,
+    expected: Vec<PublicKey>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Pinned {
-    fn new(expected: PublicKey, provider: &CryptoProvider) -> Pinned {
+    fn new(expected: Vec<PublicKey>, provider: &CryptoProvider) -> Pinned {
         Pinned { expected, algorithms: provider.signature_verification_algorithms }
     }
 
     fn check_key(&self, presented: &CertificateDer<'_>) -> Result<(), rustls::Error> {
         let found = PublicKey::from_der(presented);
-        if found == Some(self.expected) {
+        if found.is_some_and(|found| self.expected.contains(&found)) {
             return Ok(());
         }
-        let wrong = WrongKey { expected: self.expected, found };
+        let wrong = WrongKey { expected: self.expected[0], found };
         Err(CertificateError::Other(OtherError(Arc::new(wrong))).into())
     }
 

@@ -47,6 +47,7 @@ impl Server {
         match role {
             Role::Client => &self.client,
             Role::Worker => &self.worker,
+            Role::Puller => &self.client,
         }
     }
 

@@ -18,15 +18,18 @@ pub enum Role {
     Client,
     /// A worker.
     Worker,
+    /// Whoever takes pulled tasks, and nothing else.
+    Puller,
 }
 
-wire_enum!(Role = Role, "role": Client, Worker);
+wire_enum!(Role = Role, "role": Client, Worker, Puller);
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Role::Client => "client",
             Role::Worker => "worker",
+            Role::Puller => "puller",
         })
     }
 }
@@ -125,9 +128,50 @@ pub fn decode_hello(bytes: &[u8]) -> Result<Hello, ProtoError> {
     Ok(Hello { versions, role: Role::from_wire(form.role)?, release })
 }
 
+/// What a server says to a puller after the hellos.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// What follows in both directions is what is said at the socket of a relay, which is this process.
+    Relay(u32),
+    /// There is none, and why.
+    Refused(String),
+}
+
+/// The bytes of what a server says first to a puller.
+pub fn encode_passage(passage: &Passage) -> Vec<u8> {
+    let form = match passage {
+        Passage::Relay(relay) => form::Passage { relay: *relay, refused: String::new() },
+        Passage::Refused(refused) => form::Passage { relay: 0, refused: refused.clone() },
+    };
+    form.encode_to_vec()
+}
+
+/// What a server says first to a puller.
+///
+/// # Errors
+/// When the bytes are no such thing.
+pub fn decode_passage(bytes: &[u8]) -> Result<Passage, ProtoError> {
+    let form: form::Passage = decode("passage", bytes)?;
+    if !form.refused.is_empty() {
+        return Ok(Passage::Refused(form.refused.chars().filter(|c| !c.is_control()).collect()));
+    }
+    crate::error::rule("relay", form.relay > 0, "must be a process")?;
+    Ok(Passage::Relay(form.relay))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_puller_is_told_which_relay_answers_or_why_none_does() {
+        for passage in [Passage::Relay(17), Passage::Refused("no more processes".to_owned())] {
+            assert_eq!(decode_passage(&encode_passage(&passage)), Ok(passage));
+        }
+        assert!(decode_passage(b"").is_err() && decode_passage(b"\xff").is_err());
+        let told = decode_passage(&encode_passage(&Passage::Refused("a\x1bb".to_owned())));
+        assert_eq!(told, Ok(Passage::Refused("ab".to_owned())));
+    }
 
     fn hello(oldest: u32, newest: u32, release: &str) -> Hello {
         Hello { versions: Versions { oldest, newest }, role: Role::Worker, release: release.to_owned() }

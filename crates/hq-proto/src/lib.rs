@@ -40,7 +40,9 @@ pub use client_request::{decode_client_request, encode_client_request, request_n
 pub use client_response::{decode_client_response, encode_client_response};
 pub use error::ProtoError;
 pub use feed::{decode_submit, encode_submit};
-pub use hello::{Hello, Role, VersionError, Versions, decode_hello, encode_hello};
+pub use hello::{
+    Hello, Passage, Role, VersionError, Versions, decode_hello, decode_passage, encode_hello, encode_passage,
+};
 pub use journal::{decode_record, encode_record};
 pub use node::{
     PieceHead, decode_from_node, decode_to_node, encode_from_node, encode_to_node, piece_head, split_piece,

@@ -12,7 +12,7 @@ use crate::contract::{BagRef, Problem};
 use crate::shared::Shared;
 
 /// The bag where nobody says which.
-pub(crate) const DEFAULT: &str = "pull";
+pub const DEFAULT: &str = "pull";
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 /// Open jobs that are named where a bag is not there.

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufWriter};
 use tokio::net::UnixStream;
 use tracing::debug;
@@ -10,6 +9,8 @@ use tracing::debug;
 use crate::answers::Answer;
 use crate::contract::{Problem, parse};
 use crate::handle::Speaker;
+use crate::passage::has_gone;
+use crate::rights::{self, Rights};
 use crate::shared::Shared;
 use crate::stream::{Reading, Writing, split};
 use crate::{frames, http, limits};
@@ -29,18 +30,25 @@ pub(crate) async fn serve(stream: UnixStream, shared: Rc<Shared>) {
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, reading);
     let mut writer = BufWriter::with_capacity(BUFFER_BYTES, writing);
     let speaker = Speaker::new(&shared);
-    let served = match reader.fill_buf().await {
-        Ok(bytes) => match bytes.first() {
-            None => Ok(()),
-            // The first of the four bytes of a length.
-            Some(0 | 1) => frames::serve(&mut reader, &mut writer, speaker).await,
-            Some(b'A'..=b'Z') => http::serve(&mut reader, &mut writer, speaker).await,
-            Some(_) => lines(&mut reader, &mut writer, speaker).await,
-        },
-        Err(error) => Err(error),
-    };
-    if let Err(error) = served {
+    if let Err(error) = spoken(&mut reader, &mut writer, speaker).await {
         debug!(%error, "a connection has ended");
+    }
+}
+
+async fn spoken(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) -> std::io::Result<()> {
+    let mut first = reader.fill_buf().await?.first().copied();
+    // Once: what follows is said by somebody else.
+    if first == Some(rights::FIRST_BYTE) {
+        let rights: Rights = rights::read(reader).await?;
+        speaker.may_only(rights);
+        first = reader.fill_buf().await?.first().copied();
+    }
+    match first {
+        None => Ok(()),
+        // The first of the four bytes of a length.
+        Some(0 | 1) => frames::serve(reader, writer, speaker).await,
+        Some(b'A'..=b'Z') => http::serve(reader, writer, speaker).await,
+        Some(_) => lines(reader, writer, speaker).await,
     }
 }
 
@@ -91,9 +99,7 @@ pub(crate) async fn until_gone<T>(reader: &Reader, answer: impl Future<Output = 
                 _ = stream.readable(), if hears => hears = false,
                 () = tokio::time::sleep(limits::PEER_LOOK_INTERVAL) => {}
             }
-            let mut descriptors = [PollFd::new(stream, PollFlags::empty())];
-            let is_looked = poll(&mut descriptors, Some(&Timespec::default())).is_ok();
-            if is_looked && descriptors[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            if has_gone(stream) {
                 return;
             }
         }

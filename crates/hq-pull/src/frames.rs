@@ -56,8 +56,13 @@ pub(crate) async fn serve(
 
 async fn write(writer: &mut Writer, said: &mut Vec<u8>, answer: Answer) -> std::io::Result<()> {
     said.clear();
-    form::put_answer(&answer_of(answer), said);
+    put(answer, said);
     writer.write_all(said).await
+}
+
+/// Appends an answer as a frame.
+pub(crate) fn put(answer: Answer, said: &mut Vec<u8>) {
+    form::put_answer(&answer_of(answer), said);
 }
 
 fn parse(message: &[u8]) -> Result<Request, Problem> {

@@ -16,6 +16,7 @@ use crate::answers::{Answer, Closed, Given, Item, Left, Limits, Opened, Task, We
 use crate::bags::{self, For};
 use crate::contract::{BagRef, Deferred, End, Ends, Hello, Problem, Request, bytes_of, lease, seconds, word};
 use crate::limits;
+use crate::rights::Rights;
 use crate::shared::Shared;
 
 /// Most tasks that one answer gives.
@@ -26,6 +27,7 @@ const TAKE_MAX: u32 = 16_384;
 pub(crate) struct Speaker {
     shared: Rc<Shared>,
     session: SessionId,
+    rights: Rights,
 }
 
 impl Speaker {
@@ -37,7 +39,12 @@ impl Speaker {
             session
         });
         shared.count_connection(1);
-        Speaker { shared: Rc::clone(shared), session }
+        Speaker { shared: Rc::clone(shared), session, rights: Rights::All }
+    }
+
+    /// From now on it may say no more than this.
+    pub(crate) fn may_only(&mut self, rights: Rights) {
+        self.rights = rights;
     }
 
     /// Takes another label.
@@ -55,9 +62,10 @@ impl Speaker {
                 "a label is a text of 1 to {most} bytes without control characters"
             )));
         }
+        let label = label.map(|label| self.rights.label(label));
         let before = self.session;
         self.session = self.shared.turn(|relay, now, effects| {
-            let session = relay.enter(label, lease, grace);
+            let session = relay.enter(label.as_deref(), lease, grace);
             relay.connected(now, session, effects);
             relay.disconnected(now, before, effects);
             session
@@ -67,6 +75,9 @@ impl Speaker {
 
     /// Does what is asked.
     pub(crate) async fn answer(&mut self, request: Request) -> Answer {
+        if let Err(denied) = self.rights.check(&request, &self.shared.bags.borrow()) {
+            return Answer::Error(denied);
+        }
         let answered = match request {
             Request::Hello(hello) => self.hello(&hello),
             Request::Open(open) => {
@@ -98,9 +109,9 @@ impl Speaker {
             Request::Look(look) => look::look(&self.shared, look).await,
             Request::Close(close) => self.close(close.bag.as_ref()).await,
             Request::Leave(leave) => self.leave(leave.label.as_deref()),
-            Request::Status(status) => look::status(&self.shared, &status.bags).await,
+            Request::Status(status) => look::status(&self.shared, &status.bags, &self.rights).await,
         };
-        answered.unwrap_or_else(Answer::Error)
+        answered.unwrap_or_else(|problem| Answer::Error(self.rights.tell(problem)))
     }
 
     fn hello(&mut self, hello: &Hello) -> Result<Answer, Problem> {
@@ -278,7 +289,7 @@ impl Speaker {
     fn leave(&mut self, label: Option<&str>) -> Result<Answer, Problem> {
         let session = self.session;
         let returned = self.shared.turn(|relay, now, effects| match label {
-            Some(label) => relay.leave(now, label, effects),
+            Some(label) => relay.leave(now, &self.rights.label(label), effects),
             None => Some(relay.release_all(now, session, effects)),
         });
         let label = label.unwrap_or_default();

@@ -211,6 +211,7 @@ fn status_of(answer: &Answer) -> u16 {
     let Answer::Error(problem) = answer else { return 200 };
     match problem.code {
         "bad-request" | "version" | "invalid" => 400,
+        "denied" => 403,
         "no-bag" | "no-job" | "no-session" | "unknown-name" => 404,
         "too-large" => 413,
         "no-server" | "read-only" | "stopping" => 503,
@@ -230,6 +231,7 @@ async fn respond(writer: &mut Writer, status: u16, text: &[u8], closes: bool) ->
     let reason = match status {
         200 => "OK",
         400 => "Bad Request",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         409 => "Conflict",

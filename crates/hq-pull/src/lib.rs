@@ -16,10 +16,13 @@ mod http;
 pub mod limits;
 #[cfg(test)]
 mod openapi_tests;
+mod passage;
+mod rights;
 mod server_link;
 mod shared;
 pub mod socket;
 mod stream;
+mod tunnel;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -30,8 +33,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use tracing::{info, warn};
 
+pub use bags::DEFAULT as DEFAULT_BAG;
 pub use base64::{decode as from_base64, encode as base64};
+pub use passage::{PassageError, pass};
+pub use rights::preface;
 pub use socket::{Listening, SocketError};
+pub use tunnel::{TunnelOptions, connect as connect_as_puller, run as run_tunnel};
 
 /// How to run a relay.
 #[derive(Debug)]

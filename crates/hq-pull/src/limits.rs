@@ -8,6 +8,8 @@ pub const REQUEST_BYTES_MAX: usize = 16 << 20;
 pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
 /// Most header fields of an HTTP request.
 pub const HTTP_FIELDS_MAX: usize = 100;
+/// Longest list of the bags that a puller may speak of, in bytes.
+pub(crate) const RIGHTS_BYTES_MAX: usize = 64 << 10;
 /// Connections at once.
 pub const CONNECTIONS_MAX: usize = 10_000;
 /// Time between attempts to take a connection where the system has no room for it.

@@ -16,6 +16,10 @@ pub struct GenerateAccess {
     pub client_file: Option<PathBuf>,
     /// A file for workers alone.
     pub worker_file: Option<PathBuf>,
+    /// A file for those who take pulled tasks alone.
+    pub pull_file: Option<PathBuf>,
+    /// The bags of which these may know.
+    pub pull_bags: Vec<String>,
     /// Published name for clients; the node's name by default.
     pub client_host: Option<String>,
     /// Published name for workers; the node's name by default.
@@ -33,8 +37,13 @@ pub struct GenerateAccess {
 /// # Errors
 /// When a file exists already or cannot be written, or the system has no randomness.
 pub fn generate_access(options: &GenerateAccess) -> Result<String, ServerError> {
-    let files = [Some(&options.file), options.client_file.as_ref(), options.worker_file.as_ref()];
-    if let Some(path) = files.into_iter().flatten().find(|path| !options.overwrite && path.exists()) {
+    let parts = [
+        (&options.client_file, Role::Client),
+        (&options.worker_file, Role::Worker),
+        (&options.pull_file, Role::Puller),
+    ];
+    let files = [Some(&options.file)].into_iter().chain(parts.map(|(file, _)| file.as_ref()));
+    if let Some(path) = files.flatten().find(|path| !options.overwrite && path.exists()) {
         return Err(ServerError::FileExists { path: path.clone() });
     }
     let host = |host: &Option<String>| host.clone().unwrap_or_else(node_name);
@@ -42,8 +51,12 @@ pub fn generate_access(options: &GenerateAccess) -> Result<String, ServerError> 
     let worker = (host(&options.worker_host), options.worker_port);
     let uid = new_uid()?;
     let full = AccessFile::generate(uid.clone(), client, worker, true, true);
+    let full = match &options.pull_file {
+        Some(_) => full.with_puller(options.pull_bags.clone()),
+        None => full,
+    };
     full.save(&options.file)?;
-    for (file, role) in [(&options.client_file, Role::Client), (&options.worker_file, Role::Worker)] {
+    for (file, role) in parts {
         if let Some(file) = file {
             full.without_server_keys(Some(role)).save(file)?;
         }
@@ -66,6 +79,8 @@ mod tests {
             file: path("full"),
             client_file: Some(path("client")),
             worker_file: Some(path("worker")),
+            pull_file: Some(path("pull")),
+            pull_bags: vec!["dock".to_owned()],
             client_host: Some("login".to_owned()),
             worker_host: Some("10.1.0.1".to_owned()),
             client_port: 7000,
@@ -82,6 +97,10 @@ mod tests {
         assert_eq!(full.server_uid, uid);
         assert_eq!(load("client"), full.without_server_keys(Some(Role::Client)));
         assert_eq!(load("worker"), full.without_server_keys(Some(Role::Worker)));
+        let puller = load("pull");
+        assert_eq!(puller, full.without_server_keys(Some(Role::Puller)));
+        assert!(puller.is_for_pullers() && !full.is_for_pullers());
+        assert_eq!(puller.pull_bags, ["dock"]);
         let client = full.endpoint(Role::Client).expect("both parts");
         assert_eq!((client.host.as_str(), client.port), ("login", 7000));
     }

@@ -91,8 +91,26 @@ pub(crate) fn choose(
     let (client, client_port_is_fixed) = endpoint(Role::Client, options.client_port, options.encrypt_clients);
     let (worker, worker_port_is_fixed) = endpoint(Role::Worker, options.worker_port, options.encrypt_workers);
     let version = options.version.clone();
-    let access = AccessFile { version, server_uid: uid, client: Some(client), worker: Some(worker) };
+    let pulled = given.as_ref().or(saved.as_ref());
+    let puller = pulled.and_then(|file| puller_part(file.puller.as_ref()?, &client));
+    let pull_bags =
+        pulled.filter(|_| puller.is_some()).map(|file| file.pull_bags.clone()).unwrap_or_default();
+    let access = AccessFile {
+        version,
+        server_uid: uid,
+        client: Some(client),
+        worker: Some(worker),
+        puller,
+        pull_bags,
+    };
     Ok(Identity { access, client_port_is_fixed, worker_port_is_fixed })
+}
+
+// Pullers come where clients come, to a server that proves the same key; where it proves none, nobody can tell them from clients.
+fn puller_part(puller: &Endpoint, client: &Endpoint) -> Option<Endpoint> {
+    let server = client.keys.as_ref()?.server;
+    let keys = puller.keys.clone().filter(|keys| keys.server == server)?;
+    Some(Endpoint { keys: Some(keys), ..client.clone() })
 }
 
 // A full file: a server needs both parts.

@@ -42,6 +42,7 @@ mod options;
 mod outbox;
 mod planner;
 mod process;
+mod pullers;
 mod sendable;
 mod signals;
 mod throttle;

@@ -220,3 +220,7 @@ pub(crate) const FILES_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const ALLOCATION_LAST_BYTES: u64 = 1024;
 /// Lines at the end of what a failed allocation printed that are repeated.
 pub(crate) const ALLOCATION_LAST_LINES: usize = 3;
+/// Longest start of a relay for pullers; then these are told that there is none.
+pub(crate) const RELAY_START_TIME: Duration = Duration::from_secs(10);
+/// Between looks for the socket of a relay that is about to listen.
+pub(crate) const RELAY_PAUSE: Duration = Duration::from_millis(50);

@@ -20,6 +20,7 @@ use crate::inbox::{Event, Inbox, Room};
 use crate::limits::{CLIENT_QUEUE_BYTES_MAX, CLIENT_STALL_MAX, GOODBYE_TIME, WORKER_QUEUE_BYTES_MAX};
 use crate::memory;
 use crate::outbox::{Message, Outbox};
+use crate::pullers::Pullers;
 use crate::sendable;
 use crate::throttle::Throttle;
 
@@ -27,7 +28,10 @@ use crate::throttle::Throttle;
 #[derive(Debug)]
 pub(crate) struct PeerListener {
     pub(crate) listener: Listener,
+    /// Whom it is for; pullers come to the port for clients.
     pub(crate) role: Role,
+    /// What is done for these, where there may be some.
+    pub(crate) pullers: Option<Arc<Pullers>>,
     pub(crate) inbox: Arc<Inbox>,
     /// The last id of a connection; ids are unique over all ports.
     pub(crate) last_id: Arc<AtomicU64>,
@@ -77,10 +81,13 @@ impl PeerListener {
         let Ok(_place) = self.places.try_acquire() else {
             return self.refused(peer, &"no file descriptors are left; raise the limit (ulimit -n)");
         };
+        if receiver.peer().role == Some(Role::Puller) {
+            return self.serve_puller(peer, sender, receiver).await;
+        }
         let connection = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         debug!(%peer, role = %self.role, connection = connection.0, "connected");
         let limit = match self.role {
-            Role::Client => CLIENT_QUEUE_BYTES_MAX,
+            Role::Client | Role::Puller => CLIENT_QUEUE_BYTES_MAX,
             Role::Worker => WORKER_QUEUE_BYTES_MAX,
         };
         if self.role == Role::Client {
@@ -114,18 +121,33 @@ impl PeerListener {
         writer.abort();
         self.inbox.push(
             Event::input(match self.role {
-                Role::Client => Input::ClientGone { connection },
+                Role::Client | Role::Puller => Input::ClientGone { connection },
                 Role::Worker => Input::WorkerGone { connection, is_closed },
             }),
             Room::none(),
         );
     }
 
+    // What pullers say is for a relay, and not for the deciding thread.
+    async fn serve_puller(&self, peer: SocketAddr, mut sender: FrameSender, receiver: FrameReceiver) {
+        let Some(pullers) = &self.pullers else { return };
+        // For the connection to the relay.
+        let Ok(_place) = self.places.try_acquire() else {
+            return self.refused(peer, &"no file descriptors are left; raise the limit (ulimit -n)");
+        };
+        sender.set_patience(CLIENT_STALL_MAX);
+        debug!(%peer, role = %Role::Puller, "connected");
+        match pullers.serve(sender, receiver).await {
+            Err(error @ NetError::Stalled { .. }) => self.cut(peer, &error),
+            end => debug!(%peer, role = %Role::Puller, ?end, "disconnected"),
+        }
+    }
+
     async fn read(&self, connection: ConnectionId, mut receiver: FrameReceiver, outbox: &Outbox) -> ReadEnd {
         let result: Result<(), ReadEnd> = async {
             while let Some(frame) = receiver.next().await? {
                 let turn = match self.role {
-                    Role::Client => Some(outbox.turn().await),
+                    Role::Client | Role::Puller => Some(outbox.turn().await),
                     Role::Worker => None,
                 };
                 let room = self.inbox.room(frame.len()).await;
@@ -146,7 +168,7 @@ impl PeerListener {
         outbox: &Outbox,
     ) -> Result<(), ProtoError> {
         match self.role {
-            Role::Client => match hq_proto::decode_client_request(frame) {
+            Role::Client | Role::Puller => match hq_proto::decode_client_request(frame) {
                 Ok((request, body)) => {
                     if let Some(error) = sendable::refusal(&body) {
                         self.inbox.give_back(room);

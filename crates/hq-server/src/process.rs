@@ -14,7 +14,7 @@ use hq_core::clock_gap::ClockGap;
 use hq_core::record::Record;
 use hq_core::server::{Input, Server, ServerOptions as MachineOptions};
 use hq_model::{JobId, WorkerId};
-use hq_net::{AccessError, AccessFile, Endpoint, ListenError, Listener, Role};
+use hq_net::{AccessError, AccessFile, Endpoint, ListenError, Listener, PublicKey, Role};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -41,6 +41,7 @@ use crate::notices::Notices;
 use crate::options::{JournalPlace, ServerOptions};
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
+use crate::pullers::Pullers;
 use crate::signals::Signals;
 
 /// What differs between a server of its own and one inside another process.
@@ -257,7 +258,7 @@ fn serve(
     let clients_bytes = Arc::new(AtomicUsize::new(0));
     let (listeners, access) = {
         let _entered = runtime.enter();
-        open_listeners(identity, around.address, &inbox, &places, &clients_bytes)?
+        open_listeners(identity, (around.address, dir.path()), &inbox, &places, &clients_bytes)?
     };
     // Kept for the next start, which continues the journal under the same name. Without one there is nothing to continue.
     match journal {
@@ -369,7 +370,7 @@ fn runtime() -> Result<Runtime, ServerError> {
 // Listens in both roles. Gives the access file with the ports that were found.
 fn open_listeners(
     identity: Identity,
-    address: IpAddr,
+    (address, server_dir): (IpAddr, &Path),
     inbox: &Arc<Inbox>,
     places: &Arc<Semaphore>,
     clients_bytes: &Arc<AtomicUsize>,
@@ -377,27 +378,38 @@ fn open_listeners(
     let Identity { mut access, client_port_is_fixed, worker_port_is_fixed } = identity;
     let last_id = Arc::new(AtomicU64::new(0));
     let mut listeners = Vec::new();
+    let pullers = match access.puller {
+        Some(_) => Some(Arc::new(Pullers::new(server_dir, &access)?)),
+        None => None,
+    };
+    let puller_keys = access.puller.as_ref().and_then(|puller| puller.keys.as_ref());
+    let puller = puller_keys.map(|keys| (Role::Puller, keys.secret.public()));
     let parts = [
         (&mut access.client, Role::Client, client_port_is_fixed),
         (&mut access.worker, Role::Worker, worker_port_is_fixed),
     ];
     for (endpoint, role, port_is_fixed) in parts {
         let Some(endpoint) = endpoint else { continue };
-        let listener = listen(address, endpoint, role, port_is_fixed)?;
+        let is_for_clients = role == Role::Client;
+        let listener = listen(address, endpoint, (role, puller.filter(|_| is_for_clients)), port_is_fixed)?;
         endpoint.port = listener.port();
         listeners.push(PeerListener {
             listener,
             role,
+            pullers: pullers.clone().filter(|_| is_for_clients),
             inbox: inbox.clone(),
             last_id: last_id.clone(),
             places: places.clone(),
             bytes_waiting: match role {
-                Role::Client => clients_bytes.clone(),
+                Role::Client | Role::Puller => clients_bytes.clone(),
                 Role::Worker => Arc::default(),
             },
             refusals: Mutex::default(),
             cuts: Mutex::default(),
         });
+    }
+    if let (Some(puller), Some(client)) = (&mut access.puller, &access.client) {
+        puller.port = client.port;
     }
     Ok((listeners, access))
 }
@@ -405,13 +417,13 @@ fn open_listeners(
 fn listen(
     address: IpAddr,
     endpoint: &Endpoint,
-    role: Role,
+    (role, other): (Role, Option<(Role, PublicKey)>),
     port_is_fixed: bool,
 ) -> Result<Listener, ListenError> {
-    match Listener::bind(address, endpoint.port, endpoint, role) {
+    match Listener::bind_for(address, endpoint.port, endpoint, role, other) {
         Err(error @ ListenError::Port { .. }) if !port_is_fixed && endpoint.port != 0 => {
             info!(%error, "taking another port than the time before");
-            Listener::bind(address, 0, endpoint, role)
+            Listener::bind_for(address, 0, endpoint, role, other)
         }
         result => result,
     }

@@ -13,12 +13,23 @@ pub struct Hello {
     #[prost(string, tag = "4")]
     pub release: ::prost::alloc::string::String,
 }
+/// What a server says next to a puller. What follows in both directions is what is said at the socket of a relay, in parts.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Passage {
+    /// The process of the relay that answers: what one gave goes to others when it has gone.
+    #[prost(uint32, tag = "1")]
+    pub relay: u32,
+    /// Why there is none.
+    #[prost(string, tag = "2")]
+    pub refused: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Role {
     Unspecified = 0,
     Client = 1,
     Worker = 2,
+    Puller = 3,
 }
 impl Role {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -30,6 +41,7 @@ impl Role {
             Self::Unspecified => "ROLE_UNSPECIFIED",
             Self::Client => "ROLE_CLIENT",
             Self::Worker => "ROLE_WORKER",
+            Self::Puller => "ROLE_PULLER",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -38,6 +50,7 @@ impl Role {
             "ROLE_UNSPECIFIED" => Some(Self::Unspecified),
             "ROLE_CLIENT" => Some(Self::Client),
             "ROLE_WORKER" => Some(Self::Worker),
+            "ROLE_PULLER" => Some(Self::Puller),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! How bags and tasks stand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
@@ -10,6 +10,7 @@ use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
 use crate::answers::{Answer, Bag, Held, Looked, Seen, Session, Standing};
 use crate::bags::{self, For};
 use crate::contract::{BagRef, Look, Problem};
+use crate::rights::Rights;
 use crate::shared::Shared;
 
 /// Tasks of a page.
@@ -47,7 +48,7 @@ pub(super) async fn find(
     bag: JobId,
     names: &[String],
 ) -> Result<BTreeMap<String, TaskInfo>, Problem> {
-    let wanted: std::collections::BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let mut found = BTreeMap::new();
     let mut after = None;
     while found.len() < wanted.len() {
@@ -100,19 +101,29 @@ async fn results(
     Ok(found)
 }
 
-pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Answer, Problem> {
+pub(super) async fn status(
+    shared: &Rc<Shared>,
+    named: &[BagRef],
+    rights: &Rights,
+) -> Result<Answer, Problem> {
     let mut wanted = IdSet::new();
     for bag in named {
         wanted.insert(TaskId(bags::find(shared, Some(bag), For::Looking).await?.0));
     }
     let here = shared.look(hq_core::relay::Relay::bags);
-    if named.is_empty() {
+    if named.is_empty() && rights.bags().is_none() {
         let named = shared.bags.borrow();
         for bag in here.iter().map(|(bag, ..)| bag).chain(named.values()) {
             wanted.insert(TaskId(bag.0));
         }
     }
     let jobs = bags::list(shared).await?;
+    if let (true, Some(names)) = (named.is_empty(), rights.bags()) {
+        let last = names.iter().filter_map(|name| jobs.iter().rev().find(|job| job.name == *name));
+        for job in last {
+            wanted.insert(TaskId(job.job.0));
+        }
+    }
     let told = jobs.iter().filter(|job| wanted.contains(TaskId(job.job.0))).map(|job| {
         let (taken, ahead) = here.iter().find(|bag| bag.0 == job.job).map_or((0, 0), |bag| (bag.1, bag.2));
         // The server is told a little later what is taken here.
@@ -137,7 +148,8 @@ pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Answ
     });
     let bags = told.collect();
     // Of bags that are named only those who have some of their tasks.
-    let only = (!named.is_empty()).then(|| wanted.iter().map(|bag| JobId(bag.0)).collect());
+    let only = (!named.is_empty() || rights.bags().is_some())
+        .then(|| wanted.iter().map(|bag| JobId(bag.0)).collect());
     let sessions = shared.look(|relay| relay.sessions(only.as_ref())).into_iter();
     let sessions =
         sessions.filter(|session| session.taken > 0 || (only.is_none() && session.label.is_some()));

@@ -186,6 +186,12 @@ pub(crate) struct GenerateAccessArgs {
     /// A second file that lets workers in, and nothing else
     #[arg(long, value_name = "FILE")]
     pub worker_file: Option<PathBuf>,
+    /// A second file that lets programs take pulled tasks, and nothing else
+    #[arg(long, value_name = "FILE")]
+    pub pull_file: Option<PathBuf>,
+    /// A bag whose tasks these may create and take; repeated [default: pull]
+    #[arg(long, value_name = "NAME", requires = "pull_file", value_parser = NonEmptyStringValueParser::new())]
+    pub pull_bag: Vec<String>,
     /// Write over files that exist; whoever uses those is locked out
     #[arg(long)]
     pub overwrite: bool,

@@ -216,6 +216,11 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
         file,
         client_file: args.client_file,
         worker_file: args.worker_file,
+        pull_file: args.pull_file,
+        pull_bags: match args.pull_bag.is_empty() {
+            true => vec![hq_pull::DEFAULT_BAG.to_owned()],
+            false => args.pull_bag,
+        },
         client_host: client_host.or_else(|| host.clone()),
         worker_host: worker_host.or(host),
         client_port,

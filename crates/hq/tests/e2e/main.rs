@@ -35,6 +35,7 @@ mod printed;
 mod promised;
 mod pulled;
 mod pulled_ends;
+mod pullers;
 mod reference;
 mod relays;
 mod run;

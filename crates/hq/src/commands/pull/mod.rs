@@ -18,7 +18,7 @@ use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, TaskId, TaskRef, WorkerResources};
 use hq_net::AccessFile;
 use hq_pull::socket::path_of;
-use hq_pull::{Listening, Options};
+use hq_pull::{Listening, Options, TunnelOptions};
 use serde_json::{Value, json};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -114,7 +114,7 @@ pub(super) fn run(context: &Context, command: PullCommand) -> Result<Done, HqErr
         PullCommand::Wait(args) => wait(context, &bag_named(args.named, &args.bag)),
         PullCommand::Run(args) => running::run(context, args),
         PullCommand::Env(_) => {
-            let path = Line::open(context)?.path().to_string_lossy().into_owned();
+            let path = Line::open_socket(context)?.path().to_string_lossy().into_owned();
             if context.printer.mode == OutputMode::Json {
                 return Done::ok(Answer { name: "socket", text: path });
             }
@@ -352,9 +352,20 @@ fn socket_path(server_dir: &Path) -> Result<PathBuf, HqError> {
 
 // Where it listens unless somebody says otherwise.
 fn default_path(server_dir: &Path) -> Result<PathBuf, HqError> {
-    let access =
-        AccessFile::load(&hq_client::access_path(server_dir)).map_err(hq_client::ClientError::from)?;
-    Ok(path_of(&access.server_uid))
+    let access = load_access(server_dir)?;
+    // Beside the relay of somebody who may do more.
+    let whose = if access.is_for_pullers() { "-puller" } else { "" };
+    Ok(path_of(&format!("{}{whose}", access.server_uid)))
+}
+
+// Whether all that may be done here is to take tasks.
+fn is_for_pullers(server_dir: &Path) -> Result<bool, HqError> {
+    Ok(load_access(server_dir)?.is_for_pullers())
+}
+
+fn load_access(server_dir: &Path) -> Result<AccessFile, HqError> {
+    let access = AccessFile::load(&hq_client::access_path(server_dir));
+    Ok(access.map_err(hq_client::ClientError::from)?)
 }
 
 /// Runs a relay until it ends.
@@ -383,6 +394,11 @@ pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
     let is_heard = writeln!(out, "{}", path.display()).and_then(|()| out.flush());
     if !args.background {
         is_heard?;
+    }
+    if is_for_pullers(&context.server_dir)? {
+        let options = TunnelOptions { access, idle_timeout: args.idle_timeout };
+        let ended = hq_pull::run_tunnel(options, listening);
+        return ended.map(|()| 0).map_err(|error| HqError::failed("relay", error.to_string()));
     }
     let config = WorkerConfig {
         hostname: hostname(),

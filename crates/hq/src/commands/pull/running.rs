@@ -20,7 +20,7 @@ use rustix::process::{
 use serde_json::{Value, json};
 
 use super::talk::{NO_RELAY, has_gone};
-use super::{Context, Done, Line, bag, worker};
+use super::{Context, Done, Line, bag, is_for_pullers, worker};
 use crate::cli::OutputMode;
 use crate::cli::pull::RunArgs;
 use crate::error::HqError;
@@ -297,6 +297,10 @@ fn again(crew: &Crew) -> Result<Line, HqError> {
 }
 
 fn look_for_server(crew: &Crew) -> Result<(), HqError> {
+    // Who may only take tasks is told by the relay.
+    if is_for_pullers(&crew.server_dir)? {
+        return Ok(());
+    }
     match Session::connect(&crew.server_dir)?.request(ClientRequest::ServerInfo)? {
         ClientResponse::ServerInfo(info) if info.stop_waits.is_some() => {
             Err(HqError { exit: EXIT_NO_SERVER, ..HqError::failed("stopping", "The server is stopping.") })

@@ -8,13 +8,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER, EXIT_USAGE};
+use hq_client::{ClientError, access_path};
+use hq_pull::PassageError;
 use hq_pull::limits::SOCKET_WAIT;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 use serde_json::Value;
 use tracing::warn;
 
-use super::{Context, SOCKET, default_path, socket_path};
+use super::{Context, SOCKET, default_path, is_for_pullers, socket_path};
 use crate::error::HqError;
 
 /// An answer that takes longer is waited for with a word.
@@ -43,6 +45,9 @@ impl Line {
         let path = socket_path(server_dir)?;
         let stream = match hq_pull::socket::connect(&path) {
             Ok(stream) => stream,
+            Err(_) if is_usual(&path, server_dir) && is_for_pullers(server_dir)? => {
+                return Line::to_server(server_dir, path);
+            }
             Err(error) if !is_usual(&path, server_dir) => return Err(unreachable(&path, &error)),
             Err(_) => {
                 let is_another = start(server_dir)?.is_none();
@@ -50,6 +55,13 @@ impl Line {
             }
         };
         Line::over(path, stream).map_err(HqError::from)
+    }
+
+    // Without a relay on this node, where the access file lets tasks be taken and nothing else.
+    fn to_server(server_dir: &Path, path: PathBuf) -> Result<Line, HqError> {
+        let (stream, relay) = hq_pull::connect_as_puller(&access_path(server_dir)).map_err(no_passage)?;
+        let relay = i32::try_from(relay).ok().and_then(Pid::from_raw).ok_or_else(has_gone)?;
+        Ok(Line { path, relay, reader: BufReader::new(stream.try_clone()?), writer: stream })
     }
 
     // Names its relay by the number of that process.
@@ -77,8 +89,26 @@ impl Line {
     /// Connects where a relay listens, and starts none.
     pub(in crate::commands) fn to_existing(context: &Context) -> Option<Line> {
         let path = socket_path(&context.server_dir).ok()?;
-        let stream = hq_pull::socket::connect(&path).ok()?;
-        Line::over(path, stream).ok()
+        match hq_pull::socket::connect(&path) {
+            Ok(stream) => Line::over(path, stream).ok(),
+            Err(_) if is_for_pullers(&context.server_dir).is_ok_and(|is| is) => {
+                Line::to_server(&context.server_dir, path).ok()
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The same as [`Line::open`], for programs that are to find the socket: where pullers need no relay, something listens in its
+    /// place.
+    pub(super) fn open_socket(context: &Context) -> Result<Line, HqError> {
+        let path = socket_path(&context.server_dir)?;
+        let is_there = hq_pull::socket::connect(&path).is_ok();
+        if !is_there && is_usual(&path, &context.server_dir) && is_for_pullers(&context.server_dir)? {
+            // Says at once what is wrong with the way to the server.
+            Line::to_server(&context.server_dir, path)?;
+            start(&context.server_dir)?;
+        }
+        Line::open(context)
     }
 
     /// Where the relay listens.
@@ -138,7 +168,8 @@ pub(super) fn has_gone() -> HqError {
 }
 
 // What relays refuse, and how a command ends then.
-const CODES: [(&str, u8); 16] = [
+const CODES: [(&str, u8); 17] = [
+    ("denied", EXIT_FAILED),
     ("bad-request", EXIT_USAGE),
     ("no-server", EXIT_NO_SERVER),
     ("no-bag", EXIT_FAILED),
@@ -161,6 +192,19 @@ fn unreachable(path: &Path, error: &std::io::Error) -> HqError {
     let text = format!("No relay answers at {}: {error}", path.display());
     let hint = format!("start one with `hq pull relay &`; if {SOCKET} is set, it names another one");
     HqError { exit: EXIT_NO_SERVER, ..HqError::failed(NO_RELAY, text) }.hint(hint)
+}
+
+// What is wrong with the access file or the connection is said as of all others; else there is no relay.
+fn no_passage(error: PassageError) -> HqError {
+    match error {
+        PassageError::Access(error) => ClientError::from(error).into(),
+        PassageError::Connect(error) => ClientError::from(error).into(),
+        other => {
+            let text = format!("No relay answers: {other}");
+            HqError { exit: EXIT_NO_SERVER, ..HqError::failed(NO_RELAY, text) }
+                .hint("look whether the server is alive; its log may say more")
+        }
+    }
 }
 
 // The socket that `hq pull env` names is where all find a relay.
