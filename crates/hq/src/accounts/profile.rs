@@ -1,16 +1,14 @@
 //! Attempts as files for other programs: a table, a trace for Chrome and Perfetto, and events in the columns of RADICAL-Pilot.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use hq_model::amount::UNITS;
 use hq_model::{Timestamp, WorkerId};
 use serde_json::json;
 
-use super::{Attempt, Gathered, Kind, Part};
+use super::lanes::Lanes;
+use super::{Attempt, Gathered, Part};
 use crate::replaced::replace;
 
 // Writes one of the files.
@@ -50,7 +48,7 @@ impl Gathered {
                 seconds(attempt.start),
                 seconds(attempt.end),
                 taken.cpus(),
-                taken.of(Kind::Gpus) as f64 / UNITS as f64,
+                taken.gpus(),
             )?;
         }
         Ok(())
@@ -170,36 +168,5 @@ fn field(text: &str) -> String {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()
-    }
-}
-
-// The lowest lane of a worker that is free.
-#[derive(Default)]
-struct Lanes(BTreeMap<WorkerId, LanesOfWorker>);
-
-#[derive(Default)]
-struct LanesOfWorker {
-    // By when they are free again.
-    busy: BinaryHeap<Reverse<(Timestamp, u32)>>,
-    free: BTreeSet<u32>,
-    count: u32,
-}
-
-impl Lanes {
-    // Attempts of one worker come in order of their starts.
-    fn lane(&mut self, attempt: &Attempt) -> u32 {
-        let lanes = self.0.entry(attempt.worker).or_default();
-        while let Some(Reverse((end, lane))) = lanes.busy.peek().copied()
-            && end <= attempt.start
-        {
-            lanes.busy.pop();
-            lanes.free.insert(lane);
-        }
-        let lane = lanes.free.pop_first().unwrap_or_else(|| {
-            lanes.count += 1;
-            lanes.count - 1
-        });
-        lanes.busy.push(Reverse((attempt.end, lane)));
-        lane
     }
 }

@@ -116,9 +116,9 @@ impl From<KindArg> for EventKind {
     }
 }
 
-/// Write a page with what happened: workers, tasks, utilisation, waiting times, failures
+/// Write a page with what happened: a timeline of workers and tasks, waiting times, failures, the critical path
 ///
-/// The page needs nothing beside it.
+/// The page needs nothing beside it and can be sent. The server may run or not.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq journal report ~/.hq-server/journal report.html --start-time 1h --end-time 3h"

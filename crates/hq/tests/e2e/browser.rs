@@ -16,20 +16,20 @@ const SIGKILL: i32 = 9;
 const HEAP_BYTES_MAX: f64 = 100e6;
 
 // Chromium without a window, spoken to over pipes.
-struct Browser {
+pub(crate) struct Browser {
     child: Child,
     requests: RefCell<ChildStdin>,
     answers: RefCell<BufReader<ChildStdout>>,
     session: String,
     // What went wrong in the page.
-    troubles: RefCell<Vec<String>>,
+    pub(crate) troubles: RefCell<Vec<String>>,
     number: RefCell<u64>,
 }
 
 impl Browser {
     // None where no browser is installed.
     #[expect(clippy::print_stderr, reason = "says what is left out")]
-    fn open(place: &Place) -> Option<Browser> {
+    pub(crate) fn open(place: &Place) -> Option<Browser> {
         let is_there = |dir: &std::path::Path| dir.join("chromium").exists();
         if !std::env::split_paths(&std::env::var_os("PATH")?).any(|dir| is_there(&dir)) {
             eprintln!("left out: chromium is not installed");
@@ -58,7 +58,7 @@ impl Browser {
         Some(browser)
     }
 
-    fn ask(&self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&self, method: &str, params: Value) -> Value {
         *self.number.borrow_mut() += 1;
         let number = *self.number.borrow();
         let mut request = json!({ "id": number, "method": method, "params": params });
@@ -84,13 +84,13 @@ impl Browser {
         }
     }
 
-    fn eval(&self, expression: &str) -> Value {
+    pub(crate) fn eval(&self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         self.ask("Runtime.evaluate", asked)["result"]["value"].take()
     }
 
     #[track_caller]
-    fn until(&self, expression: &str) {
+    pub(crate) fn until(&self, expression: &str) {
         patience::until("the page", || match self.eval(expression) {
             Value::Bool(true) => Ok(()),
             other => Err(format!("{expression} is {other}; {}", self.eval("document.body.innerText"))),

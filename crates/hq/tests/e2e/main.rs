@@ -37,6 +37,7 @@ mod pulled;
 mod pulled_ends;
 mod reference;
 mod relays;
+mod reports;
 mod run;
 mod run_state;
 mod server;
