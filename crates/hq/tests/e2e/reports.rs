@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hq_core::measures::MeasuresWriter;
@@ -278,14 +278,16 @@ fn drag(browser: &Browser) {
     }
 }
 
-/// Writes a journal of a million executions to the directory that `HQ_TEST_CAMPAIGN` names, to measure with.
+/// With `HQ_TEST_TASKS` of more of them, and with `HQ_TEST_CAMPAIGN` in this directory, where it stays to be measured.
 #[test]
-#[ignore = "of use with a program that is optimised"]
-fn a_journal_of_a_million_executions() {
-    let Some(path) = std::env::var_os("HQ_TEST_CAMPAIGN") else { return };
+fn a_report_of_many_executions_is_small() {
+    let place = Place::new();
     let count = std::env::var("HQ_TEST_TASKS").ok().and_then(|count| count.parse().ok());
-    let tasks = count.unwrap_or(1_000_000);
-    let (cpus, task_us) = (32, (SECOND / 10, SECOND));
-    let campaign = Campaign { workers: 16, cpus, tasks, fails: 1000, task_us };
-    write(Path::new(&path), &campaign.records());
+    let path = std::env::var_os("HQ_TEST_CAMPAIGN").map_or_else(|| place.work().join("many"), PathBuf::from);
+    // More than have a bar each.
+    let (cpus, tasks, task_us) = (32, count.unwrap_or(260_000), (SECOND / 10, SECOND));
+    write(&path, &Campaign { workers: 16, cpus, tasks, fails: 1000, task_us }.records());
+    place.ok(&format!("journal report {} many.html", path.display()));
+    let page = fs::metadata(place.work().join("many.html")).expect("a page");
+    assert!(page.len() < 5_000_000, "{} bytes", page.len());
 }

@@ -124,9 +124,11 @@ class Report extends Component {
 // What who reads should know first.
 function Trouble() {
   const { totals, timeline } = past;
+  const left = past.jobs.rows.reduce((sum, job) => sum + job.tasks - job.finished - job.failed - job.canceled - job.aborted, 0);
   const notes = [
     totals.attempts.finished + totals.attempts.failed + totals.attempts.lost === 0 && "No task ran in this time.",
     workers.length === 0 && "No worker was there.",
+    left > 0 && `${counted(left, "task")} had not ended at the end.`,
     totals.starts > 1 && `The server was started ${count(totals.starts)} times.`,
     totals.compacted_us > 0 && `The journal was compacted at ${clock(seconds(totals.compacted_us))}: of the time before, not everything is known.`,
     totals.not_kept > 0 && `${count(totals.not_kept)} executions were too many to be looked at.`,

@@ -38,7 +38,7 @@ export const color = (name) => getComputedStyle(document.documentElement).getPro
 function clockOf(seconds, all) {
   const [day, clock] = time(seconds * 1000).split(" ");
   const step = all.length > 1 ? all[1] - all[0] : 1;
-  if (step < 1) return clock.slice(6) + (seconds % 1).toFixed(Math.min(6, Math.ceil(-Math.log10(step) - 1e-6))).slice(1);
+  if (step < 1) return clock.slice(3) + (seconds % 1).toFixed(Math.min(6, Math.ceil(-Math.log10(step) - 1e-6))).slice(1);
   const isLong = all.at(-1) - all[0] >= 600;
   return all.at(-1) - all[0] >= 86400 ? `${day.slice(5)} ${clock.slice(0, 5)}` : clock.slice(0, isLong ? 5 : 8);
 }
