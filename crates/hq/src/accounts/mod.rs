@@ -8,6 +8,7 @@ mod shapes;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod waiting;
 
 pub(crate) use gather::Gathered;

@@ -1,4 +1,5 @@
 //! Attempts as files for other programs: a table, a trace for Chrome and Perfetto, and events in the columns of RADICAL-Pilot.
+//! What OpenTelemetry reads is in `traces`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,6 +10,7 @@ use serde_json::json;
 
 use super::lanes::Lanes;
 use super::{Attempt, Gathered, Part};
+use crate::cli::journal::ProfileFormat;
 use crate::replaced::replace;
 
 // Writes one of the files.
@@ -18,16 +20,21 @@ type Content = fn(&Gathered, &mut BufWriter<File>) -> io::Result<()>;
 type Moment = fn(&Attempt) -> Timestamp;
 
 impl Gathered {
-    /// Writes the three files into a directory, which is made. How many attempts there are.
-    pub(crate) fn write_profile(&self, dir: &Path) -> io::Result<u64> {
+    /// Writes files into a directory, which is made. How many attempts there are.
+    pub(crate) fn write_profile(&self, dir: &Path, formats: &[ProfileFormat]) -> io::Result<u64> {
         std::fs::create_dir_all(dir)?;
         let write = |name: &str, part: Content| {
             let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
             replace(&dir.join(name), |out| part(self, out)).map_err(named)
         };
-        write("attempts.csv", Gathered::table)?;
-        write("trace.json", Gathered::trace)?;
-        write("headquarters.prof", Gathered::events)?;
+        for format in formats {
+            match format {
+                ProfileFormat::Csv => write("attempts.csv", Gathered::table)?,
+                ProfileFormat::Chrome => write("trace.json", Gathered::trace)?,
+                ProfileFormat::Radical => write("headquarters.prof", Gathered::events)?,
+                ProfileFormat::Otlp => write("otlp.jsonl", Gathered::traces)?,
+            }
+        }
         Ok(self.attempts.iter().filter(|attempt| attempt.leads).count() as u64)
     }
 
@@ -148,11 +155,13 @@ impl Gathered {
         }
     }
 
-    fn name(&self, attempt: &Attempt) -> &str {
+    /// The name of its job.
+    pub(super) fn name(&self, attempt: &Attempt) -> &str {
         self.names.get(&attempt.job).map_or("", String::as_str)
     }
 
-    fn node(&self, worker: WorkerId) -> &str {
+    /// The name of a node; empty where it is forgotten.
+    pub(super) fn node(&self, worker: WorkerId) -> &str {
         self.offers.get(&worker).map_or("", |offer| offer.hostname.as_str())
     }
 }

@@ -13,7 +13,7 @@ use hq_server::JournalPlace;
 
 use super::{Context, Done, unexpected};
 use crate::accounts::{Accounts, Gathered};
-use crate::cli::journal::{JournalCommand, ReportArgs, StreamArgs, UtilizationArgs};
+use crate::cli::journal::{JournalCommand, ProfileFormat, ReportArgs, StreamArgs, UtilizationArgs};
 use crate::error::HqError;
 use crate::event_stream::{self, Wanted};
 use crate::history::History;
@@ -37,7 +37,9 @@ pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, Hq
         JournalCommand::Flush => order(context, ClientRequest::FlushJournal, "The journal is on disk"),
         JournalCommand::Report(args) => report(&args),
         JournalCommand::Utilization(args) => utilization(&journal_of(context, args.journal.clone())?, &args),
-        JournalCommand::Profile(args) => profile(&journal_of(context, args.journal)?, &args.dir),
+        JournalCommand::Profile(args) => {
+            profile(&journal_of(context, args.journal)?, &args.dir, &args.format)
+        }
     }
 }
 
@@ -185,9 +187,9 @@ fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> 
     Done::ok(Utilization { gathered, accounts, rows: args.by, cost: args.cost })
 }
 
-fn profile(journal: &Path, dir: &Path) -> Result<Done, HqError> {
+fn profile(journal: &Path, dir: &Path, formats: &[ProfileFormat]) -> Result<Done, HqError> {
     let gathered = gather(journal)?;
-    let written = gathered.write_profile(dir).map_err(|error| {
+    let written = gathered.write_profile(dir, formats).map_err(|error| {
         HqError::failed("io", format!("the profile cannot be written to {}: {error}", dir.display()))
     })?;
     Done::ok(Sentence(format!("{} written to {}", text::count(written, "attempt"), dir.display())))

@@ -5,6 +5,8 @@ mod broadcast;
 mod browser;
 mod budgets;
 mod callers;
+#[path = "../../../../tests/campaign.rs"]
+mod campaign;
 mod cluster;
 mod config;
 mod dashboard;
