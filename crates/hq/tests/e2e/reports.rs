@@ -21,7 +21,7 @@ fn show(place: &Place, browser: &Browser, journal: &str) {
 
 fn text(browser: &Browser, selector: &str) -> String {
     let text = browser.eval(&format!("document.querySelector({}).innerText", json!(selector)));
-    text.as_str().unwrap_or_default().replace('\u{202f}', " ").replace('\u{a0}', " ")
+    text.as_str().unwrap_or_default().replace(['\u{202f}', '\u{a0}'], " ")
 }
 
 // Names that would be a part of the page, if they were taken as such.
