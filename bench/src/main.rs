@@ -6,9 +6,12 @@
 // A benchmark's result is what it prints.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod accounts;
 mod allocations;
 mod bare;
 mod calls;
+#[path = "../../tests/campaign.rs"]
+mod campaign;
 mod cluster;
 mod distinct;
 mod functions;
@@ -90,6 +93,7 @@ const ALL: &[Benchmark] = &[
     ("startup", "`hq --version` and `hq job list` against an empty program", startup::run),
     ("idle", "a server with 1 000 idle workers", idle::run),
     ("sampling", "a worker that looks at 128 running tasks, as often as is usual", sampling::run),
+    ("accounts", "a journal of a million executions: utilization, and a report", accounts::run),
     ("steady", "`submit --wait` 5 000 times from 8 clients", latency::steady),
     ("restart", "a killed server with a million finished tasks", journal::restart),
     ("storm", "a killed server with 1 000 workers and 8 000 running tasks", storm::run),

@@ -67,7 +67,17 @@ const RULES: [(&str, &[&str], &[&str]); 21] = [
     ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
     (
         "hq-bench",
-        &["hq-model", "hq-core", "hq-sched", "hq-sim", "hq-proto", "hq-net", "hq-client", "hq-stream"],
+        &[
+            "hq-model",
+            "hq-core",
+            "hq-sched",
+            "hq-sim",
+            "hq-journal",
+            "hq-proto",
+            "hq-net",
+            "hq-client",
+            "hq-stream",
+        ],
         &[],
     ),
     ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal", "hq-stream", "hq-make"], &[]),

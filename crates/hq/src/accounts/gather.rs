@@ -8,8 +8,8 @@ use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp, WorkerId};
 
 use super::shapes::{Shape, Shapes, offered};
-use super::waiting::Waiting;
-use super::{Amounts, Attempt, KINDS, Offer, Part};
+use super::waiting::{Step, Waiting};
+use super::{Amounts, Attempt, KINDS, Kind, Offer, Part};
 
 /// Attempts that are remembered.
 const ATTEMPTS_MAX: usize = 20_000_000;
@@ -198,8 +198,13 @@ impl Gathered {
     }
 
     /// What an attempt takes.
-    pub(super) fn taken_by(&self, attempt: &Attempt) -> Amounts {
+    pub(crate) fn taken_by(&self, attempt: &Attempt) -> Amounts {
         self.amounts(attempt.job, attempt.task, attempt.worker)
+    }
+
+    /// How many tasks that ask for CPUs waited, from moment to moment.
+    pub(crate) fn waiting_steps(&mut self) -> Vec<Step> {
+        self.waiting[Kind::Cpus as usize].steps()
     }
 
     // What a task takes on a worker.

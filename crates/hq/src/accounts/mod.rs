@@ -2,16 +2,19 @@
 //! why it was idle. The parts add up to what was offered, exactly.
 
 mod gather;
+mod lanes;
 mod profile;
 mod shapes;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod waiting;
 
 pub(crate) use gather::Gathered;
-pub(crate) use shapes::{Shape, offered};
+pub(crate) use lanes::Lanes;
 pub(crate) use sums::{Account, Accounts};
+pub(crate) use waiting::Step;
 
 use hq_model::amount::UNITS;
 use hq_model::{JobId, TaskId, Timestamp, WorkerId};
@@ -94,6 +97,11 @@ impl Amounts {
         self.cpus as f64 / UNITS as f64
     }
 
+    /// How many GPUs.
+    pub(crate) fn gpus(self) -> f64 {
+        self.gpus as f64 / UNITS as f64
+    }
+
     fn plus(self, other: Amounts) -> Amounts {
         Amounts { cpus: self.cpus.saturating_add(other.cpus), gpus: self.gpus.saturating_add(other.gpus) }
     }
@@ -140,5 +148,6 @@ pub(crate) struct Offer {
     pub(crate) ended: Option<Timestamp>,
     /// It left because its time was over or somebody stopped it.
     was_sent_away: bool,
-    amounts: Amounts,
+    /// What it offered.
+    pub(crate) amounts: Amounts,
 }

@@ -1,16 +1,16 @@
 //! Attempts as files for other programs: a table, a trace for Chrome and Perfetto, and events in the columns of RADICAL-Pilot.
+//! What OpenTelemetry reads is in `traces`.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use hq_model::amount::UNITS;
 use hq_model::{Timestamp, WorkerId};
 use serde_json::json;
 
-use super::{Attempt, Gathered, Kind, Part};
+use super::lanes::Lanes;
+use super::{Attempt, Gathered, Part};
+use crate::cli::journal::ProfileFormat;
 use crate::replaced::replace;
 
 // Writes one of the files.
@@ -20,16 +20,21 @@ type Content = fn(&Gathered, &mut BufWriter<File>) -> io::Result<()>;
 type Moment = fn(&Attempt) -> Timestamp;
 
 impl Gathered {
-    /// Writes the three files into a directory, which is made. How many attempts there are.
-    pub(crate) fn write_profile(&self, dir: &Path) -> io::Result<u64> {
+    /// Writes files into a directory, which is made. How many attempts there are.
+    pub(crate) fn write_profile(&self, dir: &Path, formats: &[ProfileFormat]) -> io::Result<u64> {
         std::fs::create_dir_all(dir)?;
         let write = |name: &str, part: Content| {
             let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
             replace(&dir.join(name), |out| part(self, out)).map_err(named)
         };
-        write("attempts.csv", Gathered::table)?;
-        write("trace.json", Gathered::trace)?;
-        write("headquarters.prof", Gathered::events)?;
+        for format in formats {
+            match format {
+                ProfileFormat::Csv => write("attempts.csv", Gathered::table)?,
+                ProfileFormat::Chrome => write("trace.json", Gathered::trace)?,
+                ProfileFormat::Radical => write("headquarters.prof", Gathered::events)?,
+                ProfileFormat::Otlp => write("otlp.jsonl", Gathered::traces)?,
+            }
+        }
         Ok(self.attempts.iter().filter(|attempt| attempt.leads).count() as u64)
     }
 
@@ -50,7 +55,7 @@ impl Gathered {
                 seconds(attempt.start),
                 seconds(attempt.end),
                 taken.cpus(),
-                taken.of(Kind::Gpus) as f64 / UNITS as f64,
+                taken.gpus(),
             )?;
         }
         Ok(())
@@ -150,11 +155,13 @@ impl Gathered {
         }
     }
 
-    fn name(&self, attempt: &Attempt) -> &str {
+    /// The name of its job.
+    pub(super) fn name(&self, attempt: &Attempt) -> &str {
         self.names.get(&attempt.job).map_or("", String::as_str)
     }
 
-    fn node(&self, worker: WorkerId) -> &str {
+    /// The name of a node; empty where it is forgotten.
+    pub(super) fn node(&self, worker: WorkerId) -> &str {
         self.offers.get(&worker).map_or("", |offer| offer.hostname.as_str())
     }
 }
@@ -170,36 +177,5 @@ fn field(text: &str) -> String {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()
-    }
-}
-
-// The lowest lane of a worker that is free.
-#[derive(Default)]
-struct Lanes(BTreeMap<WorkerId, LanesOfWorker>);
-
-#[derive(Default)]
-struct LanesOfWorker {
-    // By when they are free again.
-    busy: BinaryHeap<Reverse<(Timestamp, u32)>>,
-    free: BTreeSet<u32>,
-    count: u32,
-}
-
-impl Lanes {
-    // Attempts of one worker come in order of their starts.
-    fn lane(&mut self, attempt: &Attempt) -> u32 {
-        let lanes = self.0.entry(attempt.worker).or_default();
-        while let Some(Reverse((end, lane))) = lanes.busy.peek().copied()
-            && end <= attempt.start
-        {
-            lanes.busy.pop();
-            lanes.free.insert(lane);
-        }
-        let lane = lanes.free.pop_first().unwrap_or_else(|| {
-            lanes.count += 1;
-            lanes.count - 1
-        });
-        lanes.busy.push(Reverse((attempt.end, lane)));
-        lane
     }
 }

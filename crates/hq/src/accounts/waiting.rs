@@ -14,6 +14,17 @@ pub(super) struct Phase {
     pub(super) has_blocked: bool,
 }
 
+/// How many tasks wait, from a moment on, until the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// That moment.
+    pub(crate) from: Timestamp,
+    /// Tasks that wait for a worker.
+    pub(crate) ready: i64,
+    /// Tasks that wait for others.
+    pub(crate) blocked: i64,
+}
+
 /// What is known of the tasks of one job.
 #[derive(Default)]
 struct JobTasks {
@@ -139,6 +150,32 @@ impl Waiting {
 
     /// The phases, of which neighbours differ.
     pub(super) fn phases(mut self) -> Vec<Phase> {
+        let mut phases = vec![Phase { from: Timestamp(0), has_ready: false, has_blocked: false }];
+        for step in self.steps() {
+            let phase = Phase { from: step.from, has_ready: step.ready > 0, has_blocked: step.blocked > 0 };
+            let last = phases[phases.len() - 1];
+            if (phase.has_ready, phase.has_blocked) != (last.has_ready, last.has_blocked) {
+                phases.push(phase);
+            }
+        }
+        phases
+    }
+
+    /// How many waited, each from a moment on until the next one.
+    pub(super) fn steps(&mut self) -> Vec<Step> {
+        self.resolve();
+        let (mut ready, mut blocked) = (0, 0);
+        let mut steps = Vec::new();
+        for same in self.changes.chunk_by(|one, next| one.at == next.at) {
+            ready += same.iter().map(|change| change.ready).sum::<i64>();
+            blocked += same.iter().map(|change| change.blocked).sum::<i64>();
+            steps.push(Step { from: same[0].at, ready, blocked });
+        }
+        steps
+    }
+
+    // Nothing more comes: says of tasks with dependencies when they were ready.
+    fn resolve(&mut self) {
         let submits = std::mem::take(&mut self.submits);
         for (job, ids, dependencies, at) in &submits {
             let common = dependencies.after.iter().filter(|after| after.mapping == Mapping::All);
@@ -154,22 +191,6 @@ impl Waiting {
             }
         }
         self.changes.sort_unstable_by_key(|change| change.at);
-        let (mut ready, mut blocked) = (0, 0);
-        let mut phases = vec![Phase { from: Timestamp(0), has_ready: false, has_blocked: false }];
-        let mut changes = self.changes.iter().peekable();
-        while let Some(change) = changes.next() {
-            ready += change.ready;
-            blocked += change.blocked;
-            if changes.peek().is_some_and(|next| next.at == change.at) {
-                continue;
-            }
-            let phase = Phase { from: change.at, has_ready: ready > 0, has_blocked: blocked > 0 };
-            let last = phases[phases.len() - 1];
-            if (phase.has_ready, phase.has_blocked) != (last.has_ready, last.has_blocked) {
-                phases.push(phase);
-            }
-        }
-        phases
     }
 
     // Of a task with dependencies: when it was ready, and when it left.

@@ -116,9 +116,9 @@ impl From<KindArg> for EventKind {
     }
 }
 
-/// Write a page with what happened: workers, tasks, utilisation, waiting times, failures
+/// Write a page with what happened: a timeline of workers and tasks, waiting times, failures, the critical path
 ///
-/// The page needs nothing beside it.
+/// The page needs nothing beside it and can be sent. The server may run or not.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq journal report ~/.hq-server/journal report.html --start-time 1h --end-time 3h"
@@ -184,11 +184,11 @@ pub(crate) enum Rows {
 /// Write what ran where and when as files for other programs
 ///
 /// The directory gets `attempts.csv` (one line for each attempt of a task), `trace.json` (for chrome://tracing and Perfetto) and
-/// `headquarters.prof` (the events of tasks and workers in the seven columns of RADICAL-Pilot). A compacted journal knows
-/// the past as far as it was kept.
+/// `headquarters.prof` (the events of tasks and workers in the seven columns of RADICAL-Pilot); with `--format otlp` it gets `otlp.jsonl`,
+/// traces for OpenTelemetry. A compacted journal knows the past as far as it was kept.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hq journal profile campaign\n  hq journal profile campaign --journal ~/project/.hq/journal"
+    after_help = "Examples:\n  hq journal profile campaign\n  hq journal profile campaign --journal ~/project/.hq/journal\n  hq journal profile campaign --format otlp"
 )]
 pub(crate) struct ProfileArgs {
     /// The directory to write to, which is made; files of these names in it are replaced
@@ -197,4 +197,26 @@ pub(crate) struct ProfileArgs {
     /// The journal [default: that of the server that runs in the server directory, or ran there last]
     #[arg(long, value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
+    /// Which files to write, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        value_delimiter = ',',
+        default_value = "csv,chrome,radical"
+    )]
+    pub format: Vec<ProfileFormat>,
+}
+
+/// A file of a profile.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProfileFormat {
+    /// `attempts.csv`: a line for each attempt
+    Csv,
+    /// `trace.json`: for chrome://tracing and Perfetto
+    Chrome,
+    /// `headquarters.prof`: events in the columns of RADICAL-Pilot
+    Radical,
+    /// `otlp.jsonl`: traces as OpenTelemetry has them in JSON, for the file receiver of a collector
+    Otlp,
 }

@@ -1,6 +1,6 @@
 //! `hq journal …`: reads a journal from its files, or from a running server.
 
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use hq_client::Session;
@@ -13,7 +13,7 @@ use hq_server::JournalPlace;
 
 use super::{Context, Done, unexpected};
 use crate::accounts::{Accounts, Gathered};
-use crate::cli::journal::{JournalCommand, ReportArgs, StreamArgs, UtilizationArgs};
+use crate::cli::journal::{JournalCommand, ProfileFormat, ReportArgs, StreamArgs, UtilizationArgs};
 use crate::error::HqError;
 use crate::event_stream::{self, Wanted};
 use crate::history::History;
@@ -37,7 +37,9 @@ pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, Hq
         JournalCommand::Flush => order(context, ClientRequest::FlushJournal, "The journal is on disk"),
         JournalCommand::Report(args) => report(&args),
         JournalCommand::Utilization(args) => utilization(&journal_of(context, args.journal.clone())?, &args),
-        JournalCommand::Profile(args) => profile(&journal_of(context, args.journal)?, &args.dir),
+        JournalCommand::Profile(args) => {
+            profile(&journal_of(context, args.journal)?, &args.dir, &args.format)
+        }
     }
 }
 
@@ -142,18 +144,24 @@ fn order(context: &Context, request: ClientRequest, done: &str) -> Result<Done, 
 }
 
 fn report(args: &ReportArgs) -> Result<Done, HqError> {
-    let mut history = History::default();
+    let mut history = History::of(args.start_time, args.end_time);
     read(&args.journal, &mut |at, record| {
-        history.take(at, record);
+        history.take(at, &record);
         Ok(())
     })?;
-    let window = history.window(args.start_time, args.end_time);
+    let mut past = history.close().ok_or_else(nothing_between)?;
     let cannot = |error: std::io::Error| {
         HqError::failed("io", format!("{} cannot be written: {error}", args.out.display()))
     };
     let mut out = BufWriter::new(std::fs::File::create(&args.out).map_err(cannot)?);
-    history_page::write(&mut out, &history, window).map_err(cannot)?;
+    history_page::write(&mut out, &mut past).and_then(|()| out.flush()).map_err(cannot)?;
     Done::ok(Sentence(format!("The report was written to {}", args.out.display())))
+}
+
+fn nothing_between() -> HqError {
+    HqError::usage(
+        "nothing lies between --start-time and --end-time: both count from the first start of the server",
+    )
 }
 
 fn gather(journal: &Path) -> Result<Gathered, HqError> {
@@ -173,17 +181,15 @@ fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> 
     let to = args.end_time.map_or(gathered.latest, |to| begin.after(to)).min(gathered.latest).max(from);
     if from >= gathered.latest || args.start_time.zip(args.end_time).is_some_and(|(start, end)| start >= end)
     {
-        return Err(HqError::usage(
-            "nothing lies between --start-time and --end-time: both count from the first start of the server",
-        ));
+        return Err(nothing_between());
     }
     let accounts = Accounts::new(&mut gathered, from, to);
     Done::ok(Utilization { gathered, accounts, rows: args.by, cost: args.cost })
 }
 
-fn profile(journal: &Path, dir: &Path) -> Result<Done, HqError> {
+fn profile(journal: &Path, dir: &Path, formats: &[ProfileFormat]) -> Result<Done, HqError> {
     let gathered = gather(journal)?;
-    let written = gathered.write_profile(dir).map_err(|error| {
+    let written = gathered.write_profile(dir, formats).map_err(|error| {
         HqError::failed("io", format!("the profile cannot be written to {}: {error}", dir.display()))
     })?;
     Done::ok(Sentence(format!("{} written to {}", text::count(written, "attempt"), dir.display())))

@@ -16,20 +16,20 @@ const SIGKILL: i32 = 9;
 const HEAP_BYTES_MAX: f64 = 100e6;
 
 // Chromium without a window, spoken to over pipes.
-struct Browser {
+pub(crate) struct Browser {
     child: Child,
     requests: RefCell<ChildStdin>,
     answers: RefCell<BufReader<ChildStdout>>,
     session: String,
     // What went wrong in the page.
-    troubles: RefCell<Vec<String>>,
+    pub(crate) troubles: RefCell<Vec<String>>,
     number: RefCell<u64>,
 }
 
 impl Browser {
     // None where no browser is installed.
     #[expect(clippy::print_stderr, reason = "says what is left out")]
-    fn open(place: &Place) -> Option<Browser> {
+    pub(crate) fn open(place: &Place) -> Option<Browser> {
         let is_there = |dir: &std::path::Path| dir.join("chromium").exists();
         if !std::env::split_paths(&std::env::var_os("PATH")?).any(|dir| is_there(&dir)) {
             eprintln!("left out: chromium is not installed");
@@ -58,7 +58,7 @@ impl Browser {
         Some(browser)
     }
 
-    fn ask(&self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&self, method: &str, params: Value) -> Value {
         *self.number.borrow_mut() += 1;
         let number = *self.number.borrow();
         let mut request = json!({ "id": number, "method": method, "params": params });
@@ -72,6 +72,10 @@ impl Browser {
             assert!(read > 0, "the browser has ended");
             let mut answer: Value = serde_json::from_slice(&bytes[..read - 1]).expect("a document");
             if answer["id"] == number {
+                // A page that is left meanwhile has no answer; whoever asks until something is so asks the next one.
+                if method == "Runtime.evaluate" && answer["error"]["code"] == -32000 {
+                    return Value::Null;
+                }
                 assert_eq!(answer["error"], Value::Null, "{method}");
                 return answer["result"].take();
             }
@@ -84,17 +88,36 @@ impl Browser {
         }
     }
 
-    fn eval(&self, expression: &str) -> Value {
+    pub(crate) fn eval(&self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         self.ask("Runtime.evaluate", asked)["result"]["value"].take()
     }
 
     #[track_caller]
-    fn until(&self, expression: &str) {
+    pub(crate) fn until(&self, expression: &str) {
         patience::until("the page", || match self.eval(expression) {
             Value::Bool(true) => Ok(()),
             other => Err(format!("{expression} is {other}; {}", self.eval("document.body.innerText"))),
         });
+    }
+
+    /// Takes a picture for the documentation, if `HQ_TEST_PICTURES` asks for that.
+    pub(crate) fn picture(&self, name: &str, height: u32) {
+        if std::env::var_os("HQ_TEST_PICTURES").is_none() {
+            return;
+        }
+        let size = json!({ "width": 1000, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.ask("Emulation.setDeviceMetricsOverride", size);
+        self.ask("Emulation.setTimezoneOverride", json!({ "timezoneId": "UTC" }));
+        self.until("innerWidth === 1000 && document.fonts.status === 'loaded'");
+        // Drawn, after the size has changed.
+        self.eval("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+        let shot = self.ask("Page.captureScreenshot", json!({ "format": "png", "optimizeForSpeed": false }));
+        let bytes = hq_pull::from_base64(shot["data"].as_str().expect("a picture")).expect("base64");
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+        std::fs::create_dir_all(&folder).expect("a directory");
+        std::fs::write(folder.join(name), bytes).expect("a picture");
+        self.ask("Emulation.clearDeviceMetricsOverride", json!({}));
     }
 
     fn view(&self, hash: &str, title: &str) {
@@ -113,6 +136,33 @@ impl Drop for Browser {
         }
         let _ = self.child.wait();
     }
+}
+
+/// Only with `HQ_TEST_PICTURES`: what is shown is tested elsewhere.
+#[test]
+fn pictures_of_the_guide_are_of_a_real_cluster() {
+    if std::env::var_os("HQ_TEST_PICTURES").is_none() {
+        return;
+    }
+    let mut cluster = Cluster::server();
+    let Some(browser) = Browser::open(&cluster) else { return };
+    cluster.worker("--cpus 12 --hostname node1");
+    cluster.worker("--cpus 12 --hostname node2");
+    cluster.ok("submit --wait --name prepare --stdout none --stderr none -- true");
+    let dock =
+        ["submit", "--name", "dock", "--array", "1-2000", "--stdout", "none", "--stderr", "none", "--"];
+    let script = "sleep 0.$((HQ_TASK_ID % 7 + 2)); test $((HQ_TASK_ID % 50)) -ne 0 || exit 3";
+    cluster.run(dock.into_iter().chain(["sh", "-c", script]));
+    let web = Web::start(&cluster, &[]);
+    browser.ask("Page.navigate", json!({ "url": web.link }));
+    browser.until(&format!("document.querySelector('.status') && {STATUS} === 'Live'"));
+    browser.until("Number(document.querySelector('.tile dd').textContent.replace(/[^0-9]/g, '')) > 0");
+    browser.until("performance.now() > 15000");
+    browser.picture("dashboard-overview.png", 820);
+    browser.view("#/jobs/2", "Job 2");
+    browser.until("document.body.innerText.includes('exit code 3')");
+    browser.picture("dashboard-job.png", 820);
+    web.end();
 }
 
 const STATUS: &str = "document.querySelector('.status').textContent";

@@ -313,7 +313,7 @@ fn events_are_exported_and_replayed_and_pruned() {
     cluster.ok("journal report ../server/journal page.html");
     let page = cluster.read("page.html");
     assert!(
-        page.contains("21, 1 of them failed") && page.contains("</html>") && !page.contains("http"),
+        page.contains("20 executions finished, 1 failed, 0 were lost") && page.ends_with("</html>\n"),
         "{page}"
     );
 
@@ -358,6 +358,12 @@ fn what_workers_offered_is_divided_and_attempts_are_written_for_other_programs()
     assert!(cluster.ok("journal utilization --output-mode quiet").starts_with("work "));
 
     cluster.ok("journal profile campaign/profile");
+    assert!(!cluster.path("campaign/profile/otlp.jsonl").exists());
+    cluster.ok("journal profile traces --format otlp");
+    let traces: Value = serde_json::from_str(&cluster.read("traces/otlp.jsonl")).expect("JSON");
+    let spans = &traces["resourceSpans"][0]["scopeSpans"][0]["spans"];
+    // Three jobs and their attempts.
+    assert_eq!(spans.as_array().map(Vec::len), Some(3 + 23));
     let table = cluster.read("campaign/profile/attempts.csv");
     assert_eq!(table.lines().filter(|line| line.contains(",work,")).count(), 20, "{table}");
     let trace: Value = serde_json::from_str(&cluster.read("campaign/profile/trace.json")).expect("JSON");

@@ -5,6 +5,8 @@ mod broadcast;
 mod browser;
 mod budgets;
 mod callers;
+#[path = "../../../../tests/campaign.rs"]
+mod campaign;
 mod cluster;
 mod config;
 mod dashboard;
@@ -38,6 +40,7 @@ mod pulled_ends;
 mod pullers;
 mod reference;
 mod relays;
+mod reports;
 mod run;
 mod run_state;
 mod server;

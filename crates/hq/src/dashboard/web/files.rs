@@ -32,7 +32,7 @@ macro_rules! file {
 }
 
 /// All of them.
-pub(super) static FILES: [File; 18] = [
+pub(super) static FILES: [File; 19] = [
     file!("/", HTML, "index.html"),
     file!("/app.css", STYLE, "app.css"),
     file!("/icon.svg", "image/svg+xml", "icon.svg"),
@@ -40,6 +40,7 @@ pub(super) static FILES: [File; 18] = [
     file!("/lib.js", SCRIPT, "lib.js"),
     file!("/data.js", SCRIPT, "data.js"),
     file!("/format.js", SCRIPT, "format.js"),
+    file!("/basics.js", SCRIPT, "basics.js"),
     file!("/parts.js", SCRIPT, "parts.js"),
     file!("/overview.js", SCRIPT, "overview.js"),
     file!("/jobs.js", SCRIPT, "jobs.js"),

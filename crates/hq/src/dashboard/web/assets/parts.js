@@ -1,8 +1,9 @@
 // Parts that several views have: bars, tables, badges, charts, questions.
 
 import { html, Component } from "/lib.js";
+import { Bar, Chart, Choice, Name, Table } from "/basics.js";
 import { live, order } from "/data.js";
-import { amount, counted, ended, percent, resource, safe, short, time } from "/format.js";
+import { amount, counted, ended, percent, resource, safe } from "/format.js";
 
 export const TASK_STATES = ["waiting", "running", "finished", "failed", "canceled", "aborted"];
 export const JOB_STATES = ["opened", "waiting", "running", "finished", "failed", "aborted", "canceled"];
@@ -10,8 +11,6 @@ export const JOB_STATES = ["opened", "waiting", "running", "finished", "failed",
 // A resource with at most so many whole pieces has a square for each.
 const PIECES_MAX = 512;
 const PIECES_PER_ROW = 32;
-
-export const Name = ({ text, cut }) => html`<bdi class=${cut ? "name cut" : "name"} title=${cut ? safe(text) : undefined}>${safe(text)}</bdi>`;
 
 export const State = ({ word }) => html`<span class=${`state ${word.toLowerCase().split(" ")[0]}`}>${word}</span>`;
 
@@ -32,11 +31,6 @@ export function Progress({ stats }) {
   </span>`;
 }
 
-// A part of a whole, as a bar.
-export function Bar({ part, label }) {
-  return html`<span class="bar" role="img" aria-label=${label}>${part > 0 && html`<span style=${{ width: `${100 * Math.max(0, Math.min(1, part))}%` }}></span>`}</span>`;
-}
-
 // How much of a resource is taken: a square for each core or device where there is room, and else a bar.
 export function Taken({ name, taken, offered }) {
   const label = `${name}: ${resource(name, taken)} of ${resource(name, offered)} taken`;
@@ -54,28 +48,6 @@ export function Taken({ name, taken, offered }) {
     <title>${label}</title>
     <path class="used" d=${squares(0, used)} /><path class="free" d=${squares(used, pieces)} />
   </svg>`;
-}
-
-// A table that is scrolled sideways where it is too wide.
-export function Table({ caption, head, children, empty }) {
-  const rows = children.flat();
-  if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
-  return html`<div class="wide-table" role="region" aria-label=${caption} tabindex="0">
-    <table>
-      <caption class="hidden">${caption}</caption>
-      <thead><tr>${head.map((cell) => html`<th scope="col" class=${cell.class} aria-sort=${cell.sorted}>${cell.text ?? cell}</th>`)}</tr></thead>
-      <tbody>${rows}</tbody>
-    </table>
-  </div>`;
-}
-
-// Choices that are in the address.
-export function Choice({ label, value, options, onChoose }) {
-  return html`<label class="choice">${label}
-    <select value=${value} onChange=${(event) => onChoose(event.target.value)}>
-      ${options.map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}
-    </select>
-  </label>`;
 }
 
 // A button whose order is asked about before.
@@ -103,71 +75,6 @@ export class Act extends Component {
   }
 }
 
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-// The time of a mark, with the day where there are several.
-function clockOf(seconds, all) {
-  const [day, clock] = time(seconds * 1000).split(" ");
-  const isLong = all.at(-1) - all[0] >= 600;
-  return all.at(-1) - all[0] >= 86400 ? `${day.slice(5)} ${clock.slice(0, 5)}` : clock.slice(0, isLong ? 5 : 8);
-}
-
-// Values over time. For who does not see it, it is a sentence.
-export class Chart extends Component {
-  componentDidMount() {
-    this.make = this.make.bind(this);
-    this.dark = matchMedia("(prefers-color-scheme: dark)");
-    this.dark.addEventListener("change", this.make);
-    this.watcher = new ResizeObserver(() => {
-      const width = this.place.clientWidth;
-      if (this.plot && width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: this.plot.height });
-    });
-    this.make();
-    this.watcher.observe(this.place);
-  }
-
-  componentDidUpdate() {
-    this.plot?.setData(this.props.data);
-  }
-
-  componentWillUnmount() {
-    this.dark.removeEventListener("change", this.make);
-    this.watcher.disconnect();
-    this.plot?.destroy();
-  }
-
-  make() {
-    this.plot?.destroy();
-    const { data, series, isPart, unit } = this.props;
-    const [ink, line] = [color("--dim"), color("--line")];
-    const clock = (_, times) => times.map((at) => clockOf(at, times));
-    const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "11px system-ui" };
-    const value = (_, values) => values.map((number) => (isPart ? percent(number) : short(number)));
-    this.plot = new uPlot({
-      width: Math.max(200, this.place.clientWidth),
-      height: 150,
-      legend: { show: false },
-      cursor: { show: false },
-      scales: { y: { range: (_, low, high) => [0, isPart ? 1 : Math.max(1, high * 1.05)] } },
-      axes: [{ ...axis, size: 30, space: 70, values: clock }, { ...axis, size: 48, values: value }],
-      series: [{}, ...series.map(({ label, color: name, isFilled, isStepped }) => ({
-        label, stroke: color(name), width: 1.5, points: { show: false },
-        fill: isFilled ? `${color(name)}33` : undefined,
-        paths: isStepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
-      }))],
-    }, data, this.place);
-  }
-
-  render({ title, said, series }) {
-    return html`<figure class="chart">
-      <figcaption><h3>${title}</h3> <span class="said">${said}</span>
-        ${series.length > 1 && html`<span class="legend" aria-hidden="true">${series.map(({ label, color: name }) => html`<span class=${`key ${name.slice(2)}`}>${label}</span>`)}</span>`}
-      </figcaption>
-      <div role="img" aria-label=${`${title}: ${said}`} ref=${(place) => { this.place = place; }}></div>
-    </figure>`;
-  }
-}
-
 // To the pages before and behind.
 export function Pager({ what, isFirst, first, next }) {
   if (isFirst && !next) return null;
@@ -177,7 +84,7 @@ export function Pager({ what, isFirst, first, next }) {
   </nav>`;
 }
 
-export { counted };
+export { Bar, Chart, Choice, counted, Name, Table };
 
 // How busy nodes were: all of them, or that of a worker.
 export function Busy({ load }) {
