@@ -19,6 +19,12 @@ pub const CAUSE_WORKERS_MAX: usize = 1000;
 pub const ERROR_TEXT_MAX: usize = 4096;
 /// Longest text of a notification, in bytes; longer ones are refused.
 pub const NOTIFY_TEXT_MAX: usize = 1024;
+/// Bytes of notifications that a worker keeps until the server has them; over it, it refuses more, and `hq task notify` fails.
+pub const WORDS_KEPT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of notifications that nobody hears and that the server keeps for who comes back; the oldest are dropped first.
+pub const UNHEARD_BYTES_MAX: usize = 1 << 20;
+/// How long it keeps them.
+pub const UNHEARD_TIME_MAX: Duration = Duration::from_secs(30);
 /// Longest reason of a cancellation, in characters; longer ones are refused.
 pub const CANCEL_REASON_MAX: usize = 200;
 /// Ids of a request of which it is said one by one why they are refused; of the others, how many they are.

@@ -130,6 +130,8 @@ pub struct Welcome {
     pub server_uid: String,
     /// The idle timeout in force: the worker's own, else the server's default. Decided by the worker.
     pub idle_timeout: Option<Duration>,
+    /// It takes [`Report::words`].
+    pub hears: bool,
 }
 
 /// Tasks of one template and instance.
@@ -202,7 +204,7 @@ pub enum FromWorker {
         /// The tasks; nothing from earlier releases.
         tasks: Option<Box<TasksSample>>,
     },
-    /// A task speaks to whoever waits for its job.
+    /// A task speaks to whoever waits for its job: to servers that do not [hear](Welcome::hears) words in reports.
     Notify {
         /// The task.
         task: TaskRef,
@@ -288,12 +290,32 @@ pub struct Report {
     pub room: Option<u64>,
     /// What there is to say of objects.
     pub objects: Option<Box<ObjectNews>>,
+    /// What tasks have said before all of this, in order. A server that was killed may be told again.
+    pub words: Vec<TaskWords>,
     /// The worker takes nothing new.
     pub is_leaving: bool,
     /// Why it cannot start tasks now and gives back what it is handed; a later report says when that is over.
     pub trouble: Option<String>,
     /// How often its process did what can never happen ([`never!`](crate::never!)).
     pub internal_errors: u64,
+}
+
+/// What a task says to whoever waits for its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskWords {
+    /// The task.
+    pub task: TaskRef,
+    /// The attempt that speaks.
+    pub instance: Instance,
+    /// Its words.
+    pub text: ByteString,
+}
+
+impl TaskWords {
+    /// What they count as where words are kept, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<TaskWords>() + self.text.len()
+    }
 }
 
 /// A task that has started.

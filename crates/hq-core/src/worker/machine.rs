@@ -268,11 +268,6 @@ impl Worker {
             Input::CallWants { task } => self.call_wants(task, effects),
             Input::Begun { task } => self.task_begun(now, task, effects),
             Input::Recalled { task } => self.task_recalled(task),
-            Input::Notify { task, text } => {
-                if self.link == Link::Up && self.running.contains_key(&task) {
-                    effects.push(Effect::Send(FromWorker::Notify { task, text }));
-                }
-            }
             Input::Take { count, lease } => self.give(now, count, lease, effects),
             Input::Wanted { count } => self.wanted(now, count),
             Input::Extend { task, lease } => self.extend(now, task, lease),
@@ -383,6 +378,7 @@ impl Worker {
                 self.idle_timeout = welcome.idle_timeout;
                 self.link = Link::Up;
                 self.next_heartbeat = now.after(self.config.heartbeat);
+                self.reporting.server_hears(welcome.hears);
                 for report in self.reporting.unsaved() {
                     effects.push(Effect::Send(FromWorker::Report(report.clone())));
                 }

@@ -8,6 +8,7 @@ mod reading;
 mod runners;
 mod time;
 mod whole_nodes;
+mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,8 +64,17 @@ impl World {
     }
 
     fn welcome(&mut self, idle_timeout: Option<Duration>) {
-        let welcome =
-            Welcome { worker: WorkerId(1), epoch: Epoch(1), server_uid: "abc123".into(), idle_timeout };
+        self.welcome_of(idle_timeout, true);
+    }
+
+    fn welcome_of(&mut self, idle_timeout: Option<Duration>, hears: bool) {
+        let welcome = Welcome {
+            worker: WorkerId(1),
+            epoch: Epoch(1),
+            server_uid: "abc123".into(),
+            idle_timeout,
+            hears,
+        };
         self.step(Input::Server(ToWorker::Welcome(welcome)));
     }
 
@@ -123,6 +133,9 @@ impl World {
                 Effect::ReadEnded { task } => self.done.push(format!("no more of {task}")),
                 Effect::Send(FromWorker::Output(answer)) => self.done.push(format!("{:?}", answer.state)),
                 Effect::Expired { task } => self.done.push(format!("expired {task}")),
+                Effect::Send(FromWorker::Notify { task, text }) => {
+                    self.done.push(format!("notify {task} {}", text.escape_ascii()));
+                }
                 Effect::Send(_) => {}
             }
         }
@@ -137,6 +150,9 @@ impl World {
         }
         self.is_in_trouble = report.trouble.is_some();
         self.starts.extend(report.started.iter().map(|start| TaskRef::new(start.job, start.task)));
+        for words in &report.words {
+            self.done.push(format!("says {}/{} {}", words.task, words.instance, words.text.escape_ascii()));
+        }
         for lends in &report.lends {
             let word = if lends.is_lent { "lends" } else { "has" };
             self.done.push(format!("{word} {}@{}", lends.job, lends.task));

@@ -36,6 +36,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },
         Field { number: 50, is_repeated: false, content: Content::Message(14) },
         Field { number: 210, is_repeated: true, content: Content::Message(13) },
+        Field { number: 231, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Told", size: size_of::<Told>(), fields: &[
         Field { number: 3, is_repeated: false, content: Content::Bytes },
@@ -1086,6 +1087,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 9, is_repeated: true, content: Content::Message(222) },
         Field { number: 10, is_repeated: true, content: Content::Message(4) },
         Field { number: 190, is_repeated: false, content: Content::Message(106) },
+        Field { number: 230, is_repeated: true, content: Content::Message(226) },
         Field { number: 41, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Started", size: size_of::<Started>(), fields: &[
