@@ -168,6 +168,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
         ("results of functions", bytes(core::RESULTS_KEPT_BYTES_MAX)),
         ("result of a function", bytes(core::RESULT_BYTES_MAX)),
+        ("tasks a reducer has not taken", LimitValue::count(core::UNREDUCED_TASKS_MAX)),
+        ("results a reducer has not taken", bytes(core::UNREDUCED_BYTES_MAX)),
         ("details of failures", bytes(core::FAILURE_DETAILS_BYTES_MAX)),
         ("causes of failures of a job", LimitValue::count(core::CAUSES_MAX)),
         ("error text", bytes(core::ERROR_TEXT_MAX)),
