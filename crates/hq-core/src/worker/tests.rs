@@ -67,17 +67,6 @@ impl World {
         self.welcome_of(idle_timeout, true);
     }
 
-    fn welcome_of(&mut self, idle_timeout: Option<Duration>, hears: bool) {
-        let welcome = Welcome {
-            worker: WorkerId(1),
-            epoch: Epoch(1),
-            server_uid: "abc123".into(),
-            idle_timeout,
-            hears,
-        };
-        self.step(Input::Server(ToWorker::Welcome(welcome)));
-    }
-
     fn step(&mut self, input: Input) {
         self.steps(vec![input]);
     }
@@ -133,9 +122,7 @@ impl World {
                 Effect::ReadEnded { task } => self.done.push(format!("no more of {task}")),
                 Effect::Send(FromWorker::Output(answer)) => self.done.push(format!("{:?}", answer.state)),
                 Effect::Expired { task } => self.done.push(format!("expired {task}")),
-                Effect::Send(FromWorker::Notify { task, text }) => {
-                    self.done.push(format!("notify {task} {}", text.escape_ascii()));
-                }
+                Effect::Send(FromWorker::Notify { task, .. }) => self.done.push(format!("notify {task}")),
                 Effect::Send(_) => {}
             }
         }
@@ -150,9 +137,7 @@ impl World {
         }
         self.is_in_trouble = report.trouble.is_some();
         self.starts.extend(report.started.iter().map(|start| TaskRef::new(start.job, start.task)));
-        for words in &report.words {
-            self.done.push(format!("says {}/{} {}", words.task, words.instance, words.text.escape_ascii()));
-        }
+        self.done.extend(report.words.iter().map(words::told));
         for lends in &report.lends {
             let word = if lends.is_lent { "lends" } else { "has" };
             self.done.push(format!("{word} {}@{}", lends.job, lends.task));
