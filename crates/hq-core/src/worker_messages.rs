@@ -190,6 +190,7 @@ pub struct TaskNode {
 
 /// From a worker to the server. The first message is `Hello`.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all that workers say is reports")]
 pub enum FromWorker {
     /// Who it is and what it holds.
     Hello(Box<WorkerHello>),
