@@ -16,8 +16,13 @@ fn main() {
     let mut worker = Worker::new(config, now());
     let mut effects = Vec::new();
     worker.handle(now(), Input::ServerFound, &mut effects);
-    let welcome =
-        Welcome { worker: WorkerId(1), epoch: Epoch(1), server_uid: String::new(), idle_timeout: None };
+    let welcome = Welcome {
+        worker: WorkerId(1),
+        epoch: Epoch(1),
+        server_uid: String::new(),
+        idle_timeout: None,
+        hears: true,
+    };
     worker.handle(now(), Input::Server(ToWorker::Welcome(welcome)), &mut effects);
     let cpus = ResourceRequest {
         name: "cpus".into(),

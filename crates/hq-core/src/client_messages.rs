@@ -386,6 +386,8 @@ pub enum ClientResponse {
     Notification {
         /// The task.
         task: TaskRef,
+        /// The attempt that speaks; 0 where its worker does not say.
+        instance: Instance,
         /// Where it runs.
         worker: WorkerId,
         /// Its words.

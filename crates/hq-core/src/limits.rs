@@ -19,6 +19,12 @@ pub const CAUSE_WORKERS_MAX: usize = 1000;
 pub const ERROR_TEXT_MAX: usize = 4096;
 /// Longest text of a notification, in bytes; longer ones are refused.
 pub const NOTIFY_TEXT_MAX: usize = 1024;
+/// Bytes of notifications that a worker keeps until the server has them; over it, it refuses more, and `hq task notify` fails.
+pub const WORDS_KEPT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of notifications that nobody hears and that the server keeps for who comes back; the oldest are dropped first.
+pub const UNHEARD_BYTES_MAX: usize = 1 << 20;
+/// How long it keeps them.
+pub const UNHEARD_TIME_MAX: Duration = Duration::from_secs(30);
 /// Longest reason of a cancellation, in characters; longer ones are refused.
 pub const CANCEL_REASON_MAX: usize = 200;
 /// Ids of a request of which it is said one by one why they are refused; of the others, how many they are.
@@ -218,7 +224,7 @@ pub const REQUEST_KEYS_MAX: usize = 10_000;
 /// Bytes of these answers; the oldest leave first.
 pub const REQUEST_KEYS_BYTES_MAX: usize = 8 << 20;
 /// Bytes that the submits of all jobs may take, ended ones that are kept included: templates, entries, keys,
-/// dependencies. A submit that does not fit is refused.
+/// dependencies, and what is known of objects that their tasks leave. A submit that does not fit is refused.
 pub const SUBMITS_BYTES_MAX: usize = 1 << 30;
 /// Bytes that the submits of ended jobs may take; the ones that ended first are forgotten before the others.
 pub const JOBS_KEPT_BYTES: usize = 256 << 20;
@@ -384,7 +390,7 @@ pub const OBJECT_TRIES_MAX: u32 = 8;
 pub const FULL_TRIES_MAX: u32 = 5;
 /// Longest wait before it is tried again; the doubling delay stops here.
 pub const OBJECT_DELAY_MAX: Duration = Duration::from_secs(60);
-/// About what an object takes in memory that is kept with its ended job, in bytes.
+/// About what an object of a job takes in memory, in bytes: so much counts with its submit.
 pub const OBJECT_BYTES: usize = 200;
 /// How often the objects of a task are left once more before they are given up.
 pub const REBUILDS_MAX: usize = 3;

@@ -130,6 +130,8 @@ pub struct Welcome {
     pub server_uid: String,
     /// The idle timeout in force: the worker's own, else the server's default. Decided by the worker.
     pub idle_timeout: Option<Duration>,
+    /// It takes [`Report::words`].
+    pub hears: bool,
 }
 
 /// Tasks of one template and instance.
@@ -188,6 +190,7 @@ pub struct TaskNode {
 
 /// From a worker to the server. The first message is `Hello`.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all that workers say is reports")]
 pub enum FromWorker {
     /// Who it is and what it holds.
     Hello(Box<WorkerHello>),
@@ -202,7 +205,7 @@ pub enum FromWorker {
         /// The tasks; nothing from earlier releases.
         tasks: Option<Box<TasksSample>>,
     },
-    /// A task speaks to whoever waits for its job.
+    /// A task speaks to whoever waits for its job: to servers that do not [hear](Welcome::hears) words in reports.
     Notify {
         /// The task.
         task: TaskRef,
@@ -288,6 +291,8 @@ pub struct Report {
     pub room: Option<u64>,
     /// What there is to say of objects.
     pub objects: Option<Box<ObjectNews>>,
+    /// What tasks have said before all of this, in order. A server that was killed may be told again.
+    pub words: Vec<TaskWords>,
     /// The worker takes nothing new.
     pub is_leaving: bool,
     /// What runs there may end first.
@@ -296,6 +301,24 @@ pub struct Report {
     pub trouble: Option<String>,
     /// How often its process did what can never happen ([`never!`](crate::never!)).
     pub internal_errors: u64,
+}
+
+/// What a task says to whoever waits for its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskWords {
+    /// The task.
+    pub task: TaskRef,
+    /// The attempt that speaks.
+    pub instance: Instance,
+    /// Its words.
+    pub text: ByteString,
+}
+
+impl TaskWords {
+    /// What they count as where words are kept, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<TaskWords>() + self.text.len()
+    }
 }
 
 /// A task that has started.

@@ -30,6 +30,8 @@ pub struct JobSpec {
     /// An open job is closed when none of its tasks is left and no client has waited for their ends for so long; `None` when
     /// it stays open whoever leaves.
     pub linger: Option<Duration>,
+    /// Where it was opened: programs that are told of it run there. Empty for a job that a submit makes: they run where that was.
+    pub directory: ByteString,
 }
 
 impl JobSpec {

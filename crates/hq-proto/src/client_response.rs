@@ -91,11 +91,14 @@ fn to_wire(body: &ClientResponse) -> Body {
         ClientResponse::Load(history) => Body::Load(history.to_wire()),
         ClientResponse::Overview(overview) => Body::Overview(overview.to_wire()),
         ClientResponse::Progress(jobs) => Body::Progress(form::JobSummaries { jobs: list_to_wire(jobs) }),
-        ClientResponse::Notification { task, worker, text } => Body::Notification(form::Notification {
-            task: Some(task.to_wire()),
-            worker: worker.0,
-            text: text.clone(),
-        }),
+        ClientResponse::Notification { task, instance, worker, text } => {
+            Body::Notification(form::Notification {
+                task: Some(task.to_wire()),
+                worker: worker.0,
+                text: text.clone(),
+                instance: instance.0,
+            })
+        }
         ClientResponse::Output(output) => Body::Output(output.to_wire()),
         ClientResponse::WatchEnded => Body::WatchEnded(form::Nothing {}),
         ClientResponse::Workers(workers) => Body::Workers(form::Workers { workers: list_to_wire(workers) }),
@@ -190,6 +193,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         Body::Progress(list) => ClientResponse::Progress(list_from_wire(list.jobs)?),
         Body::Notification(notification) => ClientResponse::Notification {
             task: required("task of a notification", notification.task)?,
+            instance: Instance(notification.instance),
             worker: WorkerId(notification.worker),
             text: notification.text,
         },

@@ -47,6 +47,7 @@ impl Wire for JobSpec {
             stall_after_ns: self.stall_after.map(nanos),
             linger_ns: self.linger.map(nanos),
             budget_ns: self.budget.map(nanos),
+            directory: self.directory.clone(),
         }
     }
 
@@ -61,6 +62,7 @@ impl Wire for JobSpec {
             stall_after: spec.stall_after_ns.map(Duration::from_nanos),
             linger: spec.linger_ns.map(Duration::from_nanos),
             budget: spec.budget_ns.map(Duration::from_nanos),
+            directory: spec.directory,
         })
     }
 }

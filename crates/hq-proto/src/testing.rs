@@ -294,8 +294,8 @@ pub fn ids_with_results() -> impl Strategy<Value = (IdSet, Entries)> {
 pub fn job_spec() -> impl Strategy<Value = JobSpec> {
     let notices = vec(notice::rule(), 0..3);
     let times = (of(duration()), of(duration()), of(duration()));
-    (text(), of(any::<u64>()), of(share()), any::<bool>(), notices, times).prop_map(
-        |(name, max_fails, share, is_draft, notices, (stall_after, linger, budget))| JobSpec {
+    (text(), of(any::<u64>()), of(share()), any::<bool>(), (notices, byte_string()), times).prop_map(
+        |(name, max_fails, share, is_draft, (notices, directory), (stall_after, linger, budget))| JobSpec {
             name,
             max_fails,
             share,
@@ -304,6 +304,7 @@ pub fn job_spec() -> impl Strategy<Value = JobSpec> {
             stall_after,
             linger,
             budget,
+            directory,
         },
     )
 }

@@ -9,8 +9,8 @@ use hq_core::log::LogBatch;
 use hq_core::object_messages::{ObjectNews, TaskObjects};
 use hq_core::record::Failure;
 use hq_core::worker_messages::{
-    CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
-    Welcome, WorkerEnd, WorkerHello,
+    CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, TaskWords, Template, TemplateId,
+    ToWorker, Welcome, WorkerEnd, WorkerHello,
 };
 use hq_model::{
     Epoch, IdSet, Instance, JobId, NodeSample, TaskId, TaskSpec, TasksSample, Timestamp, WorkerId,
@@ -108,7 +108,7 @@ pub fn encode_from_worker(message: &FromWorker) -> Vec<u8> {
         FromWorker::Report(report) => Body::Report(report.to_wire()),
         FromWorker::Heartbeat => Body::Heartbeat(form::Nothing {}),
         FromWorker::Notify { task, text } => {
-            Body::Notify(form::TaskNotify { task: Some(task.to_wire()), text: text.clone() })
+            Body::Notify(form::TaskNotify { task: Some(task.to_wire()), text: text.clone(), instance: 0 })
         }
         FromWorker::Output(answer) => Body::Output(answer.to_wire()),
         FromWorker::Leaving { end } => Body::Leaving(end.to_wire()),
@@ -155,6 +155,7 @@ impl Wire for Welcome {
             epoch: self.epoch.0,
             server_uid: self.server_uid.clone(),
             idle_timeout_ns: self.idle_timeout.map(nanos),
+            hears: self.hears,
         }
     }
 
@@ -164,6 +165,7 @@ impl Wire for Welcome {
             epoch: Epoch(welcome.epoch),
             server_uid: name("server uid", welcome.server_uid)?,
             idle_timeout: welcome.idle_timeout_ns.map(Duration::from_nanos),
+            hears: welcome.hears,
         })
     }
 }
@@ -344,6 +346,7 @@ impl Wire for Report {
             room: self.room,
             lends: self.lends.iter().map(lends_to_wire).collect(),
             objects: self.objects.as_ref().map(|news| news.to_wire()),
+            words: list_to_wire(&self.words),
             is_leaving: self.is_leaving,
             is_draining: self.is_draining,
             trouble: self.trouble.clone(),
@@ -373,11 +376,29 @@ impl Wire for Report {
             room: report.room,
             lends: report.lends.iter().map(lends_from_wire).collect(),
             objects: report.objects.map(ObjectNews::from_wire).transpose()?.map(Box::new),
+            words: list_from_wire(report.words)?,
             is_leaving: report.is_leaving,
             is_draining: report.is_draining,
             trouble: report.trouble,
             internal_errors: report.internal_errors,
         })
+    }
+}
+
+impl Wire for TaskWords {
+    type Form = form::TaskNotify;
+
+    fn to_wire(&self) -> form::TaskNotify {
+        form::TaskNotify {
+            task: Some(self.task.to_wire()),
+            text: self.text.clone(),
+            instance: self.instance.0,
+        }
+    }
+
+    fn from_wire(words: form::TaskNotify) -> Result<TaskWords, ProtoError> {
+        let form::TaskNotify { task, text, instance } = words;
+        Ok(TaskWords { task: required("task of a notification", task)?, instance: Instance(instance), text })
     }
 }
 

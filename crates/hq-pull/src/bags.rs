@@ -31,7 +31,7 @@ pub(crate) enum For {
 
 /// The job of a bag.
 pub(crate) async fn find(shared: &Rc<Shared>, bag: Option<&BagRef>, what_for: For) -> Result<JobId, Problem> {
-    find_or_make(shared, bag, what_for, || Ok(())).await.map(|found| found.0)
+    find_or_make(shared, bag, what_for, |_| Ok(())).await.map(|found| found.0)
 }
 
 /// The job of a bag from which somebody has taken tasks. The server is not asked for an id.
@@ -47,12 +47,12 @@ pub(crate) async fn named(shared: &Rc<Shared>, bag: &BagRef) -> Result<JobId, Pr
 }
 
 /// The job of a bag, and whether it is new: one that is not there is made for tasks that are created, unless they are refused
-/// before.
+/// before, in the sight of all jobs.
 pub(crate) async fn find_or_make(
     shared: &Rc<Shared>,
     bag: Option<&BagRef>,
     what_for: For,
-    before_making: impl FnOnce() -> Result<(), Problem>,
+    before_making: impl FnOnce(&[JobSummary]) -> Result<(), Problem>,
 ) -> Result<(JobId, bool), Problem> {
     if let Some(job) = known(shared, bag) {
         return Ok((job, false));
@@ -143,7 +143,7 @@ pub(crate) async fn open(
             format!("`{name}` is the id of a bag for all others who name it: take a name that is no number");
         return Err(Problem::bad(text));
     }
-    let (job, is_new) = look_up(shared, name, For::Creating, (max_fails, || Ok(()))).await?;
+    let (job, is_new) = look_up(shared, name, For::Creating, (max_fails, |_| Ok(()))).await?;
     if !is_new {
         check_is_bag(shared, job).await?;
     }
@@ -155,7 +155,7 @@ async fn look_up(
     shared: &Rc<Shared>,
     name: &str,
     what_for: For,
-    (max_fails, before_making): (Option<u64>, impl FnOnce() -> Result<(), Problem>),
+    (max_fails, before_making): (Option<u64>, impl FnOnce(&[JobSummary]) -> Result<(), Problem>),
 ) -> Result<(JobId, bool), Problem> {
     let jobs = list(shared).await?;
     let named: Vec<&JobSummary> = jobs.iter().filter(|job| job.name == name).collect();
@@ -176,7 +176,7 @@ async fn look_up(
         );
         return Err(Problem::new("job-not-open", text));
     }
-    before_making()?;
+    before_making(&jobs)?;
     // Two relays that find none at the same time ask for the same thing, and get one.
     let key = key_of(name, named.last().map_or(0, |job| job.job.0));
     let spec = JobSpec { name: name.to_owned(), max_fails, ..JobSpec::default() };

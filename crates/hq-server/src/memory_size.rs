@@ -331,7 +331,7 @@ sum_of! {
     DemandLine: request why_not;
     Decision: text;
     TaskNode: hostname address;
-    JobSpec: name notices;
+    JobSpec: name notices directory;
     After: tasks key;
     FinishedSpan: ids measures results;
     Failure: error nodes result;

@@ -171,8 +171,8 @@ pub(crate) struct Words {
     pub(crate) task: TaskRef,
     pub(crate) instance: Instance,
     pub(crate) text: ByteString,
-    /// Whether the task runs.
-    pub(crate) runs: oneshot::Sender<bool>,
+    /// Whether they are taken; else why not.
+    pub(crate) taken: oneshot::Sender<Result<(), String>>,
 }
 
 /// Listens for tasks until the runtime ends. A task that speaks faster than the worker can pass on is made to wait; one
@@ -255,29 +255,31 @@ async fn serve(
     (&mut stream).take(NOTIFY_TEXT_MAX as u64 + 256).read_to_end(&mut message).await?;
     heard.store(true, Ordering::Relaxed);
     let answer = match understand(&message, keys) {
-        Ok((spoken, runs)) => match words.send(spoken).await {
-            Ok(()) => match runs.await {
-                Ok(true) => "ok",
-                Ok(false) => "the task does not run any more",
-                Err(_) => ENDING,
+        Ok((spoken, taken)) => match words.send(spoken).await {
+            Ok(()) => match taken.await {
+                Ok(Ok(())) => "ok".to_owned(),
+                Ok(Err(reason)) => reason,
+                Err(_) => ENDING.to_owned(),
             },
-            Err(_) => ENDING,
+            Err(_) => ENDING.to_owned(),
         },
-        Err(reason) => reason,
+        Err(reason) => reason.to_owned(),
     };
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await
 }
 
-fn understand(message: &[u8], keys: &AccessKeys) -> Result<(Words, oneshot::Receiver<bool>), &'static str> {
+type Taken = oneshot::Receiver<Result<(), String>>;
+
+fn understand(message: &[u8], keys: &AccessKeys) -> Result<(Words, Taken), &'static str> {
     let end = message.iter().position(|b| *b == b'\n').ok_or("no token")?;
     let (token, text) = (&message[..end], &message[end + 1..]);
     let (task, instance) = keys.check(token).ok_or("the token is not of a task of this worker")?;
     if text.len() > NOTIFY_TEXT_MAX {
         return Err("the message is too long");
     }
-    let (runs, answer) = oneshot::channel();
-    Ok((Words { task, instance, text: text.to_vec(), runs }, answer))
+    let (taken, answer) = oneshot::channel();
+    Ok((Words { task, instance, text: text.to_vec(), taken }, answer))
 }
 
 #[cfg(test)]
@@ -336,7 +338,7 @@ mod tests {
             let words = receiver.recv().await.expect("words");
             assert_eq!((words.task, words.instance), (task, Instance(2)));
             assert_eq!(words.text, b"line 1\nline \xff");
-            let _ = words.runs.send(runs);
+            let _ = words.taken.send(if runs { Ok(()) } else { Err("no".to_owned()) });
             let answer = sent.await.expect("no panic");
             assert_eq!(matches!(answer, Err(NotifyError::Refused { .. })), !runs, "{answer:?}");
         }
@@ -358,7 +360,7 @@ mod tests {
         let sent = tokio::task::spawn_blocking(move || send(&key, b"here"));
         let words = receiver.recv().await.expect("words");
         assert_eq!(words.text, b"here");
-        let _ = words.runs.send(true);
+        let _ = words.taken.send(Ok(()));
         sent.await.expect("no panic").expect("delivered");
         let mut nothing = [0];
         let dropped = silent[0].read(&mut nothing).await;

@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hq_core::never;
 use hq_core::worker::{Effect, Input, Worker};
-use hq_core::worker_messages::{FromWorker, ToWorker, WorkerEnd};
+use hq_core::worker_messages::{FromWorker, TaskWords, ToWorker, WorkerEnd};
 use hq_model::{TasksSample, Timestamp};
 use hq_proto::{decode_to_worker, encode_from_worker};
 use tokio::io::Interest;
@@ -466,11 +466,13 @@ impl Turns {
     }
 
     fn speak(&mut self, words: Words) {
-        let runs = self.supervisor.is_running(words.task, words.instance);
-        let _ = words.runs.send(runs);
-        if runs {
-            self.inputs.push(Input::Notify { task: words.task, text: words.text });
-        }
+        let Words { task, instance, text, taken } = words;
+        let _ = taken.send(match self.supervisor.is_running(task, instance) {
+            true => {
+                self.machine.hear(TaskWords { task, instance, text }).map_err(|refused| refused.to_string())
+            }
+            false => Err("the task does not run any more".to_owned()),
+        });
     }
 
     // A server that does not keep up with reading is told the next one.

@@ -216,8 +216,13 @@ impl Server {
     /// Takes the worker in.
     async fn welcome(&self) -> (Connection, WorkerHello) {
         let (mut connection, hello) = self.accept().await;
-        let welcome =
-            Welcome { worker: WorkerId(1), epoch: Epoch(1), server_uid: "uid123".into(), idle_timeout: None };
+        let welcome = Welcome {
+            worker: WorkerId(1),
+            epoch: Epoch(1),
+            server_uid: "uid123".into(),
+            idle_timeout: None,
+            hears: true,
+        };
         connection.say(&ToWorker::Welcome(welcome)).await;
         (connection, hello)
     }

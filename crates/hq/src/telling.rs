@@ -29,6 +29,8 @@ pub(crate) struct Teller {
     ends: UnboundedReceiver<Told>,
     // Of those that were begun, so many have not ended.
     left: usize,
+    // And so many could not be told.
+    failed: usize,
 }
 
 /// Why somebody was not told, in words.
@@ -51,7 +53,7 @@ impl Teller {
     pub(crate) fn new(rules: Vec<NoticeRule>) -> Teller {
         let (tell_end, ends) = unbounded_channel();
         let (told, stop, threads) = (BTreeSet::new(), Stop::default(), BTreeMap::new());
-        Teller { rules, told, stop, threads, tell_end, ends, left: 0 }
+        Teller { rules, told, stop, threads, tell_end, ends, left: 0, failed: 0 }
     }
 
     /// Tells all of these of ends and first failures.
@@ -99,8 +101,10 @@ impl Teller {
     }
 
     fn not_told(&self) -> String {
-        let notices =
-            if self.left == 1 { "1 notice was".to_owned() } else { format!("{} notices were", self.left) };
+        let notices = match self.left + self.failed {
+            1 => "1 notice was".to_owned(),
+            count => format!("{count} notices were"),
+        };
         format!("Interrupted: all has ended that was waited for, but {notices} not sent")
     }
 
@@ -108,6 +112,7 @@ impl Teller {
     fn heard(&mut self, told: Told) {
         self.left -= 1;
         if let Err(why) = told {
+            self.failed += 1;
             warn!("{why}");
         }
     }

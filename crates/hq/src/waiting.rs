@@ -9,7 +9,7 @@ use std::time::Instant;
 use hq_client::{ClientError, Next, Watch};
 use hq_core::client_messages::{ClientResponse, JobSummary};
 use hq_model::selector::Selector;
-use hq_model::{ByteString, IdSet, JobId, TaskId, TaskRef, WorkerId};
+use hq_model::{ByteString, IdSet, Instance, JobId, TaskId, TaskRef, WorkerId};
 use tracing::warn;
 
 use crate::error::HqError;
@@ -48,12 +48,13 @@ impl NotifyCommand {
     }
 
     // The user's program may fail as it likes; the wait goes on.
-    fn run(&self, task: TaskRef, worker: WorkerId, text: ByteString) {
+    fn run(&self, task: TaskRef, instance: Instance, worker: WorkerId, text: ByteString) {
         let status = Command::new(&self.0[0])
             .args(&self.0[1..])
             .arg(OsString::from_vec(text))
             .env("HQ_JOB_ID", task.job.to_string())
             .env("HQ_TASK_ID", task.task.to_string())
+            .env("HQ_INSTANCE_ID", instance.to_string())
             .env("HQ_WORKER_ID", worker.to_string())
             .stdin(Stdio::null())
             .status();
@@ -143,9 +144,9 @@ pub(crate) fn follow_or<T>(
                 check_goes_on(&known)?;
                 progress.suspend(|| warned.warn_of_stalled(&known));
             }
-            ClientResponse::Notification { task, worker, text } => {
+            ClientResponse::Notification { task, instance, worker, text } => {
                 if let Some(command) = &on_notify {
-                    progress.suspend(|| command.run(task, worker, text));
+                    progress.suspend(|| command.run(task, instance, worker, text));
                 }
             }
             ClientResponse::WatchEnded => break,

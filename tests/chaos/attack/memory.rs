@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::process::Stdio;
 
-use super::{SERVER, memory_mb, size};
+use super::{SERVER, WORKER, memory_mb, size};
 use crate::cluster::{Cluster, Where};
 use crate::patience::until;
 
-const WORKER: &str = "worker start --executor null --cpus 4 --heartbeat 500ms";
+const NULL_WORKER: &str = "worker start --executor null --cpus 4 --heartbeat 500ms";
 /// How much larger than before it may be, in megabytes.
 const STAYS_MB: f64 = 64.0;
 
@@ -32,7 +33,7 @@ fn is_back(cluster: &Cluster, before: f64, what: &str) {
 
 #[test]
 fn attack_the_memory_of_what_was_forgotten_comes_back() {
-    let cluster = Cluster::start_with(Where::Here, SERVER, WORKER).expect("a cluster");
+    let cluster = Cluster::start_with(Where::Here, SERVER, NULL_WORKER).expect("a cluster");
     cluster.ok(&["submit", "--wait", "--", "null"]);
     let before = memory_mb(cluster.server_pid());
 
@@ -81,4 +82,49 @@ fn attack_the_memory_of_what_was_forgotten_comes_back() {
     }
     forget_all(&cluster);
     is_back(&cluster, before, &format!("{count} small jobs"));
+}
+
+#[test]
+fn attack_the_memory_of_what_tasks_leave_comes_back() {
+    let cluster = Cluster::start_with(Where::Here, SERVER, WORKER).expect("a cluster");
+    cluster.ok(&["submit", "--wait", "--", "true"]);
+    let before = memory_mb(cluster.server_pid());
+    let load = |what: &str, count: u32, options: &str, program: &str| {
+        let array = format!("1-{count}");
+        let args = ["submit", "--array", &array].into_iter().chain(options.split_whitespace());
+        cluster.ok(&args.chain(["--", "sh", "-c", program]).collect::<Vec<_>>());
+        forget_all(&cluster);
+        is_back(&cluster, before, &format!("{count} tasks {what}"));
+    };
+    // It hears of all that happens, and does not read.
+    let mut follower = cluster.command();
+    follower.args(["journal", "stream"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut follower = follower.spawn().expect("hq can be run");
+
+    let count = size(300, 30_000);
+    let text = "head -c 2000 /dev/zero | tr '\\0' x";
+    load("that print into a log", count, "--log all.log", text);
+    load("that print into a stream", count, "--stream streams", text);
+    let silent = "--stdout none --stderr none";
+    let object = format!("{silent} --output-object left=left-%{{TASK_ID}}");
+    load("that leave an object", count, &object, "echo $$ > left-$HQ_TASK_ID");
+    load("that fail with many codes", count, silent, "exit $((HQ_TASK_ID % 99 + 1))");
+
+    let count = size(50, 3_000);
+    for _ in 0..count {
+        cluster.ok(&["submit", "--on-finish", "true", "--budget", "1", "--stdout", "none", "--", "true"]);
+    }
+    forget_all(&cluster);
+    is_back(&cluster, before, &format!("{count} jobs with a notice and a budget"));
+
+    let count = size(1_000, 100_000);
+    let generate = format!("seq {count}");
+    let (feed, into) =
+        (["--generate", &generate, "--result", "last-line"], ["--reduce", "sh -c 'cat > /dev/null'"]);
+    let args = ["submit", "--stdout", "none"].into_iter().chain(feed).chain(into);
+    cluster.ok(&args.chain(["--", "sh", "-c", "echo $HQ_ENTRY"]).collect::<Vec<_>>());
+    forget_all(&cluster);
+    is_back(&cluster, before, &format!("{count} lines of a generator, and results for a reducer"));
+    follower.kill().expect("it runs");
+    follower.wait().expect("a child");
 }

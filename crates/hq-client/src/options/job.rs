@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use hq_model::job::Share;
-use hq_model::{IdSet, JobSpec};
+use hq_model::{ByteString, IdSet, JobSpec};
 
 use super::notices::NoticeOptions;
 use super::values;
@@ -82,6 +82,7 @@ impl JobOptions {
             notices: self.notices.rules(),
             stall_after: self.notices.stall_after,
             linger: None,
+            directory: ByteString::new(),
         }
     }
 }

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use hq_model::body::Function;
 use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
-use hq_model::{Body, Compression, Dependencies, Entries, IdSet, JobId, JobSpec, Stream, Submit, TaskSpec};
+use hq_model::{
+    Body, ByteString, Compression, Dependencies, Entries, IdSet, JobId, JobSpec, Stream, Submit, TaskSpec,
+};
 use serde::Deserialize;
 
 use super::call::wrong_table;
@@ -299,7 +301,18 @@ pub(super) fn prepared(
     let (notices, stall_after) = keys_of_notices.read().map_err(in_file)?;
     let budget = option("budget", file.budget, values::node_hours).map_err(in_file)?;
     let max_fails = file.max_fails;
-    let new = JobSpec { name, max_fails, share, budget, is_draft: false, notices, stall_after, linger: None };
+    let directory = ByteString::new();
+    let new = JobSpec {
+        name,
+        max_fails,
+        share,
+        budget,
+        is_draft: false,
+        notices,
+        stall_after,
+        linger: None,
+        directory,
+    };
     let target = job.map_or(Target::New(new.clone()), Target::Open);
     if file.stream.is_some() && file.log.is_some() {
         return Err(in_file("stream and log cannot be used together".into()));

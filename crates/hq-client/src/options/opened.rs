@@ -1,5 +1,6 @@
 //! Options of an open job that a program makes: those of job files, in JSON.
 
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use hq_model::JobSpec;
@@ -26,7 +27,7 @@ struct Opened {
     budget: Option<Word>,
 }
 
-/// An open job, from an object of options in JSON.
+/// An open job, from an object of options in JSON. It is opened in the working directory.
 ///
 /// # Errors
 /// What is wrong with which option.
@@ -51,6 +52,7 @@ pub fn open_spec(options: &str) -> Result<JobSpec, String> {
         stall_after,
         linger: option("linger", opened.linger, linger)?,
         budget: option("budget", opened.budget, values::node_hours)?,
+        directory: std::env::current_dir().unwrap_or_default().into_os_string().into_vec(),
     })
 }
 

@@ -1,6 +1,8 @@
 //! Clients that wait: those that follow jobs are told what changed, at most so often, and when all has ended; those that
 //! wait for workers, when enough of them are there.
 
+mod unheard;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{JobId, Timestamp};
@@ -8,6 +10,7 @@ use hq_model::{JobId, Timestamp};
 use super::ConnectionId;
 use super::state::State;
 use crate::limits::PROGRESS_INTERVAL;
+use unheard::Unheard;
 
 /// A request that is not answered for good yet: its client, and its number there.
 pub(super) type Asked = (ConnectionId, u64);
@@ -79,6 +82,8 @@ pub(super) struct Clients {
     due: BTreeSet<(Timestamp, Asked)>,
     // How many workers are waited for.
     worker_waits: BTreeMap<Asked, u32>,
+    /// What tasks have said to nobody.
+    pub(super) unheard: Unheard,
 }
 
 /// What a client that follows jobs is to be told.

@@ -535,7 +535,8 @@ impl Server {
                     {
                         answer(connection, request, partly, effects);
                     }
-                    self.clients.watch((connection, request), jobs, until_closed, notifications);
+                    let how = (until_closed, notifications);
+                    self.follow_jobs(now, (connection, request), jobs, how, effects);
                 }
                 Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
             },

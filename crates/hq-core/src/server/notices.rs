@@ -150,6 +150,11 @@ impl Server {
         let rules = job.spec.notices.iter().zip(0_u32..);
         let rules = rules.filter(|(rule, number)| rule.on == moment && is_new(*number));
         let running = self.running_count(id);
+        let directory = match job.submits.first() {
+            _ if !job.spec.directory.is_empty() => &job.spec.directory,
+            Some(submit) => &submit.submit_dir,
+            None => &b"/"[..],
+        };
         let notice = |(rule, number): (&hq_model::NoticeRule, u32)| Notice {
             job: id,
             name: job.spec.name.clone(),
@@ -158,7 +163,7 @@ impl Server {
             at: now,
             state: job.state(running),
             counters: job.counters(running),
-            submit_dir: job.submits.first().map_or_else(|| b"/".to_vec(), |submit| submit.submit_dir.clone()),
+            submit_dir: directory.to_vec(),
             event: event.clone(),
         };
         let notices: Vec<Notice> = rules.map(notice).collect();

@@ -49,6 +49,9 @@ impl Server {
                 live.capacity.set_total(room.min(PULLED_ROOM_MAX));
                 self.weighs.insert(worker, number);
             }
+            for words in report.words {
+                self.pass_words(now, worker, words, effects);
+            }
             self.hear_of_ended(now, worker, &report.started, effects);
             let mut news = report.objects.unwrap_or_default();
             self.objects_reported(now, worker, &mut news, effects);

@@ -8,7 +8,7 @@ use hq_model::{Dependencies, JobId, TaskSpec, Timestamp, WorkerId};
 
 use super::job::{Job, SubmitState};
 use super::state::State;
-use crate::limits::{JOBS_KEPT, JOBS_KEPT_BYTES, JOBS_KEPT_TIME, OBJECT_BYTES, WORKERS_KEPT};
+use crate::limits::{JOBS_KEPT, JOBS_KEPT_BYTES, JOBS_KEPT_TIME, WORKERS_KEPT};
 use crate::never;
 use crate::record::Record;
 
@@ -143,7 +143,7 @@ impl Retention {
     }
 
     fn job_ended(&mut self, id: JobId, job: &Job) {
-        let bytes = job.submits_bytes() + objects_bytes(job);
+        let bytes = job.submits_bytes();
         self.jobs.insert(id, (job.last_end, bytes));
         if !self.held.contains_key(&id) {
             self.jobs_by_end.insert((job.last_end, id));
@@ -188,10 +188,4 @@ fn takes_from(id: JobId, task: &TaskSpec, dependencies: &Dependencies) -> impl I
     let after = dependencies.after.iter().filter(|_| task.body.is_packed_call());
     let after = after.map(|after| after.job).filter(move |job| *job != id);
     task.input_objects.iter().filter_map(|input| input.from.job).chain(after)
-}
-
-// About what is kept of the objects that the tasks of a job leave.
-fn objects_bytes(job: &Job) -> usize {
-    let left = |submit: &SubmitState| submit.ids.len() as usize * submit.task.own_objects().len();
-    job.submits.iter().map(left).sum::<usize>() * OBJECT_BYTES
 }

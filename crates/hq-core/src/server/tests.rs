@@ -46,6 +46,7 @@ mod stalling;
 mod task_pages;
 mod time;
 mod values;
+mod words;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -16,7 +16,9 @@ use super::{ConnectionId, Effect, Gate};
 use crate::clock_gap;
 use crate::limits::WORKER_GRACE_CLOSED;
 use crate::record::{Failure, FailureKind, Record, RestartCause};
-use crate::worker_messages::{FromWorker, Held, TemplateId, ToWorker, Welcome, WorkerEnd, WorkerHello};
+use crate::worker_messages::{
+    FromWorker, Held, TaskWords, TemplateId, ToWorker, Welcome, WorkerEnd, WorkerHello,
+};
 
 /// What is known of tasks that are lost with a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,9 @@ impl Server {
             FromWorker::Hello(_) | FromWorker::Heartbeat => {}
             FromWorker::Sampled { node, tasks } => self.worker_samples(now, worker, node, tasks, effects),
             FromWorker::Report(report) => self.worker_reports(now, worker, report, effects),
-            FromWorker::Notify { task, text } => self.pass_notification(task, worker, &text, effects),
+            FromWorker::Notify { task, text } => {
+                self.pass_words(now, worker, TaskWords { task, instance: Instance(0), text }, effects);
+            }
             FromWorker::Log(batch) => self.log(worker, connection, batch, effects),
             FromWorker::Output(answer) => self.worker_read(connection, answer, effects),
             FromWorker::Leaving { end } => {
@@ -132,6 +136,7 @@ impl Server {
             epoch: self.state.epoch,
             server_uid: self.state.uid.clone(),
             idle_timeout,
+            hears: true,
         });
         // On disk first: an id that a worker knows must never be given again. The id of one that comes back is: it
         // does not wait for a journal that cannot be written, and its tasks go on.

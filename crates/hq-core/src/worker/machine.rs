@@ -268,11 +268,6 @@ impl Worker {
             Input::CallWants { task } => self.call_wants(task, effects),
             Input::Begun { task } => self.task_begun(now, task, effects),
             Input::Recalled { task } => self.task_recalled(task),
-            Input::Notify { task, text } => {
-                if self.link == Link::Up && self.running.contains_key(&task) {
-                    effects.push(Effect::Send(FromWorker::Notify { task, text }));
-                }
-            }
             Input::Take { count, lease } => self.give(now, count, lease, effects),
             Input::Wanted { count } => self.wanted(now, count),
             Input::Extend { task, lease } => self.extend(now, task, lease),
@@ -385,6 +380,7 @@ impl Worker {
                 self.next_heartbeat = now.after(self.config.heartbeat);
                 // This server may be another one, which does not know it.
                 self.leaving_is_news |= self.leaving.is_some();
+                self.reporting.server_hears(welcome.hears);
                 for report in self.reporting.unsaved() {
                     effects.push(Effect::Send(FromWorker::Report(report.clone())));
                 }

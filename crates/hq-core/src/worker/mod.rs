@@ -13,11 +13,13 @@ mod runners;
 mod starting;
 mod storing;
 mod watched;
+mod words;
 
 #[cfg(test)]
 mod tests;
 
 pub use machine::Worker;
+pub use words::WordsRefused;
 
 use std::sync::Arc;
 
@@ -78,13 +80,6 @@ pub enum Input {
     Recalled {
         /// The armed task.
         task: TaskRef,
-    },
-    /// A running task speaks to whoever waits for its job.
-    Notify {
-        /// The task that speaks.
-        task: TaskRef,
-        /// Its words.
-        text: ByteString,
     },
     /// Somebody takes pulled tasks that are here. Each that there is is told by an [`Effect::Start`].
     Take {

@@ -8,7 +8,8 @@ use crate::limits::{REPORT_RESULTS_BYTES_MAX, REPORT_TASKS_MAX, UNSAVED_REPORTS_
 use crate::measures::MeasuresWriter;
 use crate::object_messages::ObjectNews;
 use crate::record::{Failure, FinishedSpan};
-use crate::worker_messages::{Lends, Report, Started};
+use crate::worker::words::{Words, WordsRefused};
+use crate::worker_messages::{Lends, Report, Started, TaskWords};
 
 /// What happened since the last report, and the reports that are not saved yet.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,7 @@ pub(super) struct Reporting {
     ended_starts: Vec<Started>,
     // Calls that have lent their CPUs, or have them again.
     lends: BTreeSet<TaskRef>,
+    words: Words,
     unsaved: VecDeque<Report>,
     last_number: u64,
 }
@@ -96,6 +98,31 @@ impl Reporting {
         self.is_awaited = true;
     }
 
+    /// A task says something to whoever waits for its job.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub(super) fn says(&mut self, words: TaskWords) -> Result<(), WordsRefused> {
+        self.words.add(words)?;
+        self.is_awaited = true;
+        Ok(())
+    }
+
+    /// Whether the server takes words in reports.
+    pub(super) fn server_hears(&mut self, hears: bool) {
+        self.words.server_hears(hears);
+    }
+
+    /// Words for a server that does not take them in reports.
+    pub(super) fn take_words_apart(&mut self) -> Vec<TaskWords> {
+        self.words.take_apart()
+    }
+
+    /// True when something that a task has said may not be known to the server.
+    pub(super) fn has_words(&self) -> bool {
+        self.words.any()
+    }
+
     /// Forgets starts: a hello has just said what runs.
     pub(super) fn starts_are_known(&mut self) {
         self.started.clear();
@@ -125,6 +152,7 @@ impl Reporting {
             || !self.returned.is_empty()
             || !self.interrupted.is_empty()
             || !self.expired.is_empty()
+            || self.words.wait_for_report()
     }
 
     /// True when a task has finished here as this instance, and the server may not know it yet.
@@ -182,7 +210,8 @@ impl Reporting {
     /// Reports up to `number` are on disk.
     pub(super) fn saved(&mut self, number: u64) {
         while self.unsaved.front().is_some_and(|report| report.number <= number) {
-            self.unsaved.pop_front();
+            let report = self.unsaved.pop_front();
+            report.iter().for_each(|report| self.words.saved(&report.words));
         }
     }
 
@@ -230,6 +259,7 @@ impl Reporting {
             room,
             trouble,
             objects,
+            words: self.words.take(),
             ..Report::default()
         };
         for task in std::mem::take(&mut self.started) {

@@ -8,6 +8,7 @@ mod reading;
 mod runners;
 mod time;
 mod whole_nodes;
+mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,9 +64,7 @@ impl World {
     }
 
     fn welcome(&mut self, idle_timeout: Option<Duration>) {
-        let welcome =
-            Welcome { worker: WorkerId(1), epoch: Epoch(1), server_uid: "abc123".into(), idle_timeout };
-        self.step(Input::Server(ToWorker::Welcome(welcome)));
+        self.welcome_of(idle_timeout, true);
     }
 
     fn step(&mut self, input: Input) {
@@ -123,6 +122,7 @@ impl World {
                 Effect::ReadEnded { task } => self.done.push(format!("no more of {task}")),
                 Effect::Send(FromWorker::Output(answer)) => self.done.push(format!("{:?}", answer.state)),
                 Effect::Expired { task } => self.done.push(format!("expired {task}")),
+                Effect::Send(FromWorker::Notify { task, .. }) => self.done.push(format!("notify {task}")),
                 Effect::Send(_) => {}
             }
         }
@@ -137,6 +137,7 @@ impl World {
         }
         self.is_in_trouble = report.trouble.is_some();
         self.starts.extend(report.started.iter().map(|start| TaskRef::new(start.job, start.task)));
+        self.done.extend(report.words.iter().map(words::told));
         for lends in &report.lends {
             let word = if lends.is_lent { "lends" } else { "has" };
             self.done.push(format!("{word} {}@{}", lends.job, lends.task));

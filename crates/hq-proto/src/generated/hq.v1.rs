@@ -172,6 +172,9 @@ pub struct JobSpec {
     /// Node time that its tasks may use.
     #[prost(uint64, optional, tag = "220")]
     pub budget_ns: ::core::option::Option<u64>,
+    /// Where it was opened; empty for a job that a submit makes.
+    #[prost(bytes = "vec", tag = "231")]
+    pub directory: ::prost::alloc::vec::Vec<u8>,
 }
 /// How far a notice is.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3695,6 +3698,8 @@ pub struct Notification {
     pub worker: u32,
     #[prost(bytes = "vec", tag = "3")]
     pub text: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, tag = "230")]
+    pub instance: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Workers {
@@ -3904,6 +3909,9 @@ pub struct Welcome {
     pub server_uid: ::prost::alloc::string::String,
     #[prost(uint64, optional, tag = "4")]
     pub idle_timeout_ns: ::core::option::Option<u64>,
+    /// The server takes what tasks say in reports.
+    #[prost(bool, tag = "230")]
+    pub hears: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Run {
@@ -4105,6 +4113,9 @@ pub struct Report {
     pub room: ::core::option::Option<u64>,
     #[prost(message, optional, tag = "190")]
     pub objects: ::core::option::Option<ObjectNews>,
+    /// What tasks have said before all of this, in order.
+    #[prost(message, repeated, tag = "230")]
+    pub words: ::prost::alloc::vec::Vec<TaskNotify>,
     /// The worker takes nothing new.
     #[prost(bool, tag = "40")]
     pub is_leaving: bool,
@@ -4189,6 +4200,9 @@ pub struct TaskNotify {
     pub task: ::core::option::Option<TaskRef>,
     #[prost(bytes = "vec", tag = "2")]
     pub text: ::prost::alloc::vec::Vec<u8>,
+    /// In reports: the attempt that speaks.
+    #[prost(uint32, tag = "230")]
+    pub instance: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToNode {

@@ -118,11 +118,8 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         load::history().prop_map(|history| Load(Box::new(history))),
         vec(job_summary(), 0..4).prop_map(Progress),
         output::output().prop_map(Output),
-        (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
-            task,
-            worker,
-            text
-        }),
+        (task_ref(), instance(), worker(), byte_string())
+            .prop_map(|(task, instance, worker, text)| { Notification { task, instance, worker, text } }),
         vec(worker_info(), 0..3).prop_map(Workers),
         (
             vec(worker(), 0..5),

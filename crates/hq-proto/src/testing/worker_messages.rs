@@ -4,8 +4,8 @@ use super::*;
 use hq_core::log::{LogBatch, LogEntry, LogPiece, Written};
 use hq_core::object_messages::TaskObjects;
 use hq_core::worker_messages::{
-    CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
-    Welcome, WorkerHello,
+    CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, TaskWords, Template, TemplateId,
+    ToWorker, Welcome, WorkerHello,
 };
 
 fn template_id() -> impl Strategy<Value = TemplateId> {
@@ -70,12 +70,13 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
 
 /// Any message to a worker.
 pub fn to_worker() -> impl Strategy<Value = ToWorker> {
-    let welcome = (worker(), any::<u32>(), text(), of(duration())).prop_map(
-        |(worker, epoch, server_uid, idle_timeout)| Welcome {
+    let welcome = (worker(), any::<u32>(), text(), of(duration()), any::<bool>()).prop_map(
+        |(worker, epoch, server_uid, idle_timeout, hears)| Welcome {
             worker,
             epoch: hq_model::Epoch(epoch),
             server_uid,
             idle_timeout,
+            hears,
         },
     );
     prop_oneof![
@@ -194,6 +195,11 @@ pub fn report() -> impl Strategy<Value = Report> {
     let tasks = || vec((job(), id_set()), 0..3);
     let lends = (task_ref(), instance(), any::<bool>())
         .prop_map(|(TaskRef { job, task }, instance, is_lent)| Lends { job, task, instance, is_lent });
+    let words = (task_ref(), instance(), byte_string()).prop_map(|(task, instance, text)| TaskWords {
+        task,
+        instance,
+        text,
+    });
     (
         any::<u64>(),
         vec(started, 0..4),
@@ -203,7 +209,7 @@ pub fn report() -> impl Strategy<Value = Report> {
         tasks(),
         tasks(),
         any::<bool>(),
-        (of(text()), any::<u64>(), vec(lends, 0..3), of(object::news())),
+        (of(text()), any::<u64>(), vec(lends, 0..3), of(object::news()), vec(words, 0..3)),
     )
         .prop_map(
             |(
@@ -215,7 +221,7 @@ pub fn report() -> impl Strategy<Value = Report> {
                 returned,
                 interrupted,
                 is_leaving,
-                (trouble, internal_errors, lends, objects),
+                (trouble, internal_errors, lends, objects, words),
             )| {
                 Report {
                     lends,
@@ -229,6 +235,7 @@ pub fn report() -> impl Strategy<Value = Report> {
                     room: Some(internal_errors).filter(|errors| errors % 2 == 1),
                     interrupted,
                     objects: objects.map(Box::new),
+                    words,
                     is_leaving,
                     is_draining: is_leaving && number % 2 == 1,
                     trouble,

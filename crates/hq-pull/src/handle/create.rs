@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, RequestError};
 use hq_model::dependency::{After, Dependencies, NamedEdges};
 use hq_model::job::{Target, TaskIds};
 use hq_model::key::check_pulled_name;
@@ -43,9 +43,12 @@ pub(super) async fn create(shared: &Rc<Shared>, mut create: Create) -> Result<An
     let count = tasks.len() as u64;
     // What can be refused without a bag makes none: that would cost the id of a job.
     let mut groups = groups_of(NO_BAG, tasks)?;
-    let before_making = || match create.missing {
-        Missing::Error => check_new(&groups),
-        Missing::Done => Ok(()),
+    let before_making = |jobs: &[JobSummary]| {
+        check_others(&groups, jobs)?;
+        match create.missing {
+            Missing::Error => check_new(&groups),
+            Missing::Done => Ok(()),
+        }
     };
     let (bag, is_new) = bags::find_or_make(shared, create.bag.as_ref(), For::Creating, before_making).await?;
     groups.iter_mut().for_each(|group| group.move_to(NO_BAG, bag));
@@ -105,6 +108,16 @@ impl Group {
     // Names of tasks that some of them wait for.
     fn wanted(&self) -> impl Iterator<Item = &String> {
         self.after.iter().filter_map(|after| after.key.as_ref()).chain(self.waits.iter().flatten())
+    }
+}
+
+// Tasks of other bags, and jobs, that are waited for have to be there.
+fn check_others(groups: &[Group], jobs: &[JobSummary]) -> Result<(), Problem> {
+    let is_there = |id: JobId| jobs.iter().any(|job| job.job == id);
+    let mut others = groups.iter().flat_map(|group| &group.after).map(|after| after.job);
+    match others.find(|id| *id != NO_BAG && *id != After::LAST && !is_there(*id)) {
+        Some(unknown) => Err(RequestError::NoJob(unknown).into()),
+        None => Ok(()),
     }
 }
 
@@ -286,6 +299,26 @@ mod tests {
             let told = problem.as_ref().map(|problem| problem.message.as_str());
             assert_eq!(told.is_some(), refused.is_some(), "{told:?}");
             assert!(refused.is_none_or(|name| told.is_some_and(|told| told.contains(name))), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_not_there_makes_no_bag() {
+        let after = |task: &str| NewTask { after_tasks: vec![task.to_owned()], ..named("a") };
+        let known = |id| JobSummary {
+            job: JobId(id),
+            name: String::new(),
+            is_open: false,
+            counters: hq_model::job::Counters::default(),
+            cancel_reason: None,
+            unrunnable: 0,
+            fed_end: hq_model::job::FedEnd::ByTasks,
+            stalled: None,
+        };
+        for (task, is_refused) in [("4@1", true), ("3@1", false), ("4", true)] {
+            let groups = groups_of(NO_BAG, vec![after(task), named("b")]).expect("names");
+            let problem = check_others(&groups, &[known(3)]).err().map(|problem| problem.message);
+            assert_eq!(problem.is_some_and(|text| text.contains("Job 4 not found")), is_refused, "{task}");
         }
     }
 

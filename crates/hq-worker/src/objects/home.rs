@@ -16,8 +16,6 @@ pub(super) const PREFIX: &str = "hq-objects-";
 const LOCK: &str = "lock";
 /// Below it: files that are to be objects.
 pub(super) const PUT: &str = "put";
-/// Held while a directory is made or looked at.
-const BASE_LOCK: &str = ".hq-objects.lock";
 /// More stores below one directory than that are none.
 const STORES_MAX: u32 = 10_000;
 
@@ -25,6 +23,8 @@ const STORES_MAX: u32 = 10_000;
 #[derive(Debug)]
 pub(crate) struct Home {
     path: PathBuf,
+    // Whose it was when it was made: this user's, but for root on some file systems.
+    owner: u32,
     // Held as long as this lives.
     lock: Mutex<File>,
     // Directories around it that were made again, the innermost first.
@@ -39,10 +39,9 @@ impl Home {
     pub(crate) fn make(base: &Path) -> io::Result<Home> {
         DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         let base = fs::canonicalize(base)?;
-        let guard = lock_file(&base.join(BASE_LOCK))?;
         // Where there are no locks, nothing is removed, and names are found as well.
-        let is_locked = guard.lock().is_ok();
-        if is_locked {
+        let guard = lock_file(&base_lock(&base)).ok().filter(|guard| guard.lock().is_ok());
+        if guard.is_some() {
             remove_leftovers(&base);
         }
         for number in 0..STORES_MAX {
@@ -54,7 +53,8 @@ impl Home {
                     if lock.try_lock().is_err() {
                         info!(path = %path.display(), "no locks there: what this worker stores stays if it is killed");
                     }
-                    return Ok(Home { path, lock: Mutex::new(lock), around: Mutex::default() });
+                    let owner = fs::symlink_metadata(&path)?.uid();
+                    return Ok(Home { path, owner, lock: Mutex::new(lock), around: Mutex::default() });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -72,15 +72,22 @@ impl Home {
         let missing = base.ancestors().take_while(|dir| !dir.exists()).map(Path::to_owned);
         self.around.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
         DirBuilder::new().recursive(true).mode(0o700).create(base)?;
-        let guard = lock_file(&base.join(BASE_LOCK))?;
         // As when it was made: without locks it works as well.
-        let _ = guard.lock();
+        let _guard = lock_file(&base_lock(base)).ok().filter(|guard| guard.lock().is_ok());
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
+        if !self.is_there() {
+            return Err(io::Error::other("a directory of another user is in its place"));
+        }
         make_put(&self.path)?;
         let lock = lock_file(&self.path.join(LOCK))?;
         let _ = lock.try_lock();
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = lock;
         Ok(())
+    }
+
+    /// True while it is there, and nobody else's directory is in its place.
+    pub(crate) fn is_there(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_dir() && found.uid() == self.owner)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -110,7 +117,7 @@ impl Drop for Home {
         // Whoever removed these before is to find nothing; what others have put there stays.
         let around = self.around.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(base) = around.first() {
-            let _ = fs::remove_file(base.join(BASE_LOCK));
+            let _ = fs::remove_file(base_lock(base));
         }
         around.iter().for_each(|dir| drop(fs::remove_dir(dir)));
     }
@@ -120,8 +127,20 @@ fn make_put(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path.join(PUT))
 }
 
+// Held while a directory is made or looked at. Each user has one: others cannot open it.
+fn base_lock(base: &Path) -> PathBuf {
+    base.join(format!(".hq-objects-{}.lock", rustix::process::geteuid().as_raw()))
+}
+
+// What others have put there, such as a link or a pipe, is not followed and not waited for.
 fn lock_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no file")),
+    }
 }
 
 fn remove_leftovers(base: &Path) {
@@ -153,6 +172,8 @@ fn remove_leftovers(base: &Path) {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use rustix::fs::{CWD, FileType, Mode};
+
     use super::*;
 
     #[test]
@@ -175,5 +196,38 @@ mod tests {
         let path = second.path().to_owned();
         drop(second);
         assert!(!path.exists() && living.path().exists());
+    }
+
+    #[test]
+    fn what_others_put_in_the_place_of_a_lock_is_left_alone_and_not_waited_for() {
+        let base = tempfile::tempdir().expect("a temporary directory");
+        let (lock, target) = (base_lock(base.path()), base.path().join("target"));
+        std::os::unix::fs::symlink(&target, &lock).expect("writable");
+        Home::make(base.path()).expect("it needs no lock");
+        assert!(!target.exists());
+        fs::remove_file(&lock).expect("there");
+        rustix::fs::mknodat(CWD, &lock, FileType::Fifo, Mode::RWXU, 0).expect("writable");
+        Home::make(base.path()).expect("it needs no lock");
+        assert!(lock.exists());
+    }
+
+    #[test]
+    fn a_directory_in_its_place_is_no_store() {
+        let base = tempfile::tempdir().expect("a temporary directory");
+        let mut home = Home::make(base.path()).expect("writable");
+        assert!(home.is_there());
+        // As if another user had made what is there.
+        home.owner += 1;
+        assert!(!home.is_there());
+        let error = home.make_again().expect_err("another user's");
+        assert_eq!(error.to_string(), "a directory of another user is in its place");
+        home.owner -= 1;
+        let aside = base.path().join("aside");
+        fs::rename(home.path(), &aside).expect("writable");
+        std::os::unix::fs::symlink(&aside, home.path()).expect("writable");
+        assert!(!home.is_there());
+        fs::remove_file(home.path()).expect("a link");
+        home.make_again().expect("it is made again");
+        assert!(home.is_there());
     }
 }

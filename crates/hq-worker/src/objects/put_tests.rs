@@ -86,7 +86,7 @@ fn what_is_no_file_of_ours_is_refused_and_removed() {
     check("c-2", "is a link, or belongs to another user");
     assert_eq!(fs::read(&outside).expect("there"), b"secret");
     put(&store, "c-3", b"12345");
-    check("c-3", "5 bytes do not fit: the object store may hold 4 bytes");
+    check("c-3", "5 bytes never fit: the object store takes objects of 4 bytes at most");
     check("c-4", "No such file");
     for name in ["", ".", "..", "../outside", "a/b", "/etc/passwd"] {
         check(name, "is no name of a file for the store");

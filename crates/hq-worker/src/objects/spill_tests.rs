@@ -129,7 +129,12 @@ fn what_finds_no_room_makes_others_move_or_goes_to_the_spill_itself() {
     assert_eq!(scene.add(5, &"5".repeat(600)), Err(full.to_owned()));
     let error = StoreError::Full { wanted: 1_500, cap: 1_000, taken: 0, spill: Some((2_000, 0)) };
     assert!(!error.never_fits());
+    assert!(
+        error.to_string().starts_with("1500 bytes do not fit: the object store may hold 1000 bytes"),
+        "{error}"
+    );
     let error = StoreError::Full { wanted: 2_001, cap: 1_000, taken: 0, spill: Some((2_000, 0)) };
+    assert!(error.to_string().contains("takes objects of 2000 bytes at most; give a worker"), "{error}");
     assert!(error.never_fits());
 }
 

@@ -221,6 +221,9 @@ impl Store {
     }
 
     fn create(&self, area: Area, path: &Path) -> io::Result<File> {
+        if !self.home_of(area).is_there() {
+            self.make_again(area)?;
+        }
         let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         match create() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -33,8 +33,13 @@ pub(crate) fn a_file_goes_from_worker_to_worker(_: &mut ()) {
             .spawn()
             .expect("this program runs");
         let (mut two, _) = server.accept().await;
-        let welcome =
-            Welcome { worker: WorkerId(2), epoch: Epoch(1), server_uid: "uid123".into(), idle_timeout: None };
+        let welcome = Welcome {
+            worker: WorkerId(2),
+            epoch: Epoch(1),
+            server_uid: "uid123".into(),
+            idle_timeout: None,
+            hears: true,
+        };
         two.say(&ToWorker::Welcome(welcome)).await;
 
         let (mut seen, mut news) = (Seen::default(), ObjectNews::default());

@@ -160,7 +160,9 @@ fn object(text: &str) -> Result<ObjectArg, String> {
     };
     let Some(rest) = rest else { return Ok(ObjectArg { job, tasks: None, name: None }) };
     let (tasks, name) = rest.split_once(':').map_or((rest, None), |(tasks, name)| (tasks, Some(name)));
-    let tasks = Some(values::ids_some(tasks).map_err(|_| bad())?);
+    // What is no list of ids is no object; what is wrong with one says more.
+    let is_list = tasks.chars().all(|c| c.is_ascii_digit() || ",-_ ".contains(c)) && !tasks.is_empty();
+    let tasks = Some(values::ids_some(tasks).map_err(|error| if is_list { error } else { bad() })?);
     let name = name.map(|name| name.parse().map_err(|_| bad())).transpose()?;
     Ok(ObjectArg { job, tasks, name })
 }
@@ -206,6 +208,7 @@ mod tests {
         {
             assert!(object(text).is_err(), "{text}");
         }
+        assert_eq!(object("last@9-1:o"), Err("range `9-1` ends before it begins".into()));
         let several = object("3@1-4:parts").expect("several");
         let means = |text: &str| several.means(&text.parse().expect(text));
         assert!(means("3@4:parts") && !means("3@5:parts") && !means("3@4:note"));

@@ -249,6 +249,11 @@ fn store_dir(text: &str) -> Result<(PathBuf, Option<u64>), String> {
         Some((dir, size)) if !size.contains('/') => (dir, Some(size)),
         _ => (text, None),
     };
+    if dir.contains(':') {
+        return Err(format!(
+            "the directory `{dir}` has a colon: write DIR or DIR:SIZE, such as /scratch:200GiB, of a directory without one"
+        ));
+    }
     if dir.is_empty() {
         return Err("name a directory, and a size behind it, such as /scratch:200GiB".into());
     }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStringExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -472,8 +473,10 @@ fn hint_of_open(session: &mut hq_client::Session, jobs: &Selector) -> Vec<String
 }
 
 pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
-    let spec = args.job.spec("job");
-    context.printer.warn(&missing_targets(&spec, &std::env::current_dir().unwrap_or_default()));
+    let directory = std::env::current_dir().unwrap_or_default();
+    let mut spec = args.job.spec("job");
+    context.printer.warn(&missing_targets(&spec, &directory));
+    spec.directory = directory.into_os_string().into_vec();
     match context.ask(ClientRequest::OpenJob { key: request_key()?, spec })? {
         ClientResponse::Submitted { job, warnings, .. } => {
             context.printer.advise(&warnings);

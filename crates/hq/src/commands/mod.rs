@@ -36,8 +36,11 @@ use hq_client::error::EXIT_FAILED;
 use hq_client::options::Defaults;
 use hq_client::{ClientError, Session};
 use hq_core::alloc::messages::{AllocRequest, AllocResponse};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, RequestError, WorkerFilter};
+use hq_core::client_messages::{
+    ClientRequest, ClientResponse, JobSummary, RequestError, WorkerFilter, WorkerInfo,
+};
 use hq_model::selector::Selector;
+use hq_model::worker::Executor;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::config::ConfigCommand;
@@ -325,7 +328,10 @@ impl Context {
             return;
         }
         let all = ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::Running };
-        let none = |answer| matches!(answer, Ok(ClientResponse::Workers(workers)) if workers.is_empty());
+        // Relays run nothing.
+        let runs = |worker: &WorkerInfo| worker.config.executor != Executor::Pull;
+        let none =
+            |answer| matches!(answer, Ok(ClientResponse::Workers(workers)) if !workers.iter().any(runs));
         let queues = ClientRequest::Alloc(AllocRequest::List);
         let no_queues = |answer| match answer {
             Ok(ClientResponse::Alloc(AllocResponse::Queues(queues))) => queues.is_empty(),

@@ -126,7 +126,7 @@ mod tests {
     fn options_are_kept_as_a_worker_takes_them() {
         let given =
             ["--cpus=2x2", "--resource", "mem=sum(64GiB)", "--idle-timeout", "3m", "--min-utilization=0.5"];
-        let given = given.into_iter().chain(["--object-spill", "/scratch/a:b:2GiB"]);
+        let given = given.into_iter().chain(["--object-spill", "/scratch/a b:2GiB"]);
         let given = Given::try_parse_from(given).expect("options").args;
         let mut params = QueueParams::default();
         put(&mut params, &given, Some(OnServerLostArg::Stop)).expect("resources");
@@ -135,7 +135,7 @@ mod tests {
         --resource=mem=sum(65536 MiB)
         --idle-timeout=3m
         --min-utilization=0.5
-        --object-spill=/scratch/a:b:2048MiB
+        --object-spill=/scratch/a b:2048MiB
         --on-server-lost=stop
         ");
         let again = Given::try_parse_from(args(&params).iter().take(5)).expect("they are options again").args;

@@ -243,3 +243,23 @@ fn a_waiting_client_survives_a_restart_of_the_server() {
     assert_eq!(waiting.end(), 0);
     assert_eq!(cluster.json("job list --all")[0]["state"], "finished");
 }
+
+#[test]
+fn what_tasks_say_while_the_server_is_away_is_heard_when_it_is_back() {
+    let mut cluster = Cluster::new();
+    let (runs, go, said) = (cluster.pipe("runs"), cluster.pipe("go"), cluster.pipe("said"));
+    let script = "echo up > runs; cat go > /dev/null
+        \"$HQ\" task notify one && \"$HQ\" task notify two; echo $? > said";
+    let on_notify = "sh -c 'echo $HQ_INSTANCE_ID $0 >> heard'";
+    let submit = ["submit", "--wait", "--on-notify", on_notify, "--", "sh", "-c", script];
+    let waiting = Process::start(cluster.command(submit));
+    cluster.line_from(&runs);
+    let server = cluster.server.take().expect("a server");
+    server.signal(9);
+    server.end();
+    std::fs::write(&go, "go").expect("a reader");
+    assert_eq!(cluster.line_from(&said), "0");
+    cluster.start_server("");
+    assert_eq!(waiting.end(), 0);
+    assert_eq!(cluster.read("heard"), "0 one\n0 two\n");
+}

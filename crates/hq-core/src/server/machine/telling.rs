@@ -1,11 +1,13 @@
 //! What clients that wait are told, once a batch of inputs is decided.
 
-use hq_model::{ByteString, TaskRef, Timestamp, WorkerId};
+use hq_model::{JobId, Timestamp, WorkerId};
 
 use super::Server;
 use crate::client_messages::ClientResponse;
+use crate::server::clients::Asked;
 use crate::server::live::LiveWorker;
 use crate::server::{Effect, Gate};
+use crate::worker_messages::TaskWords;
 
 impl Server {
     /// Tells clients that follow jobs what changed.
@@ -33,18 +35,38 @@ impl Server {
         }
     }
 
-    /// Passes on what a task says.
-    pub(in crate::server) fn pass_notification(
-        &self,
-        task: TaskRef,
+    /// Passes on what a task says. What nobody hears is kept for a while, for who comes back after the server was away.
+    pub(in crate::server) fn pass_words(
+        &mut self,
+        now: Timestamp,
         worker: WorkerId,
-        text: &ByteString,
+        words: TaskWords,
         effects: &mut Vec<Effect>,
     ) {
-        for (connection, request) in self.clients.listeners(task.job) {
-            let body = ClientResponse::Notification { task, worker, text: text.clone() };
-            effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
+        let listeners: Vec<Asked> = self.clients.listeners(words.task.job).collect();
+        for listener in &listeners {
+            tell_words(*listener, worker, words.clone(), effects);
         }
+        if listeners.is_empty() {
+            self.clients.unheard.keep(now, worker, words);
+        }
+    }
+
+    /// A client follows these jobs from now on.
+    pub(super) fn follow_jobs(
+        &mut self,
+        now: Timestamp,
+        asked: Asked,
+        jobs: Vec<JobId>,
+        (until_closed, notifications): (bool, bool),
+        effects: &mut Vec<Effect>,
+    ) {
+        if notifications {
+            for (worker, words) in self.clients.unheard.take(now, &jobs) {
+                tell_words(asked, worker, words, effects);
+            }
+        }
+        self.clients.watch(asked, jobs, until_closed, notifications);
     }
 
     /// Answers clients that have waited for workers.
@@ -60,4 +82,14 @@ impl Server {
             effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
         }
     }
+}
+
+fn tell_words(
+    (connection, request): Asked,
+    worker: WorkerId,
+    TaskWords { task, instance, text }: TaskWords,
+    effects: &mut Vec<Effect>,
+) {
+    let body = ClientResponse::Notification { task, instance, worker, text };
+    effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
 }

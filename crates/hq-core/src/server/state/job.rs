@@ -16,6 +16,7 @@ use hq_model::{
 };
 
 use crate::cause::Aborted;
+use crate::limits::OBJECT_BYTES;
 use crate::record::{Failure, JobProgress};
 
 /// A job.
@@ -89,7 +90,7 @@ impl SubmitState {
         self.entries.get(self.ids.rank(task)? as usize)
     }
 
-    /// About what it takes in memory, in bytes.
+    /// About what it takes in memory, with the objects that its tasks leave, in bytes.
     pub fn bytes(&self) -> usize {
         // Each key is in an index, too.
         let keys = self.keys.bytes_len() + self.keys.len() * 28;
@@ -99,7 +100,15 @@ impl SubmitState {
         let after: usize = after.map(|a| 96 + a.tasks.as_ref().map_or(0, |ids| ids.range_count() * 8)).sum();
         let edges = (dependencies.edges.lists() + dependencies.edges.len()) * 4;
         let files: usize = dependencies.files.iter().map(|file| 24 + file.len()).sum();
-        1024 + self.ids.range_count() * 48 + keys + entries + after + edges + files + self.task.bytes()
+        let objects = self.ids.len() as usize * self.task.own_objects().len() * OBJECT_BYTES;
+        1024 + self.ids.range_count() * 48
+            + keys
+            + entries
+            + after
+            + edges
+            + files
+            + objects
+            + self.task.bytes()
     }
 }
 

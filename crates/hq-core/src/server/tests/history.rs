@@ -147,6 +147,20 @@ fn a_submit_beyond_what_all_may_take_is_refused_with_the_way_out() {
 }
 
 #[test]
+fn objects_count_with_the_submit_whose_tasks_leave_them() {
+    let mut world = World::new();
+    let submit = |world: &mut World, tasks| {
+        let output_objects = vec!["a=a".parse().expect("an object"), "b=b".parse().expect("an object")];
+        let spec = TaskSpec { output_objects, ..one_cpu() };
+        world.answer_to(Submit::new(Target::New(JobSpec::default()), TaskIds::Next(tasks), spec))
+    };
+    let ClientResponse::Error(error) = submit(&mut world, 3_000_000) else { panic!("refused") };
+    assert_eq!(error.code(), "full");
+    assert!(error.to_string().starts_with("The submit takes 1145 MiB beside the 0 MiB"), "{error}");
+    assert!(matches!(submit(&mut world, 1_000), ClientResponse::Submitted { .. }));
+}
+
+#[test]
 fn error_texts_of_failures_are_bounded_by_their_bytes() {
     let mut world = World::new();
     world.is_unchecked = true;

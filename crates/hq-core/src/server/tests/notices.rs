@@ -174,6 +174,20 @@ fn while_the_journal_cannot_be_written_nobody_is_told() {
 }
 
 #[test]
+fn programs_are_told_where_the_job_was_opened_or_submitted() {
+    for (directory, told_in) in [("/opened", "/opened"), ("", "/submitted")] {
+        let mut world = World::new();
+        let spec = JobSpec { directory: directory.into(), ..telling(&[Moment::End]) };
+        world.ask(ClientRequest::OpenJob { key: 9, spec });
+        let submit = Submit::new(Target::Open(JobId(1)), TaskIds::Next(1), one_cpu());
+        world.answer_to(Submit { submit_dir: "/submitted".into(), ..submit });
+        world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
+        world.ask(ClientRequest::CloseJobs { jobs: Selector::All });
+        assert_eq!(world.notices[0].submit_dir, told_in.as_bytes());
+    }
+}
+
+#[test]
 fn an_open_job_ends_when_it_is_closed() {
     let mut world = World::new();
     let spec = telling(&[Moment::End]);

@@ -7,7 +7,8 @@ use super::{Link, Worker};
 use crate::limits::{AWAITED_REPORT_INTERVAL, HAND_ON_TIME_MAX, REPORT_INTERVAL};
 use crate::worker::Effect;
 use crate::worker::pulling::Pulling;
-use crate::worker_messages::FromWorker;
+use crate::worker::words::WordsRefused;
+use crate::worker_messages::{FromWorker, TaskWords};
 
 impl Worker {
     // An end is reported at once after a quiet time, and always when nothing is queued: then the server may have
@@ -43,7 +44,8 @@ impl Worker {
             Link::Greeting => return None,
             Link::Up => self.leaving_since,
         };
-        let has_more = self.id.is_some() && !self.is_hurried && self.reporting.has_results();
+        let has_news = self.reporting.has_results() || self.reporting.has_words();
+        let has_more = self.id.is_some() && !self.is_hurried && has_news;
         has_more.then(|| since.max(self.last_end).after(self.config.reconnect_timeout))
     }
 
@@ -62,6 +64,18 @@ impl Worker {
     // The server may need something that is stored here.
     pub(super) fn is_counted_on(&self) -> bool {
         self.storing.as_ref().is_some_and(|storing| storing.is_counted_on())
+    }
+
+    /// A running task says something to whoever waits for its job. It is told to the server with the next report, and kept
+    /// until that is saved.
+    ///
+    /// # Errors
+    /// When it may never be told.
+    pub fn hear(&mut self, words: TaskWords) -> Result<(), WordsRefused> {
+        if self.is_hurried && self.link != Link::Up {
+            return Err(WordsRefused::Ending);
+        }
+        self.reporting.says(words)
     }
 
     /// Tasks that have ended here by themselves, of which the server has not said that it knows.
@@ -99,6 +113,9 @@ impl Worker {
         }
         let is_done = self.is_done();
         if self.link == Link::Up {
+            for TaskWords { task, text, .. } in self.reporting.take_words_apart() {
+                effects.push(Effect::Send(FromWorker::Notify { task, text }));
+            }
             let is_due = now >= self.report_due() || is_done || self.reporting.is_full();
             // Results may need several.
             while self.has_news() && is_due {

@@ -74,7 +74,7 @@ impl Store {
     pub(crate) fn mend(&self) -> io::Result<()> {
         for area in self.areas() {
             let home = self.home_of(area);
-            match home.path().exists() {
+            match home.is_there() {
                 true => home.make_put_again(),
                 false => self.make_again(area),
             }?;

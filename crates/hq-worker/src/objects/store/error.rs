@@ -9,10 +9,7 @@ use crate::tree::TreeError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     /// No room, even if everything went that may go.
-    #[error(
-        "{wanted} bytes do not fit: the object store may hold {cap} bytes, of which {taken} are in use and may not go{}",
-        of_spill(spill.as_ref())
-    )]
+    #[error("{}", no_room(*wanted, (*cap, *taken), *spill))]
     Full {
         /// Bytes that were to come.
         wanted: u64,
@@ -71,16 +68,30 @@ impl StoreError {
     /// True for what is larger than all the room there ever is.
     pub(crate) fn never_fits(&self) -> bool {
         match self {
-            StoreError::Full { wanted, cap, spill, .. } => {
-                *wanted > spill.map_or(*cap, |(most, _)| most.max(*cap))
-            }
+            StoreError::Full { wanted, cap, spill, .. } => *wanted > largest(*cap, *spill),
             _ => false,
         }
     }
 }
 
-fn of_spill(spill: Option<&(u64, u64)>) -> String {
-    spill.map_or(String::new(), |(cap, taken)| format!("; its spill may hold {cap}, of which {taken} are"))
+// The largest object that there ever is room for.
+fn largest(cap: u64, spill: Option<(u64, u64)>) -> u64 {
+    spill.map_or(cap, |(most, _)| most.max(cap))
+}
+
+fn no_room(wanted: u64, (cap, taken): (u64, u64), spill: Option<(u64, u64)>) -> String {
+    let most = largest(cap, spill);
+    if wanted > most {
+        return format!(
+            "{wanted} bytes never fit: the object store takes objects of {most} bytes at most; give a worker a larger one \
+             (`hq worker start --object-store DIR:SIZE` or `--object-spill DIR:SIZE`)"
+        );
+    }
+    let of_spill = spill
+        .map_or(String::new(), |(cap, taken)| format!("; its spill may hold {cap}, of which {taken} are"));
+    format!(
+        "{wanted} bytes do not fit: the object store may hold {cap} bytes, of which {taken} are in use and may not go{of_spill}"
+    )
 }
 
 /// Adds the path to an error of the system.
