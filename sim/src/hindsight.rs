@@ -261,6 +261,21 @@ pub fn compared(goal: Goal, workloads: u64) -> Compared {
     all
 }
 
+/// Time until the last task has ended, and node time, of fixed numbers of workers, each of which runs so many tasks at once,
+/// comes after about two seconds and leaves after so much idle time. Bursts are when, how many tasks, and how long each takes.
+pub fn fixed(
+    bursts: &[(Duration, u64, Duration)],
+    (workers_max, slots): (u64, u64),
+    idle: Duration,
+) -> Vec<(Duration, Duration)> {
+    let us = |time: Duration| time.as_micros() as u64;
+    let bursts = bursts.iter().map(|(at, tasks, each)| (us(*at), *tasks, us(*each))).collect();
+    let (seed, wait_us, idle_us, backlog, is_known) = (1, SECOND, us(idle), 32, true);
+    let workload = Workload { seed, bursts, wait_us, idle_us, slots, backlog, is_known };
+    let all = (1..=workers_max).map(|most| played(&workload, Asks::Fixed(most)));
+    all.map(|(end, node)| (Duration::from_micros(end), Duration::from_micros(node))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

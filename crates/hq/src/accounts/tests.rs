@@ -145,7 +145,8 @@ fn ready_tasks_of_a_job_whose_budget_is_spent_do_not_start_for_its_sake() {
     journal.take(12, set(Some(Duration::from_secs(1))));
     let (job, ids) = (JobId(1), IdSet::single(TaskId(2)));
     journal.take(15, Record::Canceled { job, ids, reason: None, end_by: None });
-    let expected = [("work", 6.0), ("no_room", 3.0), ("over_budget", 6.0), ("no_work", 1.0)];
+    let expected =
+        [("work", 6.0), ("no_room", 1.0), ("over_budget", 6.0), ("leaving", 2.0), ("no_work", 1.0)];
     assert_eq!(stop(16, &mut journal).seconds(), expected);
 }
 
