@@ -9,8 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 use hq_model::allocation::Goal;
 use hq_sim::campaign::{Campaign, Measured, play};
 use hq_sim::hindsight;
+use serde_json::Value;
 
-use crate::cluster::Bench;
+use crate::cluster::{Bench, Cluster};
 use crate::measure::median;
 use crate::row::{BoxError, Row};
 
@@ -66,8 +67,12 @@ pub(crate) fn hindsight(bench: &Bench) -> Result<Vec<Row>, BoxError> {
             let all = hindsight::compared(goal, workloads);
             let ratio = all.cost as f64 / all.least.max(1) as f64;
             let text = format!(
-                "{:+.1} % node time; {} % of workloads within 10 %; {} % of the time with plenty of workers",
+                "{:+.1} % node time; of the workloads {} % that no fixed number beats by 10 % in time and node time, {} % \
+                 within 10 % of those that take no longer, {} % of those that take 10 % longer; {} % of the time with \
+                 plenty of workers",
                 (ratio - 1.0) * 100.0,
+                all.unbeaten,
+                all.as_soon,
                 all.as_good,
                 all.longer
             );
@@ -124,10 +129,7 @@ fn played(campaign: Campaign) -> Result<Measured, BoxError> {
 /// # Errors
 /// When one does not start.
 pub(crate) fn slurm(bench: &Bench) -> Result<Vec<Row>, BoxError> {
-    let Some(slurm) = Slurm::start()? else {
-        eprintln!("left out: slurm: install slurm-wlm and python3");
-        return Ok(Vec::new());
-    };
+    let Some(slurm) = Slurm::start(&[])? else { return Ok(Vec::new()) };
     let (mut plain, mut ours) = (Vec::new(), Vec::new());
     for turn in 0..bench.tasks(10 * STARTS).div_ceil(10) {
         plain.push(slurm.plain(turn)?);
@@ -146,6 +148,125 @@ pub(crate) fn slurm(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     Ok(vec![Row::at_most("slurm", value, "1 s more than sbatch", ours - plain, 1.0)])
 }
 
+/// Nodes of the real Slurm that workloads get.
+const NODES: u64 = 4;
+/// Idle timeout of their workers.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Work for the real Slurm: so many times an array, with pauses.
+struct Work {
+    name: &'static str,
+    /// Each has its part of the nodes.
+    queues: u64,
+    times: u32,
+    pause: Duration,
+    tasks: u64,
+    each: Duration,
+    /// A task takes a node, not a CPU.
+    takes_all: bool,
+}
+
+const WORKS: [Work; 3] = [
+    Work {
+        name: "slurm: 200 tasks of 1 s",
+        queues: 2,
+        times: 1,
+        pause: Duration::ZERO,
+        tasks: 200,
+        each: Duration::from_secs(1),
+        takes_all: false,
+    },
+    Work {
+        name: "slurm: bursts of 20 x 0.5 s",
+        queues: 1,
+        times: 6,
+        pause: Duration::from_secs(12),
+        tasks: 20,
+        each: Duration::from_millis(500),
+        takes_all: false,
+    },
+    Work {
+        name: "slurm: five tasks of 40 s",
+        queues: 1,
+        times: 1,
+        pause: Duration::ZERO,
+        tasks: 5,
+        each: Duration::from_secs(40),
+        takes_all: true,
+    },
+];
+
+/// Left out where Slurm is not installed. Node time of short tasks, bursts and long tasks, against fixed numbers of workers
+/// without any cost but their start and their idle time.
+///
+/// # Errors
+/// When one does not end.
+pub(crate) fn slurm_work(bench: &Bench) -> Result<Vec<Row>, BoxError> {
+    let nodes = NODES.to_string();
+    let Some(slurm) = Slurm::start(&["--nodes", &nodes, "--gpu-nodes", "0"])? else { return Ok(Vec::new()) };
+    WORKS.iter().map(|work| worked(bench, &slurm, work)).collect()
+}
+
+fn worked(bench: &Bench, slurm: &Slurm, work: &Work) -> Result<Row, BoxError> {
+    let cluster = bench.cluster_in(&[("SLURM_CONF", &slurm.conf)], &[], 0, &[])?;
+    let (most, idle) = ((NODES / work.queues).to_string(), format!("{}s", IDLE.as_secs()));
+    for _ in 0..work.queues {
+        let limits = ["--backlog=4", "--time-limit=5m", "--max-worker-count", &most, "--idle-timeout", &idle];
+        let slurms = ["--", "--exclusive", "--partition=cpu"];
+        cluster.run(&[&["alloc", "add", "slurm"][..], &limits, &slurms].concat())?;
+    }
+    let (ids, seconds) = (format!("1-{}", work.tasks), work.each.as_secs_f64().to_string());
+    let cpus = if work.takes_all { "all" } else { "1" };
+    let (begun, mut bursts) = (Instant::now(), Vec::new());
+    for time in 0..work.times {
+        bursts.push((begun.elapsed(), work.tasks, work.each));
+        cluster.run(&["submit", "--wait", "--array", &ids, "--cpus", cpus, "--", "sleep", &seconds])?;
+        if time + 1 < work.times {
+            thread::sleep(work.pause);
+        }
+    }
+    let took = begun.elapsed();
+    let (allocations, held, idle) = node_seconds(&cluster, work.queues)?;
+    // A worker offers no more CPUs than this machine has.
+    let slots = if work.takes_all { 1 } else { thread::available_parallelism()?.get().min(4) as u64 };
+    let fixed = hindsight::fixed(&bursts, (NODES, slots), IDLE);
+    let least = fixed.iter().filter(|(end, _)| *end <= took).map(|(_, node)| node.as_secs_f64());
+    let least = least.fold(f64::INFINITY, f64::min);
+    let value = format!(
+        "{:.0} s, {allocations} allocations, {held:.0} node s, of which {:.0} % idle; the best fixed number {least:.0} node s",
+        took.as_secs_f64(),
+        100.0 * idle / held
+    );
+    Ok(Row::at_most(work.name, value, "10 % more than that", held / least / 1.1, 1.0))
+}
+
+// How many allocations there were, what they held and what was idle of it, when the last one has ended.
+fn node_seconds(cluster: &Cluster, queues: u64) -> Result<(usize, f64, f64), BoxError> {
+    let json = |args: &[&str]| -> Result<Value, BoxError> {
+        Ok(serde_json::from_str(&cluster.read(&[args, &["--output-mode", "json"]].concat())?)?)
+    };
+    let begun = Instant::now();
+    loop {
+        let mut allocations = Vec::new();
+        for queue in 1..=queues {
+            let all = json(&["alloc", "info", &queue.to_string()])?;
+            allocations.extend(all.as_array().cloned().unwrap_or_default());
+        }
+        if allocations.iter().all(|one| one["status"] == "finished") {
+            let queues = json(&["alloc", "list"])?;
+            let sum = |part: &str| -> f64 {
+                let hours = queues.as_array().into_iter().flatten().map(|queue| &queue["node_hours"][part]);
+                hours.filter_map(Value::as_f64).sum::<f64>() * 3600.0
+            };
+            return Ok((allocations.len(), sum("used") + sum("idle") + sum("lost"), sum("idle")));
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err("allocations did not end".into());
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// The cluster of `tests/slurm`.
 struct Slurm {
     dir: PathBuf,
@@ -153,15 +274,18 @@ struct Slurm {
 }
 
 impl Slurm {
-    fn start() -> Result<Option<Slurm>, BoxError> {
+    // None, with a line that says so, where Slurm is not installed.
+    fn start(options: &[&str]) -> Result<Option<Slurm>, BoxError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_there = |program: &&str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
         if !["slurmctld", "slurmd", "sbatch", "python3"].iter().all(is_there) {
+            eprintln!("left out: slurm: install slurm-wlm and python3");
             return Ok(None);
         }
         let dir = tempfile::Builder::new().prefix("hq-bench").tempdir()?.keep();
         let mut slurm = Slurm { conf: String::new(), dir };
-        slurm.tell("up", &["--owner", &std::process::id().to_string()])?;
+        let owner = std::process::id().to_string();
+        slurm.tell("up", &[&["--owner", &owner][..], options].concat())?;
         // As the cluster itself says it: its directory may be reached by a shorter name.
         let text = fs::read_to_string(slurm.dir.join("env.sh"))?;
         let conf = text.trim().trim_start_matches("export SLURM_CONF='").trim_end_matches('\'');

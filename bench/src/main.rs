@@ -123,6 +123,7 @@ const ALL: &[Benchmark] = &[
     ("hindsight", "what is asked for against the best fixed number of workers", allocations::hindsight),
     ("campaign", "commands to the batch system for 100 allocations, simulated", allocations::commands),
     ("slurm", "the first task without a worker against the same sbatch script", allocations::slurm),
+    ("slurm-work", "short tasks, bursts and long tasks on a real Slurm: node time", allocations::slurm_work),
     (
         "distinct-virtual",
         "the tasks of `distinct` in virtual time: what deciding alone loses",

@@ -160,7 +160,13 @@ impl NodeShape {
             let kind = kind.to_ascii_lowercase();
             let is_amd = kind.starts_with("mi") && kind[2..].starts_with(|c: char| c.is_ascii_digit())
                 || ["amd", "instinct", "radeon"].iter().any(|word| kind.contains(word));
-            let sum: &mut u32 = resources.entry(if is_amd { "gpus/amd" } else { "gpus/nvidia" }).or_insert(0);
+            let is_intel = ["intel", "pvc", "ponte"].iter().any(|word| kind.contains(word));
+            let name = match (is_amd, is_intel) {
+                (true, _) => "gpus/amd",
+                (false, true) => "gpus/intel",
+                (false, false) => "gpus/nvidia",
+            };
+            let sum: &mut u32 = resources.entry(name).or_insert(0);
             *sum = sum.saturating_add(*count);
         }
         resources

@@ -3,10 +3,10 @@
 use crate::AmountRequest;
 
 /// Names of resources that workers find by themselves.
-const FOUND: [&str; 5] = ["cpus", "gpus", "gpus/amd", "gpus/nvidia", "mem"];
+const FOUND: [&str; 6] = ["cpus", "gpus", "gpus/amd", "gpus/intel", "gpus/nvidia", "mem"];
 
 /// What others call them.
-const ALSO_CALLED: [(&str, &str); 12] = [
+const ALSO_CALLED: [(&str, &str); 14] = [
     ("amd", "gpus/amd"),
     ("core", "cpus"),
     ("cores", "cpus"),
@@ -14,7 +14,9 @@ const ALSO_CALLED: [(&str, &str); 12] = [
     ("cuda", "gpus/nvidia"),
     ("gpu", "gpus"),
     ("gpu/amd", "gpus/amd"),
+    ("gpu/intel", "gpus/intel"),
     ("gpu/nvidia", "gpus/nvidia"),
+    ("intel", "gpus/intel"),
     ("memory", "mem"),
     ("ncpus", "cpus"),
     ("nvidia", "gpus/nvidia"),

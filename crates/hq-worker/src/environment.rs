@@ -1,19 +1,22 @@
 //! The environment variables that tasks get beside those of the worker.
 
+mod gpus;
+
 use std::io::Write;
 
 use hq_core::worker::{Grant, GrantedResource, Start};
 use hq_core::worker_messages::Template;
-use hq_model::request::{CPUS, GPUS};
+use hq_model::request::CPUS;
 use hq_model::task::Pin;
 use hq_model::{ByteString, PoolKind, TaskSpec, WorkerResources};
 
-use crate::discovery::{AMD, NVIDIA};
 use crate::mpirun;
 use crate::nodes;
 use crate::notify::AccessKeys;
 use crate::prepare::{Text, Values, put_number, strings};
 use crate::ranks::AskStart;
+
+use gpus::GpuVariables;
 
 /// Where programs are looked for when nobody says.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -93,6 +96,16 @@ impl Node {
     /// The search path of the worker's environment.
     pub(crate) fn base_path(&self) -> &[u8] {
         self.base.iter().find_map(|v| v.strip_prefix(b"PATH=")).unwrap_or(DEFAULT_PATH)
+    }
+
+    /// The value of a variable of that environment.
+    fn base_value(&self, name: &str) -> Option<&[u8]> {
+        self.base.iter().find_map(|v| v.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    }
+
+    /// True when the worker offers a pool of this name.
+    fn offers(&self, name: &str) -> bool {
+        self.pools.iter().any(|pool| pool.name == name)
     }
 
     /// Appends the path of a task's private directory.
@@ -207,8 +220,7 @@ pub(crate) struct VariantEnvironment {
     resources: Vec<ResourceVariables>,
     sets_omp_threads: bool,
     sets_omp_places: bool,
-    sets_cuda: bool,
-    sets_rocr: bool,
+    gpus: GpuVariables,
 }
 
 #[derive(Debug)]
@@ -264,33 +276,14 @@ impl VariantEnvironment {
         if is_pinned_by_omp && is_free("OMP_PROC_BIND") {
             block.set("OMP_PROC_BIND", b"close");
         }
-        // Whoever asks for GPUs sees those that it was given, whatever the user says: others run on the rest.
-        let sets_cuda = asks(&[NVIDIA, GPUS]);
-        let sets_rocr = asks(&[AMD, GPUS]);
-        if sets_cuda && is_free("CUDA_DEVICE_ORDER") {
-            block.set("CUDA_DEVICE_ORDER", b"PCI_BUS_ID");
-        }
+        let is_whole = request.is_some_and(|request| request.nodes > 0);
+        let asked: Vec<&str> = resources.iter().map(|r| r.name.as_str()).collect();
+        let gpus = GpuVariables::new(&asked, is_whole, &is_free, node, &mut block);
         for (name, value) in [("HQ_SERVER_DIR", &node.server_dir), ("HQ_PULL_SOCKET", &node.pull_socket)] {
             if let Some(value) = value
                 && is_free(name)
             {
                 block.set_bytes(name.as_bytes(), value);
-            }
-        }
-        // Who asks for no GPUs sees none of the worker's, but for tasks that have the node as a whole.
-        let has = |name: &str| node.pools.iter().any(|pool| pool.name == name);
-        let is_whole = request.is_some_and(|request| request.nodes > 0);
-        let hides = |names: &[&str]| !is_whole && !asks(&[GPUS]) && names.iter().all(|name| !asks(&[name]));
-        if has(NVIDIA) && hides(&[NVIDIA, AMD]) && is_free("CUDA_VISIBLE_DEVICES") {
-            block.set("CUDA_VISIBLE_DEVICES", b"");
-        }
-        // Slurm sets the variables of all vendors, whosever GPUs they are.
-        let names_amd = || node.base.iter().any(|variable| variable.starts_with(b"ROCR_VISIBLE_DEVICES="));
-        if has(AMD) && hides(&[AMD]) || has(NVIDIA) && names_amd() && hides(&[NVIDIA, AMD]) {
-            for (name, none) in [("ROCR_VISIBLE_DEVICES", &b""[..]), ("HIP_VISIBLE_DEVICES", b"-1")] {
-                if is_free(name) {
-                    block.set(name, none);
-                }
             }
         }
         let sets_task_dir = spec.task_dir || spec.requests.iter().any(|request| request.nodes > 0);
@@ -312,12 +305,6 @@ impl VariantEnvironment {
             (spec.has_broadcasts(), "HQ_BROADCAST_DIR"),
             (sets_task_dir, "HQ_TASK_DIR"),
             (sets_task_dir, "HQ_ERROR_FILENAME"),
-            (sets_cuda, "CUDA_VISIBLE_DEVICES"),
-            (sets_rocr, "ROCR_VISIBLE_DEVICES"),
-            // Those of the worker would be applied to what is left by the one above.
-            (sets_rocr && is_free("HIP_VISIBLE_DEVICES"), "HIP_VISIBLE_DEVICES"),
-            (sets_rocr && is_free("GPU_DEVICE_ORDINAL"), "GPU_DEVICE_ORDINAL"),
-            (sets_rocr && is_free("CUDA_VISIBLE_DEVICES"), "CUDA_VISIBLE_DEVICES"),
             (sets_omp_threads, "OMP_NUM_THREADS"),
             (sets_omp_places, "OMP_PLACES"),
         ] {
@@ -358,8 +345,7 @@ impl VariantEnvironment {
                 .collect(),
             sets_omp_threads,
             sets_omp_places,
-            sets_cuda,
-            sets_rocr,
+            gpus,
         }
     }
 
@@ -404,6 +390,7 @@ impl VariantEnvironment {
         for (resource, variables) in start.grant.resources.iter().zip(&self.resources) {
             self.append_resource(resource, variables, node, out);
         }
+        self.gpus.append_hidden(&start.grant, node, out);
     }
 
     /// The variables that a process of a task on several nodes gets from the worker that starts it.
@@ -467,11 +454,8 @@ impl VariantEnvironment {
             out.extend_from_slice(after);
         };
         labels(&variables.values, b"\0");
-        if pool.name == NVIDIA && self.sets_cuda {
-            labels(b"CUDA_VISIBLE_DEVICES=", b"\0");
-        }
-        if pool.name == AMD && self.sets_rocr {
-            labels(b"ROCR_VISIBLE_DEVICES=", b"\0");
+        if let Some(name) = self.gpus.variable(&pool.name) {
+            labels(name, b"\0");
         }
         if variables.is_cpus {
             labels(b"HQ_CPUS=", b"\0");
@@ -517,12 +501,14 @@ mod tests {
 
     use hq_core::worker::Grant;
     use hq_core::worker_messages::TemplateId;
+    use hq_model::request::GPUS;
     use hq_model::{
         Amount, AmountRequest, Body, Instance, JobId, Policy, Request, ResourcePool, ResourceRequest, TaskId,
         TaskRef,
     };
 
     use super::*;
+    use crate::discovery::{AMD, NVIDIA};
 
     const BASE: [&str; 6] = [
         "PATH=/bin",
@@ -539,6 +525,16 @@ mod tests {
     }
 
     fn variables_on(offered: &[&str], asked: &str, pool: u32, user: &[(&str, &str)]) -> Vec<String> {
+        variables_from(&BASE, offered, asked, pool, user)
+    }
+
+    pub(super) fn variables_from(
+        base: &[&str],
+        offered: &[&str],
+        asked: &str,
+        pool: u32,
+        user: &[(&str, &str)],
+    ) -> Vec<String> {
         let labels = |name: &str| if name == CPUS { ["7", "8"] } else { ["4", "5"] };
         let indexed = |name: &&str| ResourcePool {
             name: (*name).into(),
@@ -547,7 +543,7 @@ mod tests {
         let pools = offered.iter().map(indexed).collect();
         let resources = WorkerResources { pools, coupling: Vec::new() };
         let keys = AccessKeys::new(Path::new("/s")).expect("randomness");
-        let base = BASE.iter().map(|v| v.as_bytes().to_vec()).collect();
+        let base = base.iter().map(|v| v.as_bytes().to_vec()).collect();
         let node = Node::new(base, b"/bin/hq".into(), b"/w".into(), keys, &resources);
         let one = AmountRequest::Some(Amount::whole(1), Policy::Compact);
         let resources = vec![ResourceRequest { name: asked.into(), amount: one }];

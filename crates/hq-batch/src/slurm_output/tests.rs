@@ -272,11 +272,17 @@ fn how_long_a_job_had_its_nodes_is_told() {
 #[test]
 fn vendors_of_gpus_are_told_by_their_type() {
     let shape = NodeShape {
-        gpus: vec![("mi250".into(), 4), (String::new(), 1), ("a100".into(), 2), ("MIG".into(), 1)],
+        gpus: vec![
+            ("mi250".into(), 4),
+            (String::new(), 1),
+            ("a100".into(), 2),
+            ("MIG".into(), 1),
+            ("pvc".into(), 6),
+        ],
         ..NodeShape::default()
     };
     let resources: Vec<_> = shape.gpu_resources().into_iter().collect();
-    assert_eq!(resources, [("gpus/amd", 4), ("gpus/nvidia", 4)]);
+    assert_eq!(resources, [("gpus/amd", 4), ("gpus/intel", 6), ("gpus/nvidia", 4)]);
 }
 
 #[test]

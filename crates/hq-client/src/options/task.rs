@@ -36,7 +36,7 @@ pub struct ResourceOptions {
 
     /// GPUs of each task, of any vendor; a part of one, such as 0.5, shares it
     ///
-    /// As `--resource gpus=REQUEST`. CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES name those that it got.
+    /// As `--resource gpus=REQUEST`. CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or ZE_AFFINITY_MASK name those that it got.
     ///
     /// Examples: `--gpus 1`, `--gpus 0.5`.
     #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::gpus)]
@@ -52,7 +52,7 @@ pub struct ResourceOptions {
 
     /// Another resource of each task; may be repeated
     ///
-    /// NAME is what workers offer: `mem`, `gpus/nvidia`, `gpus/amd`, `gpus` (of any vendor) or whatever
+    /// NAME is what workers offer: `mem`, `gpus/nvidia`, `gpus/amd`, `gpus/intel`, `gpus` (of any vendor) or whatever
     /// `hq worker start --resource` declared. The amount is a number with up to four decimals, or
     /// `all`. Memory takes units.
     ///

@@ -78,13 +78,16 @@ impl Server {
                 (!self.state.jobs[&id].is_open).then_some(RequestError::JobNotOpen(id))
             }),
             ClientRequest::SetBudget { jobs, .. } => self.keep_jobs(jobs, &mut refused, |id| {
-                let is_without = self.state.jobs[&id].spec.budget.is_none();
-                is_without.then(|| {
-                    RequestError::Invalid(format!(
-                        "Job {id} was submitted without --budget, so what it uses is not counted: only a job with a budget can be \
-                         given another one."
-                    ))
-                })
+                let job = &self.state.jobs[&id];
+                let why = if job.spec.budget.is_none() {
+                    "was submitted without --budget, so what it uses is not counted: only a job with a budget can be given \
+                     another one"
+                } else if job.has_ended() {
+                    "has ended: there is nothing left in it that could use a budget; submit what is to run again as another job"
+                } else {
+                    return None;
+                };
+                Some(RequestError::Invalid(format!("Job {id} {why}.")))
             }),
             ClientRequest::ForgetJobs { jobs, .. } => {
                 self.keep_jobs(jobs, &mut refused, |id| match self.taker_of(id) {

@@ -1,17 +1,18 @@
-//! GPUs of two vendors.
+//! GPUs of three vendors.
 //!
 //! Variables that narrow what programs see come first, as programs themselves do; then what the drivers
 //! show. Slurm sets the variables of all vendors at once for the same devices, so a variable counts only for
 //! a vendor whose driver is there, or, when none is, for one vendor.
 
 use super::tree::{Tree, trailing_number};
-use super::{DetectOptions, Kinds};
+use super::{DetectOptions, Kinds, intel};
 
 /// Labels of the devices by vendor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Gpus {
     pub(super) nvidia: Vec<String>,
     pub(super) amd: Vec<String>,
+    pub(super) intel: Vec<String>,
 }
 
 /// The topology of AMD's driver.
@@ -20,12 +21,14 @@ pub(super) const KFD: &str = "sys/class/kfd/kfd/topology/nodes";
 pub(super) const NVIDIA_PROC: &str = "proc/driver/nvidia/gpus";
 
 pub(super) fn detect(options: &DetectOptions, tree: &Tree, notes: &mut Vec<String>) -> Gpus {
-    if options.kinds == (Kinds { nvidia: false, amd: false, ..options.kinds }) {
+    if options.kinds == (Kinds { nvidia: false, amd: false, intel: false, ..options.kinds }) {
         return Gpus::default();
     }
     let nvidia_there = nvidia_devices(options, tree);
     let amd_there = amd_devices(tree);
+    let intel_there = intel::devices(options, tree, notes);
     let (has_nvidia, has_amd) = (!nvidia_there.is_empty(), !amd_there.is_empty());
+    let has_intel = !intel_there.is_empty();
     let variable = |name: &str, count: usize| {
         let text = options.environment.get(name)?;
         Some(visible(text, if count == 0 { usize::MAX } else { count }))
@@ -35,7 +38,7 @@ pub(super) fn detect(options: &DetectOptions, tree: &Tree, notes: &mut Vec<Strin
     let hip = variable("HIP_VISIBLE_DEVICES", rocr.as_ref().unwrap_or(&amd_there).len());
 
     let mut gpus = Gpus::default();
-    if has_nvidia || !has_amd {
+    if has_nvidia || !(has_amd || has_intel) {
         gpus.nvidia = match cuda {
             Some(labels) => {
                 notes.push(format!("gpus/nvidia: {} by CUDA_VISIBLE_DEVICES", labels.len()));
@@ -44,7 +47,7 @@ pub(super) fn detect(options: &DetectOptions, tree: &Tree, notes: &mut Vec<Strin
             None => nvidia_there,
         };
     }
-    let is_amd = has_amd || (!has_nvidia && gpus.nvidia.is_empty());
+    let is_amd = has_amd || !(has_nvidia || has_intel) && gpus.nvidia.is_empty();
     if is_amd {
         gpus.amd = match (rocr, hip) {
             (Some(rocr), None) => {
@@ -63,6 +66,9 @@ pub(super) fn detect(options: &DetectOptions, tree: &Tree, notes: &mut Vec<Strin
     } else if options.environment.contains_key("ROCR_VISIBLE_DEVICES") && !gpus.nvidia.is_empty() {
         notes
             .push("gpus/amd: ROCR_VISIBLE_DEVICES names the same devices as CUDA_VISIBLE_DEVICES".to_owned());
+    }
+    if has_intel || !(has_nvidia || has_amd) && gpus.nvidia.is_empty() && gpus.amd.is_empty() {
+        gpus.intel = intel::visible(options, intel_there, notes);
     }
     gpus
 }

@@ -8,6 +8,7 @@ pub mod batch;
 mod cgroup;
 mod cpus;
 mod gpus;
+pub(crate) mod intel;
 mod memory;
 mod topology;
 mod tree;
@@ -24,6 +25,8 @@ use tree::Tree;
 pub const NVIDIA: &str = "gpus/nvidia";
 /// Name of the pool of AMD's GPUs.
 pub const AMD: &str = "gpus/amd";
+/// Name of the pool of Intel's GPUs.
+pub const INTEL: &str = "gpus/intel";
 
 /// Which kinds of resources to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +39,15 @@ pub struct Kinds {
     pub nvidia: bool,
     /// `gpus/amd`
     pub amd: bool,
+    /// `gpus/intel`
+    pub intel: bool,
 }
 
 impl Kinds {
     /// Everything.
-    pub const ALL: Kinds = Kinds { cpus: true, mem: true, nvidia: true, amd: true };
+    pub const ALL: Kinds = Kinds { cpus: true, mem: true, nvidia: true, amd: true, intel: true };
     /// Nothing.
-    pub const NONE: Kinds = Kinds { cpus: false, mem: false, nvidia: false, amd: false };
+    pub const NONE: Kinds = Kinds { cpus: false, mem: false, nvidia: false, amd: false, intel: false };
 
     /// These pools; names that cannot be looked for are left out.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Kinds {
@@ -53,6 +58,7 @@ impl Kinds {
                 MEM => kinds.mem = true,
                 NVIDIA => kinds.nvidia = true,
                 AMD => kinds.amd = true,
+                INTEL => kinds.intel = true,
                 _ => {}
             }
         }
@@ -63,7 +69,7 @@ impl Kinds {
 /// Where to look, and what cannot be read there.
 #[derive(Clone, Debug)]
 pub struct DetectOptions {
-    /// The directory that holds `proc` and `sys`: `/`, or a fixture.
+    /// The directory that holds `proc`, `sys` and `dev`: `/`, or a fixture.
     pub root: PathBuf,
     /// Environment variables.
     pub environment: BTreeMap<String, String>,
@@ -108,6 +114,9 @@ pub fn detect(options: &DetectOptions) -> Detected {
     };
     if options.kinds.amd {
         indexed(AMD, gpus.amd);
+    }
+    if options.kinds.intel {
+        indexed(INTEL, gpus.intel);
     }
     if options.kinds.nvidia {
         indexed(NVIDIA, gpus.nvidia);

@@ -245,6 +245,90 @@ fn devices_that_slurm_names_twice_count_once() {
     }
 }
 
+// Two cards of two tiles, a screen's connector, and a card that no program may open.
+const INTEL_FILES: [(&str, &str); 11] = [
+    ("sys/class/drm/card0/device/uevent", "DRIVER=i915\nPCI_ID=8086:0BD5\nPCI_SLOT_NAME=0000:29:00.0\n"),
+    ("sys/class/drm/card0/device/drm/renderD128/dev", "226:128\n"),
+    ("sys/class/drm/card0/gt/gt0/id", "0\n"),
+    ("sys/class/drm/card0/gt/gt1/id", "1\n"),
+    ("sys/class/drm/card1/device/uevent", "DRIVER=xe\nPCI_ID=8086:0BD5\nPCI_SLOT_NAME=0000:9a:00.0\n"),
+    ("sys/class/drm/card1/device/drm/renderD129/dev", "226:129\n"),
+    ("sys/class/drm/card1/device/tile0/physical_vram_size_bytes", "1\n"),
+    ("sys/class/drm/card1/device/tile1/physical_vram_size_bytes", "1\n"),
+    ("sys/class/drm/card1-DP-1/status", "disconnected\n"),
+    ("sys/class/drm/card2/device/uevent", "PCI_ID=8086:56C0\nPCI_SLOT_NAME=0000:aa:00.0\n"),
+    ("sys/class/drm/card2/device/drm/renderD130/dev", "226:130\n"),
+];
+const INTEL_NODES: [(&str, &str); 2] = [("dev/dri/renderD128", ""), ("dev/dri/renderD129", "")];
+
+#[test]
+fn devices_of_intel() {
+    let check = |more: &[(&str, &str)], environment: &[(&str, &str)], expected: &str| {
+        let files: Vec<_> = INTEL_FILES.iter().chain(&INTEL_NODES).chain(more).copied().collect();
+        assert_eq!(
+            gpus(&Machine { files: &files, environment, ..Machine::default() }),
+            expected,
+            "{environment:?}"
+        );
+    };
+    let hierarchy = |value| ("ZE_FLAT_DEVICE_HIERARCHY", value);
+    let mask = |value| ("ZE_AFFINITY_MASK", value);
+    check(&[], &[], "gpus/intel=range(0-1)");
+    check(&[], &[hierarchy("COMPOSITE")], "gpus/intel=range(0-1)");
+    check(&[], &[hierarchy("FLAT")], "gpus/intel=range(0-3)");
+    check(&[], &[mask("")], "gpus/intel=range(0-1)");
+    check(&[], &[mask("3,1")], "gpus/intel=[3,1]");
+    check(&[], &[mask("1.0,1.1"), hierarchy("composite")], "gpus/intel=[1.0,1.1]");
+    check(&[], &[mask("0,7,x,0")], "gpus/intel=range(0-0)");
+    check(&[], &[mask("65535")], "");
+    // Slurm says the same of all vendors.
+    check(
+        &[],
+        &[("CUDA_VISIBLE_DEVICES", "0"), mask("0"), ("ROCR_VISIBLE_DEVICES", "0")],
+        "gpus/intel=range(0-0)",
+    );
+    check(&NVIDIA_FILES[..1], &[], "gpus/intel=range(0-1) gpus/nvidia=range(0-0)");
+    // The GPU of a processor is none, and takes a number.
+    let integrated = [
+        ("sys/class/drm/card3/device/uevent", "PCI_ID=8086:A780\nPCI_SLOT_NAME=0000:00:02.0\n"),
+        ("sys/class/drm/card3/device/drm/renderD131/dev", "226:131\n"),
+        ("dev/dri/renderD131", ""),
+    ];
+    check(&integrated, &[], "");
+    check(&integrated, &[mask("1")], "gpus/intel=range(1-1)");
+    let laptop = Machine { files: &integrated, ..Machine::default() };
+    assert_eq!(gpus(&laptop), "");
+    // In a container without devices.
+    assert_eq!(gpus(&Machine { files: &INTEL_FILES, ..Machine::default() }), "");
+    assert_eq!(gpus(&Machine { environment: &[mask("0,1")], ..Machine::default() }), "gpus/intel=range(0-1)");
+    assert_eq!(gpus(&Machine { environment: &[mask("65535")], ..Machine::default() }), "");
+}
+
+#[test]
+fn devices_of_intel_are_coupled_with_the_cpus_beside_them() {
+    let more = [
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+        ("sys/devices/system/node/node1/cpulist", "2-3\n"),
+        ("sys/bus/pci/devices/0000:29:00.0/numa_node", "0\n"),
+        ("sys/bus/pci/devices/0000:9a:00.0/numa_node", "1\n"),
+    ];
+    let files: Vec<_> = INTEL_FILES.iter().chain(&INTEL_NODES).chain(&more).copied().collect();
+    insta::assert_snapshot!(Machine { files: &files, ..Machine::default() }.text(), @r"
+    cpus=[[0,1],[2,3]]
+    gpus/intel=[[0],[1]]
+    cpus[0]:gpus/intel[0]=256
+    cpus[1]:gpus/intel[1]=256
+    ");
+    let tiles = [("ZE_FLAT_DEVICE_HIERARCHY", "FLAT")];
+    insta::assert_snapshot!(Machine { files: &files, environment: &tiles, ..Machine::default() }.text(), @r"
+    cpus=[[0,1],[2,3]]
+    gpus/intel=[[0,1],[2,3]]
+    cpus[0]:gpus/intel[0]=256
+    cpus[1]:gpus/intel[1]=256
+    ");
+}
+
 #[test]
 fn slices_of_divided_gpus() {
     let text = "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)\n  \

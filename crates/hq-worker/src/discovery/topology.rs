@@ -5,7 +5,7 @@ use hq_model::resources::{COUPLING_WEIGHT, Coupling};
 
 use super::gpus::{self, KFD, NVIDIA_PROC};
 use super::tree::{Tree, trailing_number};
-use super::{AMD, DetectOptions};
+use super::{AMD, DetectOptions, INTEL, intel};
 
 /// Puts devices of one memory node together, and couples them with the group of CPUs of that node. `None`, and nothing
 /// is to be grouped, where the node of a device is not known, or where there is only one group of both.
@@ -18,6 +18,7 @@ pub(super) fn beside(
 ) -> Option<(Vec<Vec<String>>, Vec<Coupling>)> {
     let pci = |label: &String| match name {
         AMD => amd_address(tree, label),
+        INTEL => intel::address(options, tree, label),
         _ => nvidia_address(options, tree, label),
     };
     let node = |label: &String| {

@@ -7,6 +7,7 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp, WorkerId};
 
+use super::budgets::Budgets;
 use super::shapes::{Shape, Shapes, offered};
 use super::waiting::{Step, Waiting};
 use super::{Amounts, Attempt, KINDS, Kind, Offer, Part};
@@ -37,6 +38,7 @@ pub(crate) struct Gathered {
     pub(crate) compacted: Timestamp,
     // Who waits for CPUs and who for GPUs, which are other tasks: places as those of `KINDS`.
     pub(super) waiting: [Waiting; KINDS.len()],
+    pub(super) budgets: Budgets,
     shapes: BTreeMap<JobId, Shapes>,
     leases: HashMap<(JobId, TaskId), Lease>,
     // Of tasks that have a second attempt.
@@ -61,13 +63,16 @@ impl Gathered {
                 self.uid.clone_from(uid);
             }
             Record::JobOpened { job, spec, .. } => {
+                self.budgets.made(*job, spec);
                 self.names.insert(*job, spec.name.clone());
             }
             Record::Submitted { job, spec, ids, dependencies, task, .. } => {
                 self.first_submit = Some(self.first_submit.map_or(at, |first| first.min(at)));
                 if let Some(spec) = spec {
+                    self.budgets.made(*job, spec);
                     self.names.insert(*job, spec.name.clone());
                 }
+                self.budgets.submitted(*job, ids, task);
                 let shape = Shape::new(&task.requests);
                 self.shapes.entry(*job).or_default().add(ids, shape);
                 for (waiting, kind) in self.waiting.iter_mut().zip(KINDS) {
@@ -115,7 +120,10 @@ impl Gathered {
                 self.seconds.insert((*job, *task), (*worker, at, *instance));
             }
             Record::AttemptDropped { job, task, instance } => self.drop_one(at, *job, *task, *instance),
-            Record::Finished { worker, span } => self.finished(at, *worker, span),
+            Record::Finished { worker, span } => {
+                self.finished(at, *worker, span);
+                self.budgets.finished(at, *worker, span);
+            }
             Record::DetailKept { worker, span, nodes } => {
                 self.compacted = self.compacted.max(at);
                 for (task, nodes) in nodes {
@@ -123,7 +131,11 @@ impl Gathered {
                 }
                 self.finished(at, *worker, span);
             }
-            Record::Failed { job, failure } => self.failed(at, *job, failure),
+            Record::Failed { job, failure } => {
+                self.failed(at, *job, failure);
+                self.budgets.failed(at, *job, failure);
+            }
+            Record::Budget { job, change } => self.budgets.changed(at, *job, *change),
             Record::FailureKept { job, failure } => {
                 self.compacted = self.compacted.max(at);
                 self.failed(at, *job, failure);
@@ -142,9 +154,13 @@ impl Gathered {
                     self.lose_second(at, *job, task);
                 }
             }
-            Record::JobKept { job, progress } => self.kept(at, *job, progress),
+            Record::JobKept { job, progress } => {
+                self.kept(at, *job, progress);
+                self.budgets.kept(at, *job, progress);
+            }
             Record::WorkerJoined { worker, config } => {
                 self.begin = Some(self.begin.map_or(at, |begin| begin.min(at)));
+                self.budgets.joined(*worker, config);
                 self.offers.insert(*worker, offer(at, config));
             }
             Record::WorkerEnded { worker, end, .. } => {
@@ -156,7 +172,6 @@ impl Gathered {
             }
             Record::JobClosed { .. }
             | Record::JobLeft { .. }
-            | Record::Budget { .. }
             | Record::JobForgotten { .. }
             | Record::ServiceReady { .. }
             | Record::WorkerSampled { .. }

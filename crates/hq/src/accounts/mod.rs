@@ -1,6 +1,7 @@
 //! Where the time of workers went: what each worker offered, in CPU and GPU time, divided into what it was used for and
 //! why it was idle. The parts add up to what was offered, exactly.
 
+mod budgets;
 mod gather;
 mod lanes;
 mod profile;
@@ -32,6 +33,8 @@ pub(crate) enum Part {
     Starting,
     /// Tasks were ready, and what they ask for was not free there.
     NoRoom,
+    /// The only tasks that were ready are of jobs whose budgets were spent.
+    OverBudget,
     /// Tasks waited for others, and none was ready.
     Dependencies,
     /// Tasks were ready, and the worker got nothing more before it ended.
@@ -43,12 +46,13 @@ pub(crate) enum Part {
 }
 
 /// All parts, in the order in which they are shown.
-pub(crate) const PARTS: [Part; 9] = [
+pub(crate) const PARTS: [Part; 10] = [
     Part::Work,
     Part::Failed,
     Part::Lost,
     Part::Starting,
     Part::NoRoom,
+    Part::OverBudget,
     Part::Dependencies,
     Part::Leaving,
     Part::NoWork,
@@ -64,6 +68,7 @@ impl Part {
             Part::Lost => "lost",
             Part::Starting => "starting",
             Part::NoRoom => "no_room",
+            Part::OverBudget => "over_budget",
             Part::Dependencies => "dependencies",
             Part::Leaving => "leaving",
             Part::NoWork => "no_work",

@@ -80,7 +80,8 @@ pub(crate) struct Accounts {
 impl Accounts {
     /// Divides what was offered between two moments.
     pub(crate) fn new(gathered: &mut Gathered, from: Timestamp, to: Timestamp) -> Accounts {
-        let phases = std::mem::take(&mut gathered.waiting).map(Waiting::phases);
+        let turns = std::mem::take(&mut gathered.budgets).turns();
+        let phases = std::mem::take(&mut gathered.waiting).map(|waiting: Waiting| waiting.phases(&turns));
         // In place, since there may be millions: first by worker, then those of one by when they could start.
         let mut all = std::mem::take(&mut gathered.attempts);
         all.retain(|attempt| attempt.end > from && attempt.start < to);
@@ -307,6 +308,8 @@ impl Sweep<'_> {
                 Part::Leaving
             } else if now.has_ready {
                 Part::NoRoom
+            } else if now.has_unpaid {
+                Part::OverBudget
             } else if now.has_blocked {
                 Part::Dependencies
             } else {

@@ -1,15 +1,18 @@
 //! Parts of offered time, from records as a server writes them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_core::measures::MeasuresWriter;
-use hq_core::record::{Failure, FailureKind, FinishedSpan, Record, RestartCause};
+use hq_core::record::{BudgetChange, Failure, FailureKind, FinishedSpan, Record, RestartCause};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::Edges;
+use hq_model::job::JobSpec;
+use hq_model::request::CPUS;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Dependencies, Entries, IdSet, Instance, JobId, TaskId, TaskSpec, Timestamp, Usage, WorkerId,
-    WorkerResources,
+    Amount, AmountRequest, Dependencies, Entries, IdSet, Instance, JobId, Policy, Request, ResourceRequest,
+    TaskId, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::prelude::*;
 
@@ -32,11 +35,20 @@ impl Journal {
     }
 
     fn submit(&mut self, second: u64, ids: IdSet, edges: Edges) -> &mut Journal {
-        let task = Arc::new(TaskSpec { requests: Vec::new(), ..spec() });
+        self.submit_within(second, ids, edges, None)
+    }
+
+    /// With a budget of so many seconds of a node.
+    fn submit_within(&mut self, second: u64, ids: IdSet, edges: Edges, budget: Option<u64>) -> &mut Journal {
+        let budget = budget.map(Duration::from_secs);
+        let cpus = AmountRequest::Some(Amount::whole(1), Policy::Compact);
+        let resources = vec![ResourceRequest { name: CPUS.into(), amount: cpus }];
+        let requests = vec![Request { resources, ..Request::default() }];
+        let task = Arc::new(TaskSpec { requests, ..spec() });
         let record = Record::Submitted {
             job: JobId(1),
             key: 0,
-            spec: None,
+            spec: budget.map(|_| JobSpec { budget, ..JobSpec::default() }),
             ids,
             entries: Entries::default(),
             keys: Entries::default(),
@@ -125,6 +137,21 @@ fn ready_tasks_that_are_handed_to_nobody_do_not_fit_and_a_worker_that_is_stopped
 }
 
 #[test]
+fn ready_tasks_of_a_job_whose_budget_is_spent_do_not_start_for_its_sake() {
+    let set = |budget| Record::Budget { job: JobId(1), change: BudgetChange::Set(budget) };
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 1).submit_within(0, IdSet::range(0, 2), Edges::default(), Some(4));
+    journal.lease(0, 1, 0, 0).finish(1, 0, 0, 4).take(7, set(None)).lease(8, 1, 1, 1).finish(1, 1, 8, 10);
+    // Another one that is less than what was used; then an end without the last task.
+    journal.take(12, set(Some(Duration::from_secs(1))));
+    let (job, ids) = (JobId(1), IdSet::single(TaskId(2)));
+    journal.take(15, Record::Canceled { job, ids, reason: None, end_by: None });
+    let expected =
+        [("work", 6.0), ("no_room", 1.0), ("over_budget", 6.0), ("leaving", 2.0), ("no_work", 1.0)];
+    assert_eq!(stop(16, &mut journal).seconds(), expected);
+}
+
+#[test]
 fn an_attempt_that_is_repeated_is_lost() {
     let mut journal = Journal::default();
     journal.worker(0, 1, 1).submit(0, IdSet::range(0, 0), Edges::default()).lease(0, 1, 0, 0);
@@ -181,6 +208,7 @@ proptest! {
         tasks in prop::collection::vec((0_u64..50, 0_u64..20, 0_u64..20, 0_u32..3, 1_u32..3), 0..40),
         workers in prop::collection::vec((0_u64..30, 1_u32..5, 0_u64..60), 1..4),
         window in (0_u64..40, 0_u64..60),
+        budget in prop::option::of(1_u64..40),
     ) {
         let mut journal = Journal::default();
         let mut offered = 0;
@@ -189,7 +217,7 @@ proptest! {
         }
         let count = tasks.len() as u32;
         if count > 0 {
-            journal.submit(1, IdSet::range(0, count - 1), Edges::default());
+            journal.submit_within(1, IdSet::range(0, count - 1), Edges::default(), budget);
         }
         for (task, (leased, waited, ran, worker, outcome)) in tasks.iter().enumerate() {
             let (task, start) = (task as u32, leased + waited);

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use hq_model::dependency::{After, Mapping};
 use hq_model::{Dependencies, IdSet, JobId, TaskId, Timestamp};
 
+use super::budgets::Turn;
+
 /// From a moment on, until the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Phase {
     pub(super) from: Timestamp,
     pub(super) has_ready: bool,
+    /// Ready ones of jobs whose budgets are spent.
+    pub(super) has_unpaid: bool,
     pub(super) has_blocked: bool,
 }
 
@@ -57,6 +61,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy)]
 struct Change {
     at: Timestamp,
+    job: JobId,
     ready: i64,
     blocked: i64,
 }
@@ -78,11 +83,11 @@ impl Waiting {
         }
         tasks.all.union_with(ids);
         if dependencies.is_empty() {
-            self.change(at, count(ids), 0);
+            self.change(at, job, count(ids), 0);
             return;
         }
         tasks.dependent.union_with(ids);
-        self.change(at, 0, count(ids));
+        self.change(at, job, 0, count(ids));
         self.watched.insert(job);
         self.watched.extend(dependencies.after.iter().map(|after| after.job));
         self.submits.push((job, ids.clone(), dependencies.clone(), at));
@@ -107,7 +112,7 @@ impl Waiting {
         if !tasks.deferred.is_empty() {
             deferred = left.iter().filter(|task| tasks.deferred.remove(task)).count() as i64;
         }
-        self.change(at, deferred - count(&left), -deferred);
+        self.change(at, job, deferred - count(&left), -deferred);
     }
 
     /// Tasks ended, well or not.
@@ -126,7 +131,7 @@ impl Waiting {
         let Some(tasks) = self.jobs.get_mut(&job) else { return };
         let back = ids.intersection(&tasks.out);
         tasks.out.subtract(&back);
-        self.change(from, count(&back), 0);
+        self.change(from, job, count(&back), 0);
     }
 
     /// A task that ran waits for others.
@@ -134,7 +139,7 @@ impl Waiting {
         let Some(tasks) = self.jobs.get_mut(&job) else { return };
         if tasks.out.remove(task) {
             tasks.deferred.insert(task);
-            self.change(at, 0, 1);
+            self.change(at, job, 0, 1);
         }
     }
 
@@ -142,19 +147,30 @@ impl Waiting {
         self.files.insert(job, at);
     }
 
-    fn change(&mut self, at: Timestamp, ready: i64, blocked: i64) {
+    fn change(&mut self, at: Timestamp, job: JobId, ready: i64, blocked: i64) {
         if ready != 0 || blocked != 0 {
-            self.changes.push(Change { at, ready, blocked });
+            self.changes.push(Change { at, job, ready, blocked });
         }
     }
 
-    /// The phases, of which neighbours differ.
-    pub(super) fn phases(mut self) -> Vec<Phase> {
-        let mut phases = vec![Phase { from: Timestamp(0), has_ready: false, has_blocked: false }];
-        for step in self.steps() {
-            let phase = Phase { from: step.from, has_ready: step.ready > 0, has_blocked: step.blocked > 0 };
-            let last = phases[phases.len() - 1];
-            if (phase.has_ready, phase.has_blocked) != (last.has_ready, last.has_blocked) {
+    /// The phases, of which neighbours differ, by when budgets were spent.
+    pub(super) fn phases(mut self, turns: &[Turn]) -> Vec<Phase> {
+        self.resolve();
+        let mut counted = Counted::default();
+        counted.budgets.extend(turns.iter().map(|turn| (turn.job, (false, 0))));
+        let mut phases = vec![counted.phase(Timestamp(0))];
+        let mut changes = self.changes.iter().peekable();
+        let mut turns = turns.iter().peekable();
+        while let Some(at) = changes.peek().map(|c| c.at).into_iter().chain(turns.peek().map(|t| t.at)).min()
+        {
+            while let Some(change) = changes.next_if(|change| change.at <= at) {
+                counted.change(change);
+            }
+            while let Some(turn) = turns.next_if(|turn| turn.at <= at) {
+                counted.turn(turn);
+            }
+            let phase = counted.phase(at);
+            if phase != (Phase { from: at, ..phases[phases.len() - 1] }) {
                 phases.push(phase);
             }
         }
@@ -220,11 +236,11 @@ impl Waiting {
         let left = self.left.get(&(job, task)).copied();
         match (ready, left) {
             (Some(ready), Some(left)) if ready < left => {
-                self.change(ready, 1, -1);
-                self.change(left, -1, 0);
+                self.change(ready, job, 1, -1);
+                self.change(left, job, -1, 0);
             }
-            (_, Some(left)) => self.change(left, 0, -1),
-            (Some(ready), None) => self.change(ready, 1, -1),
+            (_, Some(left)) => self.change(left, job, 0, -1),
+            (Some(ready), None) => self.change(ready, job, 1, -1),
             (None, None) => {}
         }
     }
@@ -247,6 +263,46 @@ impl Waiting {
             last = later(last, self.end_time(after.job, task));
         }
         last
+    }
+}
+
+// How many tasks wait at a moment.
+#[derive(Default)]
+struct Counted {
+    ready: i64,
+    unpaid: i64,
+    blocked: i64,
+    // Of jobs whose budgets are spent at some time: whether they are now, and how many of their tasks are ready.
+    budgets: HashMap<JobId, (bool, i64)>,
+}
+
+impl Counted {
+    fn change(&mut self, change: &Change) {
+        self.blocked += change.blocked;
+        match self.budgets.get_mut(&change.job) {
+            Some((is_spent, ready)) => {
+                *ready += change.ready;
+                let sum = if *is_spent { &mut self.unpaid } else { &mut self.ready };
+                *sum += change.ready;
+            }
+            None => self.ready += change.ready,
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn) {
+        if let Some((is_spent, ready)) = self.budgets.get_mut(&turn.job)
+            && *is_spent != turn.is_spent
+        {
+            *is_spent = turn.is_spent;
+            let moved = if turn.is_spent { *ready } else { -*ready };
+            self.ready -= moved;
+            self.unpaid += moved;
+        }
+    }
+
+    fn phase(&self, from: Timestamp) -> Phase {
+        let (has_ready, has_unpaid, has_blocked) = (self.ready > 0, self.unpaid > 0, self.blocked > 0);
+        Phase { from, has_ready, has_unpaid, has_blocked }
     }
 }
 

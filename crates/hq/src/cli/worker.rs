@@ -45,8 +45,8 @@ pub(crate) struct SharedArgs {
     pub resources: Vec<ResourcePool>,
     /// Which resources to look for
     ///
-    /// `all`, `none` or a comma list of cpus, mem, gpus/nvidia, gpus/amd. CPUs are always found unless
-    /// --cpus is given.
+    /// `all`, `none` or a comma list of cpus, mem, gpus/nvidia, gpus/amd, gpus/intel. CPUs are always
+    /// found unless --cpus is given.
     #[arg(long, value_name = "WHAT", default_value = "all", value_parser = detect)]
     pub detect_resources: Detect,
     /// As --detect-resources=none
@@ -106,7 +106,7 @@ pub(crate) enum Detect {
 }
 
 /// Kinds of resources that can be found.
-pub(crate) const DETECTABLE: [&str; 4] = ["cpus", "mem", "gpus/nvidia", "gpus/amd"];
+pub(crate) const DETECTABLE: [&str; 5] = ["cpus", "mem", "gpus/nvidia", "gpus/amd", "gpus/intel"];
 
 fn detect(text: &str) -> Result<Detect, String> {
     match text {

@@ -77,6 +77,7 @@ fn resources(shared: &SharedArgs) -> Result<WorkerResources, HqError> {
     kinds.mem &= !is_declared(hq_model::request::MEM);
     kinds.nvidia &= !is_declared(discovery::NVIDIA);
     kinds.amd &= !is_declared(discovery::AMD);
+    kinds.intel &= !is_declared(discovery::INTEL);
     let found = discovery::detect(&ask::this_node(kinds, !shared.no_hyper_threading));
     for note in &found.notes {
         tracing::debug!("{note}");

@@ -105,7 +105,7 @@ impl Utilization {
         let mut rows = Vec::new();
         for part in PARTS {
             // What there was nothing of is shown only where its absence says something.
-            if part == Part::Unknown && cpus.seconds(part) == 0.0 && gpus.seconds(part) == 0.0 {
+            if is_rare(part) && cpus.seconds(part) == 0.0 && gpus.seconds(part) == 0.0 {
                 continue;
             }
             let mut row: Vec<Cell> = vec![name(part).into()];
@@ -175,8 +175,8 @@ impl Utilization {
 
     fn shares(&self, out: &mut dyn Write, style: Style, what: &str, rows: Vec<Row>) -> Result<(), HqError> {
         let of = if what == "Worker" { "Node" } else { "Workers" };
-        let has_unknown = self.accounts.cpus.seconds(Part::Unknown) > 0.0;
-        let parts = || PARTS.iter().filter(|part| has_unknown || **part != Part::Unknown);
+        let cpus = &self.accounts.cpus;
+        let parts = || PARTS.iter().filter(|part| !is_rare(**part) || cpus.seconds(**part) > 0.0);
         let mut header = vec![what, of, "CPU time"];
         header.extend(parts().map(|part| head(*part)));
         header.extend(self.cost.map(|_| "Cost"));
@@ -228,11 +228,17 @@ fn name(part: Part) -> &'static str {
         Part::Lost => "Lost: crashes, retries, second attempts",
         Part::Starting => "Start of tasks",
         Part::NoRoom => "Idle: ready tasks did not fit",
+        Part::OverBudget => "Idle: the budget of the job was spent",
         Part::Dependencies => "Idle: tasks waited for others",
         Part::Leaving => "Idle: the worker was to end",
         Part::NoWork => "Idle: no tasks",
         Part::Unknown => "Not known: before a compaction",
     }
+}
+
+// Shown only where there is some.
+fn is_rare(part: Part) -> bool {
+    matches!(part, Part::OverBudget | Part::Unknown)
 }
 
 // The same over a column.
@@ -243,6 +249,7 @@ fn head(part: Part) -> &'static str {
         Part::Lost => "Lost",
         Part::Starting => "Start",
         Part::NoRoom => "No room",
+        Part::OverBudget => "Budget",
         Part::Dependencies => "Waiting",
         Part::Leaving => "Leaving",
         Part::NoWork => "No task",

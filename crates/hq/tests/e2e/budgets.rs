@@ -20,8 +20,16 @@ fn a_job_stops_when_its_budget_is_spent_and_goes_on_with_more() {
     let explained = cluster.ok("job explain 1");
     assert!(explained.contains("2 tasks (2-3):\n- its budget of 0.0001 node hours is spent"), "{explained}");
     assert_eq!(cluster.says("job budget 1 none"), "Job 1 may use as many node hours as it wants\n");
-    cluster.ok("job wait 1");
     assert_eq!(cluster.says("job budget 1 none"), "The budget is that already; nothing was changed\n");
+    cluster.ok("job wait 1");
+    let ended = cluster.fails(1, "job budget 1 3");
+    assert!(
+        ended.contains("Job 1 has ended: there is nothing left in it that could use a budget"),
+        "{ended}"
+    );
+    cluster.ok("journal flush");
+    let parts = &cluster.json("journal utilization")["cpus"]["parts"];
+    assert!(parts["over_budget"].as_f64() > Some(0.0), "{parts}");
     cluster.ok("submit --wait -- true");
     let refused = cluster.fails(1, "job budget last 3");
     assert!(refused.contains("Job 2 was submitted without --budget"), "{refused}");

@@ -100,6 +100,52 @@ fn what_was_not_taken_goes_with_the_tasks_it_was_for_and_with_its_queue() {
 }
 
 #[test]
+fn after_a_restart_a_limit_costs_one_refused_submit_before_it_is_known_again() {
+    let mut world = World::asking(QueueParams { backlog: 12, ..params() }, 400);
+    let not_now = |world: &mut World, number| {
+        let error = "QOSMaxSubmitJobPerUserLimit".into();
+        world.step(Input::Batch(BatchReport::NotNow { allocation: first(number), error }));
+    };
+    for number in 1..=2 {
+        world.submitted(number);
+        world.wait(MINUTE / 60);
+    }
+    assert!(world.orders().ends_with("+1.3x1"));
+    not_now(&mut world, 3);
+    world.restart();
+    let mut submits = Vec::new();
+    for _ in 0..10 * 60 {
+        let orders = world.orders();
+        for order in orders.split(' ').filter(|order| order.starts_with(['+', '='])) {
+            submits.push(order.to_owned());
+            if order.starts_with('+') {
+                not_now(&mut world, 4);
+            } else {
+                world.step(Input::Batch(BatchReport::NotFound { allocation: first(3) }));
+            }
+        }
+        world.wait(MINUTE / 60);
+        if submits.iter().any(|order| order == "+1.4x1") {
+            break;
+        }
+    }
+    assert_eq!(
+        submits,
+        ["=1.3", "=1.3", "+1.4x1"],
+        "it is looked for what was not taken, then it is asked once"
+    );
+    let told = world.explained().next;
+    assert!(
+        told.contains("the batch system takes no more at present: QOSMaxSubmitJobPerUserLimit"),
+        "{told}"
+    );
+    world.wait(MINUTE / 2);
+    assert!(!world.orders().contains('+'), "as before the restart");
+    let queue = &world.fold.alloc.queues[&QueueId(1)];
+    assert_eq!((queue.submit_failures, queue.waiting()), (0, 3));
+}
+
+#[test]
 fn a_budget_that_is_used_up_is_the_first_thing_told_of_a_queue() {
     let mut world = World::asking(QueueParams { budget: Some(HOUR), ..params() }, 1);
     world.submitted(1);
