@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{IdSet, WorkerId};
 
-use super::live::choices;
 use super::machine::Server;
 use super::queue::ClassId;
 use super::{Effect, Gate};
@@ -74,8 +73,7 @@ impl Server {
                 };
                 let Some(class) = self.classes.get(&template) else { continue };
                 let room = rooms.entry(*class).or_insert_with(|| {
-                    let choices =
-                        choices(&hungry.resources, hungry.is_relay, &self.queue.key(*class).requests);
+                    let choices = hungry.ways(Some(*class), &self.queue.key(*class).requests);
                     choices.iter().map(|choice| hungry.capacity.room(&choice.needs)).max().unwrap_or(0)
                 });
                 let room = u64::try_from(*room).unwrap_or(0);

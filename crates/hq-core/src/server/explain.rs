@@ -9,7 +9,7 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, InputObject, JobId, ObjectName, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::fleet::{Fleet, match_of};
-use super::live::{LiveWorker, choices};
+use super::live::LiveWorker;
 use super::machine::{Answer, Server};
 use super::queue::ClassId;
 use super::requests::shown_state;
@@ -118,7 +118,8 @@ impl Server {
         if let Some(text) = leaving(now, live) {
             return vec![elsewhere, Reason::new(ReasonKind::Closed, text).on(worker)];
         }
-        let choices = choices(&live.resources, live.is_relay, self.requests_of(template));
+        let class = self.classes.get(&template).copied();
+        let choices = live.ways(class, self.requests_of(template));
         match choices.first().filter(|_| waits) {
             Some(_) if choices.iter().all(|choice| !live.has_time(now, choice.time_request)) => {
                 vec![elsewhere, too_late(now, worker, live, &choices)]

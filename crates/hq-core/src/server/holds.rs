@@ -7,7 +7,7 @@ use hq_model::{Timestamp, WorkerId};
 
 use super::Effect;
 use super::capacity::{Capacity, Needs};
-use super::live::{LiveWorker, choices};
+use super::live::LiveWorker;
 use super::machine::Server;
 use super::queue::ClassId;
 use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
@@ -94,7 +94,7 @@ impl Server {
         for class in self.queue.in_order().chain(self.queue.pulled()) {
             let key = self.queue.key(class);
             for (id, live) in self.live.iter().filter(|(_, live)| live.takes_tasks()) {
-                for choice in choices(&live.resources, live.is_relay, &key.requests) {
+                for choice in live.ways(Some(class), &key.requests) {
                     if !live.has_time(now, choice.time_request) || live.capacity.room(&choice.needs) <= 0 {
                         continue;
                     }
@@ -147,7 +147,7 @@ impl Server {
                     continue;
                 }
                 let without = self.without(live, &run, Some(key.priority));
-                for choice in choices(&live.resources, live.is_relay, &key.requests) {
+                for choice in live.ways(Some(class), &key.requests) {
                     let is_new = without.room(&choice.needs) > 0 && live.capacity.room(&choice.needs) <= 0;
                     if is_new
                         && live.has_time(now, choice.time_request)

@@ -339,12 +339,27 @@ impl LiveWorker {
         if self.choices.len() >= CHOICES_KNOWN_MAX && !self.choices.contains_key(&class) {
             self.choices.clear();
         }
-        let resources = &self.resources;
-        let is_relay = self.is_relay;
-        if class.needs_store() && !self.stores {
-            return &[];
+        if !self.choices.contains_key(&class) {
+            let ways = self.ways(Some(class), requests);
+            self.choices.insert(class, ways);
         }
-        self.choices.entry(class).or_insert_with(|| choices(resources, is_relay, requests))
+        &self.choices[&class]
+    }
+
+    /// The same for who only looks: it is not remembered. Larger weights are preferred, then what is named first.
+    pub(super) fn ways(&self, class: Option<ClassId>, requests: &[Request]) -> Vec<Choice> {
+        if class.is_some_and(ClassId::needs_store) && !self.stores {
+            return Vec::new();
+        }
+        let choice = |(rank, variant): (usize, u32)| {
+            let request = &requests[variant as usize];
+            if request.is_pulled() != self.is_relay {
+                return None;
+            }
+            let needs = Needs::new(&self.resources, request)?;
+            Some(Choice { rank, variant, needs, time_request: request.time_request })
+        };
+        by_preference(requests).into_iter().enumerate().filter_map(choice).collect()
     }
 
     /// True when nothing is promised and it does not start for little.
@@ -665,17 +680,4 @@ impl LiveWorker {
 /// Where several classes wait, tasks that take so long on average are in a backlog only when they are short.
 pub(super) fn is_short_among_others(wall_us: f64) -> bool {
     BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0) >= MIXED_BACKLOG_WAVES
-}
-
-// Larger weights are preferred, then what is named first.
-pub(super) fn choices(resources: &WorkerResources, is_relay: bool, requests: &[Request]) -> Vec<Choice> {
-    let choice = |(rank, variant): (usize, u32)| {
-        let request = &requests[variant as usize];
-        if request.is_pulled() != is_relay {
-            return None;
-        }
-        let needs = Needs::new(resources, request)?;
-        Some(Choice { rank, variant, needs, time_request: request.time_request })
-    };
-    by_preference(requests).into_iter().enumerate().filter_map(choice).collect()
 }

@@ -7,7 +7,7 @@ use hq_model::{Amount, Request, TaskId, TaskRef, Timestamp, WorkerId, duration};
 use super::super::capacity::Needs;
 use super::super::fleet::{IS_OVER, kind_of, shown, told};
 use super::super::holds::Hold;
-use super::super::live::{Choice, LiveWorker, choices};
+use super::super::live::{Choice, LiveWorker};
 use super::super::machine::Server;
 use super::super::queue::ClassId;
 use crate::explanation::{Lack, Reason, ReasonKind};
@@ -79,7 +79,7 @@ impl Server {
             };
             return reason(ReasonKind::Closed, text.into());
         }
-        let choices = choices(&live.resources, live.is_relay, requests);
+        let choices = live.ways(class, requests);
         if choices.is_empty() {
             let text = "it has as much as the task needs, and can never give it to all its parts at once";
             return reason(ReasonKind::Lacks, text.into());
