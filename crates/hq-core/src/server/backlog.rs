@@ -113,10 +113,10 @@ impl Server {
         let Some(job) = self.state.jobs.get(&id) else { return false };
         let is_second = job.seconds.get(&task).is_some_and(|second| second.worker == Some(worker));
         if is_second {
-            return !self.speculation.running.contains_key(&TaskRef::new(id, task));
+            return !self.running.has_second(TaskRef::new(id, task));
         }
         let is_leased = job.leased.get(&worker).is_some_and(|leased| leased.contains(task));
-        let runs = self.running.get(&id).and_then(|running| running.get(&task));
+        let runs = self.running.of(id, task);
         is_leased && runs.is_none_or(|run| run.worker != worker)
     }
 

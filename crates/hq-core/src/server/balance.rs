@@ -83,8 +83,8 @@ impl Server {
                 }
                 // Half of it, so that both have as much; at least what fits at once.
                 let count = (excess / 2).max(room.min(excess));
-                let running = self.running.get(&template.job);
-                let runs = held.ids.last().is_some_and(|last| running.is_some_and(|r| r.contains_key(&last)));
+                let runs = |last| self.running.of(template.job, last).is_some();
+                let runs = held.ids.last().is_some_and(runs);
                 found.push((runs, Reverse(excess), *victim, template, count, room));
             }
         }

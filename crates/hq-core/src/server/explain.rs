@@ -37,7 +37,7 @@ impl Server {
             return Err(RequestError::NoTask(id, task));
         };
         let whole = TaskRef::new(id, task);
-        let run = self.running.get(&id).and_then(|running| running.get(&task));
+        let run = self.running.of(id, task);
         let state = shown_state(state, run.is_some());
         let leased = job.leased.iter().find(|(_, ids)| ids.contains(task)).map(|(worker, _)| *worker);
         let template = TemplateId { job: id, submit };
@@ -327,7 +327,7 @@ impl Server {
             let job_name = name.map_or_else(String::new, |name| format!(" (`{name}`)"));
             for task in open.iter().take(NAMED_TASKS_MAX) {
                 let whole = TaskRef::new(job, task);
-                let runs = self.running.get(&job).is_some_and(|running| running.contains_key(&task));
+                let runs = self.running.of(job, task).is_some();
                 let state = self.state.task_state(whole).map(|state| shown_state(state, runs));
                 let state = state.map_or_else(String::new, |state| format!(", which is {state}"));
                 say(match self.broadcast_of(id, whole) {

@@ -482,7 +482,7 @@ impl Server {
     // How a fed job is.
     pub(super) fn feed_state(&self, id: JobId) -> FeedState {
         let job = &self.state.jobs[&id];
-        let running = self.running_count(id);
+        let running = self.running.count(id);
         let counters = job.counters(running);
         FeedState {
             job: id,
@@ -503,7 +503,7 @@ impl Server {
         let Some(feed) = job.feed.as_deref().filter(|feed| job.is_open && !feed.is_decomposed) else {
             return true;
         };
-        let counters = job.counters(self.running_count(id));
+        let counters = job.counters(self.running.count(id));
         let is_behind = feed.unreduced(counters.terminal()) >= UNREDUCED_TASKS_MAX
             || self.state.results.held_bytes(id) >= UNREDUCED_BYTES_MAX;
         counters.waiting < below && !is_behind

@@ -61,12 +61,15 @@ impl Server {
     // is near, or it is not known.
     fn ends_soon(&self, now: Timestamp, id: WorkerId) -> Option<(Timestamp, u64)> {
         let live = self.live.get(&id)?;
-        if live.running > GATHER_TASKS_MAX {
+        if self.running.count_on(id) > GATHER_TASKS_MAX {
             return None;
         }
         let mut soonest: Option<(Timestamp, u64)> = None;
         for (template, held) in &live.held {
-            let Some(running) = self.running.get(&template.job) else { continue };
+            let running = self.running.of_job(template.job);
+            if running.is_empty() {
+                continue;
+            }
             let Some(estimate) = self.run_time(*template).filter(|estimate| estimate.is_sure) else {
                 continue;
             };

@@ -79,8 +79,6 @@ pub(super) struct LiveWorker {
     pub(super) last_task: Option<(TaskRef, Timestamp)>,
     /// Since when it is left alone because more is about to end there.
     pub(super) gathers_since: Option<Timestamp>,
-    /// Number of held tasks that are reported as running.
-    pub(super) running: u64,
     // What waits here for room, in order, and how often something was put there.
     backlog: BTreeMap<QueuePlace, TemplateId>,
     // Pools that all of that needs, whatever its variant; fewer may be told.
@@ -269,7 +267,6 @@ impl LiveWorker {
             last_task: None,
             last_finished: None,
             gathers_since: None,
-            running: 0,
             backlog: BTreeMap::new(),
             backlog_pools: u64::MAX,
             arrivals: 0,

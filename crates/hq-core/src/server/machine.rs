@@ -10,7 +10,7 @@ mod telling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, JobId, TaskRef, Timestamp, WorkerId};
 
 use super::allocation::AllocLive;
 use super::cancelings::Cancelings;
@@ -32,6 +32,7 @@ use super::readiness::Readiness;
 use super::reads::Reads;
 use super::reserve::Reserve;
 use super::retention::{Keep, Retention};
+use super::running::Running;
 use super::shares::SharedJob;
 use super::speculation::Speculation;
 use super::state::{Durable, State};
@@ -90,8 +91,8 @@ pub struct Server {
     /// When something that waits on a worker stops to keep room there from others, at the earliest.
     pub(super) keeps_until: Timestamp,
     pub(super) worker_connections: BTreeMap<ConnectionId, WorkerId>,
-    /// Tasks reported as started, by job.
-    pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
+    /// What is reported as started.
+    pub(super) running: Running,
     /// Clients that wait.
     clients: Clients,
     /// Clients that watch everything.
@@ -154,14 +155,6 @@ pub struct Server {
     pub(super) lingering: Lingering,
 }
 
-/// A task that is reported as started.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Running {
-    pub(super) worker: WorkerId,
-    pub(super) instance: Instance,
-    pub(super) since: Timestamp,
-}
-
 impl Server {
     /// A server before its first record.
     pub fn new(options: ServerOptions) -> Self {
@@ -176,7 +169,7 @@ impl Server {
             late_from: Timestamp(u64::MAX),
             keeps_until: Timestamp(u64::MAX),
             worker_connections: BTreeMap::new(),
-            running: BTreeMap::new(),
+            running: Running::default(),
             clients: Clients::default(),
             watching: Watching::default(),
             end_waits: JobWaits::default(),
@@ -490,26 +483,8 @@ impl Server {
 
     /// Forgets that tasks run.
     pub(super) fn end_running(&mut self, id: JobId, ids: &IdSet) {
-        self.end_seconds_running(id, ids);
         self.loads.forget_tasks(id, ids);
-        let Some(running) = self.running.get_mut(&id) else { return };
-        for range in ids.ranges() {
-            let bounds = TaskId(*range.start())..=TaskId(*range.end());
-            let ended: Vec<TaskId> = running.range(bounds).map(|entry| *entry.0).collect();
-            for task in ended {
-                if let Some(worker) = running.remove(&task).and_then(|run| self.live.get_mut(&run.worker)) {
-                    worker.running -= 1;
-                }
-            }
-        }
-        if running.is_empty() {
-            self.running.remove(&id);
-        }
-    }
-
-    /// Number of tasks of a job that are reported as started.
-    pub(super) fn running_count(&self, job: JobId) -> u64 {
-        self.running.get(&job).map_or(0, |running| running.len() as u64)
+        self.running.end(id, ids);
     }
 
     pub(super) fn client_asks(

@@ -43,6 +43,7 @@ mod requests;
 mod reserve;
 mod resubmit;
 mod retention;
+mod running;
 mod shares;
 mod speculation;
 mod stalling;

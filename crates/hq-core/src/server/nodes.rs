@@ -211,7 +211,7 @@ impl Server {
         let enough = taken.into_iter().filter(|(_, nodes)| nodes.len() >= count);
         let (_, nodes) = enough.min_by_key(|(task, nodes)| {
             let was_reserved = nodes.iter().filter(|candidate| candidate.was_reserved).count();
-            let runs = self.running.get(&task.job).and_then(|running| running.get(&task.task));
+            let runs = self.running.of(task.job, task.task);
             (Reverse(was_reserved), runs.map_or(Timestamp(u64::MAX), |run| run.since))
         })?;
         Some(nodes.into_iter().map(|candidate| candidate.worker).take(count).collect())

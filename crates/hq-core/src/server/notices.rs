@@ -149,7 +149,7 @@ impl Server {
         };
         let rules = job.spec.notices.iter().zip(0_u32..);
         let rules = rules.filter(|(rule, number)| rule.on == moment && is_new(*number));
-        let running = self.running_count(id);
+        let running = self.running.count(id);
         let notice = |(rule, number): (&hq_model::NoticeRule, u32)| Notice {
             job: id,
             name: job.spec.name.clone(),

@@ -10,8 +10,9 @@ use hq_model::task::CrashLimit;
 use hq_model::{IdSet, Instance, JobId, NodeSample, TaskRef, TasksSample, Timestamp, Usage, WorkerId};
 
 use super::live::{LiveWorker, Stop};
-use super::machine::{Running, Server};
+use super::machine::Server;
 use super::queue::ClassId;
+use super::running::Run;
 use super::{ConnectionId, Effect, Gate};
 use crate::clock_gap;
 use crate::limits::WORKER_GRACE_CLOSED;
@@ -286,16 +287,12 @@ impl Server {
     ) {
         let since = self.within_sight(now, worker, task, since);
         self.reads.started(task.job);
-        let TaskRef { job, task } = task;
-        let run = Running { worker, instance, since };
-        self.may_speculate(job, task, since);
-        if self.seconds_on(worker, job, &IdSet::single(task)).contains(task) {
-            return self.second_runs(job, task, run);
-        }
-        if self.running.entry(job).or_default().insert(task, run).is_none()
-            && let Some(live) = self.live.get_mut(&worker)
-        {
-            live.running += 1;
+        let run = Run { worker, instance, since };
+        self.may_speculate(task.job, task.task, since);
+        if self.seconds_on(worker, task.job, &IdSet::single(task.task)).contains(task.task) {
+            self.running.start_second(task, run);
+        } else {
+            self.running.start(task, run);
         }
     }
 
@@ -317,14 +314,7 @@ impl Server {
 
     fn forget_running_on(&mut self, worker: WorkerId) {
         self.loads.forget_tasks_on(worker);
-        self.speculation.running.retain(|_, run| run.worker != worker);
-        for tasks in self.running.values_mut() {
-            tasks.retain(|_, run| run.worker != worker);
-        }
-        self.running.retain(|_, tasks| !tasks.is_empty());
-        if let Some(live) = self.live.get_mut(&worker) {
-            live.running = 0;
-        }
+        self.running.forget_worker(worker);
     }
 
     /// Once a returned worker has said all it had to: what is leased to it and not there never arrived.
@@ -470,10 +460,8 @@ impl Server {
         });
         let leased: Vec<(JobId, IdSet)> = leased.collect();
         for (job, ids) in leased {
-            let running: IdSet = self.running.get(&job).map_or_else(IdSet::new, |running| {
-                let here = running.iter().filter(|(task, _)| ids.contains(**task));
-                here.map(|(task, _)| *task).collect()
-            });
+            let running: IdSet =
+                self.running.of_job(job).keys().copied().filter(|task| ids.contains(*task)).collect();
             let ran = ids.intersection(&running);
             // One that says that it leaves has said before what it had started. Of one that vanished, as of a part of a
             // task on several nodes, it is not known.
@@ -521,7 +509,7 @@ impl Server {
                     continue;
                 }
                 let crashes = job.crashes.get(&task).copied().unwrap_or(0) + 1;
-                let run = self.running.get(&id).and_then(|running| running.get(&task));
+                let run = self.running.of(id, task);
                 let error = match limit {
                     CrashLimit::NeverRestart => {
                         let is_sure = run.is_some() || has_run == Ran::Surely;

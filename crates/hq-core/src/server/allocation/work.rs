@@ -50,8 +50,8 @@ impl Server {
         let each_us = all_us.filter(|_| count > 0).map(|all| all / u128::from(count.max(1)));
         let each = each_us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX)));
         let ran = |template: &TemplateId| {
-            let running = self.running.get(&template.job).into_iter().flatten();
-            running.map(|(_, run)| now.since(run.since)).max().unwrap_or_default()
+            let running = self.running.of_job(template.job).values();
+            running.map(|run| now.since(run.since)).max().unwrap_or_default()
         };
         let ran = match each {
             Some(_) => Duration::ZERO,

@@ -227,7 +227,10 @@ impl Server {
         let mut looked_at = 0;
         for (template, held) in &live.held {
             let TemplateId { job, submit } = *template;
-            let Some(running) = self.running.get(&job) else { continue };
+            let running = self.running.of_job(job);
+            if running.is_empty() {
+                continue;
+            }
             let limit = self.state.jobs.get(&job).and_then(|job| job.submits.get(submit as usize));
             let limit = limit.and_then(|submit| submit.task.time_limit);
             // What the program took in other submits says too little: many programs are a shell.

@@ -41,7 +41,7 @@ impl Server {
         let Some(joined) = self.state.workers.get(&worker).map(|state| state.joined) else {
             return IdSet::new();
         };
-        let running = self.running.get(&id).into_iter().flatten();
+        let running = self.running.of_job(id).iter();
         let here: Vec<_> =
             running.filter(|(task, run)| run.worker == worker && ids.contains(**task)).collect();
         if let Some(first) = here.iter().map(|(_, run)| run.since).min() {
