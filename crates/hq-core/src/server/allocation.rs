@@ -239,7 +239,7 @@ impl Server {
 
     /// Placement is about to be decided: allocations may be, too.
     pub(super) fn note_change(&mut self) {
-        self.alloc.is_dirty |= !self.changed_workers.is_empty() || !self.changed_classes.is_empty();
+        self.alloc.is_dirty |= !self.changes.is_empty();
     }
 
     /// When the allocator wants to look again.

@@ -9,7 +9,7 @@ mod pulled;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use hq_model::{IdSet, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Timestamp, WorkerId};
 use hq_sched::Plan;
 
 use batches::join;
@@ -37,13 +37,12 @@ impl Server {
     // for, and a worker that did not want to start takes everything once enough of it is used.
     fn dispatch_once(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> bool {
         self.end_parting();
-        let mut changed_workers = std::mem::take(&mut self.changed_workers);
-        let mut changed_classes = std::mem::take(&mut self.changed_classes);
+        let (mut changed_workers, mut changed_classes) = self.changes.take();
         let judged = self.planning.judged();
         // Of a job with a share another task may run when one has ended with its worker, which changes no other worker.
         changed_workers.extend(self.kept_long_enough(now));
         changed_workers.extend(self.that_kept_long_enough(now));
-        let moves_shares = self.touched.iter().any(|job| self.shared.contains_key(job));
+        let moves_shares = self.touched.iter().any(|job| self.shares.has(*job));
         let is_quiet =
             changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none() && !moves_shares;
         if self.live.is_empty() || is_quiet {
@@ -96,15 +95,15 @@ impl Server {
             self.let_room();
         }
         let opens_room =
-            self.send(now, batches, effects) || !begun.is_empty() || !self.changed_workers.is_empty();
-        self.changed_workers.extend(begun);
+            self.send(now, batches, effects) || !begun.is_empty() || self.changes.workers_count() > 0;
+        self.changes.of_workers(begun);
         self.hand_out_followers(now, effects);
-        self.changed_workers.extend(gathering);
+        self.changes.of_workers(gathering);
         if self.planning.floor().is_some() {
             // They are looked at again when the plan is there.
-            self.changed_workers.extend(changed_workers);
-            self.changed_workers.extend(no_longer_kept);
-            self.changed_classes.extend(changed_classes);
+            self.changes.of_workers(changed_workers);
+            self.changes.of_workers(no_longer_kept);
+            self.changes.of_classes(changed_classes);
         } else {
             self.balance(&changed_workers, effects);
             if !changed_classes.is_empty() {
@@ -263,7 +262,7 @@ impl Server {
         for line in &plan.lines {
             let class = ClassId(line.class.0);
             let round = Round::Room { rank: line.variant as usize };
-            if !self.queue.knows(class) || self.gathering.contains(&line.worker) {
+            if !self.queue.knows(class) || self.gathering.has(line.worker) {
                 continue;
             }
             let priority = self.queue.key(class).priority;
@@ -492,10 +491,7 @@ impl Server {
                     }
                 }
             }
-            let all = (TaskRef::new(template.job, TaskId(0)), WorkerId(0));
-            let parting = self.parting.range(all..).take_while(|attempt| attempt.0.job == template.job);
-            let parting: IdSet =
-                parting.map(|attempt| attempt.0.task).filter(|task| ids.contains(*task)).collect();
+            let parting = self.parting.among(template.job, &ids);
             if !parting.is_empty() {
                 ids.subtract(&parting);
                 skipped.push((template, parting));
@@ -505,9 +501,7 @@ impl Server {
             }
             share -= ids.len();
             given += ids.len();
-            if let Some(shared) = job.and_then(|job| self.shared.get_mut(&job)) {
-                shared.out += ids.len();
-            }
+            self.shares.hand_out(job, ids.len());
             match round {
                 Round::Room { .. } => live.place(template, Some(&needs), &ids),
                 Round::Backlog => live.queue(now, (template, class), priority, &needs, &ids),

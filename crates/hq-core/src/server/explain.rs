@@ -258,7 +258,7 @@ impl Server {
     // Of a task on several nodes that could run.
     fn of_nodes(&self, class: ClassId) -> Option<Reason> {
         let nodes = self.queue.key(class).requests.iter().map(|request| request.nodes).min()?;
-        let text = match self.reserved.len() {
+        let text = match self.reservations.count() {
             0 => format!("it needs {nodes} workers of one group that are free at once"),
             kept => format!(
                 "it needs {nodes} workers of one group that are free at once; {kept} workers get nothing new of its \

@@ -11,14 +11,43 @@ use hq_model::{Timestamp, WorkerId};
 use super::machine::Server;
 use crate::limits::{GATHER_PART, GATHER_TASKS_MAX, GATHER_TOTAL_PART, GATHER_WORKERS_MAX};
 
+/// Workers that are left alone for a moment.
+#[derive(Debug, Default)]
+pub(super) struct Gathering {
+    workers: BTreeSet<WorkerId>,
+    // When the first of them is filled.
+    end: Option<Timestamp>,
+}
+
+impl Gathering {
+    /// A round begins: who is left alone is found anew.
+    pub(super) fn begin(&mut self) {
+        *self = Gathering::default();
+    }
+
+    /// A worker is left alone until then, at the latest.
+    pub(super) fn leave_alone(&mut self, worker: WorkerId, until: Timestamp) {
+        self.end = Some(self.end.map_or(until, |end| end.min(until)));
+        self.workers.insert(worker);
+    }
+
+    /// True when a worker is left alone.
+    pub(super) fn has(&self, worker: WorkerId) -> bool {
+        self.workers.contains(&worker)
+    }
+
+    /// When a worker that is left alone is filled at the latest.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        self.end
+    }
+}
+
 impl Server {
-    /// Workers that are left alone now. They are looked at again at [`Server::gather_ends`].
+    /// Workers that are left alone now. They are looked at again at [`Gathering::ends`].
     pub(super) fn gather(&mut self, now: Timestamp, workers: &BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
-        let mut gathering = BTreeSet::new();
-        self.gather_end = None;
-        self.gathering.clear();
+        self.gathering.begin();
         if !self.queue.is_mixed() {
-            return gathering;
+            return BTreeSet::new();
         }
         let mut partly = Vec::new();
         for id in workers {
@@ -45,16 +74,9 @@ impl Server {
                 live.gathers_since = None;
                 continue;
             }
-            self.gather_end = Some(self.gather_end.map_or(until, |end: Timestamp| end.min(until)));
-            gathering.insert(id);
+            self.gathering.leave_alone(id, until);
         }
-        self.gathering.clone_from(&gathering);
-        gathering
-    }
-
-    /// When a worker that is left alone is filled at the latest.
-    pub(super) fn gather_ends(&self) -> Option<Timestamp> {
-        self.gather_end
+        self.gathering.workers.clone()
     }
 
     // Until when to wait for the next end on a worker, and for how long, µs, to wait for ends at all. `None` when none

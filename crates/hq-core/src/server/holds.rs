@@ -53,8 +53,8 @@ impl Server {
         if !self.is_due(class) {
             return Some(Hold::Plan { until: self.planning.next_wakeup() });
         }
-        if self.gathering.contains(&worker) {
-            return Some(Hold::Gathering { until: self.gather_ends() });
+        if self.gathering.has(worker) {
+            return Some(Hold::Gathering { until: self.gathering.ends() });
         }
         if live.is_idle_and_picky() {
             return Some(Hold::Picky);
@@ -73,7 +73,7 @@ impl Server {
         let Some((_, template)) = self.queue.head(class) else { return false };
         let ready = self.queue.ready(class, template);
         let has_it = live.held.get(&template).is_some_and(|held| held.ids.intersects(&ready));
-        has_it || self.parting.iter().any(|(task, _)| task.job == template.job && ready.contains(task.task))
+        has_it || !self.parting.among(template.job, &ready).is_empty()
     }
 
     /// Looks for ready tasks that fit on a worker and do not go there, although nothing holds them back: for the simulator,
@@ -182,7 +182,7 @@ impl Server {
 
     // A hold that should have ended.
     fn overdue_hold(&self, now: Timestamp) -> Option<Timestamp> {
-        let ends = [self.planning.next_wakeup(), self.gather_ends(), self.keeping_ends()];
+        let ends = [self.planning.next_wakeup(), self.gathering.ends(), self.keeping_ends()];
         ends.into_iter().flatten().find(|until| *until < now)
     }
 

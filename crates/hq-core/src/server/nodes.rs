@@ -56,30 +56,45 @@ struct Candidate {
 /// A task on several nodes and its workers, before a record that may end it.
 pub(super) type Together = Vec<(JobId, TaskId, Vec<WorkerId>)>;
 
+/// Workers that are kept free for tasks on several nodes, with the priority of these.
+#[derive(Debug, Default)]
+pub(super) struct Reservations {
+    now: BTreeMap<WorkerId, i32>,
+    // In the round before.
+    before: BTreeMap<WorkerId, i32>,
+}
+
+impl Reservations {
+    /// How many workers are kept free.
+    pub(super) fn count(&self) -> usize {
+        self.now.len()
+    }
+}
+
 impl Server {
     /// Forgets for whom workers are kept free; they are looked at again in this round.
     pub(super) fn end_reservations(&mut self) -> BTreeSet<WorkerId> {
-        let reserved = std::mem::take(&mut self.reserved);
+        let reserved = std::mem::take(&mut self.reservations.now);
         for worker in reserved.keys() {
             if let Some(live) = self.live.get_mut(worker) {
                 live.reserved = None;
             }
         }
         let workers = reserved.keys().copied().collect();
-        self.was_reserved = reserved;
+        self.reservations.before = reserved;
         workers
     }
 
     /// Of tasks that were not looked at in this round, because others of this priority wait for a plan, workers are kept
     /// free as before.
     pub(super) fn keep_reservations(&mut self, contended: i32) {
-        for (worker, priority) in &self.was_reserved {
+        for (worker, priority) in &self.reservations.before {
             if let Some(live) = self.live.get_mut(worker)
                 && *priority <= contended
                 && live.reserved.is_none()
             {
                 live.reserved = Some(*priority);
-                self.reserved.insert(*worker, *priority);
+                self.reservations.now.insert(*worker, *priority);
             }
         }
     }
@@ -160,7 +175,7 @@ impl Server {
                 && !has_it
                 && (!is_whole || live.held.values().all(Held::takes_nothing))
                 && is_used_enough(live, &needs);
-            let was_reserved = self.was_reserved.contains_key(worker);
+            let was_reserved = self.reservations.before.contains_key(worker);
             let held = live.held.values().map(|held| held.ids.len()).sum();
             let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
             groups.entry(&live.group).or_default().push(candidate);
@@ -222,7 +237,7 @@ impl Server {
         for worker in workers {
             let Some(live) = self.live.get_mut(&worker) else { continue };
             live.reserved = Some(priority);
-            self.reserved.insert(worker, priority);
+            self.reservations.now.insert(worker, priority);
             if live.has_backlog() {
                 let may_wait = |template: &TemplateId| {
                     let class = self.classes.get(template);
@@ -250,9 +265,7 @@ impl Server {
     ) {
         let Some((template, ids)) = self.queue.take(class, 1) else { return };
         let Some(task) = ids.first() else { return };
-        if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
-            shared.out += 1;
-        }
+        self.shares.hand_out(self.shared_by(class), 1);
         let workers: Vec<WorkerId> = nodes.iter().map(|node| node.0).collect();
         let services = self.by_services(template, &ids).pop().unwrap_or_default().0;
         self.record(now, Record::LeasedNodes { job: template.job, task, workers: workers.clone() }, effects);
@@ -265,7 +278,7 @@ impl Server {
             let Some(live) = self.live.get_mut(worker) else { continue };
             if live.is_idle_and_picky() {
                 // Now that it begins it takes others, too.
-                self.changed_workers.insert(*worker);
+                self.changes.of_worker(*worker);
             }
             live.place(template, Some(needs), &ids);
             live.whole = is_whole.then_some(template);
@@ -415,7 +428,7 @@ impl Server {
                 self.nodes_of_task_are_in_order(*id, job, *task, workers)?;
             }
         }
-        for (worker, priority) in &self.reserved {
+        for (worker, priority) in &self.reservations.now {
             if self.live.get(worker).is_some_and(|live| live.reserved != Some(*priority)) {
                 return Err(format!("worker {worker} is kept free and does not know it"));
             }

@@ -43,7 +43,7 @@ impl Server {
                 reason
             });
             live.internal_errors = report.internal_errors;
-            self.changed_workers.insert(worker);
+            self.changes.of_worker(worker);
             if let Some(room) = report.room.filter(|_| live.is_relay) {
                 live.capacity.set_total(room.min(PULLED_ROOM_MAX));
                 self.weighs.insert(worker, number);

@@ -155,7 +155,7 @@ impl Server {
         self.let_room();
         let takes_others = |id: &WorkerId| {
             let is_open = |live: &LiveWorker| live.takes_tasks() && !live.is_idle_and_picky();
-            !self.gathering.contains(id) && self.live.get(id).is_some_and(is_open)
+            !self.gathering.has(*id) && self.live.get(id).is_some_and(is_open)
         };
         self.reserve.worker.take().filter(takes_others)
     }

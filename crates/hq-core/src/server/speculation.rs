@@ -188,7 +188,7 @@ impl Server {
                 || !live.takes_tasks()
                 || live.reserved.is_some()
                 || live.is_idle_and_picky()
-                || self.gathering.contains(worker)
+                || self.gathering.has(*worker)
             {
                 continue;
             }
@@ -213,13 +213,11 @@ impl Server {
         let submit = &self.state.jobs[&template.job].submits[template.submit as usize];
         let inputs = inputs_of(&self.state, template, &ids);
         let objects = self.objects_for(worker, template, &ids);
-        if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
-            shared.out += 1;
-        }
+        self.shares.hand_out(self.shared_by(class), 1);
         let Some(live) = self.live.get_mut(&worker) else { return false };
         if live.is_idle_and_picky() {
             // Now that it begins it takes others, too.
-            self.changed_workers.insert(worker);
+            self.changes.of_worker(worker);
         }
         live.place(template, Some(&choice.needs), &ids);
         let content = live.templates.insert(template).then(|| Template {

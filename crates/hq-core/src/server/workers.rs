@@ -164,7 +164,7 @@ impl Server {
         }
         self.presume_starts(now, worker);
         self.reconcile(now, worker, effects);
-        self.changed_workers.insert(worker);
+        self.changes.of_worker(worker);
     }
 
     // A returning worker holds these. What is still leased to it as that instance stays with it; the
@@ -251,7 +251,7 @@ impl Server {
                 let stores = job.submits[template.submit as usize].needs_store();
                 let class = self.queue.class(task.priority, &task.requests, share, stores);
                 if share.is_some() {
-                    self.shared.entry(template.job).or_default();
+                    self.shares.add(template.job);
                 }
                 self.classes.insert(template, class);
                 class
@@ -272,7 +272,7 @@ impl Server {
         for template in templates {
             live.drop_held(template, ids);
         }
-        self.changed_workers.insert(worker);
+        self.changes.of_worker(worker);
         self.forget_if_over(job);
     }
 
@@ -421,7 +421,7 @@ impl Server {
         self.live.remove(&worker);
         self.copies.worker_is_gone(&self.state, worker);
         self.loads.forget_worker(worker);
-        self.changed_workers.remove(&worker);
+        self.changes.forget_worker(worker);
     }
 
     /// At a start: the records of an end may be on disk only in part, and tasks be left to workers that have ended.

@@ -156,7 +156,7 @@ impl Server {
 
     /// Tasks that wait for workers that live longer are ready when there may be such workers.
     pub(in crate::server) fn end_waits_for_time(&mut self, now: Timestamp) {
-        if self.changed_workers.is_empty() && !self.alloc.has_changed() {
+        if self.changes.workers_count() == 0 && !self.alloc.has_changed() {
             return;
         }
         let mut known: BTreeMap<(JobId, u32, Duration), bool> = BTreeMap::new();
