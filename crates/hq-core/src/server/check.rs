@@ -147,7 +147,7 @@ impl Server {
                     continue;
                 }
                 let mut held = IdSet::new();
-                for (_, part) in live.held.range(super::requests::templates_of(*id)) {
+                for (_, part) in live.held().range(super::requests::templates_of(*id)) {
                     held.union_with(&part.ids);
                 }
                 if !held.contains_all(leased) {
@@ -165,7 +165,7 @@ impl Server {
             return Err(format!("leased and waiting are {expected:?}, followers {followers:?}"));
         }
         for (worker, live) in &self.live {
-            for (template, held) in &live.held {
+            for (template, held) in live.held() {
                 if !held.ids.contains_all(&held.followers) {
                     return Err(format!("worker {worker}: followers {:?} among {held:?}", held.followers));
                 }

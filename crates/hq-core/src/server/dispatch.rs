@@ -238,7 +238,7 @@ impl Server {
         others.iter().any(|other| {
             let all = live.choices(*other, &self.queue.key(*other).requests).to_vec();
             all.iter().filter(|choice| live.has_time(now, choice.time_request)).any(|choice| {
-                let scarce = live.capacity.scarce(&choice.needs);
+                let scarce = live.capacity().scarce(&choice.needs);
                 scarce != 0 && scarce & !pools == 0
             })
         })
@@ -302,7 +302,7 @@ impl Server {
         let kept = self.kept_worker();
         let is_open = |worker: &&WorkerId| {
             let live = self.live.get(worker);
-            let is_full = live.is_none_or(|live| all_need_cpus && live.capacity.is_out_of_cpus());
+            let is_full = live.is_none_or(|live| all_need_cpus && live.capacity().is_out_of_cpus());
             kept == Some(**worker) || !is_full
         };
         workers.iter().filter(is_open).copied().collect()
@@ -314,7 +314,7 @@ impl Server {
         let workers = self.with_room(workers);
         // What is kept may be let again before the next one is looked at.
         let free = workers.iter().filter_map(|worker| {
-            let capacity = &self.live.get(worker)?.capacity;
+            let capacity = self.live.get(worker)?.capacity();
             let kept = self.kept_on(*worker).map_or(0, |kept| capacity.cpus_of(kept));
             Some(capacity.free_cpus() + kept)
         });
@@ -368,9 +368,9 @@ impl Server {
             }
             let room = match round {
                 Round::Backlog if reserve.keeps_from_backlog(*worker, &needs) => continue,
-                Round::Backlog => live.capacity.room_behind_backlog(&needs, key.priority),
+                Round::Backlog => live.capacity().room_behind_backlog(&needs, key.priority),
                 Round::Room { .. } if live.kept_from(now, key.priority, &needs).is_some() => 0,
-                Round::Room { .. } => live.capacity.room(&needs),
+                Round::Room { .. } => live.capacity().room(&needs),
             };
             match round {
                 Round::Backlog => order.push((Reverse(room), *worker)),
@@ -410,7 +410,7 @@ impl Server {
             self.fill_worker(now, *worker, class, round, Share::of(share, Near::Own), batches);
         }
         loop {
-            let load = |worker: &WorkerId| self.live.get(worker).map(|live| live.capacity.used_cpus());
+            let load = |worker: &WorkerId| self.live.get(worker).map(|live| live.capacity().used_cpus());
             workers.sort_by_cached_key(|worker| (load(worker), *worker));
             let taken = workers
                 .iter()
@@ -446,7 +446,7 @@ impl Server {
         if matches!(round, Round::Room { .. }) && live.kept_from(now, priority, &needs).is_some() {
             return 0;
         }
-        let slots = live.capacity.slots(&needs);
+        let slots = live.capacity().slots(&needs);
         let mut skipped = Vec::new();
         let mut given = 0;
         let is_mixed = self.queue.is_mixed();
@@ -463,9 +463,9 @@ impl Server {
             };
             let room = match round {
                 Round::Backlog => {
-                    live.capacity.room_behind_backlog(&needs, priority).saturating_add_unsigned(backlog)
+                    live.capacity().room_behind_backlog(&needs, priority).saturating_add_unsigned(backlog)
                 }
-                Round::Room { .. } => live.capacity.room(&needs),
+                Round::Room { .. } => live.capacity().room(&needs),
             };
             let wanted = u64::try_from(room).unwrap_or(0).min(share);
             if wanted == 0 {
@@ -474,7 +474,7 @@ impl Server {
             let mut ids = self.take_near(class, template, worker, wanted, near);
             let Some(live) = self.live.get_mut(&worker).filter(|_| !ids.is_empty()) else { break };
             // An attempt that it still has must be gone before it gets the next one.
-            if let Some(held) = live.held.get(&template).filter(|held| held.ids.intersects(&ids)) {
+            if let Some(held) = live.held().get(&template).filter(|held| held.ids.intersects(&ids)) {
                 skipped.push((template, held.ids.intersection(&ids)));
                 ids.subtract(&held.ids);
                 if ids.is_empty() {

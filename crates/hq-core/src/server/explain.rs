@@ -107,7 +107,7 @@ impl Server {
         if live.is_relay && live.connection.is_some() {
             return vec![is_with_relay(template.job, 1).on(worker)];
         }
-        let waits = live.held.get(&template).is_some_and(|held| held.waiting.contains(task));
+        let waits = live.held().get(&template).is_some_and(|held| held.waiting.contains(task));
         if live.connection.is_none() {
             let text = format!(
                 "the worker is disconnected; its tasks go elsewhere in {} unless it comes back",
@@ -126,7 +126,7 @@ impl Server {
             }
             Some(_) => {
                 let ways = in_time(now, live, &choices);
-                let is_full = ways.iter().all(|needs| live.capacity.room(needs) <= 0);
+                let is_full = ways.iter().all(|needs| live.capacity().room(needs) <= 0);
                 let busy = is_full.then(|| self.busy(now, worker, live, &ways, true));
                 std::iter::once(reason).chain(busy).collect()
             }

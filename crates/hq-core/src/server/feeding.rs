@@ -159,7 +159,7 @@ impl Server {
             return;
         };
         let feeds = |template: &TemplateId| self.state.feeders.contains_key(&template.job);
-        let mut held = live.held.iter().filter(|(_, held)| !held.ids.is_empty()).peekable();
+        let mut held = live.held().iter().filter(|(_, held)| !held.ids.is_empty()).peekable();
         let has_only_feeders = held.peek().is_some() && held.all(|(template, _)| feeds(template));
         let Some(connection) = live.connection.filter(|_| has_only_feeders) else { return };
         self.watching.touch();

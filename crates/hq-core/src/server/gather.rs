@@ -52,7 +52,7 @@ impl Server {
         let mut partly = Vec::new();
         for id in workers {
             let Some(live) = self.live.get_mut(id) else { continue };
-            let is_used = !live.capacity.is_free() && !live.capacity.is_out_of_cpus();
+            let is_used = !live.capacity().is_free() && !live.capacity().is_out_of_cpus();
             let is_partly = is_used && live.takes_tasks() && !live.is_relay;
             if is_partly && partly.len() < GATHER_WORKERS_MAX {
                 partly.push(*id);
@@ -87,7 +87,7 @@ impl Server {
             return None;
         }
         let mut soonest: Option<(Timestamp, u64)> = None;
-        for (template, held) in &live.held {
+        for (template, held) in live.held() {
             let running = self.running.of_job(template.job);
             if running.is_empty() {
                 continue;

@@ -165,18 +165,18 @@ impl Server {
             let Some(choice) = choices.iter().find(|choice| choice.rank == rank) else { continue };
             let needs = choice.needs.clone();
             let has_it = first.is_some_and(|(template, task)| {
-                live.held.get(&template).is_some_and(|held| held.ids.contains(task))
+                live.held().get(&template).is_some_and(|held| held.ids.contains(task))
             });
-            let room = live.capacity.room(&needs);
+            let room = live.capacity().room(&needs);
             let is_kept = live.kept_from(now, key.priority, &needs).is_some();
             let is_free = room > 0
                 && live.takes_tasks()
                 && !is_kept
                 && !has_it
-                && (!is_whole || live.held.values().all(Held::takes_nothing))
+                && (!is_whole || live.held().values().all(Held::takes_nothing))
                 && is_used_enough(live, &needs);
             let was_reserved = self.reservations.before.contains_key(worker);
-            let held = live.held.values().map(|held| held.ids.len()).sum();
+            let held = live.held().values().map(|held| held.ids.len()).sum();
             let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
             groups.entry(&live.group).or_default().push(candidate);
         }
@@ -216,7 +216,7 @@ impl Server {
         for candidate in workers {
             let live = self.live.get(&candidate.worker)?;
             let Some(template) = live.whole else { continue };
-            let Some(task) = live.held.get(&template).and_then(|held| held.ids.first()) else { continue };
+            let Some(task) = live.held().get(&template).and_then(|held| held.ids.first()) else { continue };
             taken.entry(TaskRef::new(template.job, task)).or_default().push(candidate);
         }
         let others = workers.len() - taken.values().map(Vec::len).sum::<usize>();
@@ -243,7 +243,7 @@ impl Server {
                     let class = self.classes.get(template);
                     class.is_some_and(|class| self.queue.key(*class).priority <= priority)
                 };
-                let waiting = live.held.iter();
+                let waiting = live.held().iter();
                 let waiting =
                     waiting.filter(|(template, held)| held.retracting.is_empty() && may_wait(template));
                 let waiting: Vec<(TemplateId, u64)> =
@@ -349,8 +349,9 @@ impl Server {
                 !matches!(state, Some(TaskState::Failed | TaskState::Canceled | TaskState::Aborted));
             for worker in workers {
                 let live = self.live.get(&worker);
-                let has_it =
-                    |live: &&LiveWorker| live.held.get(&template).is_some_and(|held| held.ids.contains(task));
+                let has_it = |live: &&LiveWorker| {
+                    live.held().get(&template).is_some_and(|held| held.ids.contains(task))
+                };
                 if let Some(connection) = live.filter(has_it).and_then(|live| live.connection) {
                     let message = ToWorker::Cancel { job: id, ids: IdSet::single(task), are_elsewhere };
                     effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
@@ -410,7 +411,7 @@ impl Server {
 
     /// A task on several nodes that a worker is one of, and the first of these.
     pub(super) fn multi_node_of(&self, worker: WorkerId, live: &LiveWorker) -> Option<(TaskRef, WorkerId)> {
-        live.held.iter().find_map(|(template, held)| {
+        live.held().iter().find_map(|(template, held)| {
             let nodes = &self.state.jobs.get(&template.job)?.nodes;
             let mut here = held.ids.iter().filter_map(|task| Some((task, nodes.get(&task)?)));
             let (task, workers) = here.find(|(_, workers)| workers.contains(&worker))?;
@@ -463,10 +464,10 @@ impl Server {
             if live.connection.is_none() || live.reconcile_at.is_some() || live.is_draining && goes_on {
                 continue;
             }
-            if !live.held.get(&template).is_some_and(|held| held.ids.contains(task)) {
+            if !live.held().get(&template).is_some_and(|held| held.ids.contains(task)) {
                 return Err(format!("task {id}@{task} is on worker {worker}, which does not hold it"));
             }
-            let taking = live.held.values().filter(|held| !held.takes_nothing());
+            let taking = live.held().values().filter(|held| !held.takes_nothing());
             let others: u64 = taking.map(|held| held.ids.len()).sum();
             if is_whole && others != 1 {
                 return Err(format!(
@@ -507,7 +508,7 @@ fn is_used_enough(live: &LiveWorker, needs: &Needs) -> bool {
     if !live.is_idle_and_picky() {
         return true;
     }
-    let mut used = live.capacity.clone();
+    let mut used = live.capacity().clone();
     used.promise(needs, 1);
     used.used_cpus() >= u64::from(live.min_utilization)
 }

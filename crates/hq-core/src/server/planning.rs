@@ -209,7 +209,7 @@ impl Server {
             workers.push(hq_sched::Worker {
                 id,
                 shape: shape as u32,
-                free: live.capacity.free().collect(),
+                free: live.capacity().free().collect(),
                 life_us: left.map(|left| left.as_micros() as u64),
             });
         }

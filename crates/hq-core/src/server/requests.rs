@@ -617,7 +617,7 @@ impl Server {
             let over: Vec<_> = self.classes.range(of_job).map(|entry| *entry.0).collect();
             for template in over {
                 // Workers may still hold canceled tasks; what those take is released by class.
-                if !self.live.values().any(|worker| worker.held.contains_key(&template))
+                if !self.live.values().any(|worker| worker.held().contains_key(&template))
                     && let Some(class) = self.classes.remove(&template)
                 {
                     self.queue.leave(class);

@@ -182,7 +182,7 @@ impl Server {
         let priority = *priority;
         let mut best: Option<(i64, WorkerId, Choice)> = None;
         for (worker, live) in &mut self.live {
-            let has_it = live.held.get(&template).is_some_and(|held| held.ids.contains(task));
+            let has_it = live.held().get(&template).is_some_and(|held| held.ids.contains(task));
             if *worker == first
                 || has_it
                 || !live.takes_tasks()
@@ -194,7 +194,7 @@ impl Server {
             }
             let choices = live.choices(class, requests).to_vec();
             for choice in choices {
-                let room = live.capacity.room(&choice.needs);
+                let room = live.capacity().room(&choice.needs);
                 let lives = live.has_time(now, choice.time_request);
                 let is_kept = live.kept_from(now, priority, &choice.needs).is_some();
                 if room > 0 && lives && !is_kept && best.as_ref().is_none_or(|(most, ..)| *most < room) {

@@ -216,7 +216,7 @@ impl Server {
             config: worker.config.clone(),
             started: worker.joined,
             ended: worker.ended,
-            tasks_assigned: live.map_or(0, |live| live.held.values().map(|held| held.ids.len()).sum()),
+            tasks_assigned: live.map_or(0, |live| live.held().values().map(|held| held.ids.len()).sum()),
             tasks_running: self.running.count_on(id),
             last_task: live.and_then(|live| live.last_task),
             is_draining: live.is_some_and(|live| live.is_draining),

@@ -267,7 +267,7 @@ impl Server {
         let templates: Vec<TemplateId> = match self.state.jobs.get(&job) {
             Some(state) if state.submits.len() == 1 => vec![TemplateId { job, submit: 0 }],
             // Of many submits or of a forgotten job: those that the worker holds something of.
-            _ => live.held.range(super::requests::templates_of(job)).map(|held| *held.0).collect(),
+            _ => live.held().range(super::requests::templates_of(job)).map(|held| *held.0).collect(),
         };
         for template in templates {
             live.drop_held(template, ids);
@@ -333,7 +333,7 @@ impl Server {
                 continue;
             }
             let of_job = super::requests::templates_of(*id);
-            for (_, held) in live.held.range(of_job) {
+            for (_, held) in live.held().range(of_job) {
                 lost.subtract(&held.ids);
             }
             if !lost.is_empty() {

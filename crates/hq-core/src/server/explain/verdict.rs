@@ -96,13 +96,13 @@ impl Server {
             );
         }
         if requests.iter().all(|request| request.nodes > 0) {
-            let (kind, text) = match live.capacity.is_free() {
+            let (kind, text) = match live.capacity().is_free() {
                 true => (ReasonKind::Room, "it is free, and waits for others of its group to be free, too"),
                 false => (ReasonKind::Busy, "it has tasks, and a task on several nodes takes it as a whole"),
             };
             return reason(kind, text.into());
         }
-        if let Some(needs) = ways.iter().find(|needs| live.capacity.room(needs) > 0) {
+        if let Some(needs) = ways.iter().find(|needs| live.capacity().room(needs) > 0) {
             let hold = class.and_then(|class| self.hold_on(now, worker, live, class, needs));
             return reason(ReasonKind::Room, self.told_of_hold(hold));
         }
@@ -146,7 +146,7 @@ impl Server {
         // Ways that lack the same resource are told together.
         let mut scarce: Vec<(usize, Amount, Vec<Amount>)> = Vec::new();
         for needs in ways {
-            let (pool, free, wanted) = live.capacity.scarcest(needs);
+            let (pool, free, wanted) = live.capacity().scarcest(needs);
             match scarce.iter_mut().find(|(other, ..)| *other == pool) {
                 Some((.., all)) if all.contains(&wanted) => {}
                 Some((.., all)) => all.push(wanted),
@@ -225,7 +225,7 @@ impl Server {
     fn holders(&self, now: Timestamp, id: WorkerId, live: &LiveWorker, pool: usize) -> Vec<Holder> {
         let mut found = Vec::new();
         let mut looked_at = 0;
-        for (template, held) in &live.held {
+        for (template, held) in live.held() {
             let TemplateId { job, submit } = *template;
             let running = self.running.of_job(job);
             if running.is_empty() {

@@ -63,8 +63,8 @@ fn a_second_attempt_whose_room_something_else_was_quicker_to_take_waits_there() 
     });
     let live = &world.server.live[&hq_model::WorkerId(2)];
     let template = crate::worker_messages::TemplateId { job, submit: 0 };
-    assert_eq!(live.held[&template].waiting, IdSet::single(TaskId(6)));
-    assert!(!live.capacity.is_overdrawn());
+    assert_eq!(live.held()[&template].waiting, IdSet::single(TaskId(6)));
+    assert!(!live.capacity().is_overdrawn());
 }
 
 #[test]
