@@ -239,7 +239,7 @@ impl Server {
 
     /// Placement is about to be decided: allocations may be, too.
     pub(super) fn note_change(&mut self) {
-        self.alloc.is_dirty |= !self.changed_workers.is_empty() || !self.changed_classes.is_empty();
+        self.alloc.is_dirty |= !self.changes.is_empty();
     }
 
     /// When the allocator wants to look again.
@@ -413,7 +413,7 @@ impl Server {
         let mut handed: BTreeMap<TemplateId, u64> = BTreeMap::new();
         for live in self.live.values() {
             for template in live.backlog().filter(|template| !live.knows_wall(*template)) {
-                let count = live.held.get(&template).map_or(0, |held| held.waiting.len());
+                let count = live.held().get(&template).map_or(0, |held| held.waiting.len());
                 *handed.entry(template).or_default() += count;
             }
         }
@@ -458,7 +458,7 @@ impl Server {
             let lives = |request: &&Request| live.has_time(now, request.time_request);
             let able = requests.iter().filter(lives);
             let needs = able.filter_map(|request| Needs::new(&live.resources, request));
-            needs.map(|needs| u64::try_from(live.capacity.room(&needs)).unwrap_or(0)).max().unwrap_or(0)
+            needs.map(|needs| u64::try_from(live.capacity().room(&needs)).unwrap_or(0)).max().unwrap_or(0)
         };
         self.live.values().filter(|live| live.takes_tasks()).map(room).sum()
     }
@@ -492,7 +492,7 @@ impl Server {
         let pending = coming.map(|(number, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
             let is_free = |id: &&WorkerId| {
-                self.live.get(id).is_some_and(|live| live.takes_tasks() && live.capacity.is_free())
+                self.live.get(id).is_some_and(|live| live.takes_tasks() && live.capacity().is_free())
             };
             let here = one.connected.iter().filter(is_free).count() as u32;
             // Workers to come begin anew: what passes until they are there does not count.

@@ -70,7 +70,7 @@ impl Server {
         let Some(class) = self.classes.get(&template) else { return };
         let requests = &self.queue.key(*class).requests;
         let Some(live) = self.live.get_mut(&worker) else { return };
-        let Some(held) = live.held.get(&template) else { return };
+        let Some(held) = live.held().get(&template) else { return };
         let waits = held.waiting.contains(task);
         if !waits && (variant.is_none() || requests.len() == 1) {
             return;
@@ -78,10 +78,10 @@ impl Server {
         let all = live.choices(*class, requests).to_vec();
         let said = variant.and_then(|variant| all.iter().find(|choice| choice.variant == variant));
         // Older ones do not say it.
-        let fits = all.iter().find(|choice| live.capacity.room(&choice.needs) > 0);
+        let fits = all.iter().find(|choice| live.capacity().room(&choice.needs) > 0);
         let Some(choice) = said.or(fits).or(all.first()) else { return };
         live.started(template, task, &choice.needs);
-        if live.capacity.is_overdrawn() {
+        if live.capacity().is_overdrawn() {
             self.settle_overdraft(now, worker);
         }
     }
@@ -90,7 +90,7 @@ impl Server {
     pub(super) fn settle_overdraft(&mut self, now: Timestamp, worker: WorkerId) {
         let Some(live) = self.live.get(&worker) else { return };
         let mut unseen: BTreeSet<(Reverse<i32>, TemplateId, TaskId)> = BTreeSet::new();
-        for (template, held) in &live.held {
+        for (template, held) in live.held() {
             let Some(class) = self.classes.get(template) else { continue };
             let key = self.queue.key(*class);
             if key.requests.iter().any(|request| request.nodes > 0) {
@@ -101,7 +101,7 @@ impl Server {
             unseen.extend(unstarted.map(|task| (Reverse(key.priority), *template, task)));
         }
         while let Some((Reverse(priority), template, task)) = unseen.pop_last() {
-            let Some(live) = self.live.get_mut(&worker).filter(|live| live.capacity.is_overdrawn()) else {
+            let Some(live) = self.live.get_mut(&worker).filter(|live| live.capacity().is_overdrawn()) else {
                 return;
             };
             live.displace(now, template, priority, task);
@@ -113,10 +113,10 @@ impl Server {
         let Some(job) = self.state.jobs.get(&id) else { return false };
         let is_second = job.seconds.get(&task).is_some_and(|second| second.worker == Some(worker));
         if is_second {
-            return !self.speculation.running.contains_key(&TaskRef::new(id, task));
+            return !self.running.has_second(TaskRef::new(id, task));
         }
         let is_leased = job.leased.get(&worker).is_some_and(|leased| leased.contains(task));
-        let runs = self.running.get(&id).and_then(|running| running.get(&task));
+        let runs = self.running.of(id, task);
         is_leased && runs.is_none_or(|run| run.worker != worker)
     }
 
@@ -127,11 +127,11 @@ impl Server {
     pub(super) fn backlogs_are_in_order(&self) -> Result<(), String> {
         for (id, live) in &self.live {
             let mut recount = match live.is_relay {
-                true => live.capacity.emptied(),
+                true => live.capacity().emptied(),
                 false => super::capacity::Capacity::new(&live.resources),
             };
             let mut queued = BTreeSet::new();
-            for (template, held) in &live.held {
+            for (template, held) in live.held() {
                 let mut seen = held.followers.clone();
                 let sets = held.placed.iter().map(|(_, ids)| ids).chain([&held.waiting]);
                 for ids in sets {
@@ -152,8 +152,8 @@ impl Server {
                     queued.insert(*template);
                 }
             }
-            if recount != live.capacity {
-                return Err(format!("worker {id}: promised {:?}, held {recount:?}", live.capacity));
+            if recount != *live.capacity() {
+                return Err(format!("worker {id}: promised {:?}, held {recount:?}", live.capacity()));
             }
             if queued != live.backlog().collect() {
                 return Err(format!("worker {id}: {queued:?} wait there, the backlog is of others"));

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{IdSet, WorkerId};
 
-use super::live::choices;
 use super::machine::Server;
 use super::queue::ClassId;
 use super::{Effect, Gate};
@@ -16,7 +15,7 @@ impl Server {
     pub(super) fn balance(&mut self, hungry: &BTreeSet<WorkerId>, effects: &mut Vec<Effect>) {
         for id in hungry {
             let Some(live) = self.live.get(id) else { continue };
-            if !live.takes_tasks() || live.reserved.is_some() || live.capacity.is_out_of_cpus() {
+            if !live.takes_tasks() || live.reserved.is_some() || live.capacity().is_out_of_cpus() {
                 continue;
             }
             // Of several, when one has not enough to fill it.
@@ -38,7 +37,7 @@ impl Server {
         let mut asked = Vec::new();
         for (id, live) in self.live.iter().filter(|(_, live)| live.has_backlog()) {
             for template in live.backlog() {
-                let (Some(class), Some(held)) = (self.classes.get(&template), live.held.get(&template))
+                let (Some(class), Some(held)) = (self.classes.get(&template), live.held().get(&template))
                 else {
                     continue;
                 };
@@ -69,14 +68,13 @@ impl Server {
                 continue;
             }
             for template in live.backlog() {
-                let Some(held) = live.held.get(&template).filter(|held| held.retracting.is_empty()) else {
+                let Some(held) = live.held().get(&template).filter(|held| held.retracting.is_empty()) else {
                     continue;
                 };
                 let Some(class) = self.classes.get(&template) else { continue };
                 let room = rooms.entry(*class).or_insert_with(|| {
-                    let choices =
-                        choices(&hungry.resources, hungry.is_relay, &self.queue.key(*class).requests);
-                    choices.iter().map(|choice| hungry.capacity.room(&choice.needs)).max().unwrap_or(0)
+                    let choices = hungry.ways(Some(*class), &self.queue.key(*class).requests);
+                    choices.iter().map(|choice| hungry.capacity().room(&choice.needs)).max().unwrap_or(0)
                 });
                 let room = u64::try_from(*room).unwrap_or(0);
                 let excess = held.waiting.len();
@@ -85,8 +83,8 @@ impl Server {
                 }
                 // Half of it, so that both have as much; at least what fits at once.
                 let count = (excess / 2).max(room.min(excess));
-                let running = self.running.get(&template.job);
-                let runs = held.ids.last().is_some_and(|last| running.is_some_and(|r| r.contains_key(&last)));
+                let runs = |last| self.running.of(template.job, last).is_some();
+                let runs = held.ids.last().is_some_and(runs);
                 found.push((runs, Reverse(excess), *victim, template, count, room));
             }
         }
@@ -105,7 +103,7 @@ impl Server {
         count: u64,
         effects: &mut Vec<Effect>,
     ) -> u64 {
-        let held = self.live.get(&victim).and_then(|live| live.held.get(&template));
+        let held = self.live.get(&victim).and_then(|live| live.held().get(&template));
         // The last ones are started last.
         let mut candidates = held.map_or_else(IdSet::new, |held| held.waiting.clone());
         self.ask_back(victim, template, candidates.take_last(count), effects)
@@ -122,12 +120,10 @@ impl Server {
         let job = template.job;
         let Some(live) = self.live.get_mut(&victim) else { return 0 };
         let Some(connection) = live.connection else { return 0 };
-        let Some(held) = live.held.get_mut(&template) else { return 0 };
         let count = ids.len();
-        if count == 0 {
+        if count == 0 || !live.ask_back(template, &ids) {
             return 0;
         }
-        held.retracting.union_with(&ids);
         let message = ToWorker::Retract { job, ids };
         effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
         count

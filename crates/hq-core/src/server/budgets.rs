@@ -45,8 +45,8 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let Some(job) = self.state.jobs.get(&id).filter(|job| job.spec.budget.is_some()) else { return };
-        let running = self.running.get(&id).into_iter().flatten().filter(|(task, _)| ids.contains(**task));
-        let time_of = |(task, run): (&TaskId, &super::machine::Running)| {
+        let running = self.running.of_job(id).iter().filter(|(task, _)| ids.contains(**task));
+        let time_of = |(task, run): (&TaskId, &super::running::Run)| {
             let submit = job.submit_of(*task)?;
             let wall = u64::try_from(now.since(run.since).as_micros()).unwrap_or(u64::MAX);
             Some(node_time_us(wall, job.share_on(&self.state.workers, run.worker, submit)))

@@ -77,10 +77,8 @@ impl Server {
             effects.push(Effect::Answer { connection, request, body, gate });
             return;
         }
-        let running: IdSet =
-            self.running.get(&id).into_iter().flat_map(|running| running.keys().copied()).collect();
         let mut open = self.state.jobs[&id].alive().intersection(tasks);
-        open.subtract(&running);
+        open.subtract(&self.running.ids_of(id));
         self.ask_all_back(id, &open, effects);
         let canceling = Canceling { job: id, open, canceled: IdSet::new(), count: tasks.len() };
         self.cancelings.waits.insert(asked, canceling);
@@ -121,10 +119,9 @@ impl Server {
                 }
                 let alive = self.state.jobs.get(&id).map_or_else(IdSet::new, |job| job.alive());
                 canceling.open = canceling.open.intersection(&alive);
-                let running = self.running.get(&id);
-                running.into_iter().flat_map(BTreeMap::keys).for_each(|task| {
+                for task in self.running.of_job(id).keys() {
                     canceling.open.remove(*task);
-                });
+                }
                 self.forget_if_over(id);
             }
             if !canceling.open.is_empty() {

@@ -9,7 +9,7 @@ mod pulled;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use hq_model::{IdSet, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Timestamp, WorkerId};
 use hq_sched::Plan;
 
 use batches::join;
@@ -37,13 +37,12 @@ impl Server {
     // for, and a worker that did not want to start takes everything once enough of it is used.
     fn dispatch_once(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> bool {
         self.end_parting();
-        let mut changed_workers = std::mem::take(&mut self.changed_workers);
-        let mut changed_classes = std::mem::take(&mut self.changed_classes);
+        let (mut changed_workers, mut changed_classes) = self.changes.take();
         let judged = self.planning.judged();
         // Of a job with a share another task may run when one has ended with its worker, which changes no other worker.
         changed_workers.extend(self.kept_long_enough(now));
         changed_workers.extend(self.that_kept_long_enough(now));
-        let moves_shares = self.touched.iter().any(|job| self.shared.contains_key(job));
+        let moves_shares = self.touched.iter().any(|job| self.shares.has(*job));
         let is_quiet =
             changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none() && !moves_shares;
         if self.live.is_empty() || is_quiet {
@@ -96,15 +95,15 @@ impl Server {
             self.let_room();
         }
         let opens_room =
-            self.send(now, batches, effects) || !begun.is_empty() || !self.changed_workers.is_empty();
-        self.changed_workers.extend(begun);
+            self.send(now, batches, effects) || !begun.is_empty() || self.changes.workers_count() > 0;
+        self.changes.of_workers(begun);
         self.hand_out_followers(now, effects);
-        self.changed_workers.extend(gathering);
+        self.changes.of_workers(gathering);
         if self.planning.floor().is_some() {
             // They are looked at again when the plan is there.
-            self.changed_workers.extend(changed_workers);
-            self.changed_workers.extend(no_longer_kept);
-            self.changed_classes.extend(changed_classes);
+            self.changes.of_workers(changed_workers);
+            self.changes.of_workers(no_longer_kept);
+            self.changes.of_classes(changed_classes);
         } else {
             self.balance(&changed_workers, effects);
             if !changed_classes.is_empty() {
@@ -239,7 +238,7 @@ impl Server {
         others.iter().any(|other| {
             let all = live.choices(*other, &self.queue.key(*other).requests).to_vec();
             all.iter().filter(|choice| live.has_time(now, choice.time_request)).any(|choice| {
-                let scarce = live.capacity.scarce(&choice.needs);
+                let scarce = live.capacity().scarce(&choice.needs);
                 scarce != 0 && scarce & !pools == 0
             })
         })
@@ -263,7 +262,7 @@ impl Server {
         for line in &plan.lines {
             let class = ClassId(line.class.0);
             let round = Round::Room { rank: line.variant as usize };
-            if !self.queue.knows(class) || self.gathering.contains(&line.worker) {
+            if !self.queue.knows(class) || self.gathering.has(line.worker) {
                 continue;
             }
             let priority = self.queue.key(class).priority;
@@ -303,7 +302,7 @@ impl Server {
         let kept = self.kept_worker();
         let is_open = |worker: &&WorkerId| {
             let live = self.live.get(worker);
-            let is_full = live.is_none_or(|live| all_need_cpus && live.capacity.is_out_of_cpus());
+            let is_full = live.is_none_or(|live| all_need_cpus && live.capacity().is_out_of_cpus());
             kept == Some(**worker) || !is_full
         };
         workers.iter().filter(is_open).copied().collect()
@@ -315,7 +314,7 @@ impl Server {
         let workers = self.with_room(workers);
         // What is kept may be let again before the next one is looked at.
         let free = workers.iter().filter_map(|worker| {
-            let capacity = &self.live.get(worker)?.capacity;
+            let capacity = self.live.get(worker)?.capacity();
             let kept = self.kept_on(*worker).map_or(0, |kept| capacity.cpus_of(kept));
             Some(capacity.free_cpus() + kept)
         });
@@ -369,9 +368,9 @@ impl Server {
             }
             let room = match round {
                 Round::Backlog if reserve.keeps_from_backlog(*worker, &needs) => continue,
-                Round::Backlog => live.capacity.room_behind_backlog(&needs, key.priority),
+                Round::Backlog => live.capacity().room_behind_backlog(&needs, key.priority),
                 Round::Room { .. } if live.kept_from(now, key.priority, &needs).is_some() => 0,
-                Round::Room { .. } => live.capacity.room(&needs),
+                Round::Room { .. } => live.capacity().room(&needs),
             };
             match round {
                 Round::Backlog => order.push((Reverse(room), *worker)),
@@ -411,7 +410,7 @@ impl Server {
             self.fill_worker(now, *worker, class, round, Share::of(share, Near::Own), batches);
         }
         loop {
-            let load = |worker: &WorkerId| self.live.get(worker).map(|live| live.capacity.used_cpus());
+            let load = |worker: &WorkerId| self.live.get(worker).map(|live| live.capacity().used_cpus());
             workers.sort_by_cached_key(|worker| (load(worker), *worker));
             let taken = workers
                 .iter()
@@ -447,7 +446,7 @@ impl Server {
         if matches!(round, Round::Room { .. }) && live.kept_from(now, priority, &needs).is_some() {
             return 0;
         }
-        let slots = live.capacity.slots(&needs);
+        let slots = live.capacity().slots(&needs);
         let mut skipped = Vec::new();
         let mut given = 0;
         let is_mixed = self.queue.is_mixed();
@@ -464,9 +463,9 @@ impl Server {
             };
             let room = match round {
                 Round::Backlog => {
-                    live.capacity.room_behind_backlog(&needs, priority).saturating_add_unsigned(backlog)
+                    live.capacity().room_behind_backlog(&needs, priority).saturating_add_unsigned(backlog)
                 }
-                Round::Room { .. } => live.capacity.room(&needs),
+                Round::Room { .. } => live.capacity().room(&needs),
             };
             let wanted = u64::try_from(room).unwrap_or(0).min(share);
             if wanted == 0 {
@@ -475,7 +474,7 @@ impl Server {
             let mut ids = self.take_near(class, template, worker, wanted, near);
             let Some(live) = self.live.get_mut(&worker).filter(|_| !ids.is_empty()) else { break };
             // An attempt that it still has must be gone before it gets the next one.
-            if let Some(held) = live.held.get(&template).filter(|held| held.ids.intersects(&ids)) {
+            if let Some(held) = live.held().get(&template).filter(|held| held.ids.intersects(&ids)) {
                 skipped.push((template, held.ids.intersection(&ids)));
                 ids.subtract(&held.ids);
                 if ids.is_empty() {
@@ -492,10 +491,7 @@ impl Server {
                     }
                 }
             }
-            let all = (TaskRef::new(template.job, TaskId(0)), WorkerId(0));
-            let parting = self.parting.range(all..).take_while(|attempt| attempt.0.job == template.job);
-            let parting: IdSet =
-                parting.map(|attempt| attempt.0.task).filter(|task| ids.contains(*task)).collect();
+            let parting = self.parting.among(template.job, &ids);
             if !parting.is_empty() {
                 ids.subtract(&parting);
                 skipped.push((template, parting));
@@ -505,9 +501,7 @@ impl Server {
             }
             share -= ids.len();
             given += ids.len();
-            if let Some(shared) = job.and_then(|job| self.shared.get_mut(&job)) {
-                shared.out += ids.len();
-            }
+            self.shares.hand_out(job, ids.len());
             match round {
                 Round::Room { .. } => live.place(template, Some(&needs), &ids),
                 Round::Backlog => live.queue(now, (template, class), priority, &needs, &ids),

@@ -9,7 +9,7 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, InputObject, JobId, ObjectName, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::fleet::{Fleet, match_of};
-use super::live::{LiveWorker, choices};
+use super::live::LiveWorker;
 use super::machine::{Answer, Server};
 use super::queue::ClassId;
 use super::requests::shown_state;
@@ -37,7 +37,7 @@ impl Server {
             return Err(RequestError::NoTask(id, task));
         };
         let whole = TaskRef::new(id, task);
-        let run = self.running.get(&id).and_then(|running| running.get(&task));
+        let run = self.running.of(id, task);
         let state = shown_state(state, run.is_some());
         let leased = job.leased.iter().find(|(_, ids)| ids.contains(task)).map(|(worker, _)| *worker);
         let template = TemplateId { job: id, submit };
@@ -113,7 +113,7 @@ impl Server {
         if live.is_relay && live.connection.is_some() {
             return vec![is_with_relay(template.job, 1).on(worker)];
         }
-        let waits = live.held.get(&template).is_some_and(|held| held.waiting.contains(task));
+        let waits = live.held().get(&template).is_some_and(|held| held.waiting.contains(task));
         if live.connection.is_none() {
             let text = format!(
                 "the worker is disconnected; its tasks go elsewhere in {} unless it comes back",
@@ -124,14 +124,15 @@ impl Server {
         if let Some(text) = leaving(now, live) {
             return vec![elsewhere, Reason::new(ReasonKind::Closed, text).on(worker)];
         }
-        let choices = choices(&live.resources, live.is_relay, self.requests_of(template));
+        let class = self.classes.get(&template).copied();
+        let choices = live.ways(class, self.requests_of(template));
         match choices.first().filter(|_| waits) {
             Some(_) if choices.iter().all(|choice| !live.has_time(now, choice.time_request)) => {
                 vec![elsewhere, too_late(now, worker, live, &choices)]
             }
             Some(_) => {
                 let ways = in_time(now, live, &choices);
-                let is_full = ways.iter().all(|needs| live.capacity.room(needs) <= 0);
+                let is_full = ways.iter().all(|needs| live.capacity().room(needs) <= 0);
                 let busy = is_full.then(|| self.busy(now, worker, live, &ways, true));
                 std::iter::once(reason).chain(busy).collect()
             }
@@ -263,7 +264,7 @@ impl Server {
     // Of a task on several nodes that could run.
     fn of_nodes(&self, class: ClassId) -> Option<Reason> {
         let nodes = self.queue.key(class).requests.iter().map(|request| request.nodes).min()?;
-        let text = match self.reserved.len() {
+        let text = match self.reservations.count() {
             0 => format!("it needs {nodes} workers of one group that are free at once"),
             kept => format!(
                 "it needs {nodes} workers of one group that are free at once; {kept} workers get nothing new of its \
@@ -332,7 +333,7 @@ impl Server {
             let job_name = name.map_or_else(String::new, |name| format!(" (`{name}`)"));
             for task in open.iter().take(NAMED_TASKS_MAX) {
                 let whole = TaskRef::new(job, task);
-                let runs = self.running.get(&job).is_some_and(|running| running.contains_key(&task));
+                let runs = self.running.of(job, task).is_some();
                 let state = self.state.task_state(whole).map(|state| shown_state(state, runs));
                 let state = state.map_or_else(String::new, |state| format!(", which is {state}"));
                 say(match self.broadcast_of(id, whole) {

@@ -159,7 +159,7 @@ impl Server {
             return;
         };
         let feeds = |template: &TemplateId| self.state.feeders.contains_key(&template.job);
-        let mut held = live.held.iter().filter(|(_, held)| !held.ids.is_empty()).peekable();
+        let mut held = live.held().iter().filter(|(_, held)| !held.ids.is_empty()).peekable();
         let has_only_feeders = held.peek().is_some() && held.all(|(template, _)| feeds(template));
         let Some(connection) = live.connection.filter(|_| has_only_feeders) else { return };
         self.watching.touch();
@@ -482,7 +482,7 @@ impl Server {
     // How a fed job is.
     pub(super) fn feed_state(&self, id: JobId) -> FeedState {
         let job = &self.state.jobs[&id];
-        let running = self.running_count(id);
+        let running = self.running.count(id);
         let counters = job.counters(running);
         FeedState {
             job: id,
@@ -503,7 +503,7 @@ impl Server {
         let Some(feed) = job.feed.as_deref().filter(|feed| job.is_open && !feed.is_decomposed) else {
             return true;
         };
-        let counters = job.counters(self.running_count(id));
+        let counters = job.counters(self.running.count(id));
         let is_behind = feed.unreduced(counters.terminal()) >= UNREDUCED_TASKS_MAX
             || self.state.results.held_bytes(id) >= UNREDUCED_BYTES_MAX;
         counters.waiting < below && !is_behind

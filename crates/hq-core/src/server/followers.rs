@@ -131,7 +131,7 @@ impl Server {
         let Some(live) = self.live.get_mut(&worker) else { return };
         let choices = live.choices(*class, &self.queue.key(*class).requests);
         let Some(needs) = choices.first().map(|choice| choice.needs.clone()) else { return };
-        let count = live.followers_target(template, live.capacity.slots(&needs));
+        let count = live.followers_target(template, live.capacity().slots(&needs));
         let mut leader = first;
         for _ in 0..count {
             let Some(follower) = self.readiness.follower(leader) else { return };
@@ -203,7 +203,7 @@ impl Server {
             let template = self.template_of(task);
             // What a worker that is away had is held again when it is back.
             if let (Some(template), Some(live)) = (template, self.live.get_mut(&worker))
-                && live.held.get(&template).is_some_and(|held| held.followers.contains(task.task))
+                && live.held().get(&template).is_some_and(|held| held.followers.contains(task.task))
             {
                 live.forget_follower(template, &single);
                 self.wait_on(now, worker, template, &single);
@@ -249,8 +249,7 @@ impl Server {
             let Some(live) = self.live.get_mut(&worker).filter(|live| live.connection.is_some()) else {
                 continue;
             };
-            let Some(held) = template.and_then(|template| live.held.get_mut(&template)) else { continue };
-            if held.followers.contains(task.task) && held.retracting.insert(task.task) {
+            if template.is_some_and(|template| live.ask_follower_back(template, task.task)) {
                 asked.entry((worker, task.job)).or_default().insert(task.task);
             }
         }

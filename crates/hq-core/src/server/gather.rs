@@ -11,19 +11,48 @@ use hq_model::{Timestamp, WorkerId};
 use super::machine::Server;
 use crate::limits::{GATHER_PART, GATHER_TASKS_MAX, GATHER_TOTAL_PART, GATHER_WORKERS_MAX};
 
+/// Workers that are left alone for a moment.
+#[derive(Debug, Default)]
+pub(super) struct Gathering {
+    workers: BTreeSet<WorkerId>,
+    // When the first of them is filled.
+    end: Option<Timestamp>,
+}
+
+impl Gathering {
+    /// A round begins: who is left alone is found anew.
+    pub(super) fn begin(&mut self) {
+        *self = Gathering::default();
+    }
+
+    /// A worker is left alone until then, at the latest.
+    pub(super) fn leave_alone(&mut self, worker: WorkerId, until: Timestamp) {
+        self.end = Some(self.end.map_or(until, |end| end.min(until)));
+        self.workers.insert(worker);
+    }
+
+    /// True when a worker is left alone.
+    pub(super) fn has(&self, worker: WorkerId) -> bool {
+        self.workers.contains(&worker)
+    }
+
+    /// When a worker that is left alone is filled at the latest.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        self.end
+    }
+}
+
 impl Server {
-    /// Workers that are left alone now. They are looked at again at [`Server::gather_ends`].
+    /// Workers that are left alone now. They are looked at again at [`Gathering::ends`].
     pub(super) fn gather(&mut self, now: Timestamp, workers: &BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
-        let mut gathering = BTreeSet::new();
-        self.gather_end = None;
-        self.gathering.clear();
+        self.gathering.begin();
         if !self.queue.is_mixed() {
-            return gathering;
+            return BTreeSet::new();
         }
         let mut partly = Vec::new();
         for id in workers {
             let Some(live) = self.live.get_mut(id) else { continue };
-            let is_used = !live.capacity.is_free() && !live.capacity.is_out_of_cpus();
+            let is_used = !live.capacity().is_free() && !live.capacity().is_out_of_cpus();
             let is_partly = is_used && live.takes_tasks() && !live.is_relay;
             if is_partly && partly.len() < GATHER_WORKERS_MAX {
                 partly.push(*id);
@@ -45,28 +74,24 @@ impl Server {
                 live.gathers_since = None;
                 continue;
             }
-            self.gather_end = Some(self.gather_end.map_or(until, |end: Timestamp| end.min(until)));
-            gathering.insert(id);
+            self.gathering.leave_alone(id, until);
         }
-        self.gathering.clone_from(&gathering);
-        gathering
-    }
-
-    /// When a worker that is left alone is filled at the latest.
-    pub(super) fn gather_ends(&self) -> Option<Timestamp> {
-        self.gather_end
+        self.gathering.workers.clone()
     }
 
     // Until when to wait for the next end on a worker, and for how long, µs, to wait for ends at all. `None` when none
     // is near, or it is not known.
     fn ends_soon(&self, now: Timestamp, id: WorkerId) -> Option<(Timestamp, u64)> {
         let live = self.live.get(&id)?;
-        if live.running > GATHER_TASKS_MAX {
+        if self.running.count_on(id) > GATHER_TASKS_MAX {
             return None;
         }
         let mut soonest: Option<(Timestamp, u64)> = None;
-        for (template, held) in &live.held {
-            let Some(running) = self.running.get(&template.job) else { continue };
+        for (template, held) in live.held() {
+            let running = self.running.of_job(template.job);
+            if running.is_empty() {
+                continue;
+            }
             let Some(estimate) = self.run_time(*template).filter(|estimate| estimate.is_sure) else {
                 continue;
             };

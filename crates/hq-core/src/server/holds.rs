@@ -7,7 +7,7 @@ use hq_model::{Timestamp, WorkerId};
 
 use super::Effect;
 use super::capacity::{Capacity, Needs};
-use super::live::{LiveWorker, choices};
+use super::live::LiveWorker;
 use super::machine::Server;
 use super::queue::ClassId;
 use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
@@ -53,8 +53,8 @@ impl Server {
         if !self.is_due(class) {
             return Some(Hold::Plan { until: self.planning.next_wakeup() });
         }
-        if self.gathering.contains(&worker) {
-            return Some(Hold::Gathering { until: self.gather_ends() });
+        if self.gathering.has(worker) {
+            return Some(Hold::Gathering { until: self.gathering.ends() });
         }
         if live.is_idle_and_picky() {
             return Some(Hold::Picky);
@@ -72,8 +72,8 @@ impl Server {
     pub(super) fn awaits_attempt(&self, live: &LiveWorker, class: ClassId) -> bool {
         let Some((_, template)) = self.queue.head(class) else { return false };
         let ready = self.queue.ready(class, template);
-        let has_it = live.held.get(&template).is_some_and(|held| held.ids.intersects(&ready));
-        has_it || self.parting.iter().any(|(task, _)| task.job == template.job && ready.contains(task.task))
+        let has_it = live.held().get(&template).is_some_and(|held| held.ids.intersects(&ready));
+        has_it || !self.parting.among(template.job, &ready).is_empty()
     }
 
     /// Looks for ready tasks that fit on a worker and do not go there, although nothing holds them back: for the simulator,
@@ -94,8 +94,8 @@ impl Server {
         for class in self.queue.in_order().chain(self.queue.pulled()) {
             let key = self.queue.key(class);
             for (id, live) in self.live.iter().filter(|(_, live)| live.takes_tasks()) {
-                for choice in choices(&live.resources, live.is_relay, &key.requests) {
-                    if !live.has_time(now, choice.time_request) || live.capacity.room(&choice.needs) <= 0 {
+                for choice in live.ways(Some(class), &key.requests) {
+                    if !live.has_time(now, choice.time_request) || live.capacity().room(&choice.needs) <= 0 {
                         continue;
                     }
                     if self.hold_on(now, *id, live, class, &choice.needs).is_none() {
@@ -104,7 +104,9 @@ impl Server {
                         return Err(format!(
                             "worker {id} has room for {tasks} ready tasks ({head:?}, priority {}, {}) and \
                              does not get them: {:?}",
-                            key.priority, key.requests[choice.variant as usize], live.capacity
+                            key.priority,
+                            key.requests[choice.variant as usize],
+                            live.capacity()
                         ));
                     }
                 }
@@ -147,8 +149,8 @@ impl Server {
                     continue;
                 }
                 let without = self.without(live, &run, Some(key.priority));
-                for choice in choices(&live.resources, live.is_relay, &key.requests) {
-                    let is_new = without.room(&choice.needs) > 0 && live.capacity.room(&choice.needs) <= 0;
+                for choice in live.ways(Some(class), &key.requests) {
+                    let is_new = without.room(&choice.needs) > 0 && live.capacity().room(&choice.needs) <= 0;
                     if is_new
                         && live.has_time(now, choice.time_request)
                         && self.hold_on(now, worker, live, class, &choice.needs).is_none()
@@ -168,11 +170,11 @@ impl Server {
 
     // What would be promised on a worker without what it was just given for room, all or what is of lower priority.
     fn without(&self, live: &LiveWorker, run: &[&RunBatch], priority: Option<i32>) -> Capacity {
-        let mut without = live.capacity.clone();
+        let mut without = live.capacity().clone();
         for batch in run {
             let class = self.classes.get(&batch.template);
             let is_lower = |class: &ClassId| priority.is_none_or(|own| self.queue.key(*class).priority < own);
-            let held = live.held.get(&batch.template).filter(|_| class.is_some_and(is_lower));
+            let held = live.held().get(&batch.template).filter(|_| class.is_some_and(is_lower));
             for (needs, ids) in held.into_iter().flat_map(|held| &held.placed) {
                 without.release(needs, ids.intersection(&batch.ids).len());
             }
@@ -182,7 +184,7 @@ impl Server {
 
     // A hold that should have ended.
     fn overdue_hold(&self, now: Timestamp) -> Option<Timestamp> {
-        let ends = [self.planning.next_wakeup(), self.gather_ends(), self.keeping_ends()];
+        let ends = [self.planning.next_wakeup(), self.gathering.ends(), self.keeping_ends()];
         ends.into_iter().flatten().find(|until| *until < now)
     }
 
@@ -190,13 +192,13 @@ impl Server {
     pub fn story_of(&self, worker: WorkerId) -> String {
         self.live
             .get(&worker)
-            .map_or_else(String::new, |live| format!("{:?} of {:?}", live.held, live.capacity))
+            .map_or_else(String::new, |live| format!("{:?} of {:?}", live.held(), live.capacity()))
     }
 
     /// What is taken of each pool of a worker that takes tasks, as the server counts, in units: for the simulator.
     pub fn taken_on(&self, worker: WorkerId) -> Option<Vec<u64>> {
         let live = self.live.get(&worker).filter(|live| live.takes_tasks())?;
         let totals = live.resources.pools.iter().map(|pool| pool.kind.total().0);
-        Some(totals.zip(live.capacity.free()).map(|(total, free)| total.saturating_sub(free.0)).collect())
+        Some(totals.zip(live.capacity().free()).map(|(total, free)| total.saturating_sub(free.0)).collect())
     }
 }

@@ -87,7 +87,7 @@ impl Server {
     // Those that ended tasks of a job, and those on which some run.
     fn workers_of(&self, id: JobId, job: &Job) -> Vec<WorkerId> {
         let mut workers = job.workers.clone();
-        for (task, run) in self.running.get(&id).into_iter().flatten() {
+        for (task, run) in self.running.of_job(id) {
             workers.insert(run.worker);
             workers.extend(job.nodes.get(task).into_iter().flatten());
         }

@@ -140,10 +140,8 @@ impl Server {
                 let record = Record::Canceled { job: id, ids: queued.clone(), reason: None, end_by };
                 self.end_by(now, record, &queued, effects);
             }
-            if let Some(running) = self.running.get(&id) {
-                for task in running.keys() {
-                    with_workers.remove(*task);
-                }
+            for task in self.running.of_job(id).keys() {
+                with_workers.remove(*task);
             }
             self.ask_all_back(id, &with_workers, effects);
             if came_too_late && let Some(end) = end_by {

@@ -42,7 +42,7 @@ impl Server {
             self.late_from = self.late_from.min(next.unwrap_or(Timestamp(u64::MAX)));
         }
         for (worker, template) in due {
-            let held = self.live.get(&worker).and_then(|live| live.held.get(&template));
+            let held = self.live.get(&worker).and_then(|live| live.held().get(&template));
             // What is thought to have started, and was not said to, may wait there as well.
             let all = held.map_or_else(IdSet::new, |held| held.ids.difference(&held.followers));
             let waits = all.iter().filter(|task| self.may_wait(worker, template.job, *task));

@@ -1,5 +1,7 @@
 //! What the server knows of a connected worker beyond the records: what it holds, what runs there and how fast.
 
+mod held;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -10,10 +12,13 @@ use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, Timestamp, WorkerResource
 
 use rustc_hash::FxHashMap;
 
+use held::Queued;
+pub(super) use held::{Held, Lacking, QueuePlace};
+
 use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
-use crate::keeping::{by_preference, keeps_room_for, stops_keeping_in};
+use crate::keeping::{by_preference, stops_keeping_in};
 use crate::limits::{
     BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, FOLLOWERS_MAX, HEARTBEATS_MISSING_MAX,
     MIXED_BACKLOG_WAVES, SCAN_BLOCKED_MAX,
@@ -65,10 +70,10 @@ pub(super) struct LiveWorker {
     pub(super) last_finished: Option<Timestamp>,
     /// What it offers.
     pub(super) resources: WorkerResources,
-    /// How much of that is promised.
-    pub(super) capacity: Capacity,
-    /// Tasks handed to it that it has not reported as gone, whatever their state is by now.
-    pub(super) held: BTreeMap<TemplateId, Held>,
+    // How much of that is promised.
+    capacity: Capacity,
+    // Tasks handed to it that it has not reported as gone, whatever their state is by now.
+    held: BTreeMap<TemplateId, Held>,
     /// Those of them of which only the worker says that they were.
     pub(super) claimed: BTreeMap<JobId, IdSet>,
     /// Templates whose content it has got.
@@ -81,8 +86,6 @@ pub(super) struct LiveWorker {
     pub(super) last_task: Option<(TaskRef, Timestamp)>,
     /// Since when it is left alone because more is about to end there.
     pub(super) gathers_since: Option<Timestamp>,
-    /// Number of held tasks that are reported as running.
-    pub(super) running: u64,
     // What waits here for room, in order, and how often something was put there.
     backlog: BTreeMap<QueuePlace, TemplateId>,
     // Pools that all of that needs, whatever its variant; fewer may be told.
@@ -118,98 +121,6 @@ pub(super) struct Choice {
     pub(super) needs: Needs,
     /// How long the worker must live at least.
     pub(super) time_request: Duration,
-}
-
-/// Tasks of one template on a worker.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Held {
-    /// The tasks.
-    pub(super) ids: IdSet,
-    /// Those asked back, until they are reported as returned, started or ended.
-    pub(super) retracting: IdSet,
-    /// Those that were placed into free room, or are thought to have started, with what each takes.
-    pub(super) placed: Vec<(Needs, IdSet)>,
-    /// Those among them that lend their CPUs, with what they take when they go on.
-    lent: BTreeMap<TaskId, Needs>,
-    /// Those that wait there for room: they are promised nothing.
-    pub(super) waiting: IdSet,
-    /// Those that wait there for another task: they are promised nothing.
-    pub(super) followers: IdSet,
-    /// Since when some wait for room, and where.
-    queued: Option<Queued>,
-}
-
-/// Where tasks of a template are in the backlog of a worker: as the worker orders them.
-pub(super) type QueuePlace = (Reverse<i32>, u64);
-
-#[derive(Clone, Copy, Debug)]
-struct Queued {
-    place: QueuePlace,
-    since: Timestamp,
-    // What is counted for each.
-    counts: Option<(usize, u64)>,
-}
-
-/// A task that waits on a worker and may keep others from what it lacks there.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Lacking {
-    pub(super) template: TemplateId,
-    priority: i32,
-    since: Timestamp,
-    // Pools of which too little is free for it.
-    scarce: u64,
-}
-
-impl Lacking {
-    fn keeps_from(&self, now: Timestamp, priority: i32, needs: &Needs) -> bool {
-        self.keeps_until(now, priority, needs).is_some()
-    }
-
-    fn keeps_until(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<Timestamp> {
-        if self.priority < priority || needs.pools() & self.scarce == 0 {
-            return None;
-        }
-        Some(now.after(keeps_room_for(now.since(self.since), self.priority == priority)?))
-    }
-}
-
-impl Held {
-    /// What a task was promised.
-    pub(super) fn needs_of(&self, task: TaskId) -> Option<&Needs> {
-        self.placed.iter().find(|(_, ids)| ids.contains(task)).map(|(needs, _)| needs)
-    }
-
-    /// True when all of them have room, and take nothing, now or when they go on.
-    pub(super) fn takes_nothing(&self) -> bool {
-        let placed: u64 = self.placed.iter().map(|(_, ids)| ids.len()).sum();
-        let all_have_room = self.lent.is_empty() && placed == self.ids.len();
-        all_have_room && self.placed.iter().all(|(needs, _)| needs.is_nothing())
-    }
-
-    /// What is counted of the backlog for each of those that wait, and their priority.
-    pub(super) fn counted(&self) -> Option<((usize, u64), i32)> {
-        let queued = self.queued?;
-        Some((queued.counts?, queued.place.0.0))
-    }
-
-    // They are promised nothing any more, as far as they were.
-    fn displace(&mut self, ids: &IdSet, capacity: &mut Capacity) {
-        self.lent.retain(|task, _| !ids.contains(*task));
-        for (needs, placed) in &mut self.placed {
-            let gone = placed.intersection(ids);
-            placed.subtract(&gone);
-            capacity.release(needs, gone.len());
-        }
-        self.placed.retain(|(_, placed)| !placed.is_empty());
-    }
-
-    fn place(&mut self, needs: &Needs, ids: &IdSet, capacity: &mut Capacity) {
-        capacity.promise(needs, ids.len());
-        match self.placed.iter_mut().find(|placed| placed.0 == *needs) {
-            Some((_, placed)) => placed.union_with(ids),
-            None => self.placed.push((needs.clone(), ids.clone())),
-        }
-    }
 }
 
 impl LiveWorker {
@@ -272,7 +183,6 @@ impl LiveWorker {
             last_task: None,
             last_finished: None,
             gathers_since: None,
-            running: 0,
             backlog: BTreeMap::new(),
             backlog_pools: u64::MAX,
             arrivals: 0,
@@ -283,6 +193,31 @@ impl LiveWorker {
         };
         worker.heard(config.heartbeat, now);
         worker
+    }
+
+    /// How much of what it offers is promised.
+    pub(super) fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    /// Tasks handed to it that it has not reported as gone, whatever their state is by now.
+    pub(super) fn held(&self) -> &BTreeMap<TemplateId, Held> {
+        &self.held
+    }
+
+    /// A relay says for how many tasks it has room.
+    pub(super) fn wants(&mut self, room: u64) {
+        self.capacity.set_total(room);
+    }
+
+    /// Room for a task that is not here is counted as promised.
+    pub(super) fn keep_room(&mut self, needs: &Needs) {
+        self.capacity.promise(needs, 1);
+    }
+
+    /// It is free again.
+    pub(super) fn let_room(&mut self, needs: &Needs) {
+        self.capacity.release(needs, 1);
     }
 
     /// It gave a sign of life.
@@ -342,12 +277,27 @@ impl LiveWorker {
         if self.choices.len() >= CHOICES_KNOWN_MAX && !self.choices.contains_key(&class) {
             self.choices.clear();
         }
-        let resources = &self.resources;
-        let is_relay = self.is_relay;
-        if class.needs_store() && !self.stores {
-            return &[];
+        if !self.choices.contains_key(&class) {
+            let ways = self.ways(Some(class), requests);
+            self.choices.insert(class, ways);
         }
-        self.choices.entry(class).or_insert_with(|| choices(resources, is_relay, requests))
+        &self.choices[&class]
+    }
+
+    /// The same for who only looks: it is not remembered. Larger weights are preferred, then what is named first.
+    pub(super) fn ways(&self, class: Option<ClassId>, requests: &[Request]) -> Vec<Choice> {
+        if class.is_some_and(ClassId::needs_store) && !self.stores {
+            return Vec::new();
+        }
+        let choice = |(rank, variant): (usize, u32)| {
+            let request = &requests[variant as usize];
+            if request.is_pulled() != self.is_relay {
+                return None;
+            }
+            let needs = Needs::new(&self.resources, request)?;
+            Some(Choice { rank, variant, needs, time_request: request.time_request })
+        };
+        by_preference(requests).into_iter().enumerate().filter_map(choice).collect()
     }
 
     /// True when nothing is promised and it does not start for little.
@@ -575,6 +525,26 @@ impl LiveWorker {
         self.lacking.iter().find_map(keeps)
     }
 
+    /// These are asked back. False when it holds nothing of their submit.
+    pub(super) fn ask_back(&mut self, template: TemplateId, ids: &IdSet) -> bool {
+        let Some(held) = self.held.get_mut(&template) else { return false };
+        held.retracting.union_with(ids);
+        true
+    }
+
+    /// A task that waits there for another one is asked back. False when it does not wait for one, or was asked back before.
+    pub(super) fn ask_follower_back(&mut self, template: TemplateId, task: TaskId) -> bool {
+        let held = self.held.get_mut(&template).filter(|held| held.followers.contains(task));
+        held.is_some_and(|held| held.retracting.insert(task))
+    }
+
+    /// A task that was asked back has started.
+    pub(super) fn keeps(&mut self, template: TemplateId, task: TaskId) {
+        if let Some(held) = self.held.get_mut(&template) {
+            held.retracting.remove(task);
+        }
+    }
+
     /// Hands tasks to it that wait there for another one.
     pub(super) fn hold_follower(&mut self, template: TemplateId, ids: &IdSet) {
         let held = self.held.entry(template).or_default();
@@ -668,17 +638,4 @@ impl LiveWorker {
 /// Where several classes wait, tasks that take so long on average are in a backlog only when they are short.
 pub(super) fn is_short_among_others(wall_us: f64) -> bool {
     BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0) >= MIXED_BACKLOG_WAVES
-}
-
-// Larger weights are preferred, then what is named first.
-pub(super) fn choices(resources: &WorkerResources, is_relay: bool, requests: &[Request]) -> Vec<Choice> {
-    let choice = |(rank, variant): (usize, u32)| {
-        let request = &requests[variant as usize];
-        if request.is_pulled() != is_relay {
-            return None;
-        }
-        let needs = Needs::new(resources, request)?;
-        Some(Choice { rank, variant, needs, time_request: request.time_request })
-    };
-    by_preference(requests).into_iter().enumerate().filter_map(choice).collect()
 }

@@ -216,7 +216,7 @@ impl Server {
         let over = self.loads.worker_tells(now, worker, hostname, node, sum);
         self.keep_point(now, over, effects);
         for sample in tasks.map_or_else(Vec::new, |tasks| tasks.tasks) {
-            let runs = self.running.get(&sample.task.job).and_then(|running| running.get(&sample.task.task));
+            let runs = self.running.of(sample.task.job, sample.task.task);
             // Of a second attempt, and of other nodes of a task on several, nothing is kept.
             if runs.is_some_and(|run| run.worker == worker && run.instance == sample.instance) {
                 self.loads.task_tells(now, worker, sample);

@@ -10,29 +10,34 @@ mod telling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, JobId, Timestamp, WorkerId};
 
 use super::allocation::AllocLive;
 use super::cancelings::Cancelings;
+use super::changes::Changes;
 use super::clients::{Clients, JobWaits};
 use super::drafts::Drafts;
 use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
+use super::gather::Gathering;
 use super::last_moments::LastMoments;
 use super::lingering::Lingering;
 use super::live::LiveWorker;
 use super::loads::Loads;
 use super::locality::Locality;
+use super::nodes::Reservations;
 use super::notices::Notices;
 use super::objects::{Copies, Gives};
 use super::overview::Watching;
+use super::parting::Parting;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
 use super::readiness::Readiness;
 use super::reads::Reads;
 use super::reserve::Reserve;
 use super::retention::{Keep, Retention};
-use super::shares::SharedJob;
+use super::running::Running;
+use super::shares::Shares;
 use super::speculation::Speculation;
 use super::state::{Durable, State};
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
@@ -90,8 +95,8 @@ pub struct Server {
     /// When something that waits on a worker stops to keep room there from others, at the earliest.
     pub(super) keeps_until: Timestamp,
     pub(super) worker_connections: BTreeMap<ConnectionId, WorkerId>,
-    /// Tasks reported as started, by job.
-    pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
+    /// What is reported as started.
+    pub(super) running: Running,
     /// Clients that wait.
     clients: Clients,
     /// Clients that watch everything.
@@ -103,9 +108,8 @@ pub struct Server {
     pub(super) cancelings: Cancelings,
     /// Clients that read what tasks print.
     pub(super) reads: Reads,
-    /// Workers and classes for which placement may have changed since it was last decided.
-    pub(super) changed_workers: BTreeSet<WorkerId>,
-    pub(super) changed_classes: BTreeSet<ClassId>,
+    /// What there is to decide.
+    pub(super) changes: Changes,
     /// Relays that are to be told when what they have room for is handed out, with their reports.
     pub(super) weighs: BTreeMap<WorkerId, u64>,
     pub(super) planning: Planning,
@@ -114,15 +118,12 @@ pub struct Server {
     pub(super) locality: Locality,
     /// Whom room is kept for.
     pub(super) reserve: Reserve,
-    /// When a worker that is left alone for a moment is filled.
-    pub(super) gather_end: Option<Timestamp>,
     /// Workers that are left alone for a moment.
-    pub(super) gathering: BTreeSet<WorkerId>,
-    /// Workers that are kept free for tasks on several nodes, with the priority of these, now and in the round before.
-    pub(super) reserved: BTreeMap<WorkerId, i32>,
-    pub(super) was_reserved: BTreeMap<WorkerId, i32>,
+    pub(super) gathering: Gathering,
+    /// Workers that are kept free for tasks on several nodes.
+    pub(super) reservations: Reservations,
     /// Jobs with shares that may have ready tasks.
-    pub(super) shared: BTreeMap<JobId, SharedJob>,
+    pub(super) shares: Shares,
     stopping: Option<stopping::Stopping>,
     /// Jobs touched by records since the last settling.
     pub(super) touched: BTreeSet<JobId>,
@@ -143,7 +144,7 @@ pub struct Server {
     /// Tasks that take long.
     pub(super) speculation: Speculation,
     /// Attempts of tasks that put themselves back, as long as their workers have them.
-    pub(super) parting: BTreeSet<(TaskRef, WorkerId)>,
+    pub(super) parting: Parting,
     /// Tasks that are handed out before they are ready.
     pub(super) followers: Followers,
     /// What nodes do and tasks use.
@@ -152,16 +153,6 @@ pub struct Server {
     pub(super) drafts: Drafts,
     /// Open jobs that their clients have left.
     pub(super) lingering: Lingering,
-}
-
-/// A task that is reported as started.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Running {
-    pub(super) worker: WorkerId,
-    pub(super) instance: Instance,
-    pub(super) since: Timestamp,
-    // Where there are several.
-    pub(super) variant: Option<u32>,
 }
 
 impl Server {
@@ -178,25 +169,22 @@ impl Server {
             late_from: Timestamp(u64::MAX),
             keeps_until: Timestamp(u64::MAX),
             worker_connections: BTreeMap::new(),
-            running: BTreeMap::new(),
+            running: Running::default(),
             clients: Clients::default(),
             watching: Watching::default(),
             end_waits: JobWaits::default(),
             feed_waits: JobWaits::default(),
             cancelings: Cancelings::default(),
             reads: Reads::default(),
-            changed_workers: BTreeSet::new(),
+            changes: Changes::default(),
             weighs: BTreeMap::new(),
-            changed_classes: BTreeSet::new(),
             planning: Planning::default(),
             forecast: Forecast::default(),
             locality: Locality::default(),
             reserve: Reserve::default(),
-            gather_end: None,
-            gathering: BTreeSet::new(),
-            reserved: BTreeMap::new(),
-            was_reserved: BTreeMap::new(),
-            shared: BTreeMap::new(),
+            gathering: Gathering::default(),
+            reservations: Reservations::default(),
+            shares: Shares::default(),
             stopping: None,
             touched: BTreeSet::new(),
             undecided: BTreeSet::new(),
@@ -207,7 +195,7 @@ impl Server {
             last_moments: LastMoments::default(),
             alloc: AllocLive::default(),
             speculation: Speculation::default(),
-            parting: BTreeSet::new(),
+            parting: Parting::default(),
             followers: Followers::default(),
             loads: Loads::default(),
             drafts: Drafts::default(),
@@ -359,9 +347,9 @@ impl Server {
             self.take_back_late(now, effects);
             self.dispatch(now, effects);
             self.allocate(now, effects);
-            let changed = self.changed_workers.len();
+            let changed = self.changes.workers_count();
             self.speculate(now, effects);
-            if self.changed_workers.len() > changed {
+            if self.changes.workers_count() > changed {
                 self.dispatch(now, effects);
             }
         }
@@ -404,7 +392,7 @@ impl Server {
         let late = (begins && self.late_from < Timestamp(u64::MAX)).then_some(self.late_from);
         let too_late = if begins { self.last_moments.next_wakeup() } else { None };
         let plan = self.planning.next_wakeup();
-        let gather = if begins { self.gather_ends() } else { None };
+        let gather = if begins { self.gathering.ends() } else { None };
         let keep = if begins { self.keeping_ends() } else { None };
         let waits = (begins && self.keeps_until < Timestamp(u64::MAX)).then_some(self.keeps_until);
         let draft = self.next_draft_end();
@@ -423,7 +411,7 @@ impl Server {
         let Some(job) = self.state.jobs.get(&id).filter(|job| !job.is_draft()) else { return };
         let share = job.spec.is_rationed().then_some(id);
         if share.is_some() {
-            self.shared.entry(id).or_default();
+            self.shares.add(id);
         }
         let mut parts = Vec::new();
         // A follower that comes back still waits.
@@ -442,7 +430,7 @@ impl Server {
         }
         for (class, template, ids) in parts {
             self.queue_up(class, template, &ids);
-            self.changed_classes.insert(class);
+            self.changes.of_class(class);
         }
     }
 
@@ -484,7 +472,7 @@ impl Server {
                 self.queue.remove(*class, template, &ids);
                 if self.queue.is_multi_node(*class) {
                     // Workers may be kept free for it.
-                    self.changed_classes.insert(*class);
+                    self.changes.of_class(*class);
                 }
             }
         }
@@ -492,26 +480,8 @@ impl Server {
 
     /// Forgets that tasks run.
     pub(super) fn end_running(&mut self, id: JobId, ids: &IdSet) {
-        self.end_seconds_running(id, ids);
         self.loads.forget_tasks(id, ids);
-        let Some(running) = self.running.get_mut(&id) else { return };
-        for range in ids.ranges() {
-            let bounds = TaskId(*range.start())..=TaskId(*range.end());
-            let ended: Vec<TaskId> = running.range(bounds).map(|entry| *entry.0).collect();
-            for task in ended {
-                if let Some(worker) = running.remove(&task).and_then(|run| self.live.get_mut(&run.worker)) {
-                    worker.running -= 1;
-                }
-            }
-        }
-        if running.is_empty() {
-            self.running.remove(&id);
-        }
-    }
-
-    /// Number of tasks of a job that are reported as started.
-    pub(super) fn running_count(&self, job: JobId) -> u64 {
-        self.running.get(&job).map_or(0, |running| running.len() as u64)
+        self.running.end(id, ids);
     }
 
     pub(super) fn client_asks(

@@ -56,30 +56,45 @@ struct Candidate {
 /// A task on several nodes and its workers, before a record that may end it.
 pub(super) type Together = Vec<(JobId, TaskId, Vec<WorkerId>)>;
 
+/// Workers that are kept free for tasks on several nodes, with the priority of these.
+#[derive(Debug, Default)]
+pub(super) struct Reservations {
+    now: BTreeMap<WorkerId, i32>,
+    // In the round before.
+    before: BTreeMap<WorkerId, i32>,
+}
+
+impl Reservations {
+    /// How many workers are kept free.
+    pub(super) fn count(&self) -> usize {
+        self.now.len()
+    }
+}
+
 impl Server {
     /// Forgets for whom workers are kept free; they are looked at again in this round.
     pub(super) fn end_reservations(&mut self) -> BTreeSet<WorkerId> {
-        let reserved = std::mem::take(&mut self.reserved);
+        let reserved = std::mem::take(&mut self.reservations.now);
         for worker in reserved.keys() {
             if let Some(live) = self.live.get_mut(worker) {
                 live.reserved = None;
             }
         }
         let workers = reserved.keys().copied().collect();
-        self.was_reserved = reserved;
+        self.reservations.before = reserved;
         workers
     }
 
     /// Of tasks that were not looked at in this round, because others of this priority wait for a plan, workers are kept
     /// free as before.
     pub(super) fn keep_reservations(&mut self, contended: i32) {
-        for (worker, priority) in &self.was_reserved {
+        for (worker, priority) in &self.reservations.before {
             if let Some(live) = self.live.get_mut(worker)
                 && *priority <= contended
                 && live.reserved.is_none()
             {
                 live.reserved = Some(*priority);
-                self.reserved.insert(*worker, *priority);
+                self.reservations.now.insert(*worker, *priority);
             }
         }
     }
@@ -150,18 +165,18 @@ impl Server {
             let Some(choice) = choices.iter().find(|choice| choice.rank == rank) else { continue };
             let needs = choice.needs.clone();
             let has_it = first.is_some_and(|(template, task)| {
-                live.held.get(&template).is_some_and(|held| held.ids.contains(task))
+                live.held().get(&template).is_some_and(|held| held.ids.contains(task))
             });
-            let room = live.capacity.room(&needs);
+            let room = live.capacity().room(&needs);
             let is_kept = live.kept_from(now, key.priority, &needs).is_some();
             let is_free = room > 0
                 && live.takes_tasks()
                 && !is_kept
                 && !has_it
-                && (!is_whole || live.held.values().all(Held::takes_nothing))
+                && (!is_whole || live.held().values().all(Held::takes_nothing))
                 && is_used_enough(live, &needs);
-            let was_reserved = self.was_reserved.contains_key(worker);
-            let held = live.held.values().map(|held| held.ids.len()).sum();
+            let was_reserved = self.reservations.before.contains_key(worker);
+            let held = live.held().values().map(|held| held.ids.len()).sum();
             let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
             groups.entry(&live.group).or_default().push(candidate);
         }
@@ -201,7 +216,7 @@ impl Server {
         for candidate in workers {
             let live = self.live.get(&candidate.worker)?;
             let Some(template) = live.whole else { continue };
-            let Some(task) = live.held.get(&template).and_then(|held| held.ids.first()) else { continue };
+            let Some(task) = live.held().get(&template).and_then(|held| held.ids.first()) else { continue };
             taken.entry(TaskRef::new(template.job, task)).or_default().push(candidate);
         }
         let others = workers.len() - taken.values().map(Vec::len).sum::<usize>();
@@ -211,7 +226,7 @@ impl Server {
         let enough = taken.into_iter().filter(|(_, nodes)| nodes.len() >= count);
         let (_, nodes) = enough.min_by_key(|(task, nodes)| {
             let was_reserved = nodes.iter().filter(|candidate| candidate.was_reserved).count();
-            let runs = self.running.get(&task.job).and_then(|running| running.get(&task.task));
+            let runs = self.running.of(task.job, task.task);
             (Reverse(was_reserved), runs.map_or(Timestamp(u64::MAX), |run| run.since))
         })?;
         Some(nodes.into_iter().map(|candidate| candidate.worker).take(count).collect())
@@ -222,13 +237,13 @@ impl Server {
         for worker in workers {
             let Some(live) = self.live.get_mut(&worker) else { continue };
             live.reserved = Some(priority);
-            self.reserved.insert(worker, priority);
+            self.reservations.now.insert(worker, priority);
             if live.has_backlog() {
                 let may_wait = |template: &TemplateId| {
                     let class = self.classes.get(template);
                     class.is_some_and(|class| self.queue.key(*class).priority <= priority)
                 };
-                let waiting = live.held.iter();
+                let waiting = live.held().iter();
                 let waiting =
                     waiting.filter(|(template, held)| held.retracting.is_empty() && may_wait(template));
                 let waiting: Vec<(TemplateId, u64)> =
@@ -250,9 +265,7 @@ impl Server {
     ) {
         let Some((template, ids)) = self.queue.take(class, 1) else { return };
         let Some(task) = ids.first() else { return };
-        if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
-            shared.out += 1;
-        }
+        self.shares.hand_out(self.shared_by(class), 1);
         let workers: Vec<WorkerId> = nodes.iter().map(|node| node.0).collect();
         let services = self.by_services(template, &ids).pop().unwrap_or_default().0;
         self.record(now, Record::LeasedNodes { job: template.job, task, workers: workers.clone() }, effects);
@@ -265,7 +278,7 @@ impl Server {
             let Some(live) = self.live.get_mut(worker) else { continue };
             if live.is_idle_and_picky() {
                 // Now that it begins it takes others, too.
-                self.changed_workers.insert(*worker);
+                self.changes.of_worker(*worker);
             }
             live.place(template, Some(needs), &ids);
             live.whole = is_whole.then_some(template);
@@ -336,8 +349,9 @@ impl Server {
                 !matches!(state, Some(TaskState::Failed | TaskState::Canceled | TaskState::Aborted));
             for worker in workers {
                 let live = self.live.get(&worker);
-                let has_it =
-                    |live: &&LiveWorker| live.held.get(&template).is_some_and(|held| held.ids.contains(task));
+                let has_it = |live: &&LiveWorker| {
+                    live.held().get(&template).is_some_and(|held| held.ids.contains(task))
+                };
                 if let Some(connection) = live.filter(has_it).and_then(|live| live.connection) {
                     let message = ToWorker::Cancel { job: id, ids: IdSet::single(task), are_elsewhere };
                     effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
@@ -397,7 +411,7 @@ impl Server {
 
     /// A task on several nodes that a worker is one of, and the first of these.
     pub(super) fn multi_node_of(&self, worker: WorkerId, live: &LiveWorker) -> Option<(TaskRef, WorkerId)> {
-        live.held.iter().find_map(|(template, held)| {
+        live.held().iter().find_map(|(template, held)| {
             let nodes = &self.state.jobs.get(&template.job)?.nodes;
             let mut here = held.ids.iter().filter_map(|task| Some((task, nodes.get(&task)?)));
             let (task, workers) = here.find(|(_, workers)| workers.contains(&worker))?;
@@ -415,7 +429,7 @@ impl Server {
                 self.nodes_of_task_are_in_order(*id, job, *task, workers)?;
             }
         }
-        for (worker, priority) in &self.reserved {
+        for (worker, priority) in &self.reservations.now {
             if self.live.get(worker).is_some_and(|live| live.reserved != Some(*priority)) {
                 return Err(format!("worker {worker} is kept free and does not know it"));
             }
@@ -450,10 +464,10 @@ impl Server {
             if live.connection.is_none() || live.reconcile_at.is_some() || live.is_draining && goes_on {
                 continue;
             }
-            if !live.held.get(&template).is_some_and(|held| held.ids.contains(task)) {
+            if !live.held().get(&template).is_some_and(|held| held.ids.contains(task)) {
                 return Err(format!("task {id}@{task} is on worker {worker}, which does not hold it"));
             }
-            let taking = live.held.values().filter(|held| !held.takes_nothing());
+            let taking = live.held().values().filter(|held| !held.takes_nothing());
             let others: u64 = taking.map(|held| held.ids.len()).sum();
             if is_whole && others != 1 {
                 return Err(format!(
@@ -494,7 +508,7 @@ fn is_used_enough(live: &LiveWorker, needs: &Needs) -> bool {
     if !live.is_idle_and_picky() {
         return true;
     }
-    let mut used = live.capacity.clone();
+    let mut used = live.capacity().clone();
     used.promise(needs, 1);
     used.used_cpus() >= u64::from(live.min_utilization)
 }

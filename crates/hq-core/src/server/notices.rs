@@ -149,7 +149,7 @@ impl Server {
         };
         let rules = job.spec.notices.iter().zip(0_u32..);
         let rules = rules.filter(|(rule, number)| rule.on == moment && is_new(*number));
-        let running = self.running_count(id);
+        let running = self.running.count(id);
         let directory = match job.submits.first() {
             _ if !job.spec.directory.is_empty() => &job.spec.directory,
             Some(submit) => &submit.submit_dir,

@@ -121,7 +121,7 @@ impl Server {
         let classes = self.queue.in_order().chain(self.queue.pulled());
         let mut ready: u64 = classes.map(|class| self.queue.count(class)).sum();
         for (id, job) in &self.state.jobs {
-            let running = self.running_count(*id);
+            let running = self.running.count(*id);
             ready += job.leased_count().saturating_sub(running);
             let counters = job.counters(running);
             tasks.add(&counters);
@@ -150,12 +150,12 @@ impl Server {
 
     fn worker_counts(&self) -> WorkerCounts {
         let mut counts = WorkerCounts::default();
-        for live in self.live.values().filter(|live| !live.is_relay) {
+        for (id, live) in self.live.iter().filter(|(_, live)| !live.is_relay) {
             if live.connection.is_none() {
                 counts.away += 1;
             } else if live.is_open() {
                 counts.active += 1;
-                counts.idle += u64::from(live.running == 0);
+                counts.idle += u64::from(self.running.count_on(*id) == 0);
             } else {
                 counts.closed += 1;
             }

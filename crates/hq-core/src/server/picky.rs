@@ -32,7 +32,7 @@ impl Server {
     /// Hands sets of tasks that use enough of them to idle workers that start for nothing less.
     pub(super) fn fill_picky(&mut self, now: Timestamp, picky: &BTreeSet<WorkerId>, batches: &mut Batches) {
         // While nothing runs on a worker, nobody lacks anything there.
-        let is_idle = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.held.is_empty());
+        let is_idle = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.held().is_empty());
         if self.kept_worker().is_some_and(|kept| picky.contains(&kept) && is_idle(&kept)) {
             self.let_room();
         }
@@ -45,7 +45,7 @@ impl Server {
             if in_vain.contains(&alike) {
                 continue;
             }
-            let Some(set) = best_set(&live.capacity, u64::from(live.min_utilization), &alike.2) else {
+            let Some(set) = best_set(&live.capacity(), u64::from(live.min_utilization), &alike.2) else {
                 in_vain.push(alike);
                 continue;
             };
@@ -60,7 +60,7 @@ impl Server {
         let mut parts = self.parts_for(now, worker);
         let Some(live) = self.live.get(&worker) else { return false };
         parts.retain(|part| !self.awaits_attempt(live, part.class));
-        best_set(&live.capacity, u64::from(live.min_utilization), &parts).is_some()
+        best_set(&live.capacity(), u64::from(live.min_utilization), &parts).is_some()
     }
 
     // What an idle worker that starts only for enough might get, and at most how much of each.
@@ -75,15 +75,15 @@ impl Server {
             }
             let key = self.queue.key(class);
             let open = |live: &&mut super::live::LiveWorker| {
-                live.is_idle_and_picky() && live.takes(key.priority) && live.held.is_empty()
+                live.is_idle_and_picky() && live.takes(key.priority) && live.held().is_empty()
             };
             let Some(live) = self.live.get_mut(&worker).filter(open) else { continue };
             for choice in live.choices(class, &key.requests).to_vec() {
                 let lives = live.has_time(now, choice.time_request);
-                let count = u64::try_from(live.capacity.room(&choice.needs)).unwrap_or(0).min(most);
+                let count = u64::try_from(live.capacity().room(&choice.needs)).unwrap_or(0).min(most);
                 if lives && count > 0 {
                     let weight = u64::from(key.requests[choice.variant as usize].weight);
-                    let worth = live.capacity.cpus_of(&choice.needs).max(1).saturating_mul(weight);
+                    let worth = live.capacity().cpus_of(&choice.needs).max(1).saturating_mul(weight);
                     let (rank, priority, needs) = (choice.rank, key.priority, choice.needs);
                     parts.push(Part { class, rank, count, needs, priority, worth });
                 }

@@ -99,9 +99,7 @@ impl Server {
         let carried = plan.carried.clone();
         let Some(asked) = self.planning.come(number, plan) else { return };
         for (job, carried) in asked.jobs.iter().zip(carried) {
-            if let Some(shared) = self.shared.get_mut(job) {
-                shared.carried = carried;
-            }
+            self.shares.carry(*job, carried);
         }
     }
 
@@ -156,7 +154,7 @@ impl Server {
             let class = hq_sched::Class { id: hq_sched::ClassId(id.0), ready, variants, share };
             // What is missing to the minimum of its job goes before what has no such claim.
             let missing = job.map_or(0, |job| {
-                let out = self.shared.get(&job).map_or(0, |shared| shared.out);
+                let out = self.shares.out(job);
                 self.share_of(job).min.saturating_sub(out).min(class.ready)
             });
             let mut first = hq_sched::Class { ready: missing, ..class.clone() };
@@ -167,13 +165,13 @@ impl Server {
             snapshot.classes.extend([first, rest].into_iter().filter(|class| class.ready > 0));
         }
         let group = |job: &JobId| {
-            let (share, shared) = (self.share_of(*job), self.shared.get(job).copied().unwrap_or_default());
+            let share = self.share_of(*job);
             hq_sched::ShareGroup {
-                running: shared.out,
+                running: self.shares.out(*job),
                 min: share.min,
                 max: share.max,
                 weight: share.weight,
-                carried: shared.carried,
+                carried: self.shares.carried(*job),
             }
         };
         snapshot.shares = jobs.iter().map(group).collect();
@@ -193,7 +191,7 @@ impl Server {
         for id in self.with_room(&all) {
             let live = &self.live[&id];
             let left = live.life_left(now);
-            let is_left_alone = self.gathering.contains(&id);
+            let is_left_alone = self.gathering.has(id);
             if is_left_alone
                 || !live.takes(priority)
                 || live.is_idle_and_picky()
@@ -211,7 +209,7 @@ impl Server {
             workers.push(hq_sched::Worker {
                 id,
                 shape: shape as u32,
-                free: live.capacity.free().collect(),
+                free: live.capacity().free().collect(),
                 life_us: left.map(|left| left.as_micros() as u64),
             });
         }

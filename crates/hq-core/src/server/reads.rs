@@ -266,7 +266,7 @@ impl Server {
         let (Some(state), Some(submit)) = (job.state_of(task), job.submit_of(task)) else {
             return Err(RequestError::NoTask(id, task));
         };
-        let run = self.running.get(&id).and_then(|running| running.get(&task));
+        let run = self.running.of(id, task);
         let instance = run.map_or_else(|| job.instance_of(task), |run| run.instance);
         let is_known = read.seen == Seen::All(instance);
         let spec = &job.submits[submit as usize].task;

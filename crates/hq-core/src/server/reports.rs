@@ -44,9 +44,9 @@ impl Server {
                 reason
             });
             live.internal_errors = report.internal_errors;
-            self.changed_workers.insert(worker);
+            self.changes.of_worker(worker);
             if let Some(room) = report.room.filter(|_| live.is_relay) {
-                live.capacity.set_total(room.min(PULLED_ROOM_MAX));
+                live.wants(room.min(PULLED_ROOM_MAX));
                 self.weighs.insert(worker, number);
             }
             for words in report.words {
@@ -123,7 +123,7 @@ impl Server {
     // handed to it after they were made.
     fn not_held_again(&self, worker: WorkerId, job: JobId, mut ids: IdSet) -> IdSet {
         if let Some(live) = self.live.get(&worker).filter(|live| live.reconcile_at.is_some()) {
-            for (_, held) in live.held.range(super::requests::templates_of(job)) {
+            for (_, held) in live.held().range(super::requests::templates_of(job)) {
                 ids.subtract(&held.ids);
             }
         }
@@ -196,7 +196,7 @@ impl Server {
             return unheard;
         }
         let Some(live) = self.live.get(&worker) else { return unheard };
-        for (_, held) in live.held.range(super::requests::templates_of(id)) {
+        for (_, held) in live.held().range(super::requests::templates_of(id)) {
             let here = held.ids.intersection(ids);
             unheard.union_with(&here.intersection(&job.canceled));
             unheard.union_with(&here.intersection(&job.aborted));
@@ -338,7 +338,7 @@ impl Server {
         let is_current = !job.attempts_on(worker, &IdSet::single(task), instance).is_empty();
         if let Some(live) = self.live.get_mut(&worker).filter(|_| is_current) {
             live.lends(TemplateId { job: id, submit }, task, is_lent);
-            if live.capacity.is_overdrawn() {
+            if live.capacity().is_overdrawn() {
                 // What was to have its CPUs waits.
                 self.settle_overdraft(now, worker);
             }
@@ -358,8 +358,8 @@ impl Server {
         let seen = self.within_sight(now, worker, TaskRef::new(id, task), at);
         if let Some(live) = self.live.get_mut(&worker) {
             live.last_task = Some((TaskRef::new(id, task), seen));
-            if let Some(held) = template.and_then(|template| live.held.get_mut(&template)) {
-                held.retracting.remove(task);
+            if let Some(template) = template {
+                live.keeps(template, task);
             }
         }
         if let Some(template) = template {

@@ -479,9 +479,8 @@ impl Server {
 
     // What runs of some tasks, as it ends now.
     fn running_attempts(&self, now: Timestamp, id: JobId, ids: &IdSet) -> Vec<Failure> {
-        let (Some(running), Some(job)) = (self.running.get(&id), self.state.jobs.get(&id)) else {
-            return Vec::new();
-        };
+        let Some(job) = self.state.jobs.get(&id) else { return Vec::new() };
+        let running = self.running.of_job(id);
         let here =
             ids.ranges().flat_map(|range| running.range(TaskId(*range.start())..=TaskId(*range.end())));
         let ended = here.map(|(task, run)| Failure {
@@ -621,7 +620,7 @@ impl Server {
             let over: Vec<_> = self.classes.range(of_job).map(|entry| *entry.0).collect();
             for template in over {
                 // Workers may still hold canceled tasks; what those take is released by class.
-                if !self.live.values().any(|worker| worker.held.contains_key(&template))
+                if !self.live.values().any(|worker| worker.held().contains_key(&template))
                     && let Some(class) = self.classes.remove(&template)
                 {
                     self.queue.leave(class);

@@ -155,7 +155,7 @@ impl Server {
         self.let_room();
         let takes_others = |id: &WorkerId| {
             let is_open = |live: &LiveWorker| live.takes_tasks() && !live.is_idle_and_picky();
-            !self.gathering.contains(id) && self.live.get(id).is_some_and(is_open)
+            !self.gathering.has(*id) && self.live.get(id).is_some_and(is_open)
         };
         self.reserve.worker.take().filter(takes_others)
     }
@@ -227,11 +227,11 @@ impl Server {
         let Some(needs) = live.choices(class, requests).first().map(|choice| choice.needs.clone()) else {
             return;
         };
-        self.reserve.kept = Some((id, live.capacity.scarce(&needs)));
+        self.reserve.kept = Some((id, live.capacity().scarce(&needs)));
         let until = left.map(|left| now.after(left));
         self.reserve.until = self.reserve.until.into_iter().chain(until).max();
-        let Some(kept) = live.capacity.kept_for(&needs) else { return };
-        live.capacity.promise(&kept, 1);
+        let Some(kept) = live.capacity().kept_for(&needs) else { return };
+        live.keep_room(&kept);
         self.reserve.promised = Some((id, kept));
     }
 
@@ -247,7 +247,7 @@ impl Server {
         self.reserve.kept = None;
         let Some((id, needs)) = self.reserve.promised.take() else { return };
         if let Some(live) = self.live.get_mut(&id) {
-            live.capacity.release(&needs, 1);
+            live.let_room(&needs);
         }
     }
 
@@ -262,7 +262,7 @@ impl Server {
             if !live.has_time(now, time_request) {
                 continue;
             }
-            let (_, free, units) = live.capacity.scarcest(&needs);
+            let (_, free, units) = live.capacity().scarcest(&needs);
             let part = free.0.saturating_mul(10_000) / units.0.max(1);
             if best.is_none_or(|best| (Reverse(part), *id) < best) {
                 best = Some((Reverse(part), *id));

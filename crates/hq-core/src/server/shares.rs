@@ -5,7 +5,7 @@
 //! is treated as one with a share: that is nothing once the budget is spent.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::job::Share;
 use hq_model::{IdSet, JobId};
@@ -14,20 +14,61 @@ use super::machine::Server;
 use super::queue::ClassId;
 use super::requests::templates_of;
 
-/// A job with a share or a budget.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct SharedJob {
-    /// Tasks handed out, those of the present round and second attempts included.
-    pub(super) out: u64,
-    /// What rounding took from it before, for the planner.
-    pub(super) carried: u64,
+/// Jobs with a share or a budget that may have ready tasks.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    jobs: BTreeMap<JobId, SharedJob>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SharedJob {
+    // Tasks handed out, those of the present round and second attempts included.
+    out: u64,
+    // What rounding took from it before, for the planner.
+    carried: u64,
+}
+
+impl Shares {
+    /// Tasks of such a job are ready, or a worker has some.
+    pub(super) fn add(&mut self, job: JobId) {
+        self.jobs.entry(job).or_default();
+    }
+
+    /// True when a job is one of them.
+    pub(super) fn has(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    /// Tasks of a job that are handed out.
+    pub(super) fn out(&self, job: JobId) -> u64 {
+        self.jobs.get(&job).map_or(0, |shared| shared.out)
+    }
+
+    /// Tasks are handed out, of a job with a share or of one without.
+    pub(super) fn hand_out(&mut self, job: Option<JobId>, count: u64) {
+        if let Some(shared) = job.and_then(|job| self.jobs.get_mut(&job)) {
+            shared.out += count;
+        }
+    }
+
+    /// What rounding took from a job before.
+    pub(super) fn carried(&self, job: JobId) -> u64 {
+        self.jobs.get(&job).map_or(0, |shared| shared.carried)
+    }
+
+    /// What rounding took from a job this time.
+    pub(super) fn carry(&mut self, job: JobId, carried: u64) {
+        if let Some(shared) = self.jobs.get_mut(&job) {
+            shared.carried = carried;
+        }
+    }
 }
 
 impl Server {
     /// Counts before a round; classes that may get more are looked at again.
     pub(super) fn count_shares(&mut self) {
         let jobs = &self.state.jobs;
-        self.shared.retain(|id, shared| {
+        self.shares.jobs.retain(|id, shared| {
             let Some(job) = jobs.get(id).filter(|job| !job.tasks_ended()) else { return false };
             let seconds = job.seconds.values().filter(|second| second.worker.is_some());
             shared.out = job.leased.values().map(IdSet::len).sum::<u64>() + seconds.count() as u64;
@@ -37,10 +78,10 @@ impl Server {
 
     /// Classes of jobs with shares that have ready tasks and may start some.
     pub(super) fn shared_classes(&self) -> Vec<ClassId> {
-        if self.shared.is_empty() {
+        if self.shares.jobs.is_empty() {
             return Vec::new();
         }
-        let templates = self.shared.keys().flat_map(|job| self.classes.range(templates_of(*job)));
+        let templates = self.shares.jobs.keys().flat_map(|job| self.classes.range(templates_of(*job)));
         let classes: BTreeSet<ClassId> = templates.map(|entry| *entry.1).collect();
         let mut classes: Vec<ClassId> = classes
             .into_iter()
@@ -59,7 +100,7 @@ impl Server {
     pub(super) fn share_room(&self, class: ClassId) -> u64 {
         let Some(job) = self.shared_by(class) else { return u64::MAX };
         let most = self.share_of(job).max.unwrap_or(u64::MAX);
-        most.saturating_sub(self.shared.get(&job).map_or(0, |shared| shared.out))
+        most.saturating_sub(self.shares.out(job))
     }
 
     /// The share of a job; nothing when its budget is spent.
@@ -73,7 +114,7 @@ impl Server {
 
     /// Tasks handed out in this round are ready again.
     pub(super) fn give_share_back(&mut self, class: ClassId, count: u64) {
-        if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
+        if let Some(shared) = self.shared_by(class).and_then(|job| self.shares.jobs.get_mut(&job)) {
             shared.out = shared.out.saturating_sub(count);
         }
     }

@@ -13,7 +13,7 @@ use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 use super::dispatch::{entries_of, inputs_of};
 use super::job::Job;
 use super::live::Choice;
-use super::machine::{Running, Server};
+use super::machine::Server;
 use super::queue::ClassKey;
 use super::{Effect, Gate};
 use crate::limits::{SPECULATE_LOOK_INTERVAL, SPECULATE_SIBLINGS_MIN, SPECULATE_TIME_MIN};
@@ -23,8 +23,6 @@ use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
 /// What is known of tasks that may take long, beyond the records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Speculation {
-    /// Second attempts that are reported as started.
-    pub(super) running: BTreeMap<TaskRef, Running>,
     // Of submits with a factor of which something has finished.
     siblings: BTreeMap<TemplateId, Siblings>,
 }
@@ -138,7 +136,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Option<Timestamp> {
         let job = self.state.jobs.get(&template.job)?;
-        let running = self.running.get(&template.job)?;
+        let running = self.running.of_job(template.job);
         let mut next: Option<Timestamp> = None;
         let mut slow = Vec::new();
         for (task, run) in running {
@@ -184,19 +182,19 @@ impl Server {
         let priority = *priority;
         let mut best: Option<(i64, WorkerId, Choice)> = None;
         for (worker, live) in &mut self.live {
-            let has_it = live.held.get(&template).is_some_and(|held| held.ids.contains(task));
+            let has_it = live.held().get(&template).is_some_and(|held| held.ids.contains(task));
             if *worker == first
                 || has_it
                 || !live.takes_tasks()
                 || live.reserved.is_some()
                 || live.is_idle_and_picky()
-                || self.gathering.contains(worker)
+                || self.gathering.has(*worker)
             {
                 continue;
             }
             let choices = live.choices(class, requests).to_vec();
             for choice in choices {
-                let room = live.capacity.room(&choice.needs);
+                let room = live.capacity().room(&choice.needs);
                 let lives = live.has_time(now, choice.time_request);
                 let is_kept = live.kept_from(now, priority, &choice.needs).is_some();
                 if room > 0 && lives && !is_kept && best.as_ref().is_none_or(|(most, ..)| *most < room) {
@@ -215,13 +213,11 @@ impl Server {
         let submit = &self.state.jobs[&template.job].submits[template.submit as usize];
         let inputs = inputs_of(&self.state, template, &ids);
         let objects = self.objects_for(worker, template, &ids);
-        if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
-            shared.out += 1;
-        }
+        self.shares.hand_out(self.shared_by(class), 1);
         let Some(live) = self.live.get_mut(&worker) else { return false };
         if live.is_idle_and_picky() {
             // Now that it begins it takes others, too.
-            self.changed_workers.insert(worker);
+            self.changes.of_worker(worker);
         }
         live.place(template, Some(&choice.needs), &ids);
         let content = live.templates.insert(template).then(|| Template {
@@ -265,35 +261,6 @@ impl Server {
         second.is_some_and(|second| second.worker.is_some())
     }
 
-    /// A second attempt has started.
-    pub(super) fn second_runs(&mut self, id: JobId, task: TaskId, run: Running) {
-        if self.speculation.running.insert(TaskRef::new(id, task), run).is_none()
-            && let Some(live) = self.live.get_mut(&run.worker)
-        {
-            live.running += 1;
-        }
-    }
-
-    /// Forgets that second attempts run.
-    pub(super) fn end_seconds_running(&mut self, id: JobId, ids: &IdSet) {
-        if self.speculation.running.is_empty() {
-            return;
-        }
-        let of_job = TaskRef::new(id, TaskId(0))..=TaskRef::new(id, TaskId(u32::MAX));
-        let ended = self.speculation.running.range(of_job).map(|(task, _)| *task);
-        let ended: Vec<TaskRef> = ended.filter(|task| ids.contains(task.task)).collect();
-        for task in ended {
-            self.end_second_running(task);
-        }
-    }
-
-    fn end_second_running(&mut self, task: TaskRef) {
-        let run = self.speculation.running.remove(&task);
-        if let Some(live) = run.and_then(|run| self.live.get_mut(&run.worker)) {
-            live.running -= 1;
-        }
-    }
-
     /// One of two attempts of a task has ended without a result.
     pub(super) fn drop_attempt(
         &mut self,
@@ -307,13 +274,13 @@ impl Server {
         let is_second =
             self.state.jobs[&id].seconds.get(&task).is_some_and(|second| second.instance == instance);
         if is_second {
-            self.end_second_running(name);
+            self.running.end_second(name);
         } else {
             // The second attempt takes the place of the first one.
-            let second = self.speculation.running.remove(&name);
+            let second = self.running.end_second(name);
             self.end_running(id, &IdSet::single(task));
             if let Some(run) = second {
-                self.running.entry(id).or_default().insert(task, run);
+                self.running.start(name, run);
             } else {
                 // It waits on its worker, and it may be too late for it to start.
                 self.last_moments.look_again(id);
@@ -415,10 +382,7 @@ impl Server {
     ///
     /// # Errors
     /// Says which rule is broken, where.
-    pub(super) fn second_attempts_are_in_order(
-        &self,
-        counts: &mut BTreeMap<WorkerId, u64>,
-    ) -> Result<(), String> {
+    pub(super) fn second_attempts_are_in_order(&self) -> Result<(), String> {
         for (id, job) in &self.state.jobs {
             for (task, second) in &job.seconds {
                 let first = job.leased.iter().find(|(_, leased)| leased.contains(*task));
@@ -428,8 +392,7 @@ impl Server {
                 }
             }
         }
-        for (task, run) in &self.speculation.running {
-            *counts.entry(run.worker).or_default() += 1;
+        for (task, run) in self.running.seconds() {
             let job = self.state.jobs.get(&task.job);
             let second = job.and_then(|job| job.seconds.get(&task.task));
             let known = second.map(|second| (second.worker, second.instance));

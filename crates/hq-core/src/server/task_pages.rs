@@ -204,7 +204,7 @@ impl Server {
             found
         };
         if is_listed(TaskState::Waiting) || is_listed(TaskState::Running) {
-            let runs = self.running.get(&id).into_iter().flat_map(|running| running.range(first..));
+            let runs = self.running.of_job(id).range(first..);
             let mut runs = runs.map(|(task, _)| *task).filter(|task| of.contains(*task));
             let running: IdSet = runs.by_ref().take(query.bounds.measured).collect();
             let alive: IdSet = [&job.queued]
@@ -254,11 +254,11 @@ impl Server {
     ) -> Option<TaskId> {
         let details = self.state.details.find(id, ids);
         let reasons = reasons_by_task(job, ids);
-        let running = self.running.get(&id);
+        let running = self.running.of_job(id);
         // Neighbours are mostly of one submit.
         let mut has_entry = (u32::MAX, false);
         for task in ids.iter() {
-            let run = running.and_then(|running| running.get(&task));
+            let run = running.get(&task);
             let Some(state) = job.state_of(task) else { continue };
             let dependencies = if query.grouped { Vec::new() } else { job.dependencies_of(id, task) };
             let index = job.submit_of(task).unwrap_or(0);
@@ -483,7 +483,7 @@ impl<'a> Gathering<'a> {
     }
 
     fn add_running(&mut self, submit: u32, ids: &IdSet) -> IdSet {
-        let runs = self.server.running.get(&self.id).into_iter().flat_map(|runs| runs.range(bounds(ids)));
+        let runs = self.server.running.of_job(self.id).range(bounds(ids));
         let mut running = Vec::new();
         for (task, run) in runs.filter(|(task, _)| ids.contains(**task)) {
             let measures = (*task, run.since, Usage::default());

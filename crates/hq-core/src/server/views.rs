@@ -85,7 +85,7 @@ impl Server {
             job: id,
             name: job.spec.name.clone(),
             is_open: job.is_open,
-            counters: job.counters(self.running_count(id)),
+            counters: job.counters(self.running.count(id)),
             cancel_reason: job.cancel_reason.clone(),
             unrunnable: 0,
             fed_end: job.fed_end(),
@@ -167,7 +167,7 @@ impl Server {
         let shown = |id: &JobId, job: &Job| {
             states.is_empty() || {
                 // An open job is listed under `opened` whatever its tasks do.
-                states.contains(&job.state(self.running_count(*id)))
+                states.contains(&job.state(self.running.count(*id)))
                     || job.is_open && states.contains(&JobState::Opened)
             }
         };
@@ -184,7 +184,7 @@ impl Server {
     fn count_jobs(&self) -> Vec<(JobState, u64)> {
         let mut counts: BTreeMap<JobState, u64> = JobState::ALL.into_iter().map(|state| (state, 0)).collect();
         for (id, job) in &self.state.jobs {
-            *counts.entry(job.state(self.running_count(*id))).or_default() += 1;
+            *counts.entry(job.state(self.running.count(*id))).or_default() += 1;
         }
         JobState::ALL.into_iter().map(|state| (state, counts[&state])).collect()
     }
@@ -193,8 +193,7 @@ impl Server {
         if states.is_empty() {
             return job.ids.clone();
         }
-        let running: IdSet =
-            self.running.get(&id).into_iter().flat_map(|tasks| tasks.keys().copied()).collect();
+        let running = self.running.ids_of(id);
         let mut ids = IdSet::new();
         for state in states {
             match state {
@@ -217,8 +216,8 @@ impl Server {
             config: worker.config.clone(),
             started: worker.joined,
             ended: worker.ended,
-            tasks_assigned: live.map_or(0, |live| live.held.values().map(|held| held.ids.len()).sum()),
-            tasks_running: live.map_or(0, |live| live.running),
+            tasks_assigned: live.map_or(0, |live| live.held().values().map(|held| held.ids.len()).sum()),
+            tasks_running: self.running.count_on(id),
             last_task: live.and_then(|live| live.last_task),
             is_draining: live.is_some_and(|live| live.is_draining),
             is_stopping: live.is_some_and(|live| live.ends_tasks()),

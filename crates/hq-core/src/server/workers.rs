@@ -10,8 +10,9 @@ use hq_model::task::CrashLimit;
 use hq_model::{IdSet, Instance, JobId, NodeSample, TaskRef, TasksSample, Timestamp, Usage, WorkerId};
 
 use super::live::{LiveWorker, Stop};
-use super::machine::{Running, Server};
+use super::machine::Server;
 use super::queue::ClassId;
+use super::running::Run;
 use super::{ConnectionId, Effect, Gate};
 use crate::clock_gap;
 use crate::limits::WORKER_GRACE_CLOSED;
@@ -169,7 +170,7 @@ impl Server {
         }
         self.presume_starts(now, worker);
         self.reconcile(now, worker, effects);
-        self.changed_workers.insert(worker);
+        self.changes.of_worker(worker);
     }
 
     // A returning worker holds these. What is still leased to it as that instance stays with it; the
@@ -256,7 +257,7 @@ impl Server {
                 let stores = job.submits[template.submit as usize].needs_store();
                 let class = self.queue.class(task.priority, &task.requests, share, stores);
                 if share.is_some() {
-                    self.shared.entry(template.job).or_default();
+                    self.shares.add(template.job);
                 }
                 self.classes.insert(template, class);
                 class
@@ -272,12 +273,12 @@ impl Server {
         let templates: Vec<TemplateId> = match self.state.jobs.get(&job) {
             Some(state) if state.submits.len() == 1 => vec![TemplateId { job, submit: 0 }],
             // Of many submits or of a forgotten job: those that the worker holds something of.
-            _ => live.held.range(super::requests::templates_of(job)).map(|held| *held.0).collect(),
+            _ => live.held().range(super::requests::templates_of(job)).map(|held| *held.0).collect(),
         };
         for template in templates {
             live.drop_held(template, ids);
         }
-        self.changed_workers.insert(worker);
+        self.changes.of_worker(worker);
         self.forget_if_over(job);
     }
 
@@ -292,16 +293,12 @@ impl Server {
     ) {
         let since = self.within_sight(now, worker, task, since);
         self.reads.started(task.job);
-        let TaskRef { job, task } = task;
-        let run = Running { worker, instance, since, variant };
-        self.may_speculate(job, task, since);
-        if self.seconds_on(worker, job, &IdSet::single(task)).contains(task) {
-            return self.second_runs(job, task, run);
-        }
-        if self.running.entry(job).or_default().insert(task, run).is_none()
-            && let Some(live) = self.live.get_mut(&worker)
-        {
-            live.running += 1;
+        let run = Run { worker, instance, since, variant };
+        self.may_speculate(task.job, task.task, since);
+        if self.seconds_on(worker, task.job, &IdSet::single(task.task)).contains(task.task) {
+            self.running.start_second(task, run);
+        } else {
+            self.running.start(task, run);
         }
     }
 
@@ -323,14 +320,7 @@ impl Server {
 
     fn forget_running_on(&mut self, worker: WorkerId) {
         self.loads.forget_tasks_on(worker);
-        self.speculation.running.retain(|_, run| run.worker != worker);
-        for tasks in self.running.values_mut() {
-            tasks.retain(|_, run| run.worker != worker);
-        }
-        self.running.retain(|_, tasks| !tasks.is_empty());
-        if let Some(live) = self.live.get_mut(&worker) {
-            live.running = 0;
-        }
+        self.running.forget_worker(worker);
     }
 
     /// Once a returned worker has said all it had to: what is leased to it and not there never arrived.
@@ -349,7 +339,7 @@ impl Server {
                 continue;
             }
             let of_job = super::requests::templates_of(*id);
-            for (_, held) in live.held.range(of_job) {
+            for (_, held) in live.held().range(of_job) {
                 lost.subtract(&held.ids);
             }
             if !lost.is_empty() {
@@ -437,7 +427,7 @@ impl Server {
         self.live.remove(&worker);
         self.copies.worker_is_gone(&self.state, worker);
         self.loads.forget_worker(worker);
-        self.changed_workers.remove(&worker);
+        self.changes.forget_worker(worker);
     }
 
     /// At a start: the records of an end may be on disk only in part, and tasks be left to workers that have ended.
@@ -476,10 +466,8 @@ impl Server {
         });
         let leased: Vec<(JobId, IdSet)> = leased.collect();
         for (job, ids) in leased {
-            let running: IdSet = self.running.get(&job).map_or_else(IdSet::new, |running| {
-                let here = running.iter().filter(|(task, _)| ids.contains(**task));
-                here.map(|(task, _)| *task).collect()
-            });
+            let running: IdSet =
+                self.running.of_job(job).keys().copied().filter(|task| ids.contains(*task)).collect();
             let ran = ids.intersection(&running);
             // One that says that it leaves has said before what it had started. Of one that vanished, as of a part of a
             // task on several nodes, it is not known.
@@ -527,7 +515,7 @@ impl Server {
                     continue;
                 }
                 let crashes = job.crashes.get(&task).copied().unwrap_or(0) + 1;
-                let run = self.running.get(&id).and_then(|running| running.get(&task));
+                let run = self.running.of(id, task);
                 let error = match limit {
                     CrashLimit::NeverRestart => {
                         let is_sure = run.is_some() || has_run == Ran::Surely;

@@ -50,8 +50,8 @@ impl Server {
         let each_us = all_us.filter(|_| count > 0).map(|all| all / u128::from(count.max(1)));
         let each = each_us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX)));
         let ran = |template: &TemplateId| {
-            let running = self.running.get(&template.job).into_iter().flatten();
-            running.map(|(_, run)| now.since(run.since)).max().unwrap_or_default()
+            let running = self.running.of_job(template.job).values();
+            running.map(|run| now.since(run.since)).max().unwrap_or_default()
         };
         let ran = match each {
             Some(_) => Duration::ZERO,
@@ -95,7 +95,7 @@ impl Server {
         let slots = |live: &LiveWorker| {
             let able = requests.iter().filter(|request: &&Request| live.has_time(now, request.time_request));
             let needs = able.filter_map(|request| Needs::new(&live.resources, request));
-            needs.map(|needs| live.capacity.slots(&needs)).max().unwrap_or(0)
+            needs.map(|needs| live.capacity().slots(&needs)).max().unwrap_or(0)
         };
         let mut here: BTreeMap<Duration, u64> = BTreeMap::new();
         for live in self.live.values().filter(|live| live.takes_tasks()) {
@@ -111,9 +111,9 @@ impl Server {
     /// True when a worker has tasks: of one that is away, as far as the records say.
     pub(super) fn is_busy(&self, id: WorkerId) -> bool {
         match self.live.get(&id) {
-            Some(live) if live.connection.is_some() && live.reconcile_at.is_none() => !live.held.is_empty(),
+            Some(live) if live.connection.is_some() && live.reconcile_at.is_none() => !live.held().is_empty(),
             Some(live) => {
-                !live.held.is_empty() || self.state.jobs.values().any(|job| job.leased.contains_key(&id))
+                !live.held().is_empty() || self.state.jobs.values().any(|job| job.leased.contains_key(&id))
             }
             None => false,
         }

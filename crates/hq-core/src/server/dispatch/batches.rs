@@ -44,7 +44,7 @@ impl Server {
         for (worker, lots) in batches {
             // What waits there may fit as another variant, and leave to others what it has waited for.
             if self.presume_starts(now, worker) {
-                self.changed_workers.insert(worker);
+                self.changes.of_worker(worker);
                 lets_room = true;
             }
             let mut run = Vec::new();

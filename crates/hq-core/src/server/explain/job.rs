@@ -108,7 +108,7 @@ impl Server {
         for group in groups.iter_mut().filter(|group| !is_running(group)) {
             group.reasons.extend(self.too_late_reason_of(now, id, &group.ids));
         }
-        let state = job.state(self.running_count(id));
+        let state = job.state(self.running.count(id));
         let is_fed = job.is_open && job.feed.is_some();
         let fed = is_fed.then(|| Reason::new(ReasonKind::Dependency, format!("it {}", self.why_fed_on(id))));
         let aborted = job.why_aborted().map(|aborted| Reason::new(ReasonKind::Ended, aborted.words(id)));
@@ -129,9 +129,8 @@ impl Server {
     // Tasks that workers have.
     fn with_workers(&self, now: Timestamp, id: JobId, job: &Job) -> Vec<TaskGroup> {
         let mut groups = Vec::new();
-        let running: IdSet = self.running.get(&id).into_iter().flatten().map(|(task, _)| *task).collect();
-        let workers: BTreeSet<WorkerId> =
-            self.running.get(&id).into_iter().flatten().map(|(_, run)| run.worker).collect();
+        let running = self.running.ids_of(id);
+        let workers: BTreeSet<WorkerId> = self.running.of_job(id).values().map(|run| run.worker).collect();
         if !running.is_empty() {
             let each = if running.len() == 1 { "it runs" } else { "they run" };
             let text = format!("{each} on {}", workers_named(&workers));

@@ -7,7 +7,7 @@ use hq_model::{Amount, Request, TaskId, TaskRef, Timestamp, WorkerId, duration};
 use super::super::capacity::Needs;
 use super::super::fleet::{IS_OVER, kind_of, shown, told};
 use super::super::holds::Hold;
-use super::super::live::{Choice, LiveWorker, choices};
+use super::super::live::{Choice, LiveWorker};
 use super::super::machine::Server;
 use super::super::queue::ClassId;
 use crate::explanation::{Lack, Reason, ReasonKind};
@@ -79,7 +79,7 @@ impl Server {
             };
             return reason(ReasonKind::Closed, text.into());
         }
-        let choices = choices(&live.resources, live.is_relay, requests);
+        let choices = live.ways(class, requests);
         if choices.is_empty() {
             let text = "it has as much as the task needs, and can never give it to all its parts at once";
             return reason(ReasonKind::Lacks, text.into());
@@ -96,13 +96,13 @@ impl Server {
             );
         }
         if requests.iter().all(|request| request.nodes > 0) {
-            let (kind, text) = match live.capacity.is_free() {
+            let (kind, text) = match live.capacity().is_free() {
                 true => (ReasonKind::Room, "it is free, and waits for others of its group to be free, too"),
                 false => (ReasonKind::Busy, "it has tasks, and a task on several nodes takes it as a whole"),
             };
             return reason(kind, text.into());
         }
-        if let Some(needs) = ways.iter().find(|needs| live.capacity.room(needs) > 0) {
+        if let Some(needs) = ways.iter().find(|needs| live.capacity().room(needs) > 0) {
             let hold = class.and_then(|class| self.hold_on(now, worker, live, class, needs));
             return reason(ReasonKind::Room, self.told_of_hold(hold));
         }
@@ -146,7 +146,7 @@ impl Server {
         // Ways that lack the same resource are told together.
         let mut scarce: Vec<(usize, Amount, Vec<Amount>)> = Vec::new();
         for needs in ways {
-            let (pool, free, wanted) = live.capacity.scarcest(needs);
+            let (pool, free, wanted) = live.capacity().scarcest(needs);
             match scarce.iter_mut().find(|(other, ..)| *other == pool) {
                 Some((.., all)) if all.contains(&wanted) => {}
                 Some((.., all)) => all.push(wanted),
@@ -225,9 +225,12 @@ impl Server {
     fn holders(&self, now: Timestamp, id: WorkerId, live: &LiveWorker, pool: usize) -> Vec<Holder> {
         let mut found = Vec::new();
         let mut looked_at = 0;
-        for (template, held) in &live.held {
+        for (template, held) in live.held() {
             let TemplateId { job, submit } = *template;
-            let Some(running) = self.running.get(&job) else { continue };
+            let running = self.running.of_job(job);
+            if running.is_empty() {
+                continue;
+            }
             let limit = self.state.jobs.get(&job).and_then(|job| job.submits.get(submit as usize));
             let limit = limit.and_then(|submit| submit.task.time_limit);
             // What the program took in other submits says too little: many programs are a shell.

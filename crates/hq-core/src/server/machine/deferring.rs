@@ -71,21 +71,18 @@ impl Server {
     // The next attempt starts when those that are there now have ended.
     fn note_parting(&mut self, task: TaskRef) {
         let holders = self.live.iter().filter(|(_, live)| live.has(task));
-        self.parting.extend(holders.map(|(worker, _)| (task, *worker)));
+        self.parting.add(task, holders.map(|(worker, _)| *worker));
     }
 
     /// Forgets attempts that have ended: what runs next may start.
     pub(in crate::server) fn end_parting(&mut self) {
         let live = &self.live;
         let has_ended =
-            |(task, worker): &(TaskRef, WorkerId)| !live.get(worker).is_some_and(|live| live.has(*task));
-        let ended: Vec<(TaskRef, WorkerId)> = self.parting.iter().copied().filter(has_ended).collect();
-        for attempt in ended {
-            self.parting.remove(&attempt);
-            let TaskRef { job, task } = attempt.0;
+            |task: TaskRef, worker: WorkerId| !live.get(&worker).is_some_and(|live| live.has(task));
+        for TaskRef { job, task } in self.parting.end(has_ended) {
             let submit = self.state.jobs.get(&job).and_then(|job| job.submit_of(task));
             let template = submit.map(|submit| TemplateId { job, submit });
-            self.changed_classes.extend(template.and_then(|template| self.classes.get(&template)));
+            self.changes.of_classes(template.and_then(|template| self.classes.get(&template)).copied());
         }
     }
 

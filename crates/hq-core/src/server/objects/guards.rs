@@ -11,7 +11,7 @@ use hq_model::{ObjectId, WorkerId};
 
 use super::handing::{Handing, Orders};
 use crate::limits::GUARDS_JUDGED_MAX;
-use crate::server::live::{LiveWorker, choices};
+use crate::server::live::LiveWorker;
 use crate::server::machine::Server;
 use crate::server::{Effect, Gate};
 use crate::worker_messages::{TemplateId, ToWorker};
@@ -185,7 +185,7 @@ impl Server {
     pub(super) fn are_stores_full(&self, template: TemplateId, wanted: u64) -> bool {
         let Some(class) = self.classes.get(&template).filter(|_| wanted > 0) else { return false };
         let requests = &self.queue.key(*class).requests;
-        let may_run = |live: &LiveWorker| !choices(&live.resources, live.is_relay, requests).is_empty();
+        let may_run = |live: &LiveWorker| !live.ways(Some(*class), requests).is_empty();
         let cap = |worker: &WorkerId| {
             let config = &self.state.workers.get(worker)?.config;
             config.object_store.as_ref().map(StoreConfig::all)

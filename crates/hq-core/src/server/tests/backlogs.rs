@@ -48,7 +48,7 @@ fn what_starts_by_itself_takes_the_room_of_what_was_thought_to_start() {
     let needs = |world: &World, job: JobId| {
         let live = &world.server.live[&hq_model::WorkerId(1)];
         let template = crate::worker_messages::TemplateId { job, submit: 0 };
-        live.held[&template].placed.len()
+        live.held()[&template].placed.len()
     };
     assert_eq!((needs(&world, pair), needs(&world, single)), (0, 1), "one CPU is free");
     // Another one had ended there, and what was first in order has started.
@@ -67,7 +67,7 @@ fn with_variants(spec: &mut TaskSpec) {
 
 impl World {
     fn free(&self, worker: u32) -> Vec<u64> {
-        let free = self.server.live[&hq_model::WorkerId(worker)].capacity.free();
+        let free = self.server.live[&hq_model::WorkerId(worker)].capacity().free();
         free.map(|amount| amount.wholes()).collect()
     }
 }

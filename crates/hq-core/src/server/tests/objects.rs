@@ -180,8 +180,21 @@ fn only_workers_that_store_get_such_tasks() {
     world.worker_saying(1, 4, |hello| hello.stores = false);
     world.submit(1, leaves);
     assert_eq!(world.sent(1), "");
+    assert_eq!(world.server.wastes_nothing(world.now), Ok(()), "its room is not for them");
     world.worker(2, 4);
     assert_eq!(world.sent(2), "1:0/0");
+}
+
+#[test]
+fn what_waits_on_a_worker_that_stores_is_not_asked_back_for_one_that_does_not() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(3, leaves);
+    assert_eq!(world.sent(1), "1:0-1/0", "the second one waits there");
+    world.worker_saying(2, 4, |hello| hello.stores = false);
+    assert_eq!((world.sent(1), world.sent(2)), (String::new(), String::new()));
+    world.worker(3, 4);
+    assert_eq!((world.sent(1), world.sent(3)), ("<1:1".into(), "1:2/0".into()));
 }
 
 #[test]

@@ -354,7 +354,7 @@ fn many_distinct_requests_leave_nothing_behind() {
     assert!(world.server.queue.class_count() >= 2998);
     let all = jobs.iter().map(|job| TaskId(job.0)).collect();
     world.ask(ClientRequest::Cancel { jobs: Selector::Ids(all), tasks: None, reason: None });
-    let held = world.server.live.values().flat_map(|live| &live.held);
+    let held = world.server.live.values().flat_map(|live| live.held());
     let held: Vec<(JobId, IdSet)> = held.map(|(template, held)| (template.job, held.ids.clone())).collect();
     world.reports(1, |report| report.canceled.extend(held));
     assert_eq!(world.server.queue.class_count(), 0);

@@ -187,7 +187,7 @@ fn a_picky_worker_gets_the_set_that_uses_it_and_is_worth_most() {
             }
             let live = &world.server.live[&hq_model::WorkerId(1)];
             let placed =
-                live.held.iter().filter(|(_, held)| !held.placed.is_empty()).map(|(template, held)| {
+                live.held().iter().filter(|(_, held)| !held.placed.is_empty()).map(|(template, held)| {
                     let count: u64 = held.placed.iter().map(|(_, ids)| ids.len()).sum();
                     format!("{}:{count}", template.job)
                 });

@@ -63,8 +63,8 @@ fn a_second_attempt_whose_room_something_else_was_quicker_to_take_waits_there() 
     });
     let live = &world.server.live[&hq_model::WorkerId(2)];
     let template = crate::worker_messages::TemplateId { job, submit: 0 };
-    assert_eq!(live.held[&template].waiting, IdSet::single(TaskId(6)));
-    assert!(!live.capacity.is_overdrawn());
+    assert_eq!(live.held()[&template].waiting, IdSet::single(TaskId(6)));
+    assert!(!live.capacity().is_overdrawn());
 }
 
 #[test]
@@ -156,11 +156,11 @@ fn second_attempts_count_towards_a_share() {
 fn a_worker_on_which_more_is_about_to_end_gets_no_second_attempts() {
     let (mut world, _) = with_slow_tasks(Some("3"), |_| {});
     let id = hq_model::WorkerId(2);
-    world.server.gathering.insert(id);
+    world.server.gathering.leave_alone(id, world.now);
     world.now = world.now.after(Duration::from_secs(4));
     let mut effects = Vec::new();
     world.server.speculate(world.now, &mut effects);
-    world.server.gathering.remove(&id);
+    world.server.gathering.begin();
     assert_eq!(effects, []);
 }
 

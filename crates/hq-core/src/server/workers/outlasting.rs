@@ -41,7 +41,7 @@ impl Server {
         let Some(joined) = self.state.workers.get(&worker).map(|state| state.joined) else {
             return IdSet::new();
         };
-        let running = self.running.get(&id).into_iter().flatten();
+        let running = self.running.of_job(id).iter();
         let here: Vec<_> =
             running.filter(|(task, run)| run.worker == worker && ids.contains(**task)).collect();
         if let Some(first) = here.iter().map(|(_, run)| run.since).min() {
@@ -158,7 +158,7 @@ impl Server {
 
     /// Tasks that wait for workers that live longer are ready when there may be such workers.
     pub(in crate::server) fn end_waits_for_time(&mut self, now: Timestamp) {
-        if self.changed_workers.is_empty() && !self.alloc.has_changed() {
+        if self.changes.workers_count() == 0 && !self.alloc.has_changed() {
             return;
         }
         let mut known: BTreeMap<(JobId, u32, Duration), bool> = BTreeMap::new();
