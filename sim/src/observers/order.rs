@@ -51,8 +51,13 @@ impl Order {
         }
     }
 
-    /// A server starts again. What was put back and not kept is not put back.
+    /// A server starts again. What was put back and not kept is not put back, and the ids of submits that were not kept
+    /// are given again.
     pub fn restarted(&mut self, state: &State) {
+        for (job, submits) in &mut self.submits {
+            let known = state.jobs.get(job);
+            submits.retain(|(ids, _)| known.is_some_and(|known| known.ids.contains_all(ids)));
+        }
         let kept = |task: &TaskRef| state.jobs.get(&task.job)?.deferred.get(&task.task);
         // It may have been put back before, behind something else.
         self.deferred.retain(|task, (_, after)| kept(task).map(|kept| after.clone_from(kept)).is_some());

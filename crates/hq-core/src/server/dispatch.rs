@@ -17,7 +17,7 @@ pub(super) use batches::{Batches, entries_of, inputs_of};
 
 use super::Effect;
 use super::forecast::Estimate;
-use super::live::{Choice, is_short_among_others};
+use super::live::{Choice, LiveWorker, is_short_among_others};
 use super::locality::Near;
 use super::machine::Server;
 use super::nodes::MultiNodeRound;
@@ -69,9 +69,9 @@ impl Server {
         all.retain(|id| !gathering.contains(id) && !picky.contains(id));
         self.begin_reserve();
         let mut open: BTreeSet<WorkerId> = changed_workers.difference(&picky).copied().collect();
-        let contended =
+        let mut handed =
             self.hand_out(now, [&open, &all], &changed_classes, Say::Planner(judged), &mut batches, effects);
-        if let Some(priority) = contended {
+        if let Some(priority) = handed.contended {
             self.keep_reservations(priority);
             self.ask_for_plan(now, priority, effects);
         }
@@ -79,7 +79,9 @@ impl Server {
         // Idle workers that start only for enough come last: what they give back fits on no other.
         let mut begun = picky;
         if !begun.is_empty() {
-            self.hand_out(now, [&begun, &begun], &changed_classes, Say::Order, &mut batches, effects);
+            let others =
+                self.hand_out(now, [&begun, &begun], &changed_classes, Say::Order, &mut batches, effects);
+            handed.let_go.extend(others.let_go);
             self.take_back_too_little(&begun, &mut batches);
             self.fill_picky(now, &begun, &mut batches);
             self.take_back_too_little(&begun, &mut batches);
@@ -91,7 +93,9 @@ impl Server {
         let no_longer_kept = self.end_reserve().filter(|kept| !gathering.contains(kept));
         if let Some(kept) = no_longer_kept {
             let workers = BTreeSet::from([kept]);
-            self.hand_out(now, [&workers, &workers], &changed_classes, Say::Order, &mut batches, effects);
+            let others =
+                self.hand_out(now, [&workers, &workers], &changed_classes, Say::Order, &mut batches, effects);
+            handed.let_go.extend(others.let_go);
             self.let_room();
         }
         let opens_room =
@@ -103,6 +107,7 @@ impl Server {
             // They are looked at again when the plan is there.
             self.changes.of_workers(changed_workers);
             self.changes.of_workers(no_longer_kept);
+            self.changes.of_workers(handed.let_go);
             self.changes.of_classes(changed_classes);
         } else {
             self.balance(&changed_workers, effects);
@@ -113,8 +118,7 @@ impl Server {
         opens_room
     }
 
-    // What fits now. Changed classes are tried on all workers, the others on those that changed. Says of which priority
-    // several classes compete for too little: then none of that priority and of lower ones was handed out.
+    // What fits now. Changed classes are tried on all workers, the others on those that changed.
     fn hand_out(
         &mut self,
         now: Timestamp,
@@ -123,7 +127,8 @@ impl Server {
         say: Say,
         batches: &mut Batches,
         effects: &mut Vec<Effect>,
-    ) -> Option<i32> {
+    ) -> HandedOut {
+        let mut handed = HandedOut::default();
         let mut open = [self.open(changed_workers), self.open(all)];
         let mut multi_node = MultiNodeRound::default();
         let mut last = None;
@@ -138,7 +143,8 @@ impl Server {
                 let may_ask = say.asks_for(ended.priority) && !self.planning.is_busy();
                 if may_ask && self.is_contended(&ended) {
                     self.take_back(ended.batches);
-                    return Some(ended.priority);
+                    handed.contended = Some(ended.priority);
+                    return handed;
                 }
                 join(batches, ended.batches);
                 self.goes_lower(now);
@@ -170,6 +176,7 @@ impl Server {
                 // Nothing is kept for it any more: that is for those of its priority that it was kept from, too.
                 if let Some(kept) = self.has_what_was_kept_for(class) {
                     open[0].workers.insert(kept);
+                    handed.let_go.insert(kept);
                     last = level.before;
                 }
                 open = open.map(|open| self.open(&open.workers));
@@ -177,12 +184,13 @@ impl Server {
                 misses += 1;
                 if let Some(let_go) = self.fits_nowhere(now, class) {
                     open[0].workers.insert(let_go);
+                    handed.let_go.insert(let_go);
                     open = open.map(|open| self.open(&open.workers));
                 }
             }
         }
         self.place_multi_node(now, i32::MIN, &mut multi_node, effects);
-        None
+        handed
     }
 
     // Some more than fits, so that workers never idle for a round trip.
@@ -266,9 +274,9 @@ impl Server {
                 continue;
             }
             let priority = self.queue.key(class).priority;
-            let Some(live) = self.live.get_mut(&line.worker).filter(|live| live.takes(priority)) else {
-                continue;
-            };
+            // One that has become idle since may start only for enough, and would give it back.
+            let is_open = |live: &&mut LiveWorker| live.takes(priority) && !live.is_idle_and_picky();
+            let Some(live) = self.live.get_mut(&line.worker).filter(is_open) else { continue };
             let choice = round.pick(live.choices(class, &self.queue.key(class).requests));
             let time_request = choice.map(|choice| choice.time_request);
             if time_request.is_some_and(|time_request| live.has_time(now, time_request)) {
@@ -566,6 +574,15 @@ impl Round {
             Round::Backlog => choices.first(),
         }
     }
+}
+
+/// What has come of handing out what fits.
+#[derive(Debug, Default)]
+struct HandedOut {
+    /// Several classes of this priority compete for too little: none of it and of lower ones was handed out.
+    contended: Option<i32>,
+    /// Workers that were kept for a task and are not any more.
+    let_go: BTreeSet<WorkerId>,
 }
 
 // Who decides where tasks go that compete.

@@ -45,7 +45,7 @@ impl Server {
             if in_vain.contains(&alike) {
                 continue;
             }
-            let Some(set) = best_set(&live.capacity(), u64::from(live.min_utilization), &alike.2) else {
+            let Some(set) = best_set(live.capacity(), u64::from(live.min_utilization), &alike.2) else {
                 in_vain.push(alike);
                 continue;
             };
@@ -60,7 +60,7 @@ impl Server {
         let mut parts = self.parts_for(now, worker);
         let Some(live) = self.live.get(&worker) else { return false };
         parts.retain(|part| !self.awaits_attempt(live, part.class));
-        best_set(&live.capacity(), u64::from(live.min_utilization), &parts).is_some()
+        best_set(live.capacity(), u64::from(live.min_utilization), &parts).is_some()
     }
 
     // What an idle worker that starts only for enough might get, and at most how much of each.

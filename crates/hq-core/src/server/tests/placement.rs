@@ -271,6 +271,58 @@ fn room_that_is_no_longer_kept_is_offered_once_the_plan_is_there() {
 }
 
 #[test]
+fn room_that_was_kept_for_a_task_which_starts_elsewhere_is_offered_once_the_plan_is_there() {
+    let mut world = World::new();
+    let long = |spec: &mut TaskSpec, priority: i32, seconds: u64| {
+        spec.priority = priority;
+        spec.expected = Some(Duration::from_secs(60));
+        spec.requests[0].time_request = Duration::from_secs(seconds);
+    };
+    world.worker(1, 2);
+    let first = world.submit(1, |spec| long(spec, 0, 0));
+    world.starts(1, first, 0);
+    world.submit(1, |spec| {
+        spec.requests = vec![request(&[("cpus", 2)])];
+        long(spec, 1, 0);
+    });
+    world.wait(Duration::from_secs(2));
+    world.sent(1);
+    world.submit(9, |spec| long(spec, -2, 0));
+    world.submit(1, |spec| long(spec, 0, 1));
+    world.submit(1, |spec| long(spec, 0, 2));
+    assert_eq!(world.sent(1), "", "its CPU is kept for the pair");
+    world.plans_later = true;
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "", "two want it, which is planned");
+    world.worker(3, 3);
+    assert_eq!((world.sent(1), world.sent(3)), (String::new(), "2:0/0".into()), "the pair starts elsewhere");
+    world.planned();
+    assert_eq!(
+        (world.sent(2), world.sent(1), world.sent(3)),
+        ("4:0/0".into(), "5:0/0".into(), "3:0/0".into())
+    );
+    assert_eq!(world.server.wastes_nothing(world.now), Ok(()));
+}
+
+#[test]
+fn a_plan_for_a_worker_that_has_become_idle_and_starts_only_for_enough_is_not_followed_there() {
+    let mut world = World::new();
+    for seconds in [1, 2] {
+        world.submit(1, |spec| spec.requests[0].time_request = Duration::from_secs(seconds));
+    }
+    world.plans_later = true;
+    world.worker(1, 1);
+    world.worker_saying(2, 4, |hello| hello.config.min_utilization = 10_000);
+    world.worker(3, 1);
+    let (number, mut plan) = world.plans.remove(0);
+    plan.lines.iter_mut().for_each(|line| line.worker = hq_model::WorkerId(2));
+    world.step(Input::Planned { number, plan });
+    assert_eq!(world.sent(2), "");
+    assert!(!world.sent(1).is_empty() && !world.sent(3).is_empty(), "each has room for one");
+    assert_eq!(world.server.wastes_nothing(world.now), Ok(()));
+}
+
+#[test]
 fn without_a_plan_the_order_decides_after_a_while() {
     let mut world = World::new();
     world.plans_later = true;
