@@ -71,6 +71,7 @@ fn finished(worker: u32, job: u32, tasks: &[(u32, u64, u64)]) -> Record {
         measures.push(at(*start), &Usage { wall_us, user_us, rss_max_kib: 100 << 10, ..Usage::default() });
     }
     let span = FinishedSpan {
+        variant: None,
         job: JobId(job),
         instance: Instance(0),
         ids: tasks.iter().map(|(task, _, _)| TaskId(*task)).collect(),
@@ -82,6 +83,7 @@ fn finished(worker: u32, job: u32, tasks: &[(u32, u64, u64)]) -> Record {
 
 fn failed(worker: u32, job: u32, (task, start, end): (u32, u64, u64)) -> Record {
     let failure = Failure {
+        variant: None,
         task: TaskId(task),
         instance: Instance(0),
         worker: Some(WorkerId(worker)),

@@ -134,6 +134,9 @@ pub enum RequestError {
     /// A value that cannot be.
     #[error("{0}")]
     Invalid(String),
+    /// What is asked for has nothing that it could be done to.
+    #[error("{0}")]
+    NothingToDo(String),
     /// The server is about to end.
     #[error("The server is stopping.")]
     Stopping,
@@ -189,6 +192,7 @@ impl RequestError {
             RequestError::Cycle(..) => "cycle",
             RequestError::Full { .. } => "full",
             RequestError::Invalid(_) => "invalid",
+            RequestError::NothingToDo(_) => "nothing-to-do",
             RequestError::Stopping => "stopping",
             RequestError::ReadOnly(_) => "read-only",
             RequestError::NoJournal => "no-journal",

@@ -282,6 +282,7 @@ impl Wire for RequestError {
                 Error::WorkerAway(form::WorkerAway { worker: worker.0, until_us: until.0 })
             }
             RequestError::Invalid(text) => Error::Invalid(text.clone()),
+            RequestError::NothingToDo(text) => Error::NothingToDo(text.clone()),
             RequestError::Stopping => Error::Stopping(form::Nothing {}),
             RequestError::ReadOnly(text) => Error::ReadOnly(text.clone()),
             RequestError::NoJournal => Error::NoJournal(form::Nothing {}),
@@ -344,6 +345,7 @@ impl Wire for RequestError {
                 RequestError::WorkerAway { worker: WorkerId(worker), until: Timestamp(until_us) }
             }
             Error::Invalid(text) => RequestError::Invalid(text),
+            Error::NothingToDo(text) => RequestError::NothingToDo(text),
             Error::Stopping(_) => RequestError::Stopping,
             Error::ReadOnly(text) => RequestError::ReadOnly(text),
             Error::NoJournal(_) => RequestError::NoJournal,

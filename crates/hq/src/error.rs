@@ -69,11 +69,12 @@ impl From<ClientError> for HqError {
 
 impl From<OptionsError> for HqError {
     fn from(error: OptionsError) -> HqError {
-        if error.is_usage() {
+        let told = if error.is_usage() {
             HqError::usage(error.to_string())
         } else {
             HqError::failed("bad-input", error.to_string())
-        }
+        };
+        told.hint(error.hint())
     }
 }
 

@@ -265,7 +265,12 @@ pub(crate) struct JobsForgotten {
 }
 
 /// Ids of tasks.
-pub(crate) struct TaskIds(pub Vec<(JobId, IdSet)>);
+pub(crate) struct TaskIds {
+    /// By job.
+    pub jobs: Vec<(JobId, IdSet)>,
+    /// More than one job was named.
+    pub are_several: bool,
+}
 
 /// A list of tasks.
 pub(crate) struct Tasks {

@@ -10,6 +10,7 @@ use hq_core::client_messages::{self, NewJob, NewTasks};
 use hq_model::broadcast::{Broadcast, BroadcastFrom};
 use hq_model::job::{Target, TaskIds};
 use hq_model::object::{ObjectError, ObjectRef, ObjectTask, check_objects};
+use hq_model::pattern::Pattern;
 use hq_model::{
     Body, ByteString, IdSet, InputObject, JobSpec, ObjectName, OutputObject, OutputSink, Request, Submit,
     TaskId, TaskSpec,
@@ -56,7 +57,14 @@ pub(super) fn jobs(broadcasts: &[Broadcast], reader: &Submit) -> Vec<(NewJob, Ob
     let base = Path::new(OsStr::from_bytes(&reader.submit_dir));
     let of = |broadcast: &Broadcast| match &broadcast.from {
         BroadcastFrom::Path(path) => {
-            let path = base.join(path).into_os_string().into_vec();
+            // Where the path begins with the directory of the submit, it is no relative one.
+            let mut filled = Vec::new();
+            Pattern::new(path.as_bytes()).expand_into(&mut filled, &|name, out| {
+                let is_known = name == "SUBMIT_DIR";
+                out.extend_from_slice(if is_known { &reader.submit_dir } else { &[] });
+                is_known
+            });
+            let path = base.join(OsStr::from_bytes(&filled)).into_os_string().into_vec();
             Some((job(&broadcast.name, path, reader), broadcast.name.clone()))
         }
         BroadcastFrom::Object(_) => None,
@@ -186,15 +194,19 @@ mod tests {
 
     #[test]
     fn each_path_has_a_job_that_leaves_it() {
-        let broadcasts = ["data/genome", "env=/opt/env", "p=1@0:parts"].map(|text| text.parse().expect(text));
+        let broadcasts = ["data/genome", "env=/opt/env", "p=1@0:parts", "b=%{SUBMIT_DIR}/e"]
+            .map(|text| text.parse().expect(text));
         let jobs = jobs(&broadcasts, &reader());
         let told = jobs.iter().map(|(job, name)| {
             let NewTasks::Submits(submits) = &job.tasks else { panic!("tasks") };
             let spec = &submits[0].spec;
             format!("{} {name}: {} {}", job.spec.name, spec.output_objects[0], spec.priority)
         });
-        let expected =
-            ["broadcast genome genome: genome=/home/me/data/genome 7", "broadcast env env: env=/opt/env 7"];
+        let expected = [
+            "broadcast genome genome: genome=/home/me/data/genome 7",
+            "broadcast env env: env=/opt/env 7",
+            "broadcast b b: b=/home/me/e 7",
+        ];
         assert_eq!(told.collect::<Vec<_>>(), expected);
         let taken: Vec<String> = taken(&broadcasts).map(|taken| taken.to_string()).collect();
         assert_eq!(taken, ["p=1@0:parts->%{BROADCAST_DIR}/p"]);

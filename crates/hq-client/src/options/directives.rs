@@ -1,13 +1,14 @@
 //! `#HQ` lines of a script: options that travel with it.
 //!
 //! Only blank lines and comments may come before and between them, and they end within the first 32 KiB.
-//! All lines are joined and split as a shell would split them.
+//! Each line is split as a shell would split it, and the words of all are options.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Read};
 use std::os::unix::ffi::OsStringExt;
 
 use clap::Parser;
+use hq_model::{IdSet, TaskId};
 
 use super::entries::without_mark;
 use super::error::OptionsError;
@@ -28,6 +29,8 @@ pub struct Directives {
     pub has_lines: bool,
     /// What lines of options for a batch system begin with, if it has such lines.
     pub foreign: Option<&'static str>,
+    /// Lines that look as if they had options and are not read, in words.
+    pub overlooked: Vec<String>,
 }
 
 /// What lines of options for other programs begin with.
@@ -59,36 +62,64 @@ impl Defaults {
 }
 
 /// Reads the directives of a script. `script` is its name, for errors; no more of `content` is read than up to
-/// its first command.
+/// where such lines may be.
 ///
 /// # Errors
 /// When `#HQ` lines cannot be read, reach beyond the limit, cannot be split into words or are no options of a submit.
 pub fn parse(script: &str, content: impl BufRead) -> Result<Directives, OptionsError> {
-    let Prologue { words, interpreter, is_within_limit, foreign } =
+    let prologue =
         prologue(content).map_err(|source| OptionsError::Script { path: script.into(), source })?;
-    if !is_within_limit {
+    if !prologue.is_within_limit {
         return Err(OptionsError::DirectivesTooLong { script: script.into() });
     }
-    let args = split(&words).ok_or_else(|| OptionsError::DirectiveQuotes { script: script.into() })?;
-    let lines = Defaults::try_parse_from(args)
+    let args: Result<Vec<_>, _> =
+        prologue.lines.iter().map(|(line, options)| split(script, *line, options)).collect();
+    let options = Defaults::try_parse_from(args?.into_iter().flatten())
         .map_err(|e| OptionsError::Directive { script: script.into(), message: message(&e) })?;
-    let has_lines = !words.is_empty();
-    Ok(Directives { common: lines.common, wait: lines.wait, interpreter, has_lines, foreign })
+    Ok(Directives {
+        common: options.common,
+        wait: options.wait,
+        has_lines: !prologue.lines.is_empty(),
+        overlooked: prologue.overlooked(script),
+        interpreter: prologue.interpreter,
+        foreign: prologue.foreign,
+    })
 }
 
-// What comes before the first command of a script.
+// What a script says before its first command, and what looks as if it did.
+#[derive(Default)]
 struct Prologue {
-    words: Vec<u8>,
+    // The options of `#HQ` lines, by the numbers of these, from 1.
+    lines: Vec<(u32, Vec<u8>)>,
     interpreter: Vec<OsString>,
     is_within_limit: bool,
     foreign: Option<&'static str>,
+    // Comments that were perhaps meant for `#HQ` lines.
+    similar: IdSet,
+    // The first command, and the `#HQ` lines behind it.
+    command: Option<u32>,
+    late: IdSet,
+}
+
+impl Prologue {
+    fn overlooked(&self, script: &str) -> Vec<String> {
+        let mut texts = Vec::new();
+        let mut say = |lines: &IdSet, why: &str| match lines.len() {
+            0 => {}
+            1 => texts.push(format!("Line {lines} of {script} means nothing to hq: {why}")),
+            _ => texts.push(format!("Lines {lines} of {script} mean nothing to hq: {why}")),
+        };
+        say(&self.similar, "options stand on lines that begin with #HQ and a blank");
+        let command = self.command.unwrap_or_default();
+        say(&self.late, &format!("#HQ lines come before the first command, which is in line {command}"));
+        texts
+    }
 }
 
 fn prologue(mut content: impl BufRead) -> io::Result<Prologue> {
-    let mut found =
-        Prologue { words: Vec::new(), interpreter: Vec::new(), is_within_limit: true, foreign: None };
+    let mut found = Prologue { is_within_limit: true, ..Prologue::default() };
     let mut line = Vec::new();
-    let mut end = 0;
+    let (mut end, mut number) = (0, 0);
     let mut is_new_line = true;
     loop {
         let begins_line = is_new_line;
@@ -96,44 +127,74 @@ fn prologue(mut content: impl BufRead) -> io::Result<Prologue> {
         // Of a longer line the next round reads the rest.
         end += content.by_ref().take(DIRECTIVES_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)?;
         is_new_line = line.ends_with(b"\n");
-        if line.is_empty() {
+        let is_within_limit = end - usize::from(is_new_line) <= DIRECTIVES_BYTES_MAX;
+        if line.is_empty() || (found.command.is_some() && !is_within_limit) {
             return Ok(found);
         }
         if !begins_line {
             continue;
         }
-        if end == line.len() {
+        number += 1;
+        if number == 1 {
             found.interpreter = interpreter(without_mark(&line));
         }
-        let text = without_mark(&line).trim_ascii();
-        if let Some(options) = directive(text) {
-            if end - usize::from(is_new_line) > DIRECTIVES_BYTES_MAX {
+        let text = without_mark(&line).trim_ascii_start();
+        match directive(text) {
+            Some(_) if found.command.is_some() => {
+                found.late.insert(TaskId(number));
+            }
+            Some(options) if is_within_limit => found.lines.push((number, options.to_vec())),
+            Some(_) => {
                 found.is_within_limit = false;
                 return Ok(found);
             }
-            found.words.extend_from_slice(options);
-            found.words.push(b' ');
-        } else if !text.is_empty() && !text.starts_with(b"#") {
-            return Ok(found);
+            None => found.other_line(number, text),
+        }
+    }
+}
+
+impl Prologue {
+    // A line that has no options.
+    fn other_line(&mut self, number: u32, text: &[u8]) {
+        if self.command.is_some() || text.is_empty() {
+            return;
+        }
+        if !text.starts_with(b"#") {
+            self.command = Some(number);
+        } else if is_similar(text) {
+            self.similar.insert(TaskId(number));
         }
         let is_begin = |prefix: &&&'static str| text.starts_with(prefix.as_bytes());
-        found.foreign = found.foreign.or_else(|| FOREIGN.iter().find(is_begin).copied());
+        self.foreign = self.foreign.or_else(|| FOREIGN.iter().find(is_begin).copied());
     }
 }
 
 fn directive(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"#HQ")?;
     match rest.first() {
-        None | Some(b' ' | b'\t') => Some(rest),
+        None | Some(b' ' | b'\t' | b'\r' | b'\n') => Some(rest.strip_suffix(b"\n").unwrap_or(rest)),
         // `#HQX` is some comment.
         Some(_) => None,
     }
 }
 
-fn split(words: &[u8]) -> Option<Vec<OsString>> {
-    let mut shell = shlex::bytes::Shlex::new(words);
+// A comment that has options behind something like `#HQ`.
+fn is_similar(comment: &[u8]) -> bool {
+    let text = comment.strip_prefix(b"#").unwrap_or(comment).trim_ascii_start();
+    let Some((mark, options)) = text.split_at_checked(2) else { return false };
+    mark.eq_ignore_ascii_case(b"hq") && options.trim_ascii_start().starts_with(b"--")
+}
+
+// The words of one line, as a shell reads them: a `#` at the beginning of one ends the line.
+fn split(script: &str, line: u32, options: &[u8]) -> Result<Vec<OsString>, OptionsError> {
+    let options = options.strip_suffix(b"\r").unwrap_or(options);
+    let mut shell = shlex::bytes::Shlex::new(options);
     let args: Vec<_> = shell.by_ref().map(OsString::from_vec).collect();
-    (!shell.had_error).then_some(args)
+    match (shell.had_error, options.ends_with(b"\\")) {
+        (false, _) => Ok(args),
+        (true, true) => Err(OptionsError::DirectiveGoesOn { script: script.into(), line }),
+        (true, false) => Err(OptionsError::DirectiveQuotes { script: script.into(), line }),
+    }
 }
 
 fn interpreter(content: &[u8]) -> Vec<OsString> {
@@ -165,4 +226,67 @@ pub fn message(error: &clap::Error) -> String {
         .collect();
     let lines: Vec<_> = lines.into_iter().filter(|l| !l.starts_with("For more information")).collect();
     lines.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(script: &str) -> Result<Directives, String> {
+        parse("s.sh", script.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn name(script: &str) -> Option<String> {
+        read(script).expect(script).common.job.name
+    }
+
+    #[test]
+    fn a_comment_ends_its_own_line_only() {
+        let script = "#!/bin/bash\n#HQ --name first   # what it's\n#HQ --cpus 2\n#HQ --bogus\nsleep 3\n";
+        let error = read(script).expect_err("an unknown option");
+        assert!(error.contains("unexpected argument '--bogus' found"), "{error}");
+        let script = script.replace("#HQ --bogus\n", "#HQ # nothing\n#HQ --array 1-2\n");
+        let found = read(&script).expect("options");
+        assert_eq!(found.common.job.name.as_deref(), Some("first"));
+        assert!(
+            found.common.task.resources.cpus.is_some() && found.common.array.array.is_some(),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn words_of_all_lines_are_options() {
+        assert_eq!(name("#HQ --name\r\n#HQ 'a # b'\r\n").as_deref(), Some("a # b"));
+        assert_eq!(name("#HQ --name a#b\n").as_deref(), Some("a#b"));
+        assert_eq!(name("#HQ --name b\\ \n").as_deref(), Some("b "));
+        assert_eq!(name("#HQ\n#HQ --name end").as_deref(), Some("end"));
+    }
+
+    #[test]
+    fn what_is_left_open_names_its_line() {
+        let quote = "line 2 of s.sh has a quote that is never closed: each #HQ line stands for itself";
+        for line in ["#HQ --name 'x", "#HQ --name \"x", "#HQ --name it's"] {
+            assert_eq!(read(&format!("#HQ --cpus 1\n{line}\n#HQ --array '1-3'\n")), Err(quote.into()));
+        }
+        let goes_on = "line 1 of s.sh ends with a backslash, but a #HQ line does not go on in the next: \
+                       leave the backslash out, and begin the next line with #HQ, too";
+        for end in ["\n", "\r\n"] {
+            assert_eq!(read(&format!("#HQ --cpus 1 \\{end}#HQ --name x\n")), Err(goes_on.into()));
+        }
+    }
+
+    #[test]
+    fn lines_that_look_like_options_and_are_none_are_named() {
+        let similar = "mean nothing to hq: options stand on lines that begin with #HQ and a blank";
+        let late = "means nothing to hq: #HQ lines come before the first command, which is in line";
+        for (script, expected) in [
+            ("#HQ--array 1-3\n# HQ --cpus 2\n#hq --name x\n", vec![format!("Lines 1-3 of s.sh {similar}")]),
+            ("#HQ --cpus 1\n\necho\n# a\n#HQ --name x\n", vec![format!("Line 5 of s.sh {late} 3")]),
+            ("# hq is run as\n#HQX --y\n#HQ: --x\n# --hq\n#\n#h\necho '#HQ'\n# HQ --x\n", vec![]),
+        ] {
+            assert_eq!(read(script).expect(script).overlooked, expected);
+        }
+        let far = format!("true\n{}\n#HQ --name x\n", "x".repeat(DIRECTIVES_BYTES_MAX));
+        assert_eq!(read(&far).expect("no options").overlooked, [""; 0]);
+    }
 }

@@ -118,11 +118,24 @@ pub enum OptionsError {
     /// A variable whose name no environment can hold.
     #[error("`{0}` is no name of a variable: it needs one, without a `=` in it")]
     Variable(String),
-    /// `#HQ` lines that cannot be split into words.
-    #[error("the #HQ lines of {script} have a quote that is never closed")]
+    /// A `#HQ` line that cannot be split into words.
+    #[error("line {line} of {script} has a quote that is never closed: each #HQ line stands for itself")]
     DirectiveQuotes {
         /// The script.
         script: String,
+        /// The number of its line.
+        line: u32,
+    },
+    /// A `#HQ` line that is meant to go on in the next.
+    #[error(
+        "line {line} of {script} ends with a backslash, but a #HQ line does not go on in the next: \
+         leave the backslash out, and begin the next line with #HQ, too"
+    )]
+    DirectiveGoesOn {
+        /// The script.
+        script: String,
+        /// The number of its line.
+        line: u32,
     },
     /// `#HQ` lines that go on beyond what is read of them.
     #[error(
@@ -295,6 +308,17 @@ pub enum OptionsError {
 }
 
 impl OptionsError {
+    /// What a user can do, beside what the error says, or nothing.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            OptionsError::Script { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "the script is read for #HQ lines before it is submitted, so it must be there: check its path, \
+                 or, if only workers have it, add --directives off"
+            }
+            _ => "",
+        }
+    }
+
     /// True when the arguments themselves are wrong, false when a file they name is.
     pub fn is_usage(&self) -> bool {
         !matches!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use hq_model::notice::{Moment, NoticeRule, NoticeTarget, RULES_MAX};
 
+use super::placeholders::of_text;
 use super::values;
 use super::word::{Texts, Word};
 
@@ -96,6 +97,20 @@ impl NoticeOptions {
         rules([&self.on_finish, &self.on_failure, &self.on_stall, &self.notify]).unwrap_or_default()
     }
 
+    /// Warnings of placeholders in targets, in which none is replaced.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let lists = [
+            ("--on-finish", &self.on_finish),
+            ("--on-failure", &self.on_failure),
+            ("--on-stall", &self.on_stall),
+            ("--notify", &self.notify),
+        ];
+        let of = |(name, targets): (&str, &Vec<NoticeTarget>)| -> Vec<String> {
+            targets.iter().flat_map(|target| of_text(target.to_string().as_bytes(), name, &[])).collect()
+        };
+        lists.into_iter().flat_map(of).collect()
+    }
+
     /// Says when there are too many.
     ///
     /// # Errors
@@ -152,4 +167,25 @@ fn targets(key: &str, texts: Option<Texts>) -> Result<Vec<NoticeTarget>, String>
         Some(Texts::Several(texts)) => texts,
     };
     texts.iter().map(|text| target(text).map_err(|error| format!("{key}: {error}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_in_targets_stay_as_they_are_and_are_warned_of() {
+        let to = |text: &str| vec![target(text).expect(text)];
+        let options = NoticeOptions {
+            on_finish: to("touch %{JOB_ID}"),
+            notify: to("https://example.org/%{NAME}"),
+            on_stall: to("mailto:me@example.org"),
+            ..NoticeOptions::default()
+        };
+        let expected = [
+            "%{JOB_ID} is not replaced in --on-finish; it stays as it is",
+            "Found unknown placeholder `NAME` in --notify; it stays as it is",
+        ];
+        assert_eq!(options.warnings(), expected);
+    }
 }

@@ -118,8 +118,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
     let without_interpreter = script.without_interpreter(&options.command.command);
-    let is_run_by_us = script.is_command && !script.directives.interpreter.is_empty();
-    let hints = hints(&options.command.command, is_run_by_us, &around.submit_dir, script.directives.foreign);
+    let hints = hints(&options.command.command, &around.submit_dir, &script.directives);
     let (name, body) = match function {
         Some((name, arguments)) => {
             function::check(&task)?;
@@ -156,6 +155,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let mut warnings = warnings(&shown, size, job.name.as_deref(), array.key.as_deref());
     warnings.extend(same_paths::of_entries(&spec, &entries, numbers_of(&ids)));
     warnings.extend(without_entries(array.array.as_ref(), &ids));
+    warnings.extend(job.notices.warnings());
     warnings.extend(without_interpreter);
     warnings.extend(unused);
     if let Some(unused) = stream.filter(|_| spec.stream.is_none()) {

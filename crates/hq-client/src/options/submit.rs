@@ -51,7 +51,7 @@ pub struct CommandOptions {
     /// Where to look for `#HQ` lines [default: auto]
     ///
     /// Options may stand in a script, on lines that begin with `#HQ`, before its first command and
-    /// within its first 32 KiB. What is given on the command line wins; --env and --resource are added
+    /// within its first 32 KiB. Each line is split as a shell does it; a `#` at the beginning of a word ends it. What is given on the command line wins; --env and --resource are added
     /// up. A script read for such lines is run by the interpreter its first line (`#!`) names, so it
     /// need not be executable.
     #[arg(long, value_name = "WHERE", help_heading = "Execution")]

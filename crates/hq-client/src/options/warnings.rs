@@ -5,6 +5,7 @@ use std::path::Path;
 
 use hq_model::TaskSpec;
 
+use super::directives::Directives;
 use super::placeholders;
 use super::same_paths::{Differs, Target};
 use crate::limits;
@@ -51,17 +52,12 @@ pub(super) fn warnings(
     warnings
 }
 
-/// What a person may have meant: a command in one word, or options of a batch system that the script has on its lines. A
-/// script whose interpreter is called for it needs not be found as a program.
-pub(super) fn hints(
-    command: &[OsString],
-    has_interpreter: bool,
-    submit_dir: &Path,
-    foreign: Option<&str>,
-) -> Vec<String> {
+/// What a person may have meant: a command in one word, or lines of the script that mean nothing to `hq`. A script whose
+/// interpreter is called for it needs not be found as a program.
+pub(super) fn hints(command: &[OsString], submit_dir: &Path, script: &Directives) -> Vec<String> {
     let mut hints = Vec::new();
     if let Some(program) = command.first()
-        && !has_interpreter
+        && script.interpreter.is_empty()
         && !program.as_encoded_bytes().contains(&b'/')
         && submit_dir.join(program).is_file()
         && !is_in_path(program)
@@ -80,9 +76,10 @@ pub(super) fn hints(
             "'{text}' is one word, and so the name of a program: leave the quotes out, or use a shell: sh -c '{text}'"
         ));
     }
-    hints.extend(foreign.map(|prefix| {
+    hints.extend(script.foreign.map(|prefix| {
         format!("The script has {prefix} lines, which mean nothing here: options of hq stand on lines that begin with #HQ")
     }));
+    hints.extend_from_slice(&script.overlooked);
     hints
 }
 

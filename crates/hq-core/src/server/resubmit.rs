@@ -93,7 +93,8 @@ impl Server {
             let stalled =
                 self.why_stalled(id).map_or_else(String::new, |why| format!(" It stands still: {why}."));
             let ended = ended_as(states);
-            return invalid(format!("Nothing to resubmit: no task of job {id} {ended}.{open}{stalled}"));
+            let text = format!("Nothing to resubmit: no task of job {id} {ended}.{open}{stalled}");
+            return Err(RequestError::NothingToDo(text));
         }
         Ok(chosen)
     }

@@ -225,13 +225,17 @@ impl State {
                     job.progress.usage.add(span.measures.total());
                     job.note_workers([worker].into_iter().chain(nodes.iter().flat_map(|(_, nodes)| nodes)));
                     job.progress.last_end = at;
-                    self.results.add(span.job, &span.ids, &span.results);
+                    let promised = job.promising_texts(&span.ids);
+                    self.results.add_told(span.job, &span.ids, &span.results, &promised);
                     // Those are dropped apart.
                     let span = FinishedSpan { results: Entries::default(), ..span.clone() };
                     self.details.add(*worker, span, nodes);
                 }
             }
-            Record::ResultsKept { job, ids, results } => self.results.add(*job, ids, results),
+            Record::ResultsKept { job, ids, results } => {
+                let promised = self.jobs.get(job).map(|job| job.promising_texts(ids)).unwrap_or_default();
+                self.results.add_told(*job, ids, results, &promised);
+            }
             Record::Failed { job: id, failure } => {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.take_alive(&IdSet::single(failure.task));

@@ -3205,7 +3205,7 @@ pub struct Events {
 pub struct RequestError {
     #[prost(
         oneof = "request_error::Error",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93, 94, 95, 96, 120, 190, 191, 192"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93, 94, 95, 96, 120, 121, 190, 191, 192"
     )]
     pub error: ::core::option::Option<request_error::Error>,
 }
@@ -3269,6 +3269,8 @@ pub mod request_error {
         WorkerAway(super::WorkerAway),
         #[prost(uint32, tag = "120")]
         Forgotten(u32),
+        #[prost(string, tag = "121")]
+        NothingToDo(::prost::alloc::string::String),
         #[prost(message, tag = "190")]
         NoObject(super::ObjectWords),
         #[prost(message, tag = "191")]
@@ -4119,6 +4121,9 @@ pub struct Report {
     /// The worker takes nothing new.
     #[prost(bool, tag = "40")]
     pub is_leaving: bool,
+    /// What runs there may end first.
+    #[prost(bool, tag = "43")]
+    pub is_draining: bool,
     /// Why it cannot start tasks now; it gives back what it is handed.
     #[prost(string, optional, tag = "41")]
     pub trouble: ::core::option::Option<::prost::alloc::string::String>,

@@ -181,6 +181,7 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         worker().prop_map(WorkerEnded),
         (worker(), timestamp()).prop_map(|(worker, until)| WorkerAway { worker, until }),
         text().prop_map(Invalid),
+        text().prop_map(NothingToDo),
         any::<u32>().prop_map(|queue| NoQueue(hq_model::QueueId(queue))),
         text().prop_map(NoAllocation),
         Just(QueueBusy),

@@ -365,9 +365,7 @@ impl Carrier {
         }
         let Some(file) = self.files.get_mut(place) else { return };
         let over = file.overdue();
-        let is_idle = file.attempts == 0 && file.ends.is_empty() && file.unflushed.is_empty();
-        let is_over =
-            is_idle && file.dirty.is_none() && !file.is_stalled() && now >= file.used + limits::STREAM_IDLE;
+        let is_over = file.is_over(now);
         let has_room = file.takes_again() || was_stalled && !file.is_stalled();
         if is_over && let Some(file) = self.files.remove(place) {
             file.finish();

@@ -348,10 +348,13 @@ impl StreamFile {
             self.kept = Some((attempt, channel, bytes));
             return Vec::new();
         }
-        let is_used = matches!(self.sink, Sink::Local(Some(_))) || self.stalled.is_some();
-        if is_used && self.with_writer(Writer::flush) == Written::NoRoom {
+        let has_writer = matches!(self.sink, Sink::Local(Some(_))) || self.stalled.is_some();
+        // What puts things into the file is no use of it: else its wake-up would put off its end for good.
+        let used = self.used;
+        if has_writer && self.with_writer(Writer::flush) == Written::NoRoom {
             return Vec::new();
         }
+        self.used = used;
         self.stalled = None;
         if self.room.is_written(Instant::now()) {
             info!(dir = %self.place.path().display(), "a stream has room again");
@@ -379,6 +382,12 @@ impl StreamFile {
         }
         over.iter_mut().for_each(|ended| fail(&mut ended.aftermath, why));
         over
+    }
+
+    /// True when all is written, and nothing has come for long: it is to be closed.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let is_idle = self.attempts == 0 && self.ends.is_empty() && self.unflushed.is_empty();
+        is_idle && self.dirty.is_none() && !self.is_stalled() && now >= self.used + limits::STREAM_IDLE
     }
 
     /// All is written, and nothing more comes.

@@ -87,6 +87,25 @@ fn an_end_is_told_when_its_output_is_in_the_file() {
 }
 
 #[test]
+fn a_file_that_nothing_comes_for_is_closed_a_minute_after_its_last_task() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut file = file::StreamFile::new(place(dir.path()), &Arc::new(LogLink::new(unbounded_channel().0)));
+    file.add_attempt(key(0));
+    file.append(key(0), Channel::Stdout, b"printed\n");
+    file.end(key(0), &[Channel::Stdout]);
+    file.forget(key(0));
+    assert_eq!(file.wakeup(), file.dirty.map(|since| since + limits::STREAM_FLUSH));
+    file.flush();
+    let over = file.used + limits::STREAM_IDLE;
+    assert_eq!(file.wakeup(), Some(over));
+    // As the wake-up does it.
+    file.flush();
+    assert_eq!((file.wakeup(), file.is_over(over)), (Some(over), true));
+    file.add_attempt(key(1));
+    assert_eq!((file.wakeup(), file.is_over(over)), (None, false));
+}
+
+#[test]
 fn an_end_after_which_something_is_to_be_done_goes_on_to_that() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (mut streams, mut told, others) = start();

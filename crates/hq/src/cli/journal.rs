@@ -18,7 +18,7 @@ pub(crate) enum JournalCommand {
     Export(ExportArgs),
     Stream(StreamArgs),
     /// Print what the journal of a running server holds, one event a line, and end
-    Replay,
+    Replay(ChosenArgs),
     /// Forget ended jobs and workers, and rewrite the journal of a running server without them
     Prune,
     /// Have everything the running server knows on disk
@@ -73,12 +73,8 @@ Examples:
   hq journal stream --from-now --kind worker,allocation
   hq journal stream --jobs 12,15-17 | jq -c 'select(.event.type == \"task-failed\")'")]
 pub(crate) struct StreamArgs {
-    /// Only what is about these jobs
-    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
-    pub jobs: Option<IdSet>,
-    /// Only events of these kinds, separated by commas [default: all]
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    pub kind: Vec<KindArg>,
+    #[command(flatten)]
+    pub chosen: ChosenArgs,
     /// Leave out the past: begin with how each job is that has not ended, or is named, and go on with what happens
     ///
     /// That is said by `job-progress`. What happens meanwhile may be told twice, and is never left out.
@@ -87,6 +83,17 @@ pub(crate) struct StreamArgs {
     /// How long to look for a lost server [default: 10m]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
+}
+
+// Which events are printed.
+#[derive(Args, Debug)]
+pub(crate) struct ChosenArgs {
+    /// Only what is about these jobs
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
+    pub jobs: Option<IdSet>,
+    /// Only events of these kinds, separated by commas [default: all]
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub kind: Vec<KindArg>,
 }
 
 /// What an event is about.

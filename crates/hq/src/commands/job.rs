@@ -29,6 +29,7 @@ use crate::error::HqError;
 use crate::failures::{FailureStream, Look};
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::progress::Progress;
+use crate::render::Printer;
 use crate::render::results::tasks_have;
 use crate::report::{
     Canceled, Efficiency, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten,
@@ -118,7 +119,6 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         },
         _ => error,
     })?;
-    let printer = context.printer;
     let has_reducer = {
         let session = Rc::clone(&session);
         move |job| {
@@ -133,10 +133,11 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
             let error = crate::render::text::one_line(task.error.as_deref().unwrap_or_default());
             format!("task {} of job {job} failed: {error}", task.task)
         };
-        printer.warn(&tasks.iter().map(why).collect::<Vec<_>>());
+        Printer::alarm(&tasks.iter().map(why).collect::<Vec<_>>());
         if of > tasks.len() as u64 {
-            printer
-                .warn(&[format!("{of} tasks of job {job} failed in all; `hq job failures {job}` says why")]);
+            Printer::alarm(&[format!(
+                "{of} tasks of job {job} failed in all; `hq job failures {job}` says why"
+            )]);
         }
         Ok(())
     };
@@ -147,7 +148,7 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         if let (Some((job, reducer)), [(_, of)]) = (fed, results.missing()) {
             let how = match (of.failed.is_empty(), of.dropped.is_empty()) {
                 (false, _) => "has failed",
-                (true, false) => "has printed nothing, or what it printed is not kept any more",
+                (true, false) => "has finished, and its result is not kept any more",
                 (true, true) => "has not finished",
             };
             let text = format!("Job {job} has no result: its reducer, job {reducer}, {how}");
@@ -439,8 +440,12 @@ fn wait_for(
 }
 
 pub(super) fn task_ids(context: &Context, args: TaskIdsArgs) -> Result<Done, HqError> {
+    let are_named = matches!(&args.jobs, Selector::Ids(ids) if ids.len() > 1);
     match context.ask(ClientRequest::TaskIds { jobs: args.jobs, states: args.filter })? {
-        ClientResponse::TaskIds(jobs) => Done::ok(TaskIds(jobs)),
+        ClientResponse::TaskIds(jobs) => {
+            let are_several = are_named || jobs.len() > 1;
+            Done::ok(TaskIds { jobs, are_several })
+        }
         _ => unexpected(),
     }
 }

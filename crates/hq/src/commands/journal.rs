@@ -13,7 +13,9 @@ use hq_server::JournalPlace;
 
 use super::{Context, Done, unexpected};
 use crate::accounts::{Accounts, Gathered};
-use crate::cli::journal::{JournalCommand, ProfileFormat, ReportArgs, StreamArgs, UtilizationArgs};
+use crate::cli::journal::{
+    ChosenArgs, JournalCommand, ProfileFormat, ReportArgs, StreamArgs, UtilizationArgs,
+};
 use crate::error::HqError;
 use crate::event_stream::{self, Wanted};
 use crate::history::History;
@@ -32,7 +34,7 @@ pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, Hq
         JournalCommand::Repair(args) => repair(&journal_of(context, args.journal)?),
         JournalCommand::Export(args) => export(&journal_of(context, args.journal)?),
         JournalCommand::Stream(args) => stream(context, &args),
-        JournalCommand::Replay => read_events(context, Wanted::default(), None),
+        JournalCommand::Replay(chosen) => read_events(context, wanted(&chosen), None),
         JournalCommand::Prune => order(context, ClientRequest::PruneJournal, "The journal was pruned"),
         JournalCommand::Flush => order(context, ClientRequest::FlushJournal, "The journal is on disk"),
         JournalCommand::Report(args) => report(&args),
@@ -117,10 +119,14 @@ fn export(path: &Path) -> Result<Done, HqError> {
 }
 
 fn stream(context: &Context, args: &StreamArgs) -> Result<Done, HqError> {
-    let kinds: Vec<EventKind> = args.kind.iter().map(|kind| (*kind).into()).collect();
     let after = if args.from_now { FROM_NOW } else { 0 };
-    let wanted = Wanted { follow: true, after, jobs: args.jobs.clone(), kinds };
+    let wanted = Wanted { follow: true, after, ..wanted(&args.chosen) };
     read_events(context, wanted, args.reconnect_timeout)
+}
+
+fn wanted(chosen: &ChosenArgs) -> Wanted {
+    let kinds: Vec<EventKind> = chosen.kind.iter().map(|kind| (*kind).into()).collect();
+    Wanted { jobs: chosen.jobs.clone(), kinds, ..Wanted::default() }
 }
 
 fn read_events(

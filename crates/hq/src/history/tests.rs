@@ -71,6 +71,7 @@ impl Journal {
         let mut measures = MeasuresWriter::new(false);
         measures.push(at(start), &Usage { wall_us: (end - start) * SECOND, ..Usage::default() });
         let span = FinishedSpan {
+            variant: None,
             job: JobId(job),
             instance: Instance(0),
             ids: IdSet::single(TaskId(task)),
@@ -90,6 +91,7 @@ impl Journal {
         error: &str,
     ) -> &mut Journal {
         let failure = Failure {
+            variant: None,
             task: TaskId(task),
             instance: Instance(0),
             worker: Some(WorkerId(worker)),

@@ -469,7 +469,7 @@ impl Report for TaskIds {
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let mut serializer = serde_json::Serializer::pretty(&mut *out);
         let mut map = serializer.serialize_map(None).map_err(write_error)?;
-        for (job, ids) in &self.0 {
+        for (job, ids) in &self.jobs {
             map.serialize_entry(&key(*job), &Ids(ids)).map_err(write_error)?;
         }
         SerializeMap::end(map).map_err(write_error)?;
@@ -484,10 +484,10 @@ impl Report for TaskIds {
 impl TaskIds {
     // Of one job as --array takes them.
     fn lines(&self, out: &mut dyn Write) -> Result<(), HqError> {
-        if let [(_, ids)] = self.0.as_slice() {
+        if let ([(_, ids)], false) = (self.jobs.as_slice(), self.are_several) {
             return Ok(writeln!(out, "{ids}")?);
         }
-        for (job, ids) in &self.0 {
+        for (job, ids) in &self.jobs {
             writeln!(out, "{job}: {ids}")?;
         }
         Ok(())

@@ -202,9 +202,7 @@ impl Serialize for TaskArray<'_, '_> {
             match next {
                 Ok(Some((info, left))) => {
                     self.told.borrow_mut().add(&info);
-                    // One that never ran, and will not, has no files.
-                    let has_paths = info.started.is_some() || info.state == TaskState::Waiting;
-                    let paths = if has_paths { stream.paths_of(self.job, &info) } else { None };
+                    let paths = stream.paths_of(self.job, &info);
                     let submit = stream.submit_of(self.job, &info).filter(|_| self.is_detailed);
                     list.serialize_element(&json::Task {
                         task: &info,

@@ -460,8 +460,12 @@ snapshots! {
     job_cancel_over: Canceled { jobs: vec![(JobId(1), IdSet::new(), 1), (JobId(2), IdSet::new(), 0)], of_tasks: false, closed: IdSet::new(), open: IdSet::new(), over: IdSet::single(TaskId(1)), unknown: IdSet::range(7, 9) };
     job_close: JobsDone { jobs: vec![JobId(1), JobId(2)], done: "closed" };
     job_close_nothing: JobsDone { jobs: Vec::new(), done: "closed" };
-    task_ids: TaskIds(vec![(JobId(1), IdSet::range(3, 5))]);
-    task_ids_of_several: TaskIds(vec![(JobId(1), IdSet::range(3, 5)), (JobId(2), IdSet::new())]);
+    task_ids: TaskIds { jobs: vec![(JobId(1), IdSet::range(3, 5))], are_several: false };
+    task_ids_of_several: TaskIds {
+        jobs: vec![(JobId(1), IdSet::range(3, 5)), (JobId(2), IdSet::new())],
+        are_several: true,
+    };
+    task_ids_of_those_that_are_there: TaskIds { jobs: vec![(JobId(1), IdSet::range(3, 5))], are_several: true };
     task_list: tasks(false);
     task_list_verbose: tasks(true);
     task_info: TaskDetails {

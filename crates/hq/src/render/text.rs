@@ -125,7 +125,8 @@ pub(crate) fn measured(value: Duration) -> String {
 pub(crate) fn request_lines(requests: &[Request]) -> String {
     let lines = |request: &Request| {
         let mut lines = request.lines();
-        if request.weight != WEIGHT_NEUTRAL {
+        // What asks for nothing weighs nothing.
+        if request.weight != WEIGHT_NEUTRAL && !lines.is_empty() {
             lines.push(format!("[weight: {}]", f64::from(request.weight) / f64::from(WEIGHT_NEUTRAL)));
         }
         lines.join("\n")

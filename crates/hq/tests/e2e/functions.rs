@@ -253,6 +253,10 @@ fn every_end_of_a_function_is_told() {
     assert_eq!((ran.exit, &document[0]["result"]), (1, &json!(2)), "{ran:?}");
     assert!(ran.stderr.contains("task 1 of job "), "{ran:?}");
     assert_eq!(cluster.ok("job result last"), "0: 2\n");
+    for mode in ["json", "quiet"] {
+        let ran = cluster.hq(&format!("--output-mode {mode} job result last"));
+        assert!(ran.stderr.contains("WARN task 1 of job ") && ran.exit == 0, "{mode}: {ran:?}");
+    }
     // A worker that had all of this goes on.
     cluster.ok("submit --wait --function lab:later --args-json [1]");
     let ran = cluster.hq("job result 1");

@@ -263,3 +263,23 @@ fn what_tasks_say_while_the_server_is_away_is_heard_when_it_is_back() {
     assert_eq!(waiting.end(), 0);
     assert_eq!(cluster.read("heard"), "0 one\n0 two\n");
 }
+
+#[test]
+fn an_empty_result_is_one_and_a_task_that_never_ran_has_its_places() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --result last-line -- true");
+    assert_eq!(cluster.ok("job result 1"), "0: \n");
+    assert_eq!(cluster.json("job result 1")[0]["result"], "");
+    cluster.ok(
+        "submit --wait --result last-line --array 1-3 -- sh -c 'test $HQ_TASK_ID = 2 || echo $HQ_TASK_ID'",
+    );
+    assert_eq!(cluster.ok("job result 2"), "1: 1\n2: \n3: 3\n");
+    cluster.ok("submit --cpus 100 -- true");
+    let waiting = cluster.json("task list 3")["3"][0].clone();
+    cluster.ok("job cancel 3");
+    let canceled = cluster.json("task list 3")["3"][0].clone();
+    for key in ["cwd", "stdout", "stderr"] {
+        assert!(canceled[key].is_string(), "{canceled}");
+        assert_eq!(canceled[key], waiting[key]);
+    }
+}

@@ -186,6 +186,16 @@ impl Job {
             .map(move |(begin, (end, index))| ((*begin).max(first)..=(*end).min(last), *index))
     }
 
+    /// Those of some tasks whose programs have a result whenever they finish.
+    pub fn promising_texts(&self, ids: &IdSet) -> IdSet {
+        if let [only] = &self.submits[..] {
+            return if only.task.result.is_some() { ids.clone() } else { IdSet::new() };
+        }
+        let parts = ids.ranges().flat_map(|range| self.owners_in(range));
+        let promise = |index: u32| self.submits[index as usize].task.result.is_some();
+        parts.filter(|(_, index)| promise(*index)).map(|(ids, _)| ids).collect()
+    }
+
     /// The end of the so-many-th range of a submit that does not end before `first`, when there are more and the job has
     /// several submits.
     pub fn end_of_submits(&self, first: TaskId, count: usize) -> Option<TaskId> {

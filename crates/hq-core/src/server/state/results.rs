@@ -41,7 +41,7 @@ impl PartialEq for Results {
 }
 
 impl Results {
-    /// Adds the results of tasks that had none, and drops the oldest ones over the bound.
+    /// Adds the results of tasks that had none, and drops the oldest ones over the bound. An empty one is a result, too.
     pub fn add(&mut self, job: JobId, ids: &IdSet, results: &Entries) {
         if results.is_empty() {
             return;
@@ -61,6 +61,22 @@ impl Results {
         }
         self.next += 1;
         self.bound();
+    }
+
+    /// Adds what tasks of a job were told to have left. To say nothing is a result where one is promised, an empty one: `promised`
+    /// are those tasks of which that is so.
+    pub(super) fn add_told(&mut self, job: JobId, ids: &IdSet, told: &Entries, promised: &IdSet) {
+        if told.is_empty() {
+            let results = Entries::new(promised.iter().map(|_| &[][..])).unwrap_or_default();
+            return self.add(job, promised, &results);
+        }
+        if told.iter().all(|result| !result.is_empty()) || promised == ids {
+            return self.add(job, ids, told);
+        }
+        let is_one = |(task, result): &(TaskId, &[u8])| !result.is_empty() || promised.contains(*task);
+        let left: Vec<_> = ids.iter().zip(told.iter()).filter(is_one).collect();
+        let ids: IdSet = left.iter().map(|(task, _)| *task).collect();
+        self.add(job, &ids, &Entries::new(left.into_iter().map(|(_, result)| result)).unwrap_or_default());
     }
 
     /// From now on those of a job, which has none yet, are kept until they are dropped by name.
@@ -144,7 +160,7 @@ impl Results {
                 let (first, last) = ((*first).max(*range.start()), (*last).min(*range.end()));
                 for id in first..=last {
                     let result = block.ids.rank(TaskId(id)).and_then(|rank| block.results.get(rank as usize));
-                    let Some(result) = result.filter(|result| !result.is_empty()) else { continue };
+                    let Some(result) = result else { continue };
                     let Some(left) = room.checked_sub(result.len() + 8) else {
                         return (found, results, Some(TaskId(id)));
                     };
@@ -210,8 +226,8 @@ mod tests {
         add(&mut results, 1, 10, &["a", "", "c"]);
         add(&mut results, 1, 0, &["x"]);
         add(&mut results, 2, 11, &["other"]);
-        assert_eq!(page(&results, 1, "0-100"), "0,10,12: x,a,c");
-        assert_eq!(page(&results, 1, "11-12"), "12: c");
+        assert_eq!(page(&results, 1, "0-100"), "0,10-12: x,a,,c");
+        assert_eq!(page(&results, 1, "11-12"), "11-12: ,c");
         assert_eq!(page(&results, 1, "5,13-20"), ": ");
         assert_eq!(page(&results, 3, "0-100"), ": ");
         results.forget(JobId(1));
@@ -219,6 +235,23 @@ mod tests {
         assert_eq!(page(&results, 2, "0-100"), "11: other");
         results.forget(JobId(2));
         assert_eq!((results.bytes(), results.blocks.len(), results.by_job.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn to_say_nothing_is_a_result_where_one_is_promised() {
+        let told = |texts: &[&str], promised: &str| {
+            let mut results = Results::default();
+            let texts = Entries::new(texts.iter().map(|text| text.as_bytes())).expect("little");
+            let promised = promised.parse().unwrap_or_default();
+            results.add_told(JobId(1), &IdSet::range(3, 5), &texts, &promised);
+            (page(&results, 1, "0-9"), results.blocks.len())
+        };
+        assert_eq!(told(&[], ""), (": ".to_owned(), 0));
+        assert_eq!(told(&[], "3-5"), ("3-5: ,,".to_owned(), 1));
+        assert_eq!(told(&[], "4"), ("4: ".to_owned(), 1));
+        assert_eq!(told(&["a", "", ""], ""), ("3: a".to_owned(), 1));
+        assert_eq!(told(&["a", "", ""], "3-4"), ("3-4: a,".to_owned(), 1));
+        assert_eq!(told(&["a", "", "c"], "3-5"), ("3-5: a,,c".to_owned(), 1));
     }
 
     #[test]

@@ -144,6 +144,18 @@ fn a_request_that_is_repeated_submits_once() {
 }
 
 #[test]
+fn that_there_is_nothing_to_resubmit_has_a_code_of_its_own() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    let job = world.submit(1, |_| {});
+    world.finish(job, 0, 1);
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    let answer = world.ask(ClientRequest::Resubmit { key: 1, jobs, tasks: None, states: Vec::new() });
+    let ClientResponse::Error(error) = answer else { panic!("{answer:?}") };
+    assert_eq!(error.code(), "nothing-to-do");
+}
+
+#[test]
 fn what_cannot_be_submitted_again_is_refused_with_words() {
     let mut world = World::new();
     world.worker(1, 1);
