@@ -541,58 +541,6 @@ fn a_node_that_cannot_start_tasks_gives_them_back_and_tries_again_later() {
 }
 
 #[test]
-fn a_worker_that_is_done_looks_for_its_server_to_tell_the_results() {
-    let finishes = |config: &mut WorkerConfig| {
-        config.on_server_lost = OnServerLost::FinishRunning;
-        config.reconnect_timeout = Duration::from_secs(60);
-    };
-    let lose_and_finish = || {
-        let mut world = World::new(finishes);
-        world.run(1, "0-2", 0, |_| {});
-        world.step(Input::ServerLost);
-        world.wait(Duration::from_secs(100));
-        assert_eq!(world.worker.next_wakeup(), None, "it waits for its tasks");
-        world.end(1, 0, Outcome::Finished);
-        world.end(1, 1, failed());
-        assert_eq!(world.did(), "start 1@0/0, start 1@1/0");
-        let tasks = "0-1".parse().expect("ids");
-        assert_eq!(world.worker.untold(), [(JobId(1), tasks)]);
-        world
-    };
-    let mut world = lose_and_finish();
-    world.wait(Duration::from_secs(59));
-    world.step(Input::ServerFound);
-    assert_eq!(
-        world.did(),
-        "hello  after 1, finished 1:0, failed 1:1, returned 1:2, exit ConnectionLost",
-        "the server came back in time"
-    );
-    let mut world = lose_and_finish();
-    assert!(world.worker.next_wakeup().is_some_and(|at| at > world.now));
-    world.wait(Duration::from_secs(60));
-    assert_eq!(world.did(), "exit ConnectionLost", "the server did not come back");
-    let mut world = lose_and_finish();
-    world.step(Input::Interrupt);
-    assert_eq!(world.did(), "exit ConnectionLost", "somebody wants it to be gone");
-    let mut world = World::new(finishes);
-    world.step(Input::ServerLost);
-    assert_eq!(world.did(), "exit ConnectionLost", "there is nothing to tell");
-}
-
-#[test]
-fn a_worker_that_leaves_says_so_to_a_server_that_may_not_know_it() {
-    let mut world = World::new(|_| {});
-    world.run(1, "0", 0, |_| {});
-    world.step(Input::Server(ToWorker::Stop { drain: true }));
-    world.did();
-    world.step(Input::ServerLost);
-    world.step(Input::ServerFound);
-    assert_eq!(world.did(), "hello 0+ after 0");
-    world.welcome(None);
-    assert_eq!(world.did(), "leaving");
-}
-
-#[test]
 fn what_runs_when_the_launcher_dies_is_left_running_and_the_worker_leaves_at_once() {
     let mut world = World::new(|_| {});
     world.run(1, "0-4", 0, |_| {});
