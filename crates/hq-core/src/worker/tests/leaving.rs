@@ -140,6 +140,7 @@ fn a_worker_that_leaves_says_so_to_a_server_that_may_not_know_it() {
     world.step(Input::ServerFound);
     assert_eq!(world.did(), "hello 0+ after 0");
     world.welcome(None);
+    world.wait(Duration::from_secs(1));
     assert_eq!(world.did(), "leaving");
 }
 
