@@ -150,7 +150,8 @@ fn that_there_is_nothing_to_resubmit_has_a_code_of_its_own() {
     let job = world.submit(1, |_| {});
     world.finish(job, 0, 1);
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
-    let answer = world.ask(ClientRequest::Resubmit { key: 77, jobs, tasks: None, states: vec![TaskState::Failed] });
+    let answer =
+        world.ask(ClientRequest::Resubmit { key: 77, jobs, tasks: None, states: vec![TaskState::Failed] });
     let ClientResponse::Error(error) = answer else { panic!("{answer:?}") };
     assert_eq!(error.code(), "nothing-to-do");
 }
