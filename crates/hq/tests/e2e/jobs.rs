@@ -79,7 +79,8 @@ fn what_is_possible_of_a_list_is_done_and_the_rest_named() {
     ] {
         let ran = cluster.hq(line);
         assert_eq!(ran.exit, 1, "{line}: {ran:?}");
-        assert!(ran.stderr.ends_with(&format!("ERROR {error}\n")), "{line}: {ran:?}");
+        // Where nothing is left, a hint follows.
+        assert!(ran.stderr.contains(&format!("ERROR {error}\n")), "{line}: {ran:?}");
         let has_answer = !line.contains("3,4") && !line.contains("3-4");
         assert_eq!(ran.stdout.is_empty(), !has_answer, "{line}: {ran:?}");
     }
