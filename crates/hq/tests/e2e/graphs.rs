@@ -233,7 +233,7 @@ fn a_job_file_that_is_too_large_is_refused_at_once() {
     let file = std::fs::File::create(cluster.path("large.toml")).expect("a file");
     file.set_len(100_000_000).expect("a sparse file");
     let error = cluster.fails(1, "job submit-file large.toml");
-    assert!(error.contains("large.toml has more than 67108864 bytes"), "{error}");
+    assert!(error.contains("large.toml is larger than 64 MiB"), "{error}");
     let forgotten = {
         cluster.ok("submit --array 1-3 -- true");
         cluster.ok("job cancel 1");
