@@ -288,7 +288,6 @@ impl Connection {
                     self.say(&ToWorker::Saved { report: report.number }).await;
                     seen.take(report);
                 }
-                Some(FromWorker::Notify { text, .. }) => seen.words.push(text),
                 Some(_) => {}
                 None => panic!("the worker left after {} of {count} tasks", seen.ended()),
             }
@@ -318,6 +317,7 @@ impl Seen {
             assert_eq!(u64::from(span.measures.count()), span.ids.len());
             self.cpu_us += span.measures.total().user_us + span.measures.total().system_us;
         }
+        self.words.extend(report.words.into_iter().map(|words| words.text));
         for (_, failure) in report.failed {
             self.failed.push((failure.task.0, failure.kind, failure.error));
         }

@@ -221,7 +221,10 @@ pub(crate) fn a_value_that_cannot_be_stored_fails_or_comes_again(_: &mut ()) {
         let (_, kind, text) = &caller.seen.failed[0];
         assert_eq!(*kind, FailureKind::Output);
         let expected = "The value of leave cannot be stored: 2097";
-        assert!(text.starts_with(expected) && text.contains("may hold 1000000 bytes"), "{text}");
+        assert!(
+            text.starts_with(expected) && text.contains("takes objects of 1000000 bytes at most"),
+            "{text}"
+        );
         caller.call(2, "full", "", None).await;
         caller.until(|caller| !caller.news.unfetched.is_empty()).await;
         let unfetched = &caller.news.unfetched[0];
