@@ -60,8 +60,16 @@ pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 pub const NOTIFY_CONNECTIONS_MAX: usize = 64;
 /// How long a connection may be silent before it has to make room for another.
 pub const NOTIFY_SILENCE: Duration = Duration::from_millis(50);
-/// Pause between two attempts to make a socket for tasks that was removed again.
-pub const SOCKET_PAUSE: Duration = Duration::from_secs(1);
+/// Pause before the second attempt to make a socket for tasks that was removed; it doubles with each.
+pub const SOCKET_PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Longest pause between two such attempts.
+pub const SOCKET_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long a task looks for a socket of its worker that is not there: it may have been removed, and come back.
+pub const SOCKET_WAIT: Duration = Duration::from_secs(2);
+/// Pause between two looks for it.
+pub const SOCKET_LOOK: Duration = Duration::from_millis(5);
+/// How often in a row a directory is made that somebody else removes at the same time.
+pub const REMOVALS_MAX: usize = 100;
 /// Notifications that wait for the worker's loop; a full queue makes tasks wait.
 pub const NOTIFY_QUEUE: usize = 256;
 /// Longest text of a task's error file that becomes its failure message, in bytes; longer ones are cut.

@@ -85,7 +85,7 @@ pub fn attempt_of(access_key: &[u8]) -> Option<(TaskRef, Instance)> {
 }
 
 fn exchange(path: &Path, token: &[u8], text: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = BlockingStream::connect(path)?;
+    let mut stream = connect(path)?;
     socket::check_listener(socket_peercred(&stream)?.uid.as_raw())?;
     stream.set_read_timeout(Some(limits::NOTIFY_TIMEOUT))?;
     stream.set_write_timeout(Some(limits::NOTIFY_TIMEOUT))?;
@@ -94,6 +94,16 @@ fn exchange(path: &Path, token: &[u8], text: &[u8]) -> io::Result<Vec<u8>> {
     let mut answer = Vec::new();
     stream.take(1024).read_to_end(&mut answer)?;
     Ok(answer)
+}
+
+fn connect(path: &Path) -> io::Result<BlockingStream> {
+    let since = Instant::now();
+    loop {
+        match BlockingStream::connect(path) {
+            Err(error) if socket::may_come_back(&error, since) => std::thread::sleep(limits::SOCKET_LOOK),
+            connected => return connected,
+        }
+    }
 }
 
 /// Makes and checks the tokens of one worker.
@@ -319,6 +329,9 @@ mod tests {
         let mut key = b"/nonexistent/socket:".to_vec();
         key.extend(token(&keys(), 1));
         assert!(matches!(send(&key, &[b'x'; 1025]), Err(NotifyError::Long { bytes: 1025 })));
+        // Nobody listens at a file, and none will.
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let key = [file.path().as_os_str().as_bytes(), b":", &token(&keys(), 1)].concat();
         assert!(matches!(send(&key, b"x"), Err(NotifyError::Unreachable { .. })));
     }
 

@@ -21,6 +21,7 @@ use super::armed::Waiting;
 use super::process::{BasePointers, Shared, last_error};
 use super::wire::{self, End, Ended, Received, Slot, Stage};
 use crate::limits;
+use crate::socket::{despite_removal, make_private};
 
 const STACK_BYTES: usize = 64 << 10;
 
@@ -155,7 +156,7 @@ impl Spawner {
         };
         let [cwd, task_dir, stdout, stderr] = [path(0), path(1), path(2), path(3)];
         if !task_dir.is_empty() {
-            make_private(task_dir).map_err(|e| (Stage::TaskDir, e))?;
+            make_task_dir(task_dir).map_err(|e| (Stage::TaskDir, e))?;
         }
         let mut stdin_path = [0u8; 32];
         if let Some(file) = stdin {
@@ -384,14 +385,13 @@ fn make_all(path: &[u8]) -> Result<(), i32> {
     fs::create_dir_all(OsStr::from_bytes(path)).map_err(|e| number(&e))
 }
 
-fn make_private(path: &[u8]) -> Result<(), i32> {
+fn make_task_dir(path: &[u8]) -> Result<(), i32> {
     let path = Path::new(OsStr::from_bytes(path));
     let make = || fs::DirBuilder::new().mode(0o700).create(path);
     let made = make().or_else(|error| match path.parent() {
-        // Somebody has cleaned up, and the worker's own directory is gone.
+        // Somebody has cleaned up, or is about to, and the worker's own directory is gone.
         Some(parent) if error.kind() == io::ErrorKind::NotFound => {
-            crate::socket::make_private(parent)?;
-            make()
+            despite_removal(|| make_private(parent).and_then(|()| make()))
         }
         _ => Err(error),
     });

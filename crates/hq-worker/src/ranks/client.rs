@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Instant;
 
 use hq_core::node_messages::{FromNode, ToNode};
 use hq_model::{Instance, JobId, TaskId, TaskRef, WorkerId};
@@ -11,9 +12,11 @@ use hq_net::{FrameReceiver, FrameSender, Role, frames_over};
 use hq_proto::{decode_from_node, encode_to_node};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
+use tokio::time::sleep;
 
 use super::socket_beside;
-use crate::socket::check_listener;
+use crate::limits::SOCKET_LOOK;
+use crate::socket::{check_listener, may_come_back};
 
 /// Why a node cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +71,7 @@ impl Node {
             return Err(NodeError::Key);
         }
         let path = socket_beside(Path::new(OsStr::from_bytes(path)));
-        let mut stream = UnixStream::connect(path).await.map_err(NodeError::Unreachable)?;
+        let mut stream = connect(&path).await.map_err(NodeError::Unreachable)?;
         let listener = stream.peer_cred().map_err(NodeError::Unreachable)?;
         check_listener(listener.uid()).map_err(NodeError::Unreachable)?;
         stream.write_all(&[token, b"\n"].concat()).await.map_err(NodeError::Unreachable)?;
@@ -115,6 +118,16 @@ impl Saying {
     /// When it is lost.
     pub async fn next(&mut self) -> Result<FromNode, NodeError> {
         next(&mut self.receiver, self.number).await
+    }
+}
+
+async fn connect(path: &Path) -> io::Result<UnixStream> {
+    let since = Instant::now();
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if may_come_back(&error, since) => sleep(SOCKET_LOOK).await,
+            connected => return connected,
+        }
     }
 }
 
