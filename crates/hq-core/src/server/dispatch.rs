@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use hq_model::{Timestamp, WorkerId};
 use hq_sched::Plan;
 
+pub(super) use batches::Batches;
 use batches::join;
-pub(super) use batches::{Batches, entries_of, inputs_of};
 
 use super::Effect;
 use super::forecast::Estimate;

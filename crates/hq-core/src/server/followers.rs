@@ -63,7 +63,7 @@ impl Server {
     pub(super) fn hold_followers(&mut self, worker: WorkerId, template: TemplateId, ids: &IdSet) {
         if let Some(live) = self.live.get_mut(&worker).filter(|_| !ids.is_empty()) {
             live.hold_follower(template, ids);
-            live.templates.insert(template);
+            live.learns(template);
             self.followers.are_asked_back = false;
         }
     }
@@ -108,12 +108,7 @@ impl Server {
             for leader in self.readiness.leaders(job, &ids) {
                 self.hand_out_chain(now, worker, TaskRef::new(job, leader), &mut run, effects);
             }
-            if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection)
-                && !run.is_empty()
-            {
-                let message = ToWorker::Run(run);
-                effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
-            }
+            self.send_run(worker, run, Gate::Written, effects);
         }
     }
 

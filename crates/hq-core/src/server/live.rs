@@ -76,8 +76,8 @@ pub(super) struct LiveWorker {
     held: BTreeMap<TemplateId, Held>,
     /// Those of them of which only the worker says that they were.
     pub(super) claimed: BTreeMap<JobId, IdSet>,
-    /// Templates whose content it has got.
-    pub(super) templates: BTreeSet<TemplateId>,
+    // Templates whose content it has got.
+    templates: BTreeSet<TemplateId>,
     /// Number of the last report that was taken in.
     pub(super) last_report: u64,
     /// Unsaved reports up to this number follow a hello; then what it does not hold is known to be lost.
@@ -124,6 +124,11 @@ pub(super) struct Choice {
 }
 
 impl LiveWorker {
+    /// The worker is told of a template; says whether it has to be given its content.
+    pub(super) fn learns(&mut self, template: TemplateId) -> bool {
+        self.templates.insert(template)
+    }
+
     /// True when an attempt of a task was handed to it and has not ended.
     pub(super) fn has(&self, task: TaskRef) -> bool {
         let of_job = super::requests::templates_of(task.job);

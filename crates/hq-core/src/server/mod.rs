@@ -23,6 +23,7 @@ mod holds;
 mod job_pages;
 mod last_moments;
 mod late;
+mod lease;
 mod lingering;
 mod live;
 mod loads;

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::capacity::Needs;
-use super::dispatch::entries_of;
 use super::job::Job;
+use super::lease::Lease;
 use super::live::{Held, LiveWorker};
 use super::machine::Server;
 use super::queue::{ClassId, Place};
@@ -22,7 +22,7 @@ use super::{Effect, Gate};
 use crate::keeping::by_preference;
 use crate::limits::{MULTI_NODE_CLASSES_MAX, RESERVATIONS_MAX};
 use crate::record::{Record, RestartCause};
-use crate::worker_messages::{RunBatch, TaskNode, Template, TemplateId, ToWorker};
+use crate::worker_messages::{TaskNode, TemplateId, ToWorker};
 
 /// How far classes on several nodes have been looked at in one round.
 #[derive(Debug, Default)]
@@ -269,11 +269,10 @@ impl Server {
         let workers: Vec<WorkerId> = nodes.iter().map(|node| node.0).collect();
         let services = self.by_services(template, &ids).pop().unwrap_or_default().0;
         self.record(now, Record::LeasedNodes { job: template.job, task, workers: workers.clone() }, effects);
-        let job = &self.state.jobs[&template.job];
-        let instance = job.instance_of(task);
-        let submit = &job.submits[template.submit as usize];
+        let instance = self.state.jobs[&template.job].instance_of(task);
         let all: Vec<TaskNode> = workers.iter().map(|worker| self.task_node(*worker)).collect();
         let mut objects = self.objects_for(workers[0], template, &ids);
+        let gate = self.gate_of_run(&[template]);
         for (at, (worker, needs)) in nodes.iter().enumerate() {
             let Some(live) = self.live.get_mut(worker) else { continue };
             if live.is_idle_and_picky() {
@@ -282,34 +281,16 @@ impl Server {
             }
             live.place(template, Some(needs), &ids);
             live.whole = is_whole.then_some(template);
-            let content = live.templates.insert(template).then(|| Template {
-                id: template,
-                spec: submit.task.clone(),
-                submit_dir: submit.submit_dir.clone(),
-                submitted: submit.submitted,
-            });
-            let entries = entries_of(&submit.ids, &submit.entries, &ids);
-            let nodes = if at == 0 { all.clone() } else { all[..1].to_vec() };
-            let services = services.clone();
-            let batch = RunBatch {
-                inputs: Vec::new(),
+            let lease = Lease {
+                variant,
+                services: services.clone(),
+                nodes: if at == 0 { all.clone() } else { all[..1].to_vec() },
                 // The first one runs the program.
                 objects: std::mem::take(&mut objects),
-                template,
-                content,
-                ids: ids.clone(),
-                instance,
-                entries,
-                nodes,
-                services,
-                after: None,
-                variant,
+                ..Lease::of(template, ids.clone(), instance)
             };
-            if let Some(connection) = live.connection {
-                let gate = self.gate_of_run(&[template]);
-                let message = ToWorker::Run(vec![batch]);
-                effects.push(Effect::ToWorker { connection, message, gate });
-            }
+            let run = self.told(*worker, lease).into_iter().collect();
+            self.send_run(*worker, run, gate, effects);
         }
     }
 

@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use hq_model::task::SpeculateFactor;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
-use super::dispatch::{entries_of, inputs_of};
 use super::job::Job;
+use super::lease::Lease;
 use super::live::Choice;
 use super::machine::Server;
 use super::queue::ClassKey;
 use super::{Effect, Gate};
 use crate::limits::{SPECULATE_LOOK_INTERVAL, SPECULATE_SIBLINGS_MIN, SPECULATE_TIME_MIN};
 use crate::record::{FinishedSpan, Record, RestartCause};
-use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
+use crate::worker_messages::{TemplateId, ToWorker};
 
 /// What is known of tasks that may take long, beyond the records.
 #[derive(Clone, Debug, Default)]
@@ -210,8 +210,6 @@ impl Server {
         let services = self.by_services(template, &ids).pop().unwrap_or_default().0;
         let record = Record::Speculated { worker, job: template.job, task, instance };
         self.record(now, record, effects);
-        let submit = &self.state.jobs[&template.job].submits[template.submit as usize];
-        let inputs = inputs_of(&self.state, template, &ids);
         let objects = self.objects_for(worker, template, &ids);
         self.shares.hand_out(self.shared_by(class), 1);
         let Some(live) = self.live.get_mut(&worker) else { return false };
@@ -220,32 +218,9 @@ impl Server {
             self.changes.of_worker(worker);
         }
         live.place(template, Some(&choice.needs), &ids);
-        let content = live.templates.insert(template).then(|| Template {
-            id: template,
-            spec: submit.task.clone(),
-            submit_dir: submit.submit_dir.clone(),
-            submitted: submit.submitted,
-        });
-        let entries = entries_of(&submit.ids, &submit.entries, &ids);
-        if let Some(connection) = live.connection {
-            let nodes = Vec::new();
-            let after = None;
-            let batch = RunBatch {
-                template,
-                content,
-                ids,
-                instance,
-                entries,
-                nodes,
-                services,
-                after,
-                variant,
-                inputs,
-                objects,
-            };
-            let message = ToWorker::Run(vec![batch]);
-            effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
-        }
+        let lease = Lease { variant, services, objects, ..Lease::of(template, ids, instance) };
+        let run = self.told(worker, lease).into_iter().collect();
+        self.send_run(worker, run, Gate::Written, effects);
         true
     }
 

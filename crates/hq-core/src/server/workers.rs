@@ -236,7 +236,7 @@ impl Server {
             let ran = variant.and_then(|variant| choices.iter().find(|choice| choice.variant == variant));
             let needs = ran.or(choices.first()).map(|choice| choice.needs.clone());
             live.place(held.template, needs.as_ref(), &running);
-            live.templates.insert(held.template);
+            live.learns(held.template);
             if requests.iter().any(hq_model::Request::takes_whole_nodes) {
                 live.whole = Some(held.template);
             }

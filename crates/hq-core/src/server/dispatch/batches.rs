@@ -3,17 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use hq_model::task::CrashLimit;
-use hq_model::{Entries, IdSet, TaskRef, Timestamp, WorkerId};
+use hq_model::{IdSet, Timestamp, WorkerId};
 
-use crate::limits::CALL_INPUTS_BYTES_MAX;
 use crate::object_messages::TaskObjects;
 use crate::record::Record;
+use crate::server::Effect;
+use crate::server::lease::Lease;
 use crate::server::machine::Server;
-use crate::server::readiness::Services;
-use crate::server::state::State;
-use crate::server::{Effect, Gate};
-use crate::worker_messages::{CallInput, RunBatch, Template, TemplateId, ToWorker};
+use crate::worker_messages::{RunBatch, TemplateId};
 
 /// Tasks of a template, as the variant as which they were placed; nothing is said of what waits, which comes last.
 pub(in crate::server) type Lot = (TemplateId, Reverse<Option<u32>>);
@@ -56,29 +53,9 @@ impl Server {
                 self.may_lead(worker, template.job, &ids);
                 self.may_be_late(worker, template);
             }
-            if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
-                let message = ToWorker::Run(run);
-                effects.push(Effect::ToWorker { connection, message, gate });
-            }
+            self.send_run(worker, run, gate, effects);
         }
         lets_room
-    }
-
-    /// What must have happened before tasks of these templates leave: where a lease could be forgotten, a task could
-    /// start twice.
-    pub(in crate::server) fn gate_of_run<'a>(
-        &self,
-        templates: impl IntoIterator<Item = &'a TemplateId>,
-    ) -> Gate {
-        match templates.into_iter().any(|template| self.never_runs_twice(*template)) {
-            true => Gate::Synced,
-            false => Gate::Written,
-        }
-    }
-
-    pub(super) fn never_runs_twice(&self, template: TemplateId) -> bool {
-        let submit = self.state.jobs.get(&template.job).map(|job| &job.submits[template.submit as usize]);
-        submit.is_some_and(|submit| submit.task.crash_limit == CrashLimit::NeverRestart)
     }
 
     pub(in crate::server) fn lease(
@@ -94,36 +71,17 @@ impl Server {
         let parts = self.by_services(template, ids);
         let objects = self.objects_for(worker, template, ids);
         self.record(now, Record::Leased { worker, job, ids: ids.clone() }, effects);
-        let state = &self.state.jobs[&job];
-        let submit = &state.submits[template.submit as usize];
-        let Some(live) = self.live.get_mut(&worker) else { return };
-        let by_instance = |(services, ids): (Services, IdSet)| {
-            let parts = state.by_instance(&ids);
-            parts.into_iter().map(move |(instance, ids)| (services.clone(), instance, ids))
-        };
-        for (services, instance, ids) in parts.into_iter().flat_map(by_instance) {
-            let content = live.templates.insert(template).then(|| Template {
-                id: template,
-                spec: submit.task.clone(),
-                submit_dir: submit.submit_dir.clone(),
-                submitted: submit.submitted,
-            });
-            let entries = entries_of(&submit.ids, &submit.entries, &ids);
-            let inputs = inputs_of(&self.state, template, &ids);
-            let objects = TaskObjects::of(&objects, &ids);
-            run.push(RunBatch {
-                template,
-                content,
-                ids,
-                instance,
-                entries,
-                nodes: Vec::new(),
-                services,
-                after: None,
-                variant,
-                inputs,
-                objects,
-            });
+        for (services, ids) in parts {
+            for (instance, ids) in self.state.jobs[&job].by_instance(&ids) {
+                let objects = TaskObjects::of(&objects, &ids);
+                let lease = Lease {
+                    variant,
+                    services: services.clone(),
+                    objects,
+                    ..Lease::of(template, ids, instance)
+                };
+                run.extend(self.told(worker, lease));
+            }
         }
     }
 }
@@ -136,42 +94,4 @@ pub(super) fn join(batches: &mut Batches, more: Batches) {
             batch.entry(lot).or_default().union_with(&ids);
         }
     }
-}
-
-/// What others have left behind that some tasks of a submit wait for, as far as it may be among their arguments.
-pub(in crate::server) fn inputs_of(state: &State, template: TemplateId, ids: &IdSet) -> Vec<CallInput> {
-    let mut inputs = Vec::new();
-    let Some(job) = state.jobs.get(&template.job) else { return inputs };
-    let submit = &job.submits[template.submit as usize];
-    if !submit.task.body.is_packed_call() || submit.dependencies.is_empty() {
-        return inputs;
-    }
-    for task in ids.iter() {
-        let mut room = CALL_INPUTS_BYTES_MAX;
-        for after in job.dependencies_of(template.job, task) {
-            let Some(tasks) = after.tasks else { continue };
-            let (found, results, _) = state.results.page(after.job, &tasks, &mut room);
-            let results = found.iter().zip(results);
-            inputs.extend(results.map(|(of, result)| CallInput {
-                task,
-                of: TaskRef::new(after.job, of),
-                result: result.to_vec(),
-            }));
-        }
-    }
-    inputs
-}
-
-/// The entries of some tasks of a submit, in order of ids.
-pub(in crate::server) fn entries_of(all: &IdSet, entries: &Entries, ids: &IdSet) -> Entries {
-    if entries.is_empty() {
-        return Entries::default();
-    }
-    let picked = ids.ranges().flat_map(|range| {
-        let first = all.rank(hq_model::TaskId(*range.start())).unwrap_or(0) as usize;
-        // Neighbours in `ids` are neighbours in `all`, too: it contains them all.
-        let count = (range.end() - range.start()) as usize + 1;
-        (first..first + count).filter_map(|index| entries.get(index))
-    });
-    Entries::new(picked).unwrap_or_default()
 }
