@@ -226,7 +226,8 @@ pub const REQUEST_KEYS_BYTES_MAX: usize = 8 << 20;
 /// Bytes that the submits of all jobs may take, ended ones that are kept included: templates, entries, keys,
 /// dependencies, and what is known of objects that their tasks leave. A submit that does not fit is refused.
 pub const SUBMITS_BYTES_MAX: usize = 1 << 30;
-/// Bytes that the submits of ended jobs may take; the ones that ended first are forgotten before the others.
+/// Bytes that the submits of ended jobs may take, the one that ended last aside; the ones that ended first are forgotten
+/// before the others.
 pub const JOBS_KEPT_BYTES: usize = 256 << 20;
 /// A server that was away for longer counts as away for so long when it is decided for how long ended jobs are kept: a
 /// clock that jumped looks the same.

@@ -107,7 +107,7 @@ impl Retention {
     pub(super) fn next(&self, now: Timestamp, state: &State) -> Option<Forget> {
         if let Some((_, job)) = self.jobs_by_end.first() {
             let is_too_many = self.keep.jobs.is_some_and(|jobs| self.jobs.len() > jobs);
-            let is_too_much = self.bytes > JOBS_KEPT_BYTES;
+            let is_too_much = self.bytes_but_last() > JOBS_KEPT_BYTES;
             let is_too_old = self.next_wakeup(state).is_some_and(|at| at <= now);
             if is_too_many || is_too_much || is_too_old {
                 return Some(Forget::Job(*job));
@@ -115,6 +115,12 @@ impl Retention {
         }
         let worker = self.workers.first().filter(|_| self.workers.len() > WORKERS_KEPT);
         worker.map(|(_, worker)| Forget::Worker(*worker))
+    }
+
+    // The job that ended last is kept however large it is: somebody wants to know how it has ended.
+    fn bytes_but_last(&self) -> usize {
+        let last = self.jobs_by_end.last().and_then(|(_, job)| self.jobs.get(job));
+        self.bytes - last.map_or(0, |(_, bytes)| *bytes)
     }
 
     /// The first of all that has ended.
@@ -188,4 +194,30 @@ fn takes_from(id: JobId, task: &TaskSpec, dependencies: &Dependencies) -> impl I
     let after = dependencies.after.iter().filter(|_| task.body.is_packed_call());
     let after = after.map(|after| after.job).filter(move |job| *job != id);
     task.input_objects.iter().filter_map(|input| input.from.job).chain(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_job_that_ended_last_is_kept_however_large_it_is() {
+        let mut retention = Retention::default();
+        let ends = |retention: &mut Retention, job: u32, bytes: usize| {
+            let at = Timestamp(u64::from(job));
+            retention.jobs.insert(JobId(job), (at, bytes));
+            retention.jobs_by_end.insert((at, JobId(job)));
+            retention.bytes += bytes;
+        };
+        let next = |retention: &Retention| retention.next(Timestamp(10), &State::default());
+        ends(&mut retention, 1, JOBS_KEPT_BYTES);
+        ends(&mut retention, 2, 2 * JOBS_KEPT_BYTES);
+        assert_eq!(next(&retention), None, "the first one alone is not too much");
+        ends(&mut retention, 3, 1);
+        assert_eq!(next(&retention), Some(Forget::Job(JobId(1))));
+        retention.job_is_gone(JobId(1));
+        assert_eq!(next(&retention), Some(Forget::Job(JobId(2))), "it is not the last one any more");
+        retention.job_is_gone(JobId(2));
+        assert_eq!(next(&retention), None);
+    }
 }
