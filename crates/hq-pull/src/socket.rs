@@ -151,8 +151,11 @@ fn locked(path: &Path) -> Result<File, SocketError> {
     let system = |source| SocketError::System { path: path.to_owned(), source };
     let directory = path.parent().unwrap_or(Path::new("/"));
     loop {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(system)?;
-        check_private(directory)?;
+        match fs::DirBuilder::new().recursive(true).mode(0o700).create(directory) {
+            // What is in the way is looked at like a directory of others.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(system(error)),
+            _ => check_private(directory)?,
+        }
         // One that ends now may take lock and directory with it.
         match lock(path) {
             Ok(Some(lock)) => return Ok(lock),

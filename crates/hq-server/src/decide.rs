@@ -57,6 +57,8 @@ pub(crate) struct Router {
     notices: Arc<Notices>,
     /// Bytes that wait to be sent to clients.
     clients_bytes: Arc<AtomicUsize>,
+    /// Connections have ended since memory was given back for such.
+    has_closed: bool,
 }
 
 impl Decider {
@@ -86,7 +88,7 @@ impl Decider {
         self.machine.settle(start, &mut effects);
         self.router.route(&mut effects);
         let mut is_over = false;
-        let mut held = memory::HighWater::default();
+        let (mut held, mut waiting) = (memory::HighWater::default(), memory::HighWater::default());
         while !is_over {
             let deadline =
                 (self.machine.next_wakeup()).map(|time| self.clock.when(time).max(Instant::now() + NAP));
@@ -102,7 +104,8 @@ impl Decider {
             if !is_over {
                 limits::trim(&mut effects);
             }
-            if held.is_far_less(self.machine.state().submits_bytes) {
+            let is_forgotten = held.is_far_less(self.machine.state().submits_bytes);
+            if is_forgotten || self.router.have_readers_left(&mut waiting) {
                 memory::give_back();
                 self.router.give_back();
             }
@@ -190,6 +193,7 @@ impl Router {
             logs,
             notices,
             clients_bytes,
+            has_closed: false,
         }
     }
 
@@ -201,6 +205,17 @@ impl Router {
     /// A connection is gone: what is still meant for it is dropped.
     pub(crate) fn close(&mut self, connection: ConnectionId) {
         self.connections.remove(&connection);
+        self.has_closed = true;
+    }
+
+    /// True when connections have ended for which much was waiting: events for those that follow what happens, most often.
+    /// While they stay, what waits becomes less and more again all the time, and nothing is worth giving back.
+    fn have_readers_left(&mut self, waiting: &mut memory::HighWater) -> bool {
+        let bytes = self.clients_bytes.load(Ordering::Relaxed);
+        waiting.sees(bytes);
+        let have_left = self.has_closed && waiting.is_far_less(bytes);
+        self.has_closed &= bytes > 0 && !have_left;
+        have_left
     }
 
     /// Sends effects where they belong, in order.

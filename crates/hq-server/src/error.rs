@@ -131,6 +131,9 @@ impl ServerError {
             {
                 "name a directory, or one that is to be made, with --server-dir"
             }
+            ServerError::Directory { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "free space there, or use another directory with --server-dir"
+            }
             ServerError::Directory { .. } => {
                 "check its permissions, or use another directory with --server-dir"
             }
@@ -168,7 +171,8 @@ impl ServerError {
 // A file where a directory should be is most often a journal of another program.
 fn cannot_be_used(what: &str, path: &Path, source: &io::Error) -> String {
     let path_text = path.display();
-    if path.is_file() {
+    let is_taken = matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists);
+    if is_taken && path.is_file() {
         format!("{what} {path_text} cannot be used: it is a file, and ours is a directory")
     } else {
         format!("{what} {path_text} cannot be used: {source}")
@@ -177,4 +181,24 @@ fn cannot_be_used(what: &str, path: &Path, source: &io::Error) -> String {
 
 fn pid_text(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(", pid {pid}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_as_one_whatever_lies_there() {
+        let lock = tempfile::NamedTempFile::new().expect("a temporary file");
+        let full = |kind| ServerError::Directory {
+            what: "the lock file",
+            path: lock.path().to_owned(),
+            source: io::Error::from(kind),
+        };
+        let error = full(io::ErrorKind::StorageFull);
+        assert!(error.to_string().ends_with("cannot be used: no storage space"), "{error}");
+        assert!(error.hint().starts_with("free space there"), "{}", error.hint());
+        let error = full(io::ErrorKind::AlreadyExists);
+        assert!(error.to_string().ends_with("it is a file, and ours is a directory"), "{error}");
+    }
 }

@@ -21,9 +21,14 @@ pub(crate) struct HighWater {
 }
 
 impl HighWater {
+    /// So many bytes are held now.
+    pub(crate) fn sees(&mut self, bytes: usize) {
+        self.most = self.most.max(bytes);
+    }
+
     /// So many bytes are held now. True when far less than before.
     pub(crate) fn is_far_less(&mut self, bytes: usize) -> bool {
-        self.most = self.most.max(bytes);
+        self.sees(bytes);
         let is_far_less = self.most - bytes >= GIVE_BACK_BYTES;
         if is_far_less {
             self.most = bytes;
