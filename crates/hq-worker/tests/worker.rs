@@ -296,7 +296,15 @@ impl Connection {
 
     async fn stop(&mut self) {
         self.say(&ToWorker::Stop { drain: false }).await;
-        while self.next().await.is_some() {}
+        while let Some(message) = self.next().await {
+            // It waits a while for the answer to its last report, and may have gone before it comes.
+            if let FromWorker::Report(report) = message {
+                let saved = encode_to_worker(&ToWorker::Saved { report: report.number });
+                if self.sender.send(&saved).await.is_ok() {
+                    let _ = self.sender.flush().await;
+                }
+            }
+        }
     }
 }
 
