@@ -20,6 +20,7 @@ mod launchers;
 mod lifeline;
 mod logging;
 mod make;
+mod metg;
 mod metrics;
 mod objects;
 mod pages;

@@ -82,6 +82,18 @@ pub(crate) struct Efficiency {
     pub cost: Option<f64>,
 }
 
+/// How short tasks may be.
+pub(crate) struct Metg {
+    /// Workers that were there at the begin.
+    pub workers: u64,
+    /// CPUs that they offer.
+    pub cpus: u64,
+    /// The jobs that were measured, those of the longest tasks first.
+    pub points: Vec<crate::metg::Point>,
+    /// What comes of them; `None` when none was.
+    pub found: Option<crate::metg::Found>,
+}
+
 /// How the cluster is, as metrics.
 pub(crate) struct Metrics(pub Vec<crate::metrics::Family>);
 

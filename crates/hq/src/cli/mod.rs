@@ -2,6 +2,7 @@
 //! [`crate::commands`].
 
 pub(crate) mod alloc;
+pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod dashboard;
 pub(crate) mod feed;
@@ -204,6 +205,9 @@ pub(crate) enum Command {
     /// Show what configuration files say
     #[command(subcommand, arg_required_else_help = true)]
     Config(Lazy<config::ConfigCommand>),
+    /// Measure the cluster that is connected
+    #[command(subcommand, arg_required_else_help = true)]
+    Bench(Lazy<bench::BenchCommand>),
     Dashboard(Box<dashboard::DashboardArgs>),
     Metrics(Box<metrics::MetricsArgs>),
     #[command(alias = "log")]

@@ -1,6 +1,7 @@
 //! What each command does. A command talks to the server and returns a report; it prints nothing itself.
 
 mod alloc;
+mod bench;
 mod cat;
 mod config;
 mod dashboard;
@@ -197,6 +198,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
         Command::Server(Lazy(ServerCommand::DebugDump(args))) => server::debug_dump(context, &args),
         Command::Alloc(Lazy(command)) => alloc::run(context, command),
+        Command::Bench(Lazy(command)) => bench::run(context, command),
         Command::Journal(Lazy(command)) => journal::run(context, command),
         Command::Object(Lazy(command)) => object::run(context, command),
         Command::Pull(Lazy(command)) => pull::run(context, command),

@@ -5,6 +5,7 @@
 
 mod alloc;
 mod alloc_events;
+mod bench;
 mod cancel;
 pub(crate) mod config;
 mod efficiency;

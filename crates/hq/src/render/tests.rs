@@ -393,6 +393,7 @@ macro_rules! snapshots {
 }
 
 pub(crate) mod alloc;
+mod bench;
 mod explain;
 mod failures;
 mod narrow;

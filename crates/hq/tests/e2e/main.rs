@@ -1,6 +1,7 @@
 //! End to end through the real program: a server, workers and clients as processes.
 
 mod bad_input;
+mod bench;
 mod broadcast;
 mod browser;
 mod budgets;
