@@ -337,7 +337,7 @@ impl Seen {
 fn block_on(future: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(60), future).await.expect("it does not take that long");
+        tokio::time::timeout(Duration::from_secs(240), future).await.expect("it does not take that long");
     });
 }
 

@@ -15,7 +15,7 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
 /// How long what must come may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 // A dashboard, and what it prints.
 pub(crate) struct Web {
