@@ -476,6 +476,7 @@ impl World {
         self.observers.notices.restarted(server.state())?;
         self.observers.lingering.restarted(self.now);
         self.observers.once.restarted(server.state());
+        self.observers.drafts.restarted(server.state());
         self.observers.budgets.restarted(server.state());
         self.observers.order.restarted(server.state());
         self.observers.objects.restarted(server.state());
@@ -649,7 +650,9 @@ impl World {
                 state.jobs.extend(jobs);
             }
             (_, ClientResponse::Error(RequestError::Invalid(text)))
-                if !text.contains("are made by its generator") =>
+                if !text.contains("are made by its generator")
+                    // Of a request of before a kill, whose client asks once more.
+                    && !text.contains("is not submitted as a whole yet") =>
             {
                 return Err(format!("a valid request was refused: {text}"));
             }

@@ -168,6 +168,18 @@ impl Session {
     /// # Errors
     /// When the server is lost.
     pub fn request_all(&mut self, requests: &[ClientRequest]) -> Result<Vec<ClientResponse>, ClientError> {
+        self.request_all_behind(None, requests)
+    }
+
+    /// The same, where each new connection begins with a request that has been answered already: it says who asks.
+    ///
+    /// # Errors
+    /// When the server is lost.
+    pub fn request_all_behind(
+        &mut self,
+        first: Option<&ClientRequest>,
+        requests: &[ClientRequest],
+    ) -> Result<Vec<ClientResponse>, ClientError> {
         let Session { runtime, source, access, connection, patience, .. } = self;
         runtime.block_on(async {
             let mut answers = Vec::with_capacity(requests.len());
@@ -180,6 +192,10 @@ impl Session {
                 };
                 repeats_left -= 1;
                 *connection = reconnect(source, access, *patience, lost).await?;
+                if let Some(first) = first {
+                    // What is lost with its answer is asked again with the rest.
+                    let _ = ask(access, connection, first).await;
+                }
             }
         })
     }

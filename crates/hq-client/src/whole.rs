@@ -1,6 +1,6 @@
 //! Submitting all tasks of a job file, or none of them.
 
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, NewJob};
+use hq_core::client_messages::{ClientRequest, ClientResponse, NewJob, RequestError};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, ObjectName, TaskId};
 
@@ -87,15 +87,16 @@ impl Session {
                 _ => Err(ClientError::Unexpected.into()),
             };
         }
-        let job = match open {
-            Some(job) => job,
-            None => open_draft(self, spec)?,
+        let (job, opening) = match open {
+            Some(job) => (job, None),
+            None => open_draft(self, spec).map(|(job, opening)| (job, Some(opening)))?,
         };
         let requests = blocks(job, submits)?;
         let is_in_parts = open.is_some() && requests.len() > 1;
         let refused = |error: ClientError, new| NotSubmitted { error, new, is_in_parts };
         // Requests behind a refused one may have been done.
-        let answers = self.request_all(&requests).map_err(|error| refused(error, 0))?;
+        let answers =
+            self.request_all_behind(opening.as_ref(), &requests).map_err(|error| refused(error, 0))?;
         let (mut existing, mut new) = (0, 0);
         for answer in answers {
             match answer {
@@ -118,8 +119,8 @@ impl Session {
                 _ => return Err(ClientError::Unexpected.into()),
             }
         }
-        if open.is_none() {
-            close_draft(self, job)?;
+        if let Some(opening) = &opening {
+            close_draft(self, job, opening)?;
         }
         Ok(SubmittedFile { job, existing, warnings })
     }
@@ -129,10 +130,12 @@ fn only(job: JobId) -> Selector {
     Selector::Ids(IdSet::single(TaskId(job.0)))
 }
 
-fn open_draft(session: &mut Session, spec: JobSpec) -> Result<JobId, ClientError> {
+// Beside the draft, what opened it: with that its maker shows itself over another connection.
+fn open_draft(session: &mut Session, spec: JobSpec) -> Result<(JobId, ClientRequest), ClientError> {
     let spec = JobSpec { is_draft: true, ..spec };
-    match session.request(ClientRequest::OpenJob { key: request_key()?, spec })? {
-        ClientResponse::Submitted { job, .. } => Ok(job),
+    let opening = ClientRequest::OpenJob { key: request_key()?, spec };
+    match session.request(opening.clone())? {
+        ClientResponse::Submitted { job, .. } => Ok((job, opening)),
         _ => Err(ClientError::Unexpected),
     }
 }
@@ -145,17 +148,12 @@ fn withdraw(session: &mut Session, job: JobId) -> Result<(), ClientError> {
     Ok(())
 }
 
-// When the answer is lost, the job says whether it was closed.
-fn close_draft(session: &mut Session, job: JobId) -> Result<(), ClientError> {
-    let close = || ClientRequest::CloseJobs { jobs: only(job) };
-    match session.request(close()) {
-        Err(ClientError::Lost(_)) => {}
-        answer => return answer.map(drop),
-    }
-    let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
-    match session.request(ClientRequest::JobInfo { jobs: only(job), page })? {
-        ClientResponse::JobDetails { jobs, .. } if jobs.iter().all(|job| !job.summary.is_open) => Ok(()),
-        ClientResponse::JobDetails { .. } => session.request(close()).map(drop),
+// Nobody else closes it: one that is closed already was closed by a request whose answer was lost.
+fn close_draft(session: &mut Session, job: JobId, opening: &ClientRequest) -> Result<(), ClientError> {
+    let close = ClientRequest::CloseJobs { jobs: only(job) };
+    match session.request_all_behind(Some(opening), &[close])?.pop() {
+        Some(ClientResponse::Jobs(_) | ClientResponse::Error(RequestError::JobNotOpen(_))) => Ok(()),
+        Some(ClientResponse::Error(error)) => Err(error.into()),
         _ => Err(ClientError::Unexpected),
     }
 }

@@ -44,8 +44,10 @@ pub const SERIES_ROOM: usize = 16;
 pub const SERIES_BYTES_MAX: usize = 36 << 10;
 /// Workers of which the load over time is kept; of others, that of now alone.
 pub const SERIES_WORKERS_MAX: usize = 2048;
-/// Running tasks of which it is kept what they use; of more nothing is told until some of these have ended.
-pub const TASK_USES_MAX: usize = 100_000;
+/// Bytes of what is kept of the use of running tasks; of more tasks nothing is told until some of these have ended.
+pub const TASK_USES_BYTES_MAX: usize = 48 << 20;
+/// At most what one of them takes of that, all its points included.
+pub const TASK_USE_BYTES: usize = 512;
 /// Points of the use of a task over time; when there are more, each two become one.
 pub const TASK_POINTS_MAX: usize = 24;
 /// Jobs on a page of the latest ones.

@@ -112,6 +112,16 @@ mod tests {
     }
 
     #[test]
+    fn one_takes_no_more_than_what_is_counted_for_it() {
+        let samples: Vec<(u64, u64)> = (0..1000).map(|number| (number, number)).collect();
+        let used = used(&samples);
+        // The entry of the map has the task, and room for others beside it.
+        let entry = 2 * (size_of::<TaskUse>() + size_of::<hq_model::TaskRef>());
+        let points = used.points.capacity() * size_of::<TaskPoint>();
+        assert!(entry + points <= crate::limits::TASK_USE_BYTES, "{entry} and {points}");
+    }
+
+    #[test]
     fn the_latest_and_the_largest_are_told() {
         let used = used(&[(500, 4096), (2000, 1024), (100, 2048)]);
         assert_eq!((used.load, used.cpus_max, used.memory_max), (load(100, 2048), 2000, 4096));

@@ -299,6 +299,8 @@ pub struct Report {
     pub is_draining: bool,
     /// Why it cannot start tasks now and gives back what it is handed; a later report says when that is over.
     pub trouble: Option<String>,
+    /// Why what some of its tasks print into a stream or a log waits, and so do they; a later report says when that is over.
+    pub output_waits: Option<String>,
     /// How often its process did what can never happen ([`never!`](crate::never!)).
     pub internal_errors: u64,
 }

@@ -19,6 +19,8 @@ use crate::access::AccessError;
 const PRIVATE: u32 = 0o077;
 /// Others may not write.
 const OWN: u32 = 0o022;
+/// Only its owner may rename or remove what is in a directory.
+const STICKY: u32 = 0o1000;
 
 /// Refuses a directory that belongs to somebody else, or that others may write.
 ///
@@ -48,6 +50,29 @@ pub fn check_files(directory: &Path) -> Result<(), AccessError> {
         check_mode(&stat, &path, OWN)?;
     }
     Ok(())
+}
+
+/// Refuses a directory in which others could put something in the place of what this user makes there: one of somebody else, and
+/// one that others may write, but for sticky ones such as `/tmp`.
+///
+/// # Errors
+/// When it is so, or is no directory.
+pub fn check_base(path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let stat = fstat(&openat(CWD, path, flags, Mode::empty())?)?;
+    let own = geteuid().as_raw();
+    let (owner, mode) = (stat.st_uid, stat.st_mode & 0o7777);
+    let why = if owner != own && owner != 0 {
+        format!("it belongs to user {owner} and not to you (user {own})")
+    } else if mode & OWN != 0 && mode & STICKY == 0 {
+        format!("others may write it (mode {mode:04o})")
+    } else {
+        return Ok(());
+    };
+    let text = format!(
+        "{why}, and could put something else in the place of what is kept there: name a directory of your own"
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 /// Opens a file of which nobody else knows the content.
@@ -186,6 +211,30 @@ mod tests {
         }
         insta::assert_snapshot!(texts.join("\n"));
         AccessFile::load(&path).expect("ours again");
+    }
+
+    #[test]
+    fn where_others_could_replace_something_nothing_is_kept() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for (mode, told) in [
+            (0o700, None),
+            (0o1777, None),
+            (0o755, None),
+            (0o777, Some("others may write it (mode 0777)")),
+            (0o2770, Some("others may write it (mode 2770)")),
+        ] {
+            set_mode(dir.path(), mode);
+            let found = check_base(dir.path()).map_err(|error| error.to_string());
+            let is_told = |text: &str| found.as_ref().is_err_and(|found| found.starts_with(text));
+            assert!(told.map_or(found.is_ok(), is_told), "{mode:o}: {found:?}");
+        }
+        // Only root can give a directory away.
+        if geteuid().is_root() {
+            set_mode(dir.path(), 0o1777);
+            std::os::unix::fs::chown(dir.path(), Some(12_345), None).expect("we are root");
+            let error = check_base(dir.path()).expect_err("somebody else's").to_string();
+            assert!(error.starts_with("it belongs to user 12345 and not to you (user 0)"), "{error}");
+        }
     }
 
     #[test]

@@ -350,6 +350,7 @@ impl Wire for Report {
             is_leaving: self.is_leaving,
             is_draining: self.is_draining,
             trouble: self.trouble.clone(),
+            output_waits: self.output_waits.clone(),
             internal_errors: self.internal_errors,
         }
     }
@@ -380,6 +381,7 @@ impl Wire for Report {
             is_leaving: report.is_leaving,
             is_draining: report.is_draining,
             trouble: report.trouble,
+            output_waits: report.output_waits,
             internal_errors: report.internal_errors,
         })
     }

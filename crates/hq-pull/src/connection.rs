@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufWriter};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter};
 use tokio::net::UnixStream;
 use tracing::debug;
 
 use crate::answers::Answer;
 use crate::contract::{Problem, parse};
+use crate::half_said::Coming;
 use crate::handle::Speaker;
 use crate::passage::has_gone;
 use crate::rights::{self, Rights};
@@ -18,8 +19,8 @@ use crate::{frames, http, limits};
 pub(crate) type Reader = BufReader<Reading>;
 pub(crate) type Writer = BufWriter<Writing>;
 
-/// Bytes that are read at once.
-const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes that are read at once, and of answers that are written at once. Each connection has both.
+const BUFFER_BYTES: usize = 32 << 10;
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(stream: UnixStream, shared: Rc<Shared>) {
@@ -53,26 +54,27 @@ async fn spoken(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) 
 }
 
 async fn lines(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) -> std::io::Result<()> {
-    let (mut line, mut said) = (Vec::new(), Vec::new());
+    let (mut line, mut said) = (Coming::new(speaker.half_said()), Vec::new());
     loop {
         line.clear();
-        let most = limits::REQUEST_BYTES_MAX as u64 + 1;
-        let bytes = (&mut *reader).take(most).read_until(b'\n', &mut line).await?;
-        if bytes == 0 {
+        if let Err(problem) = line.until(reader, b'\n', limits::REQUEST_BYTES_MAX + 1).await? {
+            write(writer, &mut said, &Answer::Error(problem)).await?;
             return writer.flush().await;
         }
-        if line.last() == Some(&b'\n') {
-            line.pop();
-        } else if bytes as u64 == most {
+        let text = line.bytes();
+        if text.is_empty() {
+            return writer.flush().await;
+        }
+        if text.len() > limits::REQUEST_BYTES_MAX && !text.ends_with(b"\n") {
             let most = limits::REQUEST_BYTES_MAX;
             let problem = Problem::new("too-large", format!("a line may have {most} bytes"));
             write(writer, &mut said, &Answer::Error(problem)).await?;
             return writer.flush().await;
         }
-        if line.iter().all(u8::is_ascii_whitespace) {
+        if text.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let answer = match parse(&line) {
+        let answer = match parse(text) {
             Ok(request) => match until_gone(reader, speaker.answer(request)).await {
                 Some(answer) => answer,
                 None => return Ok(()),
@@ -115,5 +117,13 @@ async fn write(writer: &mut Writer, said: &mut Vec<u8>, answer: &Answer) -> std:
     said.clear();
     answer.put_json(said);
     said.push(b'\n');
-    writer.write_all(said).await
+    write_all(writer, said).await
+}
+
+/// Writes an answer, and keeps no more of its room than most need.
+pub(crate) async fn write_all(writer: &mut Writer, said: &mut Vec<u8>) -> std::io::Result<()> {
+    writer.write_all(said).await?;
+    said.clear();
+    said.shrink_to(limits::KEPT_BYTES_MAX);
+    Ok(())
 }

@@ -5,11 +5,12 @@ use hq_proto::pull::LENGTH_BYTES;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::answers::{Answer, Bag, Given, Held, Item, Seen, Session, Task};
-use crate::connection::{Reader, Writer, until_gone};
+use crate::connection::{Reader, Writer, until_gone, write_all};
 use crate::contract::{
     BagRef, Close, Create, Deferred, End, Ends, Hello, Leave, LimitWord, Look, Missing, NewTask, Next,
     Nothing, Open, Problem, Request, Status, Take,
 };
+use crate::half_said::Coming;
 use crate::handle::Speaker;
 use crate::limits;
 
@@ -19,7 +20,7 @@ pub(crate) async fn serve(
     writer: &mut Writer,
     mut speaker: Speaker,
 ) -> std::io::Result<()> {
-    let (mut message, mut said) = (Vec::new(), Vec::new());
+    let (mut message, mut said) = (Coming::new(speaker.half_said()), Vec::new());
     loop {
         let mut length = [0; LENGTH_BYTES];
         match reader.read_exact(&mut length).await {
@@ -35,11 +36,14 @@ pub(crate) async fn serve(
         }
         // Memory grows with what comes, not with what is announced.
         message.clear();
-        let got = (&mut *reader).take(length as u64).read_to_end(&mut message).await?;
-        if got < length {
+        if let Err(problem) = message.whole(reader, length).await? {
+            write(writer, &mut said, Answer::Error(problem)).await?;
             return writer.flush().await;
         }
-        let answer = match parse(&message) {
+        if message.bytes().len() < length {
+            return writer.flush().await;
+        }
+        let answer = match parse(message.bytes()) {
             Ok(request) => match until_gone(reader, speaker.answer(request)).await {
                 Some(answer) => answer,
                 None => return Ok(()),
@@ -57,7 +61,7 @@ pub(crate) async fn serve(
 async fn write(writer: &mut Writer, said: &mut Vec<u8>, answer: Answer) -> std::io::Result<()> {
     said.clear();
     put(answer, said);
-    writer.write_all(said).await
+    write_all(writer, said).await
 }
 
 /// Appends an answer as a frame.

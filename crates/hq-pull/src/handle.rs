@@ -15,6 +15,7 @@ use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp};
 use crate::answers::{Answer, Closed, Given, Item, Left, Limits, Opened, Task, Welcome};
 use crate::bags::{self, For};
 use crate::contract::{BagRef, Deferred, End, Ends, Hello, Problem, Request, bytes_of, lease, seconds, word};
+use crate::half_said::HalfSaid;
 use crate::limits;
 use crate::rights::Rights;
 use crate::shared::Shared;
@@ -40,6 +41,11 @@ impl Speaker {
         });
         shared.count_connection(1);
         Speaker { shared: Rc::clone(shared), session, rights: Rights::All }
+    }
+
+    /// What all who speak have said of requests that are not complete.
+    pub(crate) fn half_said(&self) -> &Rc<HalfSaid> {
+        &self.shared.half_said
     }
 
     /// From now on it may say no more than this.

@@ -1,10 +1,11 @@
 //! HTTP/1.1 at the socket: `POST /v1/pull/NAME` with what is inside of the request of that name.
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 
 use crate::answers::Answer;
 use crate::connection::{Reader, Writer, until_gone};
 use crate::contract::{NAMES, Problem, parse_inside};
+use crate::half_said::Coming;
 use crate::handle::Speaker;
 use crate::limits;
 
@@ -33,12 +34,13 @@ pub(crate) async fn serve(
     mut speaker: Speaker,
 ) -> std::io::Result<()> {
     loop {
-        let head = match read_head(reader).await? {
+        let head = match read_head(reader, Coming::new(speaker.half_said())).await? {
             None => return writer.flush().await,
             Some(Ok(head)) => head,
             Some(Err(problem)) => {
+                let status = if problem.code == "full" { 408 } else { 400 };
                 // What follows cannot be told from this.
-                respond(writer, 400, &json(&Answer::Error(problem)), true).await?;
+                respond(writer, status, &json(&Answer::Error(problem)), true).await?;
                 return writer.flush().await;
             }
         };
@@ -52,7 +54,7 @@ pub(crate) async fn serve(
         }
         let closes = match handle(reader, writer, &mut speaker, &head).await? {
             Some((status, answer)) => {
-                let closes = head.closes || status == 411 || status == 413;
+                let closes = head.closes || matches!(status, 408 | 411 | 413);
                 respond(writer, status, &json(&answer), closes).await?;
                 closes
             }
@@ -94,8 +96,13 @@ async fn handle(
         writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         writer.flush().await?;
     }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).await?;
+    let mut body = Coming::new(speaker.half_said());
+    if let Err(problem) = body.whole(reader, length).await? {
+        return Ok(Some((408, Answer::Error(problem))));
+    }
+    if body.bytes().len() < length {
+        return Ok(None);
+    }
     let Some(name) = head.path.strip_prefix(PREFIX).filter(|name| NAMES.contains(name)) else {
         let text = format!("there is no {}: the paths are {PREFIX}{{{}}}", head.path, NAMES.join(","));
         return refuse(404, "not-found", text);
@@ -110,10 +117,8 @@ async fn handle(
     {
         return Ok(Some((400, Answer::Error(problem))));
     }
-    if body.iter().all(u8::is_ascii_whitespace) {
-        body = b"{}".to_vec();
-    }
-    let answer = match parse_inside(name, &body) {
+    let is_empty = body.bytes().iter().all(u8::is_ascii_whitespace);
+    let answer = match parse_inside(name, if is_empty { b"{}" } else { body.bytes() }) {
         Some(Ok(request)) => until_gone(reader, speaker.answer(request)).await,
         Some(Err(problem)) => Some(Answer::Error(problem)),
         None => return refuse(404, "not-found", format!("there is no {}", head.path)),
@@ -122,12 +127,16 @@ async fn handle(
 }
 
 // The head of the next request; `None` at the end.
-async fn read_head(reader: &mut Reader) -> std::io::Result<Option<Result<Head, Problem>>> {
-    let mut head = Vec::new();
+async fn read_head(
+    reader: &mut Reader,
+    mut coming: Coming,
+) -> std::io::Result<Option<Result<Head, Problem>>> {
     loop {
-        let most = (limits::HTTP_HEAD_BYTES_MAX + 1 - head.len()) as u64;
-        let before = head.len();
-        (&mut *reader).take(most).read_until(b'\n', &mut head).await?;
+        let before = coming.bytes().len();
+        if let Err(problem) = coming.until(reader, b'\n', limits::HTTP_HEAD_BYTES_MAX + 1).await? {
+            return Ok(Some(Err(problem)));
+        }
+        let head = coming.bytes();
         if head.len() == before {
             return Ok((!head.is_empty()).then(|| Err(Problem::bad("the head is cut off"))));
         }
@@ -136,9 +145,9 @@ async fn read_head(reader: &mut Reader) -> std::io::Result<Option<Result<Head, P
         }
         // Between requests there may be empty lines.
         if head == b"\r\n" || head == b"\n" {
-            head.clear();
+            coming.clear();
         } else if head.ends_with(b"\r\n\r\n") || head.ends_with(b"\n\n") {
-            return Ok(Some(parse_head(&head)));
+            return Ok(Some(parse_head(head)));
         }
     }
 }
@@ -234,6 +243,7 @@ async fn respond(writer: &mut Writer, status: u16, text: &[u8], closes: bool) ->
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        408 => "Request Timeout",
         409 => "Conflict",
         411 => "Length Required",
         413 => "Content Too Large",

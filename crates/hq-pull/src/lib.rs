@@ -11,6 +11,7 @@ mod client;
 mod connection;
 mod contract;
 mod frames;
+mod half_said;
 mod handle;
 mod http;
 pub mod limits;

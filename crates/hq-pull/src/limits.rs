@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// Longest line or body, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 16 << 20;
+/// What has come of requests that are not complete, of all clients together, in bytes. Where it is more, the oldest of them go.
+pub const HALF_SAID_BYTES_MAX: usize = 64 << 20;
+/// What a connection keeps of the room that a request and its answer took, in bytes.
+pub(crate) const KEPT_BYTES_MAX: usize = 64 << 10;
 /// Longest head of an HTTP request, in bytes.
 pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
 /// Most header fields of an HTTP request.

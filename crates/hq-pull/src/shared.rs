@@ -18,6 +18,7 @@ use tracing::info;
 
 use crate::client::Client;
 use crate::contract::{BagRef, Problem};
+use crate::half_said::HalfSaid;
 use crate::{Options, limits, server_link};
 
 /// All of it.
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     /// Bags that were named, with their jobs.
     pub(crate) bags: RefCell<BTreeMap<BagRef, JobId>>,
+    /// What has come of requests that are not complete.
+    pub(crate) half_said: Rc<HalfSaid>,
     watched: RefCell<BTreeSet<JobId>>,
     gone: RefCell<Option<mpsc::UnboundedReceiver<()>>>,
     connections: Cell<usize>,
@@ -73,6 +76,7 @@ impl Shared {
             leaving: RefCell::default(),
             awaiting: RefCell::default(),
             bags: RefCell::default(),
+            half_said: Rc::default(),
             watched: RefCell::default(),
             gone: RefCell::new(Some(gone)),
             connections: Cell::new(0),

@@ -6,12 +6,14 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use hq_model::{IdSet, JobId};
+use rustix::fs::OFlags;
 
 use crate::contents::Contents;
 use crate::error::{AppendError, Fault, StreamError};
 use crate::file::StreamFile;
 use crate::format::Header;
 use crate::limits::{FORMAT_PLAIN, INDEX_LINES};
+use crate::links::own_target;
 use crate::writer::{Writer, encoded, is_locked_elsewhere};
 
 impl Writer {
@@ -76,10 +78,11 @@ impl Writer {
     }
 }
 
-// Without waiting for whoever reads from it, if it is a pipe.
+// Without waiting for whoever reads from it, if it is a pipe, and following no link of another user.
 fn open_file(path: &Path) -> io::Result<File> {
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    OpenOptions::new().write(true).create(true).truncate(false).custom_flags(nonblocking).open(path)
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+    let target = own_target(path)?;
+    OpenOptions::new().write(true).create(true).truncate(false).custom_flags(flags).open(target)
 }
 
 fn begin(file: File, path: &Path, header: &Header) -> io::Result<Writer> {

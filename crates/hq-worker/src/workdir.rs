@@ -22,8 +22,9 @@ pub(crate) struct WorkDir {
 impl WorkDir {
     /// Makes the directory of this process under `base`, after removing those of processes that are gone.
     pub(crate) fn create(base: &Path) -> io::Result<WorkDir> {
-        fs::create_dir_all(base)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         let base = fs::canonicalize(base)?;
+        hq_net::trust::check_base(&base)?;
         let Owner { node, pid, started } = Owner::this_process(Path::new("/proc"))?;
         remove_leftovers(&base, Path::new("/proc"), &node);
         let mut number = 0;

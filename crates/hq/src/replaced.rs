@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Replaces the file, or what a link of that name leads to, by what `write` writes. It keeps its mode; a new one is as other
+/// Replaces the file, or what an own link of that name leads to, by what `write` writes. It keeps its mode; a new one is as other
 /// programs make files. What is no file stays, and is an error.
 ///
 /// # Errors
@@ -14,8 +14,8 @@ pub(crate) fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mode = match fs::metadata(&target) {
+    let target = hq_stream::own_target(path)?;
+    let mode = match fs::symlink_metadata(&target) {
         Ok(there) if !there.is_file() => return Err(io::Error::other("it is there and is no file")),
         Ok(there) => Some(there.permissions().mode() & 0o777),
         Err(_) => None,
@@ -60,6 +60,22 @@ mod tests {
         assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
         replace(&dir.path().join("fresh"), text("fresh")).expect("made");
         assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 3, "nothing else is left");
+    }
+
+    #[test]
+    fn a_link_of_another_user_is_not_followed() {
+        // Only root can give a link away.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, "old").expect("a file");
+        symlink("file", &link).expect("a link");
+        std::os::unix::fs::lchown(&link, Some(12_345), None).expect("we are root");
+        let error = replace(&link, text("new")).expect_err("somebody else's").to_string();
+        assert!(error.starts_with("it is a link of user 12345"), "{error}");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "old");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(crate) struct JournalChecked {
     pub path: PathBuf,
     /// What was found.
     pub report: hq_journal::Report,
+    /// Who else could have changed it, for which no server opens it.
+    pub exposed: Option<String>,
 }
 
 /// What the repair of a journal came to.

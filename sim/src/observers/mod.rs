@@ -7,6 +7,7 @@ mod at_most_once;
 mod attempts;
 mod blocks;
 mod budgets;
+mod drafts;
 mod ends;
 mod feeds;
 mod fold;
@@ -28,6 +29,7 @@ pub use at_most_once::AtMostOnce;
 pub use attempts::Attempts;
 pub use blocks::Blocks;
 pub use budgets::Budgets;
+pub use drafts::Drafts;
 pub use ends::Ends;
 pub use feeds::{Feeds, line};
 pub use fold::{Folds, fold_equals_state};
@@ -60,6 +62,8 @@ pub struct Observers {
     pub blocks: Blocks,
     /// What jobs with budgets have used.
     pub budgets: Budgets,
+    /// Jobs that are made together.
+    pub drafts: Drafts,
     /// Ends of tasks.
     pub ends: Ends,
     /// Jobs that are fed and drained.
@@ -86,7 +90,7 @@ impl Observers {
     /// A server wants these effects.
     ///
     /// # Errors
-    /// When a task ends twice.
+    /// When a task ends twice, or half of a request counts.
     pub fn persisted(&mut self, effects: &[Effect]) -> Result<(), String> {
         self.acknowledged.may_forget(effects);
         self.order.persisted(effects);
@@ -95,6 +99,7 @@ impl Observers {
         self.objects.persisted(effects)?;
         check_results(effects)?;
         self.budgets.check(effects)?;
+        self.drafts.check(effects)?;
         self.once.check(effects)
     }
 

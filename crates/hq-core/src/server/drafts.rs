@@ -1,8 +1,10 @@
 //! Drafts: open jobs that count when they are closed, and not at all when whoever makes them goes before.
 //!
 //! What is too much for one request is submitted in several, into a draft. None of its tasks is handed out until it is
-//! closed, so it can be dropped as if it had never been there. A client may lose its connection and come back, and the
-//! server may be started again: a draft is dropped when nobody has gone on with it for a while.
+//! closed, so it can be dropped as if it had never been there. Only who makes it adds to it and closes it, and nothing that
+//! means all jobs, or the last one, means a draft. A client may lose its connection and come back, and the server may be started
+//! again: a draft is dropped when its maker has not come back for a while. Those that a server makes itself, within one request,
+//! have no maker after a restart, and are always dropped.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use hq_model::{JobId, Timestamp};
 
 use super::machine::{Answer, Server};
 use super::{ConnectionId, Effect};
-use crate::client_messages::{ClientRequest, ClientResponse};
+use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
 use crate::limits::DRAFT_GRACE;
 use crate::record::Record;
 
@@ -34,19 +36,32 @@ impl Server {
         self.drafts.makers = drafts.map(|(id, _)| (*id, Maker::Away(now.after(DRAFT_GRACE)))).collect();
     }
 
-    /// Whoever opens a draft makes it, and whoever goes on with one that nobody makes.
+    /// Whoever opens a draft makes it. One that comes back over another connection opens it again: nobody else knows the key
+    /// of that request.
     pub(super) fn note_maker(&mut self, connection: ConnectionId, body: &ClientRequest, answer: &Answer) {
-        let (
-            ClientRequest::OpenJob { .. } | ClientRequest::Submit { .. } | ClientRequest::SubmitAll { .. },
-            Ok(ClientResponse::Submitted { job, .. }),
-        ) = (body, answer)
+        let (ClientRequest::OpenJob { .. }, Ok(ClientResponse::Submitted { job, .. })) = (body, answer)
         else {
             return;
         };
-        if self.state.jobs.get(job).is_some_and(|job| job.is_draft())
-            && !matches!(self.drafts.makers.get(job), Some(Maker::Connected(_)))
-        {
+        if self.state.jobs.get(job).is_some_and(|job| job.is_draft()) {
             self.drafts.makers.insert(*job, Maker::Connected(connection));
+        }
+    }
+
+    /// Nobody but its maker adds to a draft or closes it: half of it would count.
+    pub(super) fn refuse_others_draft(
+        &self,
+        connection: ConnectionId,
+        id: JobId,
+    ) -> Result<(), RequestError> {
+        let is_of = |maker: &Maker| matches!(maker, Maker::Connected(by) if *by == connection);
+        match self.drafts.makers.get(&id) {
+            Some(maker) if !is_of(maker) => Err(RequestError::Invalid(format!(
+                "Job {id} is not submitted as a whole yet: only the client that submits it adds tasks to it and closes it. \
+                 Should that client not come back within {} s, the job is dropped.",
+                DRAFT_GRACE.as_secs()
+            ))),
+            _ => Ok(()),
         }
     }
 

@@ -65,7 +65,8 @@ impl Server {
                     Reason::new(ReasonKind::Running, "it is one of its nodes").on(*worker)
                 };
                 let first = Reason::new(kind, text).on(run.worker);
-                [first].into_iter().chain(others.iter().map(other)).collect()
+                let waits = self.output_reason(run.worker, template);
+                [first].into_iter().chain(waits).chain(others.iter().map(other)).collect()
             }
             (ended, ..) => {
                 let why =
@@ -95,6 +96,15 @@ impl Server {
             reasons,
             workers,
         })))
+    }
+
+    // Of a task that prints into a stream or a log, where some of these have no room on its worker.
+    fn output_reason(&self, worker: WorkerId, template: TemplateId) -> Option<Reason> {
+        let submit = self.state.jobs.get(&template.job)?.submits.get(template.submit as usize)?;
+        let why = self.live.get(&worker)?.output_waits.as_ref()?;
+        submit.task.stream.as_ref()?;
+        let text = format!("when it prints, it waits until there is room: {why}");
+        Some(Reason::new(ReasonKind::Running, text).on(worker))
     }
 
     // Of a task that a worker has for later.

@@ -50,6 +50,8 @@ pub(super) struct LiveWorker {
     pub(super) end: Option<WorkerEnd>,
     /// Why it cannot start tasks now, as it says.
     pub(super) trouble: Option<String>,
+    /// Why what tasks print into streams and logs waits there.
+    pub(super) output_waits: Option<String>,
     /// How often its process did what can never happen.
     pub(super) internal_errors: u64,
     /// It can be handed tasks that wait there for another one.
@@ -170,6 +172,7 @@ impl LiveWorker {
             stop: None,
             end: None,
             trouble: None,
+            output_waits: None,
             internal_errors: 0,
             follows: false,
             stores: false,

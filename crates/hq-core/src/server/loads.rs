@@ -11,7 +11,7 @@ use hq_model::{IdSet, JobId, NodeSample, TaskId, TaskRef, TaskSample, TasksSampl
 
 use super::Effect;
 use super::machine::Server;
-use crate::limits::{SERIES_WORKERS_MAX, TASK_USES_MAX};
+use crate::limits::{SERIES_WORKERS_MAX, TASK_USE_BYTES, TASK_USES_BYTES_MAX};
 use crate::load_history::LoadHistory;
 use crate::overview::NodesLoad;
 use crate::record::Record;
@@ -85,7 +85,7 @@ impl Loads {
     }
 
     fn task_tells(&mut self, now: Timestamp, worker: WorkerId, sample: TaskSample) {
-        let is_full = self.tasks.len() >= TASK_USES_MAX;
+        let is_full = self.tasks.len() >= TASK_USES_BYTES_MAX / TASK_USE_BYTES;
         let known = self.tasks.get_mut(&sample.task);
         let is_same = |used: &TaskUse| used.worker == worker && used.instance == sample.instance;
         match known {

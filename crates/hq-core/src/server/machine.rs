@@ -493,7 +493,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let Some(body) = self.without_follower(connection, request, body, effects) else { return };
-        let (body, refused) = match self.possible(body) {
+        let (body, refused) = match self.possible(connection, body) {
             Ok(possible) => possible,
             Err(refusal) => return answer(connection, request, *refusal, effects),
         };

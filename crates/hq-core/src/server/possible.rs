@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use hq_model::job::Target;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, ObjectId, TaskId, WorkerId};
 
+use super::ConnectionId;
 use super::machine::Server;
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
 use crate::limits::REFUSED_MAX;
@@ -70,13 +72,23 @@ impl Server {
     /// The answer when nothing is left.
     pub(super) fn possible(
         &self,
+        connection: ConnectionId,
         mut body: ClientRequest,
     ) -> Result<(ClientRequest, Refused), Box<ClientResponse>> {
         let mut refused = Refused::default();
         match &mut body {
             ClientRequest::CloseJobs { jobs } => self.keep_jobs(jobs, &mut refused, |id| {
-                (!self.state.jobs[&id].is_open).then_some(RequestError::JobNotOpen(id))
+                if !self.state.jobs[&id].is_open {
+                    return Some(RequestError::JobNotOpen(id));
+                }
+                self.refuse_others_draft(connection, id).err()
             }),
+            ClientRequest::Submit { submit, .. } => self.keep_open(connection, &submit.target, &mut refused),
+            ClientRequest::SubmitAll { submits, .. } => {
+                for submit in submits.iter().take(1) {
+                    self.keep_open(connection, &submit.target, &mut refused);
+                }
+            }
             ClientRequest::SetBudget { jobs, .. } => self.keep_jobs(jobs, &mut refused, |id| {
                 let job = &self.state.jobs[&id];
                 let why = if job.spec.budget.is_none() {
@@ -147,6 +159,16 @@ impl Server {
         let known = self.state.jobs.keys().map(|job| TaskId(job.0));
         let last = self.state.last_of_users().map(|job| TaskId(job.0));
         keep(jobs, (known, last), refused, |id| RequestError::NoJob(JobId(id.0)), |id| refusal(JobId(id.0)));
+    }
+
+    // A request goes to one job, or is refused later.
+    fn keep_open(&self, connection: ConnectionId, target: &Target, refused: &mut Refused) {
+        if let Target::Open(job) = target
+            && let Err(error) = self.refuse_others_draft(connection, *job)
+        {
+            refused.add(error);
+            refused.is_nothing_left = true;
+        }
     }
 
     fn keep_workers(

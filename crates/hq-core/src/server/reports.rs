@@ -39,10 +39,12 @@ impl Server {
         // A repeated report was taken in before; it only wants to hear so again.
         if number > live.last_report {
             live.last_report = number;
-            live.trouble = report.trouble.map(|mut reason| {
+            let short = |mut reason: String| {
                 cut(&mut reason, ERROR_TEXT_MAX);
                 reason
-            });
+            };
+            live.trouble = report.trouble.map(short);
+            live.output_waits = report.output_waits.map(short);
             live.internal_errors = report.internal_errors;
             self.changes.of_worker(worker);
             if let Some(room) = report.room.filter(|_| live.is_relay) {

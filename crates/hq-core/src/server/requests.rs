@@ -318,7 +318,7 @@ impl Server {
             submit_dir: submit.submit_dir.clone(),
             submitted: now,
         };
-        let (held, wanted) = (self.state.submits_bytes + bytes_before, state.bytes());
+        let (held, wanted) = (self.state.held_bytes() + bytes_before, state.bytes());
         if held + wanted > SUBMITS_BYTES_MAX {
             return Err(RequestError::Full { held: held as u64, wanted: wanted as u64 });
         }
@@ -583,10 +583,13 @@ impl Server {
         Ok(ClientResponse::WorkersStopped { workers: selected, away, stopping, alone, alone_count })
     }
 
-    /// The jobs a selector means, ascending.
+    /// The jobs a selector means, ascending. A draft is meant by nothing but its number.
     pub(super) fn select_jobs(&self, jobs: &Selector) -> Result<Vec<JobId>, RequestError> {
         match jobs {
-            Selector::All => Ok(self.state.jobs.keys().copied().collect()),
+            Selector::All => {
+                let whole = self.state.jobs.iter().filter(|(_, job)| !job.is_draft());
+                Ok(whole.map(|(id, _)| *id).collect())
+            }
             Selector::Last => self.state.last_of_users().map(|job| vec![job]).ok_or(RequestError::NoJobs),
             Selector::Ids(ids) => {
                 let ids = ids.iter().map(|id| JobId(id.0));

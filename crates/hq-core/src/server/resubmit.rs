@@ -129,7 +129,7 @@ impl Server {
                 self.dependencies_of(new, part::ids_of(submit), &others)?;
             }
         }
-        let held = self.state.submits_bytes;
+        let held = self.state.held_bytes();
         if held + wanted > SUBMITS_BYTES_MAX {
             return Err(RequestError::Full { held: held as u64, wanted: wanted as u64 });
         }

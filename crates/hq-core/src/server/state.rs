@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
-use hq_model::{Entries, Epoch, IdSet, JobId, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{
+    Body, Entries, Epoch, IdSet, JobId, ObjectId, ObjectName, TaskRef, TaskState, Timestamp, WorkerId,
+};
 
 use crate::alloc::AllocState;
 use crate::cause;
@@ -190,7 +192,10 @@ impl State {
                     self.bound_failures(*id, failure);
                 }
             }
-            Record::Objects(change) => self.objects.apply(change),
+            Record::Objects(change) => {
+                let is_value = |object: &ObjectId| is_value(&self.jobs, object.task, &object.name);
+                self.objects.apply(change, &is_value);
+            }
             Record::Notice { job, rule, change } => {
                 self.notices.apply((*job, *rule), change);
                 if let Some(job) = self.jobs.get_mut(job) {
@@ -288,6 +293,16 @@ impl State {
         }
     }
 
+    /// True for an object that a call returns, or a client gives: no submit declares it.
+    pub fn is_value(&self, task: TaskRef, name: &ObjectName) -> bool {
+        is_value(&self.jobs, task, name)
+    }
+
+    /// Bytes that the submits of all jobs take, with what is known of the values of their calls.
+    pub fn held_bytes(&self) -> usize {
+        self.submits_bytes + self.objects.values_bytes()
+    }
+
     fn feed(&mut self, id: JobId, change: &FeedChange) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let made = job.ids.len();
@@ -321,10 +336,10 @@ impl State {
         }
     }
 
-    /// The last job that is not there to leave lost objects once more: nobody has submitted those.
+    /// The last job that is there as a whole, and not to leave lost objects once more: nobody has submitted those.
     pub fn last_of_users(&self) -> Option<JobId> {
         let rebuilds = |job: &Job| job.submits.first().is_some_and(|submit| submit.task.rebuilds.is_some());
-        self.jobs.iter().rev().find(|(_, job)| !rebuilds(job)).map(|(id, _)| *id)
+        self.jobs.iter().rev().find(|(_, job)| !rebuilds(job) && !job.is_draft()).map(|(id, _)| *id)
     }
 
     /// Number of jobs by state needs what runs; this is the state of one task as far as it is durable.
@@ -386,6 +401,16 @@ impl State {
     pub fn skipped_since(&self, then: Timestamp) -> Duration {
         let gaps = self.gaps.iter().filter(|gap| gap.0 > then);
         Duration::from_micros(gaps.fold(0, |sum, gap| gap.1.saturating_add(sum)))
+    }
+}
+
+fn is_value(jobs: &BTreeMap<JobId, Job>, task: TaskRef, name: &ObjectName) -> bool {
+    let job = jobs.get(&task.job);
+    let submit = job.and_then(|job| job.submits.get(job.submit_of(task.task)? as usize));
+    match submit.map(|submit| &submit.task.body) {
+        Some(Body::Given) => true,
+        Some(body) => body.is_packed_call() && *name == ObjectName::value(),
+        None => false,
     }
 }
 

@@ -121,6 +121,7 @@ impl Server {
             live.end = before.end;
             live.stop = before.stop;
             live.trouble = before.trouble;
+            live.output_waits = before.output_waits;
             live.internal_errors = before.internal_errors;
             live.reserved = before.reserved;
             live.last_task = before.last_task;

@@ -80,6 +80,9 @@ pub struct Worker {
     // Failures that the end of the worker may explain.
     pub(super) outside: Outside,
     pub(super) node_fault: NodeFault,
+    // Why what tasks print waits; and that the server does not know yet how that is now.
+    pub(super) output_waits: Option<String>,
+    pub(super) output_waits_is_news: bool,
     pub(super) last_report: Timestamp,
     pub(super) next_report: Timestamp,
     // The latest end of what tasks that were started here have asked for.
@@ -195,6 +198,8 @@ impl Worker {
             reading: Reading::default(),
             outside: Outside::default(),
             node_fault: NodeFault::default(),
+            output_waits: None,
+            output_waits_is_news: false,
             last_report: started,
             next_report: started,
             promised_until: started,
@@ -261,6 +266,10 @@ impl Worker {
             Input::ServerFound => self.greet(now, effects),
             Input::Ended { task, outcome, usage, result } => {
                 self.task_ended(now, task, outcome, (usage, result), effects);
+            }
+            Input::OutputWaits(why) => {
+                self.output_waits = why;
+                self.output_waits_is_news = true;
             }
             Input::RunnerSpent { runner } => self.runners.spend(runner),
             Input::RunnerEnded { runner } => self.runners.ended(runner),

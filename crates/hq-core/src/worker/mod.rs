@@ -51,6 +51,8 @@ pub enum Input {
         /// [`RESULT_BYTES_MAX`](crate::limits::RESULT_BYTES_MAX).
         result: ByteString,
     },
+    /// What tasks print into a stream or a log finds no room, and why; or it does again.
+    OutputWaits(Option<String>),
     /// A runner is gone, by itself or after [`Effect::EndRunner`]. The end of a call that it had is told by itself.
     RunnerEnded {
         /// The runner.

@@ -237,14 +237,13 @@ impl Reporting {
 
     /// Makes a report of what happened, keeps it, and returns it. Ends whose results have no room in it are left for the
     /// next one. `is_leaving` says that nothing new is taken, and whether what runs may end, `room`
-    /// how much a relay wants, `trouble`
-    /// why nothing can be started now, `objects` what there is to say of these, `runs` since when and as what a task runs, if it still does, and `lends` as what it
+    /// how much a relay wants, `trouble` and `output_waits` why nothing can be started now and what tasks print waits, `objects` what there is to say of these, `runs` since when and as what a task runs, if it still does, and `lends` as what it
     /// runs and whether its CPUs are lent.
     pub(super) fn make(
         &mut self,
         has_usage: bool,
         (is_leaving, is_draining): (bool, bool),
-        (room, trouble, objects): (Option<u64>, Option<String>, Option<Box<ObjectNews>>),
+        (room, (trouble, output_waits), objects): (Option<u64>, Troubles, Option<Box<ObjectNews>>),
         runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp, Option<u32>)>,
         lends: impl Fn(TaskRef) -> Option<(Instance, bool)>,
     ) -> &Report {
@@ -258,6 +257,7 @@ impl Reporting {
             is_draining,
             room,
             trouble,
+            output_waits,
             objects,
             words: self.words.take(),
             ..Report::default()
@@ -308,6 +308,9 @@ impl Reporting {
         self.unsaved.back().unwrap_or_else(|| unreachable!("it was pushed"))
     }
 }
+
+// Why nothing can be started, and why what tasks print waits.
+type Troubles = (Option<String>, Option<String>);
 
 fn add(map: &mut BTreeMap<JobId, IdSet>, job: JobId, ids: &IdSet) {
     if !ids.is_empty() {

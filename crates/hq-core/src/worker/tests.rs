@@ -136,6 +136,9 @@ impl World {
             self.done.push("no trouble".to_owned());
         }
         self.is_in_trouble = report.trouble.is_some();
+        if let Some(why) = &report.output_waits {
+            self.done.push(format!("output waits {why}"));
+        }
         self.starts.extend(report.started.iter().map(|start| TaskRef::new(start.job, start.task)));
         self.done.extend(report.words.iter().map(words::told));
         for lends in &report.lends {
@@ -506,6 +509,23 @@ fn an_idle_worker_leaves_after_its_timeout() {
     assert_eq!(world.did(), "");
     world.wait(Duration::from_secs(1));
     assert_eq!(world.did(), "exit IdleTimeout");
+}
+
+#[test]
+fn that_output_finds_no_room_is_reported_until_it_does() {
+    let mut world = World::new(|_| {});
+    world.step(Input::OutputWaits(Some("no room".into())));
+    world.wait(REPORT_INTERVAL);
+    assert_eq!(world.did(), "output waits no room");
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    world.welcome(None);
+    assert!(world.did().ends_with(", output waits no room"), "to a server that was started again");
+    world.step(Input::OutputWaits(None));
+    assert!(world.worker.has_news(), "it is over");
+    world.wait(REPORT_INTERVAL);
+    assert_eq!(world.did(), "");
+    assert!(!world.worker.has_news(), "and that is told");
 }
 
 #[test]

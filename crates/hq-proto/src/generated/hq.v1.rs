@@ -4127,6 +4127,9 @@ pub struct Report {
     /// Why it cannot start tasks now; it gives back what it is handed.
     #[prost(string, optional, tag = "41")]
     pub trouble: ::core::option::Option<::prost::alloc::string::String>,
+    /// Why what some of its tasks print into a stream or a log waits, and so do they.
+    #[prost(string, optional, tag = "44")]
+    pub output_waits: ::core::option::Option<::prost::alloc::string::String>,
     /// How often its process did what can never happen.
     #[prost(uint64, tag = "42")]
     pub internal_errors: u64,

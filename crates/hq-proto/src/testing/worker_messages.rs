@@ -238,6 +238,7 @@ pub fn report() -> impl Strategy<Value = Report> {
                     words,
                     is_leaving,
                     is_draining: is_leaving && number % 2 == 1,
+                    output_waits: trouble.clone().filter(|_| number % 3 == 1),
                     trouble,
                     internal_errors,
                 }

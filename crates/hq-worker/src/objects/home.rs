@@ -39,6 +39,7 @@ impl Home {
     pub(crate) fn make(base: &Path) -> io::Result<Home> {
         DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         let base = fs::canonicalize(base)?;
+        hq_net::trust::check_base(&base)?;
         // Where there are no locks, nothing is removed, and names are found as well.
         let guard = lock_file(&base_lock(&base)).ok().filter(|guard| guard.lock().is_ok());
         if guard.is_some() {

@@ -7,6 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use hq_core::worker::Input;
 use hq_stream::Channel;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -36,6 +37,8 @@ pub(super) struct Carrier {
     followed: HashMap<Key, Followed>,
     next_pipe: u64,
     buffer: Vec<u8>,
+    // Why something waits for room, as it was told last.
+    waits: Option<String>,
     is_closing: bool,
 }
 
@@ -95,6 +98,7 @@ impl Carrier {
             followed: HashMap::new(),
             next_pipe: 0,
             buffer: vec![0; limits::STREAM_CHUNK],
+            waits: None,
             is_closing: false,
         })
     }
@@ -118,8 +122,23 @@ impl Carrier {
                 }
             }
             self.end_and_flush();
+            self.tell_waits();
         }
         self.close();
+    }
+
+    // Of several, one.
+    fn tell_waits(&mut self) {
+        let lacks = |why: &str| self.files.values().any(|file| file.lacks() == Some(why));
+        if self.waits.as_deref().is_some_and(lacks) {
+            return;
+        }
+        let why = self.files.values().find_map(StreamFile::lacks).map(str::to_owned);
+        if self.waits != why {
+            self.waits.clone_from(&why);
+            // When the loop has ended nobody wants to know.
+            let _ = self.done.told.send(Input::OutputWaits(why));
+        }
     }
 
     // False when it is to look once more, because beginnings of a moment ago have not woken it.

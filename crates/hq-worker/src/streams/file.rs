@@ -167,6 +167,11 @@ impl StreamFile {
         is_full || self.stalled.is_some()
     }
 
+    /// Why there is no room, if that is so.
+    pub(super) fn lacks(&self) -> Option<&str> {
+        self.stalled.as_ref().map(|(_, why)| why.as_str())
+    }
+
     /// Where it is, once something was written.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.sink {

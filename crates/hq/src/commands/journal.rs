@@ -8,6 +8,7 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, EventKind, FROM_NO
 use hq_core::record::Record;
 use hq_journal::{JournalError, OpenError, RealDisk};
 use hq_model::Timestamp;
+use hq_net::AccessError;
 use hq_proto::ProtoError;
 use hq_server::JournalPlace;
 
@@ -21,6 +22,7 @@ use crate::event_stream::{self, Wanted};
 use crate::history::History;
 use crate::render::events::Events;
 use crate::render::{history_page, text};
+use crate::replaced::replace;
 use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
 
 /// What to do when there is no journal where it was looked for.
@@ -77,7 +79,25 @@ fn open(path: &Path) -> Result<RealDisk, HqError> {
 fn check(path: &Path) -> Result<Done, HqError> {
     let report = hq_journal::check(&open(path)?, None)?;
     let exit = u8::from(!report.is_whole());
-    Ok(Done::ok(JournalChecked { path: path.to_owned(), report })?.exit(exit))
+    let exposed = exposed(path);
+    Ok(Done::ok(JournalChecked { path: path.to_owned(), report, exposed })?.exit(exit))
+}
+
+// That others could have changed it. Who only reads it does not need to be its owner.
+fn exposed(path: &Path) -> Option<String> {
+    match hq_net::trust::check_files(path) {
+        Err(AccessError::Foreign { path, owner, own }) => Some(format!(
+            "{} belongs to user {owner} and not to you (user {own}): no server of yours opens this journal",
+            path.display()
+        )),
+        Err(AccessError::Exposed { path: file, mode, .. }) => Some(format!(
+            "Others may write {} (mode {mode:04o}), so no server opens this journal: make sure that nobody has changed it, and \
+             take the right away with `chmod -R go-w {}`",
+            file.display(),
+            path.display()
+        )),
+        _ => None,
+    }
 }
 
 fn repair(path: &Path) -> Result<Done, HqError> {
@@ -159,8 +179,14 @@ fn report(args: &ReportArgs) -> Result<Done, HqError> {
     let cannot = |error: std::io::Error| {
         HqError::failed("io", format!("{} cannot be written: {error}", args.out.display()))
     };
-    let mut out = BufWriter::new(std::fs::File::create(&args.out).map_err(cannot)?);
-    history_page::write(&mut out, &mut past).and_then(|()| out.flush()).map_err(cannot)?;
+    match std::fs::metadata(&args.out) {
+        // Into a pipe, or what is like one.
+        Ok(there) if !there.is_file() => {
+            let mut out = BufWriter::new(std::fs::File::create(&args.out).map_err(cannot)?);
+            history_page::write(&mut out, &mut past).and_then(|()| out.flush()).map_err(cannot)?;
+        }
+        _ => replace(&args.out, |out| history_page::write(out, &mut past)).map_err(cannot)?,
+    }
     Done::ok(Sentence(format!("The report was written to {}", args.out.display())))
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hq_journal::{FileKind, MissingRecords, Report as Found};
+use hq_journal::{FileKind, JournalError, MissingRecords, Report as Found};
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
@@ -67,12 +67,32 @@ impl Report for JournalChecked {
                 text::count(report.records, "record")
             )?;
         }
+        if let Some(stray) = stray(report) {
+            writeln!(
+                out,
+                "If {stray} is a copy that somebody made, move it away: what is before it is intact."
+            )?;
+        }
+        if let Some(exposed) = &self.exposed {
+            writeln!(out, "{exposed}.")?;
+        }
         Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        Ok(json::write(out, &found(&self.report))?)
+        let mut found = found(&self.report);
+        found["exposed"] = self.exposed.clone().into();
+        Ok(json::write(out, &found)?)
     }
+}
+
+// The only file behind a gap: files that were lost leave more behind them, most often.
+fn stray(report: &Found) -> Option<&str> {
+    let is_gap = matches!(report.problem, Some(JournalError::MissingFile { .. }));
+    let behind = report.files.split_last().filter(|(_, before)| is_gap && !before.is_empty());
+    let (last, before) = behind?;
+    let is_first_behind = before.iter().all(|file| file.records_behind == 0);
+    is_first_behind.then_some(last.name.as_str())
 }
 
 impl Report for JournalRepaired {

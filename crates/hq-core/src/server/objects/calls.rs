@@ -84,11 +84,7 @@ impl Server {
     }
 
     fn is_value(&self, task: TaskRef, object: &Object) -> bool {
-        match self.body_of(task) {
-            Some(Body::Given) => true,
-            Some(body) => body.is_packed_call() && object.name == ObjectName::value(),
-            None => false,
-        }
+        self.state.is_value(task, &object.name)
     }
 
     fn body_of(&self, task: TaskRef) -> Option<&Body> {

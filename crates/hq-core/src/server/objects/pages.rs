@@ -90,7 +90,9 @@ impl Server {
     ) -> Result<Box<dyn Iterator<Item = JobId> + 'a>, RequestError> {
         let from = self.copies.producers_from(after.map_or(JobId(0), |after| after.task.job));
         Ok(match (jobs, after) {
-            (Selector::All, _) => Box::new(from),
+            (Selector::All, _) => {
+                Box::new(from.filter(|id| self.state.jobs.get(id).is_none_or(|job| !job.is_draft())))
+            }
             // Soon another one may be the last.
             (Selector::Last, Some(after)) => {
                 let last = after.task.job;

@@ -5,12 +5,16 @@ use std::ops::RangeInclusive;
 
 use hq_model::{IdSet, Instance, JobId, ObjectId, ObjectName, TaskId, TaskRef};
 
+use crate::limits::OBJECT_BYTES;
 use crate::object_messages::{ObjectChange, ObjectCopy, ObjectEnd};
 
 /// The objects of all jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Objects {
     by_task: BTreeMap<TaskRef, Vec<Object>>,
+    // Of each job, how many of them are values, which no submit declares.
+    values: BTreeMap<JobId, usize>,
+    values_count: usize,
 }
 
 /// An object that is or was there.
@@ -77,9 +81,15 @@ impl Objects {
         self.by_task.iter().flat_map(|(task, objects)| objects.iter().map(move |object| (*task, object)))
     }
 
-    pub(super) fn apply(&mut self, change: &ObjectChange) {
+    /// About what the values of calls and clients take in memory: the other objects count with their submits.
+    pub fn values_bytes(&self) -> usize {
+        self.values_count * OBJECT_BYTES
+    }
+
+    /// `is_value` says which of them no submit declares.
+    pub(super) fn apply(&mut self, change: &ObjectChange, is_value: &dyn Fn(&ObjectId) -> bool) {
         match change {
-            ObjectChange::Stored(copies) => copies.iter().for_each(|copy| self.store(copy)),
+            ObjectChange::Stored(copies) => copies.iter().for_each(|copy| self.store(copy, is_value)),
             ObjectChange::Kept(objects) => {
                 for object in objects {
                     if let Some(known) = self.get_mut(object) {
@@ -99,7 +109,8 @@ impl Objects {
                     if self.get(object).is_none() {
                         // Its task has finished, and it was never stored.
                         let (instance, size, checksum, is_dir) = (Instance(0), 0, 0, false);
-                        self.store(&ObjectCopy { object: object.clone(), instance, size, checksum, is_dir });
+                        let copy = ObjectCopy { object: object.clone(), instance, size, checksum, is_dir };
+                        self.store(&copy, is_value);
                     }
                     if let Some(known) = self.get_mut(object) {
                         known.gone = Some(Box::new(why.clone()));
@@ -110,8 +121,12 @@ impl Objects {
         }
     }
 
-    fn store(&mut self, copy: &ObjectCopy) {
+    fn store(&mut self, copy: &ObjectCopy, is_value: &dyn Fn(&ObjectId) -> bool) {
         let ObjectCopy { mut object, instance, size, checksum, is_dir } = copy.clone();
+        if is_value(&object) && self.get(&object).is_none() {
+            *self.values.entry(object.task.job).or_default() += 1;
+            self.values_count += 1;
+        }
         if let Some(name) = self.name_like(&object) {
             object.name = name.clone();
         }
@@ -138,6 +153,7 @@ impl Objects {
 
     pub(super) fn forget(&mut self, job: JobId) {
         self.by_task.extract_if(all_of(job), |_, _| true).for_each(drop);
+        self.values_count -= self.values.remove(&job).unwrap_or(0);
     }
 
     /// The changes that rebuild them.

@@ -6,13 +6,24 @@ use super::*;
 use crate::client_messages::RequestError;
 use crate::limits::DRAFT_GRACE;
 
+const STRANGER: ConnectionId = ConnectionId(77);
+
+fn opening(key: u128) -> ClientRequest {
+    let spec = JobSpec { name: "many".into(), is_draft: true, ..JobSpec::default() };
+    ClientRequest::OpenJob { key, spec }
+}
+
 fn draft(world: &mut World) -> JobId {
     world.key += 1;
-    let spec = JobSpec { name: "many".into(), is_draft: true, ..JobSpec::default() };
-    match world.ask(ClientRequest::OpenJob { key: world.key, spec }) {
+    let request = opening(world.key);
+    match world.ask(request) {
         ClientResponse::Submitted { job, .. } => job,
         other => panic!("{other:?}"),
     }
+}
+
+fn ask_as(world: &mut World, connection: ConnectionId, body: ClientRequest) -> ClientResponse {
+    world.step(Input::Client { connection, request: 1, body }).remove(0)
 }
 
 fn block(world: &World, job: JobId, count: u32) -> ClientRequest {
@@ -85,13 +96,18 @@ fn a_client_that_goes_in_the_middle_leaves_nothing() {
 #[test]
 fn a_client_that_comes_back_goes_on() {
     let (mut world, job) = world_with_draft();
+    let again = ConnectionId(78);
+    // It opens its draft again and repeats what it was not answered, over another connection, of which the server may hear
+    // before it has lost the other one.
+    let is_again = ask_as(&mut world, again, opening(1));
+    assert!(matches!(is_again, ClientResponse::Submitted { job: same, .. } if same == job), "{is_again:?}");
     gone(&mut world);
-    // It repeats what it was not answered, over another connection.
-    let again = Input::Client { connection: ConnectionId(77), request: 1, body: block(&world, job, 2) };
-    assert_eq!(world.step(again).len(), 1);
+    let repeated = block(&world, job, 2);
+    ask_as(&mut world, again, repeated);
     world.wait(DRAFT_GRACE * 2);
     assert_eq!(jobs(&mut world), "1*: waiting");
-    close(&mut world, job);
+    let closes = ClientRequest::CloseJobs { jobs: Selector::Ids(IdSet::single(TaskId(job.0))) };
+    assert_eq!(ask_as(&mut world, again, closes), ClientResponse::Jobs(vec![job]));
     assert_eq!(world.sent(2), "1:0/0 1:1/0", "it was done once");
 }
 
@@ -103,11 +119,39 @@ fn over_a_restart_a_draft_waits_for_its_client() {
         add(&mut world, job, 3);
         world.restart();
         if comes_back {
+            world.ask(opening(1));
             add(&mut world, job, 1);
         }
         world.wait(DRAFT_GRACE * 2);
         assert_eq!(jobs(&mut world), if comes_back { "1*: waiting" } else { "" });
     }
+}
+
+#[test]
+fn nobody_else_takes_a_draft() {
+    let (mut world, job) = world_with_draft();
+    for is_away in [false, true] {
+        if is_away {
+            gone(&mut world);
+        }
+        let ids = Selector::Ids(IdSet::single(TaskId(job.0)));
+        let named = [ClientRequest::CloseJobs { jobs: ids }, block(&world, job, 2)];
+        for request in named {
+            let ClientResponse::Error(error) = ask_as(&mut world, STRANGER, request) else {
+                panic!("refused")
+            };
+            assert!(error.to_string().starts_with("Job 1 is not submitted as a whole yet"), "{error}");
+        }
+        let (tasks, reason) = (None, None);
+        let closed = ask_as(&mut world, STRANGER, ClientRequest::CloseJobs { jobs: Selector::All });
+        assert_eq!(closed, ClientResponse::Jobs(Vec::new()));
+        let cancel = ClientRequest::Cancel { jobs: Selector::All, tasks, reason };
+        assert_eq!(ask_as(&mut world, STRANGER, cancel), ClientResponse::Canceled(Vec::new()));
+        let last = ClientRequest::CloseJobs { jobs: Selector::Last };
+        assert_eq!(ask_as(&mut world, STRANGER, last), ClientResponse::Error(RequestError::NoJobs));
+        assert_eq!(jobs(&mut world), "1*: waiting");
+    }
+    assert_eq!(world.sent(2), "");
 }
 
 #[test]
@@ -151,10 +195,11 @@ fn a_journal_that_cannot_be_written_keeps_drafts() {
 
 #[test]
 fn tasks_of_a_draft_say_that_they_wait_for_its_end() {
-    let (mut world, _) = world_with_draft();
-    let answer = world.ask(ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(1) });
+    let (mut world, job) = world_with_draft();
+    let one = |job: JobId| Selector::Ids(IdSet::single(TaskId(job.0)));
+    let answer = world.ask(ClientRequest::ExplainTask { jobs: one(job), task: TaskId(1) });
     let ClientResponse::Explained(task) = answer else { panic!("{answer:?}") };
-    let answer = world.ask(ClientRequest::ExplainJobs { jobs: Selector::Last });
+    let answer = world.ask(ClientRequest::ExplainJobs { jobs: one(job) });
     let ClientResponse::ExplainedJobs(jobs) = answer else { panic!("{answer:?}") };
     assert_eq!(jobs[0].groups.len(), 1);
     for reasons in [&task.reasons, &jobs[0].groups[0].reasons] {

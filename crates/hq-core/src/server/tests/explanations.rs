@@ -417,3 +417,22 @@ fn workers_are_summed_up_by_what_keeps_each_from_a_task() {
         ]
     );
 }
+
+#[test]
+fn a_task_whose_stream_or_log_has_no_room_says_so() {
+    let mut world = World::new();
+    world.worker(1, 4);
+    let stream = hq_model::Stream::Directory(b"/full".to_vec());
+    let prints = world.submit(1, |spec| spec.stream = Some(stream));
+    let other = world.submit(1, |_| {});
+    world.reports(1, |report| {
+        report.started = vec![started(prints, 0, 0), started(other, 0, 0)];
+        report.output_waits = Some("No space left on device".into());
+    });
+    let runs = "1: it has run there for less than a second";
+    let waits = "1: when it prints, it waits until there is room: No space left on device";
+    assert_eq!(explained(&mut world, prints, 0), [runs, waits]);
+    assert_eq!(explained(&mut world, other, 0), [runs]);
+    world.reports(1, |_| {});
+    assert_eq!(explained(&mut world, prints, 0), [runs]);
+}

@@ -158,6 +158,14 @@ fn a_server_that_is_killed_between_has_all_of_them_or_none() {
         let mut server = Server::new(ServerOptions::default());
         records[..cut].iter().for_each(|(at, record)| server.restore(*at, record));
         server.start(Timestamp(9), "abc123".into(), &mut Vec::new());
+        let is_whole = cut == records.len();
+        // Others try to close what is half there, before their maker asks once more.
+        let ids = IdSet::range(1, 5);
+        for jobs in if is_whole { vec![] } else { vec![Selector::All, Selector::Last, Selector::Ids(ids)] } {
+            let body = ClientRequest::CloseJobs { jobs };
+            let input = Input::Client { connection: ConnectionId(77), request: 1, body };
+            server.handle(Timestamp(9), input, &mut Vec::new());
+        }
         // Nobody goes on with them.
         let later = Timestamp(9).after(crate::limits::DRAFT_GRACE * 2);
         server.settle(later, &mut Vec::new());

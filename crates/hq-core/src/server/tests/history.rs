@@ -295,6 +295,9 @@ pub(super) fn happens(world: &mut World, deed: Deed) {
         }
         Deed::Close => {
             world.ask(ClientRequest::CloseJobs { jobs: Selector::All });
+            // One that is a draft goes by its number.
+            let last = IdSet::single(TaskId(world.server.state().last_job.0));
+            world.ask(ClientRequest::CloseJobs { jobs: Selector::Ids(last) });
         }
         Deed::Cancel { job, task } => {
             let tasks = task.map(|task| IdSet::single(TaskId(task)));

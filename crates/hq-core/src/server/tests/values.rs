@@ -385,3 +385,22 @@ fn a_job_is_not_forgotten_while_calls_of_others_may_take_its_values() {
     world.wait(Duration::from_secs(1));
     assert!(!world.server.state().jobs.contains_key(&JOB));
 }
+
+#[test]
+fn what_is_known_of_values_counts_with_the_submits() {
+    let mut world = World::new();
+    world.session();
+    world.worker(1, 4);
+    world.call(&[]);
+    world.call(&[]);
+    let before = world.server.state().held_bytes();
+    world.returns(1, "1@0:value", 0);
+    world.returns(1, "1@1:value", 0);
+    let held = world.server.state().held_bytes();
+    assert_eq!(held - before, 2 * crate::limits::OBJECT_BYTES);
+    world.restart();
+    assert_eq!(world.server.state().held_bytes(), held);
+    world.ask(ClientRequest::CloseJobs { jobs: Selector::All });
+    world.ask(ClientRequest::ForgetJobs { jobs: Selector::All, states: Vec::new() });
+    assert_eq!(world.server.state().held_bytes(), 0);
+}
