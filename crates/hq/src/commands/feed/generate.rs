@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use hq_client::Session;
@@ -21,7 +21,7 @@ use hq_model::{
 };
 use serde_json::Value;
 
-use super::lines::{self, Line};
+use super::lines::{self, Line, Lines};
 use super::{Context, Done, Own, connect, end_of, failed, spawn};
 use crate::cli::feed::GenerateArgs;
 use crate::error::HqError;
@@ -101,7 +101,7 @@ fn last(state: &FeedState) -> FeedOrder {
 struct Source<'a> {
     own: Own,
     session: &'a mut Session,
-    lines: Receiver<Line>,
+    lines: Lines,
     wishes: Wishes,
     pace: Pace,
     // Lines that were read and are not tasks yet.
@@ -147,7 +147,7 @@ impl Source<'_> {
                 let ids = IdSet::range(number as u32, last as u32);
                 known = self.own.ask(self.session, FeedOrder::Entries { ids })?.entries;
             }
-            let Ok(line) = self.lines.recv() else {
+            let Some(line) = self.lines.next() else {
                 return Err(failed(format!(
                     "the generator printed {} lines after its restart, and {count} before it, which are tasks",
                     number - first
@@ -225,11 +225,11 @@ impl Source<'_> {
         let (mut count, mut bytes) = (0, 0);
         while count < room && bytes < BATCH_BYTES {
             let line = match self.pending.is_empty() {
-                true => self.lines.recv().ok(),
-                false => match self.lines.try_recv() {
+                true => self.lines.next(),
+                false => match self.lines.next_now() {
                     Ok(line) => Some(line),
-                    Err(std::sync::mpsc::TryRecvError::Empty) => break,
-                    Err(std::sync::mpsc::TryRecvError::Disconnected) => None,
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => None,
                 },
             };
             match line {
