@@ -152,8 +152,9 @@ pub fn encode_passage(passage: &Passage) -> Vec<u8> {
 /// When the bytes are no such thing.
 pub fn decode_passage(bytes: &[u8]) -> Result<Passage, ProtoError> {
     let form: form::Passage = decode("passage", bytes)?;
-    if !form.refused.is_empty() {
-        return Ok(Passage::Refused(form.refused.chars().filter(|c| !c.is_control()).collect()));
+    let refused: String = form.refused.chars().filter(|c| !c.is_control()).collect();
+    if !refused.is_empty() {
+        return Ok(Passage::Refused(refused));
     }
     crate::error::rule("relay", form.relay > 0, "must be a process")?;
     Ok(Passage::Relay(form.relay))
@@ -171,6 +172,8 @@ mod tests {
         assert!(decode_passage(b"").is_err() && decode_passage(b"\xff").is_err());
         let told = decode_passage(&encode_passage(&Passage::Refused("a\x1bb".to_owned())));
         assert_eq!(told, Ok(Passage::Refused("ab".to_owned())));
+        let said = encode_passage(&Passage::Refused("\x1b".to_owned()));
+        assert!(decode_passage(&said).is_err(), "no reason is left, and no process is named");
     }
 
     fn hello(oldest: u32, newest: u32, release: &str) -> Hello {

@@ -11,7 +11,7 @@ use hq_core::node_messages::{Fetch, FromNode, ProcessEnd, Rank, StartProcess, To
 use hq_core::worker_messages::TaskNode;
 use hq_model::{Compression, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId, ZstdLevel};
 use hq_net::{AccessFile, Role};
-use hq_proto::{self as proto, pull, testing};
+use hq_proto::{self as proto, Passage, pull, testing};
 use hq_stream::{Attempt, Channel, Header, Writer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -132,6 +132,7 @@ fn main() -> io::Result<()> {
     put("to_node", to_node().iter().map(proto::encode_to_node).collect())?;
     put("from_node", from_node())?;
     put("pull_frame", pull_frames())?;
+    put("passage", passages())?;
     put("grammar", TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect())?;
     put("make_files", MAKE_FILES.iter().map(|text| text.as_bytes().to_vec()).collect())?;
     put("make_expression", EXPRESSIONS.iter().map(|text| text.as_bytes().to_vec()).collect())?;
@@ -150,6 +151,12 @@ fn some<M: std::fmt::Debug>(
     (0..INPUTS)
         .map(|_| encode(&any.new_tree(runner).expect("the generators reject nothing").current()))
         .collect()
+}
+
+// The last one gives a reason of which nothing may be shown.
+fn passages() -> Vec<Vec<u8>> {
+    let said = [Passage::Relay(17), Passage::Refused("no more".into()), Passage::Refused("\x1b".into())];
+    said.iter().map(proto::encode_passage).chain([Vec::new(), vec![8, 0], vec![0xff; 4]]).collect()
 }
 
 fn frames() -> Vec<Vec<u8>> {

@@ -25,7 +25,7 @@ use hq_stream::{Content, StreamFile};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     ("frames", frames),
     ("hello", hello),
     ("client_request", client_request),
@@ -35,6 +35,7 @@ pub const TARGETS: [Target; 16] = [
     ("to_node", to_node),
     ("from_node", from_node),
     ("pull_frame", pull_frame),
+    ("passage", passage),
     ("record", record),
     ("access_file", access_file),
     ("grammar", grammar),
@@ -64,6 +65,13 @@ pub fn hello(bytes: &[u8]) {
     if let Ok(hello) = proto::decode_hello(bytes) {
         let again = proto::decode_hello(&proto::encode_hello(&hello)).map_err(|error| error.to_string());
         assert_eq!(format!("{again:?}"), format!("{:?}", Ok::<_, String>(&hello)));
+    }
+}
+
+/// What a server says first to a puller.
+pub fn passage(bytes: &[u8]) {
+    if let Ok(passage) = proto::decode_passage(bytes) {
+        same(proto::decode_passage(&proto::encode_passage(&passage)), &passage);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a worker is given: some tasks of a template, as the same attempt, and the words in which it is told.
 
 use hq_model::task::CrashLimit;
-use hq_model::{Entries, IdSet, Instance, TaskId, TaskRef, WorkerId};
+use hq_model::{IdSet, Instance, TaskId, TaskRef, WorkerId};
 
 use super::machine::Server;
 use super::readiness::Services;
@@ -61,7 +61,7 @@ impl Server {
             submit_dir: submit.submit_dir.clone(),
             submitted: submit.submitted,
         });
-        let entries = entries_of(&submit.ids, &submit.entries, &ids);
+        let entries = submit.entries_of(&ids);
         // Of the workers of a task on several nodes the first one runs the program.
         let runs_here = nodes.first().is_none_or(|first| first.worker == worker);
         let inputs = if runs_here { inputs_of(&self.state, template, &ids) } else { Vec::new() };
@@ -131,18 +131,4 @@ fn inputs_of(state: &State, template: TemplateId, ids: &IdSet) -> Vec<CallInput>
         }
     }
     inputs
-}
-
-/// The entries of some tasks of a submit, in order of ids.
-fn entries_of(all: &IdSet, entries: &Entries, ids: &IdSet) -> Entries {
-    if entries.is_empty() {
-        return Entries::default();
-    }
-    let picked = ids.ranges().flat_map(|range| {
-        let first = all.rank(TaskId(*range.start())).unwrap_or(0) as usize;
-        // Neighbours in `ids` are neighbours in `all`, too: it contains them all.
-        let count = (range.end() - range.start()) as usize + 1;
-        (first..first + count).filter_map(|index| entries.get(index))
-    });
-    Entries::new(picked).unwrap_or_default()
 }

@@ -24,8 +24,20 @@ use crate::shared::Shared;
 // In place of a bag that is not known yet.
 const NO_BAG: JobId = JobId(u32::MAX);
 
+// What is said of a task that becomes part of its specification. Neighbours are mostly alike, and to make a specification and to
+// compare it takes longer than all else that is done for a task.
+#[derive(Clone, Debug, PartialEq)]
+struct Options {
+    priority: i32,
+    retries: u32,
+    crash_limit: Option<LimitWord>,
+    time_limit: Option<f64>,
+    expect: Option<f64>,
+}
+
 // Tasks that have all in common but their names, their payloads, and the names of tasks whose success they wait for.
 struct Group {
+    options: Options,
     spec: TaskSpec,
     // What else they wait for.
     after: Vec<After>,
@@ -170,11 +182,16 @@ fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
     for task in tasks {
         check_pulled_name(task.name.as_bytes())
             .map_err(|error| Problem::bad(format!("invalid name: {error}")))?;
-        let spec = spec_of(bag, &task)?;
+        let options = options_of(&task);
+        let alike = groups.last().filter(|group| group.options == options);
+        let spec = alike.map_or_else(|| spec_of(bag, &options).map(Some), |_| Ok(None))?;
         let NewTask { name, after, after_any, after_tasks, payload, payload_base64, payload_bytes, .. } =
             task;
         let waits = after;
-        let after = dependencies(bag, &Deferred { after: Vec::new(), after_any, after_tasks })?;
+        let after = match after_any.is_empty() && after_tasks.is_empty() {
+            true => Vec::new(),
+            false => dependencies(bag, &Deferred { after: Vec::new(), after_any, after_tasks })?,
+        };
         let payload = bytes_of(payload, payload_base64.as_deref(), payload_bytes, "payload")?;
         if payload.len() > pulled::PAYLOAD_BYTES_MAX {
             let (bytes, most) = (payload.len(), pulled::PAYLOAD_BYTES_MAX);
@@ -183,7 +200,9 @@ fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
             )));
         }
         let entry = pulled::entry_of(name.as_bytes(), &payload);
-        if let Some(group) = groups.last_mut().filter(|group| group.spec == spec && group.after == after) {
+        let is_of =
+            |group: &&mut Group| group.after == after && spec.as_ref().is_none_or(|spec| group.spec == *spec);
+        if let Some(group) = groups.last_mut().filter(is_of) {
             group.names.push(name.into_bytes());
             group.entries.push(entry);
             group.waits.push(waits);
@@ -195,13 +214,24 @@ fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
                 "a request may hold {most} tasks that each wait for something else or have other options: send several"
             )));
         }
+        let spec = spec.or_else(|| groups.last().map(|group| group.spec.clone())).unwrap_or_default();
         let (names, entries, waits) = (vec![name.into_bytes()], vec![entry], vec![waits]);
-        groups.push(Group { spec, after, names, entries, waits });
+        groups.push(Group { options, spec, after, names, entries, waits });
     }
     Ok(groups)
 }
 
-fn spec_of(bag: JobId, task: &NewTask) -> Result<TaskSpec, Problem> {
+fn options_of(task: &NewTask) -> Options {
+    Options {
+        priority: task.priority,
+        retries: task.retries,
+        crash_limit: task.crash_limit.clone(),
+        time_limit: task.time_limit,
+        expect: task.expect,
+    }
+}
+
+fn spec_of(bag: JobId, task: &Options) -> Result<TaskSpec, Problem> {
     let time = |value: Option<f64>, what| value.map(|value| seconds(value, what, Duration::MAX)).transpose();
     let limit = match &task.crash_limit {
         None => None,
@@ -278,6 +308,19 @@ mod tests {
         let submit = submit_of(JobId(1), &alike[0]);
         assert!(submit.dependencies.named.is_empty());
         assert_eq!(submit.dependencies.after[0].key.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn what_is_said_of_a_task_is_of_it_alone() {
+        let with = |name: &str, priority: i32| NewTask { priority, ..named(name) };
+        let limited = |name: &str, limit: LimitWord| NewTask { crash_limit: Some(limit), ..named(name) };
+        let any = NewTask { after_any: vec!["a".into()], ..with("d", 2) };
+        let tasks = vec![named("a"), with("b", 2), with("c", 2), any, named("e")];
+        let groups = groups_of(JobId(1), tasks).expect("names");
+        let told = groups.iter().map(|group| (group.names.len(), group.spec.priority, group.after.len()));
+        assert_eq!(told.collect::<Vec<_>>(), [(1, 0, 0), (2, 2, 0), (1, 2, 1), (1, 0, 0)]);
+        let same = vec![limited("a", LimitWord::Number(3)), limited("b", LimitWord::Word("3".into()))];
+        assert_eq!(groups_of(JobId(1), same).expect("names").len(), 1, "said in two ways");
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub(crate) mod journal;
 pub(crate) mod lazy;
 pub(crate) mod make;
 pub(crate) mod metrics;
+pub(crate) mod narrow;
 pub(crate) mod object;
 pub(crate) mod output_log;
 pub(crate) mod pull;

@@ -9,7 +9,7 @@ use hq_client::options::{Defaults, message};
 
 use super::{Config, Setting, VARIABLES, option_of};
 use crate::arguments;
-use crate::cli::Cli;
+use crate::cli::{Cli, narrow};
 use crate::error::HqError;
 
 /// Commands whose settings are options as on `#HQ` lines, below those of the command line and the script.
@@ -44,7 +44,10 @@ impl From<HqError> for Refused {
 /// What is wrong.
 pub(crate) fn parse() -> Result<Cli, Refused> {
     let words = named(std::env::args_os().collect());
-    let plain = Cli::try_parse_from(&words).and_then(arguments::without_help);
+    let plain = match narrow::parse(&words) {
+        Some(cli) => Ok(cli),
+        None => Cli::try_parse_from(&words).and_then(arguments::without_help),
+    };
     let is_asked_for_help = matches!(&plain, Err(error) if !error.use_stderr());
     if is_asked_for_help || matches!(&plain, Ok(cli) if !cli.heeds_configuration()) {
         return Ok(plain?);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use hq_client::Session;
@@ -21,7 +21,7 @@ use hq_model::{
 };
 use serde_json::Value;
 
-use super::lines::{self, Line};
+use super::lines::{self, Line, Lines};
 use super::{Context, Done, Own, connect, end_of, failed, spawn};
 use crate::cli::feed::GenerateArgs;
 use crate::error::HqError;
@@ -101,7 +101,7 @@ fn last(state: &FeedState) -> FeedOrder {
 struct Source<'a> {
     own: Own,
     session: &'a mut Session,
-    lines: Receiver<Line>,
+    lines: Lines,
     wishes: Wishes,
     pace: Pace,
     // Lines that were read and are not tasks yet.
@@ -137,7 +137,7 @@ impl Source<'_> {
     // Passes over the lines that are tasks already, and compares them with those.
     fn skip(&mut self, count: u64) -> Result<(), HqError> {
         let first = self.state.feed.cursor_at;
-        let mut known = Entries::default();
+        let (mut known, mut gone) = (Entries::default(), IdSet::new());
         let mut from = first;
         let mut number = first;
         while number < first + count {
@@ -145,9 +145,10 @@ impl Source<'_> {
                 from = number;
                 let last = (number + COMPARED - 1).min(first + count - 1);
                 let ids = IdSet::range(number as u32, last as u32);
-                known = self.own.ask(self.session, FeedOrder::Entries { ids })?.entries;
+                let state = self.own.ask(self.session, FeedOrder::Entries { ids })?;
+                (known, gone) = (state.entries, state.entries_gone);
             }
-            let Ok(line) = self.lines.recv() else {
+            let Some(line) = self.lines.next() else {
                 return Err(failed(format!(
                     "the generator printed {} lines after its restart, and {count} before it, which are tasks",
                     number - first
@@ -155,6 +156,8 @@ impl Source<'_> {
             };
             let before = known.get((number - from) as usize).unwrap_or_default();
             match self.made_of(line)? {
+                // What is not kept any more, as its task has finished, counts and no more.
+                Made::Task(_) if gone.contains(TaskId(number as u32)) => number += 1,
                 Made::Task(task) if task.entry == before => number += 1,
                 Made::Task(MadeTask { entry, .. }) => {
                     return Err(failed(format!(
@@ -225,11 +228,11 @@ impl Source<'_> {
         let (mut count, mut bytes) = (0, 0);
         while count < room && bytes < BATCH_BYTES {
             let line = match self.pending.is_empty() {
-                true => self.lines.recv().ok(),
-                false => match self.lines.try_recv() {
+                true => self.lines.next(),
+                false => match self.lines.next_now() {
                     Ok(line) => Some(line),
-                    Err(std::sync::mpsc::TryRecvError::Empty) => break,
-                    Err(std::sync::mpsc::TryRecvError::Disconnected) => None,
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => None,
                 },
             };
             match line {

@@ -2,12 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::ChildStdout;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 /// Most bytes of a line that is no entry of a task but text for us: the text itself has 64 KiB at most.
 pub(super) const LINE_BYTES_MAX: usize = 128 << 10;
-/// Lines that are read ahead.
-const AHEAD: usize = 256;
+/// Lines that the thread hands over together: no more, and none that would have to be waited for.
+const TOGETHER: usize = 4096;
+/// So often it does that ahead.
+const AHEAD: usize = 1;
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,20 +26,65 @@ pub(super) enum Line {
     Broken(String),
 }
 
+/// Lines of a command, as they come.
+pub(super) struct Lines {
+    taken: std::vec::IntoIter<Line>,
+    coming: Receiver<Vec<Line>>,
+}
+
+impl Lines {
+    /// The next one, when it is there; nothing when there is none any more.
+    pub(super) fn next(&mut self) -> Option<Line> {
+        if let Some(line) = self.taken.next() {
+            return Some(line);
+        }
+        self.taken = self.coming.recv().ok()?.into_iter();
+        self.taken.next()
+    }
+
+    /// The next one, if it is there.
+    ///
+    /// # Errors
+    /// When it is not, or there is none any more.
+    pub(super) fn next_now(&mut self) -> Result<Line, TryRecvError> {
+        if self.taken.as_slice().is_empty() {
+            self.taken = self.coming.try_recv()?.into_iter();
+        }
+        self.taken.next().ok_or(TryRecvError::Empty)
+    }
+}
+
 /// Starts the thread. It ends with the output, or when nobody takes lines any more.
-pub(super) fn read(out: ChildStdout) -> std::io::Result<Receiver<Line>> {
-    let (sender, lines) = sync_channel(AHEAD);
+pub(super) fn read(out: ChildStdout) -> std::io::Result<Lines> {
+    let (sender, coming) = sync_channel(AHEAD);
     std::thread::Builder::new().name("lines".into()).spawn(move || {
         let mut out = BufReader::with_capacity(LINE_BYTES_MAX, out);
-        for number in 1.. {
-            let Some(line) = next(&mut out, number) else { return };
-            let is_end = matches!(line, Line::Cut(_) | Line::TooLong(_) | Line::Broken(_));
-            if sender.send(line).is_err() || is_end {
+        let mut number = 1;
+        loop {
+            let lines = together(&mut out, number);
+            number += lines.len() as u64;
+            let is_end = lines
+                .last()
+                .is_none_or(|last| matches!(last, Line::Cut(_) | Line::TooLong(_) | Line::Broken(_)));
+            if (!lines.is_empty() && sender.send(lines).is_err()) || is_end {
                 return;
             }
         }
     })?;
-    Ok(lines)
+    Ok(Lines { taken: Vec::new().into_iter(), coming })
+}
+
+// The next line, with those behind it that have been read already. Nothing at the end.
+fn together(out: &mut BufReader<impl Read>, number: u64) -> Vec<Line> {
+    let mut lines = Vec::new();
+    while let Some(line) = next(out, number + lines.len() as u64) {
+        let is_end = matches!(line, Line::Cut(_) | Line::TooLong(_) | Line::Broken(_));
+        lines.push(line);
+        if is_end || lines.len() == TOGETHER || !out.buffer().contains(&b'\n') {
+            break;
+        }
+    }
+    lines
 }
 
 fn next(out: &mut impl BufRead, number: u64) -> Option<Line> {
@@ -68,6 +115,28 @@ pub(super) fn of(line: Vec<u8>) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_are_there_come_together_and_no_other_is_waited_for() {
+        let counts = |text: &[u8], buffer: usize| {
+            let mut out = BufReader::with_capacity(buffer, text);
+            let (mut counts, mut all) = (Vec::new(), Vec::new());
+            loop {
+                let lines = together(&mut out, all.len() as u64 + 1);
+                if lines.is_empty() {
+                    return (counts, all);
+                }
+                counts.push(lines.len());
+                all.extend(lines);
+            }
+        };
+        let text = b"a\nb\nc\nlong line\nd";
+        let (together, all) = counts(text, 100);
+        assert_eq!(together, [4, 1], "the last one has no end");
+        assert_eq!(counts(text, 5), (vec![2, 1, 1, 1], all), "as far as they are in the buffer");
+        let (many, _) = counts(&b"x\n".repeat(TOGETHER + 1), 4 * TOGETHER);
+        assert_eq!(many, [TOGETHER, 1]);
+    }
 
     fn lines(text: &[u8]) -> Vec<Line> {
         let mut out = BufReader::with_capacity(7, text);

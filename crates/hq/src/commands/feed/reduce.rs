@@ -11,7 +11,7 @@ use hq_core::feed::{FeedOrder, FeedState};
 use hq_model::{ByteString, IdSet, JobId, TaskId};
 use serde_json::{Value, json};
 
-use super::lines::{self, Line};
+use super::lines::{self, Line, Lines};
 use super::{Context, Done, Own, connect, end_of, failed, spawn, unexpected};
 use crate::cli::feed::ReduceArgs;
 use crate::error::HqError;
@@ -29,7 +29,7 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
     let Some(out) = child.stdout.take() else {
         return Err(failed("there is no pipe from the reducer"));
     };
-    let lines = lines::read(out).map_err(|error| failed(error.to_string()))?;
+    let mut lines = lines::read(out).map_err(|error| failed(error.to_string()))?;
     let told = Arc::new(Told::default());
     let giver = {
         let (told, session) = (Arc::clone(&told), connect(context)?);
@@ -38,7 +38,7 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
         std::thread::Builder::new().name("giver".into()).spawn(move || giver.give(stdin))
     };
     let giver = giver.map_err(|error| failed(error.to_string()))?;
-    let heard = hear(&own, &mut session, &lines, &told);
+    let heard = hear(&own, &mut session, &mut lines, &told);
     if heard.is_err() {
         let _ = child.kill();
         let _ = child.wait();
@@ -79,12 +79,12 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
 fn hear(
     own: &Own,
     session: &mut Session,
-    lines: &std::sync::mpsc::Receiver<Line>,
+    lines: &mut Lines,
     told: &Told,
 ) -> Result<(Option<ByteString>, bool), HqError> {
     let (mut last, mut has_enough) = (None, false);
     let mut number: u64 = 0;
-    while let Ok(line) = lines.recv() {
+    while let Some(line) = lines.next() {
         number += 1;
         match line {
             Line::Plain(line) | Line::Cut(line) if line.is_empty() => {}
