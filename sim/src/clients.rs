@@ -13,7 +13,7 @@ use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, EndBy, Retry, SpeculateFactor};
 use hq_model::{
     AmountRequest, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, NoticeRule, NoticeTarget,
-    Policy, Request, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
+    OutputSink, Policy, Request, ResourceRequest, Stream, Submit, TaskId, TaskRef, TaskSpec,
 };
 
 use crate::faults::Faults;
@@ -246,6 +246,10 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
     }
     if faults.has_variety {
         variety::ask(key, &mut spec);
+    }
+    if faults.has_streams && key >> 48 & 1 == 0 {
+        spec.stdout = OutputSink::Stream;
+        spec.stream = Some(Stream::Directory(b"stream".to_vec()));
     }
     if faults.has_last_moments && key >> 32 & 1 == 0 {
         spec.end_by = Some(EndBy::Within(Duration::from_secs(key >> 33 & 63)));

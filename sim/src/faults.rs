@@ -49,6 +49,8 @@ pub struct Faults {
     pub has_variety: bool,
     /// Some tasks are functions: in one of eight seeds.
     pub has_functions: bool,
+    /// Some tasks print into streams, and their ends come after what they had is free: in a quarter of the seeds.
+    pub has_streams: bool,
     /// Some tasks are to have ended soon after their submit, else they do not start: in a fifth of the seeds.
     pub has_last_moments: bool,
     /// Somebody is told of jobs: in one of seven seeds.
@@ -104,6 +106,7 @@ impl Faults {
             has_multi_node: false,
             has_variety: false,
             has_functions: false,
+            has_streams: false,
             has_last_moments: false,
             has_notices: false,
             has_lingering: false,

@@ -94,6 +94,8 @@ pub struct Process {
     pub is_beside: bool,
     /// No process, but a part of a task whose process runs elsewhere.
     pub is_part: bool,
+    /// Its end comes later than what it had is free.
+    pub is_streamed: bool,
     /// When it started.
     pub since: Timestamp,
 }
@@ -103,7 +105,11 @@ impl Process {
     pub fn new(number: u64, start: &Start, since: Timestamp) -> Process {
         let is_alone = Nodes::wants_alone(start);
         let (instance, is_beside, is_part) = (start.instance, Nodes::is_beside(start), start.is_part);
-        Process { number, instance, stubborn: false, is_alone, is_beside, is_part, since }
+        // As in the worker: where nothing else is to be looked for, and for what has a process of its own.
+        let spec = &start.template.spec;
+        let is_plain = !is_part && start.nodes.is_empty() && start.runs_in.is_none();
+        let is_streamed = is_plain && spec.is_streamed() && !spec.has_aftermath_in_files();
+        Process { number, instance, stubborn: false, is_alone, is_beside, is_part, is_streamed, since }
     }
 
     /// What it used when it ends now: time alone.

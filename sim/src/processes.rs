@@ -1,5 +1,7 @@
 //! Processes of tasks: they end by themselves, by signals, or could never be made.
 
+use std::time::Duration;
+
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId, Start};
 use hq_model::{Instance, ObjectName, TaskRef, Timestamp};
@@ -267,6 +269,9 @@ impl World {
         let follower = self.nodes[node].armed.remove(&task);
         let mut said = stored;
         said.push(WorkerInput::ended(task, outcome, process.usage(self.now)));
+        if process.is_streamed {
+            return self.exits(node, (task, number), said, (follower, is_success));
+        }
         if let Some(runner) = unmade {
             self.nodes[node].runners.dies(runner);
             said.push(WorkerInput::RunnerEnded { runner });
@@ -284,6 +289,34 @@ impl World {
                 _ => {}
             }
         }
+        self.goes_on(node, said, (follower, is_success))
+    }
+
+    // Its end comes when what it has printed is safe. Takes nothing from the chances.
+    fn exits(
+        &mut self,
+        node: usize,
+        (task, number): (TaskRef, u64),
+        ended: Vec<WorkerInput>,
+        (follower, is_success): (Option<Start>, bool),
+    ) -> Result<(), String> {
+        let said = vec![WorkerInput::Exited { task, is_success }];
+        self.goes_on(node, said, (follower, is_success))?;
+        let known = &self.nodes[node];
+        let takes = [0, 100, 20_000, 3_000_000][(number % 4) as usize];
+        let at = known.says_from.max(self.now).after(Duration::from_micros(takes));
+        let launcher = known.launcher;
+        self.at_time(at, Event::LauncherSays { node, launcher, inputs: ended, begun: None });
+        Ok(())
+    }
+
+    // What the launcher says, with what it does next.
+    fn goes_on(
+        &mut self,
+        node: usize,
+        mut said: Vec<WorkerInput>,
+        (follower, is_success): (Option<Start>, bool),
+    ) -> Result<(), String> {
         let Some(start) = follower else {
             // What it said in this very moment may not have been heard yet.
             if self.nodes[node].says_from < self.now {

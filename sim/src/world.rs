@@ -225,6 +225,7 @@ impl World {
         faults.has_multi_node = options.seed % 5 < 2;
         faults.has_groups = matches!(options.seed % 11, 2 | 7 | 8);
         faults.has_functions = options.seed % 8 == 3;
+        faults.has_streams = options.seed / 8 % 4 == 1;
         faults.has_last_moments = options.seed % 5 == 2;
         faults.has_notices = options.seed % 7 == 4;
         faults.has_lingering = options.seed % 6 == 1;

@@ -98,11 +98,16 @@ impl TaskSpec {
 
     /// True when there is something to do about a task after its program has ended with success, before its end is told.
     pub fn has_aftermath(&self) -> bool {
+        self.has_aftermath_in_files() || self.is_streamed()
+    }
+
+    /// Likewise, but for what it has printed into its stream.
+    pub fn has_aftermath_in_files(&self) -> bool {
         let leaves_something = self.task_dir
             || !self.outputs.is_empty()
             || !self.output_objects.is_empty()
             || self.result.is_some();
-        leaves_something || self.may_remove_outputs() || self.is_streamed()
+        leaves_something || self.may_remove_outputs()
     }
 
     /// True when its tasks leave or take objects: only workers that store these run them.

@@ -89,6 +89,11 @@ pub const STREAM_CHUNK: usize = 64 << 10;
 /// How long what a task printed may lie in its pipe, lest each line of a task wakes somebody: then it is looked at, or at
 /// the end of the task. As long is waited before the first look.
 pub const STREAM_LOOK: Duration = Duration::from_millis(20);
+/// For so long ends are gathered in whose tasks' places others run already, and looks at pipes: else each of many short tasks
+/// would wake somebody, here and at the server.
+pub const STREAM_GATHER: Duration = Duration::from_millis(5);
+/// So many ends may wait for what their tasks have printed while others run in their places.
+pub const STREAM_ENDS_MAX: usize = 128;
 /// A pipe with so many bytes in that time is read as soon as something is in it.
 pub const STREAM_BULK: usize = 16 << 10;
 /// When a task printed more on one channel, those that begin to print into the same stream are read as soon as something

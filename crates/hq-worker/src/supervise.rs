@@ -59,6 +59,8 @@ pub(crate) struct Supervisor {
     pub(crate) ended: Vec<Input>,
     /// Of tasks that print into streams.
     pub(crate) streaming: HashMap<TaskRef, WriteEnds>,
+    // Of those, which one begins at the end of which.
+    followed: HashMap<TaskRef, TaskRef>,
     // From the first task of such a kind on. Before the cleanup, to which it hands ends.
     pub(crate) streams: Option<Streams>,
     log_link: Arc<LogLink>,
@@ -143,6 +145,7 @@ impl Supervisor {
             reports: Vec::new(),
             ended: Vec::new(),
             streaming: HashMap::new(),
+            followed: HashMap::new(),
             streams: None,
             log_link: Arc::new(LogLink::new(logs)),
             reader: None,
@@ -264,9 +267,7 @@ impl Supervisor {
                 self.slots[slot.index as usize].active = Some(active);
             }
             Err(outcome) => {
-                if let (Some(ends), Some(streams)) = (self.streaming.remove(&start.task), &mut self.streams) {
-                    streams.forget(ends);
-                }
+                self.close_stream(start.task);
                 self.free.push(slot.index);
                 self.enforcer.end((start.task, start.instance), None);
                 self.ended.push(Input::ended(start.task, outcome, Usage::default()));
@@ -294,6 +295,13 @@ impl Supervisor {
         self.buffers.streams = ends.paths();
         self.streaming.insert(start.task, ends);
         Ok(())
+    }
+
+    // It has never started.
+    fn close_stream(&mut self, task: TaskRef) {
+        if let (Some(ends), Some(streams)) = (self.streaming.remove(&task), &mut self.streams) {
+            streams.forget(ends);
+        }
     }
 
     /// Has it read what a task prints. Where that cannot be, why.
@@ -341,7 +349,8 @@ impl Supervisor {
         }
     }
 
-    /// Orders a task's start at the end of another one. Nothing is to be done before or after such a task.
+    /// Orders a task's start at the end of another one. Nothing is to be done before or after such a task but to keep what it
+    /// prints.
     pub(crate) fn arm(&mut self, start: Start, after: TaskRef) {
         let task = start.task;
         if self.try_to_arm(start, after).is_none() {
@@ -350,17 +359,28 @@ impl Supervisor {
         }
     }
 
-    fn try_to_arm(&mut self, start: Start, after: TaskRef) -> Option<()> {
-        let after = self.slot_of(after).filter(|_| start.objects.is_empty())?;
+    fn try_to_arm(&mut self, start: Start, leader: TaskRef) -> Option<()> {
+        let after = self.slot_of(leader).filter(|_| start.objects.is_empty())?;
         let prepared = self.prepared_for(&start.template).ok()?;
         let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
+        if prepared.template.spec.is_streamed() && self.streams.as_ref().is_none_or(Streams::is_behind) {
+            return None;
+        }
         let limits = self.enforcer.begin(&start, memory, cpus).ok()?;
+        if self.open_stream(&start, &prepared).is_err() {
+            self.enforcer.end((start.task, start.instance), None);
+            return None;
+        }
         let slot = self.take_slot();
         let order = prepared.order((slot, Some(after)), &start, &self.node, &limits, &mut self.buffers).ok();
         if order.and_then(|(order, stdin)| self.launcher.start(&order, stdin).ok()).is_none() {
+            self.close_stream(start.task);
             self.free.push(slot.index);
             self.enforcer.end((start.task, start.instance), None);
             return None;
+        }
+        if self.streaming.contains_key(&start.task) {
+            self.followed.insert(leader, start.task);
         }
         self.running.insert(start.task, slot.index);
         self.slots[slot.index as usize].active =
@@ -525,6 +545,8 @@ impl Supervisor {
                 drop(links);
                 self.running.remove(&start.task);
                 if report.end == End::Recalled {
+                    self.followed.retain(|_, follower| *follower != start.task);
+                    self.close_stream(start.task);
                     self.enforcer.end((start.task, start.instance), None);
                     self.ended.push(Input::Recalled { task: start.task });
                     return;
@@ -588,7 +610,8 @@ impl Supervisor {
     /// Does what is to be done after a task, and tells its end.
     pub(crate) fn finish(&mut self, start: Start, prepared: Arc<Prepared>, finish: Finish) {
         let Finish { outcome, usage, result, value } = finish;
-        let has_aftermath = prepared.has_aftermath(outcome == Outcome::Finished) || value.is_some();
+        let is_success = outcome == Outcome::Finished;
+        let has_aftermath = prepared.has_aftermath(is_success) || value.is_some();
         let input = Input::Ended { task: start.task, outcome, usage, result };
         if !has_aftermath && start.nodes.is_empty() {
             self.ended.push(input);
@@ -608,7 +631,15 @@ impl Supervisor {
         let leaves = self.leaves(&start, &prepared, value);
         let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, promised, result, leaves };
         match (self.streaming.remove(&start.task), &mut self.streams) {
-            (Some(ends), Some(streams)) => streams.end(ends, aftermath),
+            (Some(ends), Some(streams)) => {
+                let is_followed = self.followed.remove(&start.task).is_some();
+                // While others wait for long, it is no use to print more.
+                let is_free = !streams.is_behind() && !prepared.template.spec.has_aftermath_in_files();
+                if is_followed || is_free {
+                    self.ended.push(Input::Exited { task: start.task, is_success });
+                }
+                streams.end(ends, aftermath, is_followed && is_success);
+            }
             _ => self.cleanup.clean(aftermath),
         }
     }

@@ -4,6 +4,7 @@
 //! What holds:
 //! - Armed is what would start on the resources of the leader if that ended now: the first task of the queue, or with an
 //!   empty queue the one that waits for the leader, of the same template. So admission stays as it is.
+//! - Over is a leader for this when nothing of it runs any more, though what it has printed may not be safe yet.
 //! - It begins with the leader's success only, and has what the leader had. In all other cases it comes back here.
 //! - It counts as waiting, for the server too, until the launcher says that it has begun, and then as started. Whoever wants
 //!   it back, canceled or replaced gets an answer when the launcher has given its own: it has never been, or it runs and
@@ -80,13 +81,15 @@ impl Worker {
         let known = &self.templates[&run.template];
         // What is free when the leader ends may be closer to each other than what that had.
         let is_placed = known.ways.first().is_none_or(|way| self.pools.place_matters(&way.needs));
-        if run.ending.is_some() || !known.is_brisk || is_placed || !may_be_armed(known) {
+        let is_over = run.ending.is_some() || run.has_exited;
+        if is_over || !known.is_brisk || is_placed || !may_be_armed(known) {
             return;
         }
         let place = self.queue.first_key_value().map(|(place, _)| *place);
         let batch = match place {
             Some(place) => self.queue.get_mut(&place),
-            None if self.link == Link::Up => {
+            // What waits for a task waits until that has ended, which is later than the end of its program.
+            None if self.link == Link::Up && !known.template.spec.is_streamed() => {
                 self.followers.get_mut(&leader).filter(|batch| batch.left.len() == 1)
             }
             None => None,
@@ -177,11 +180,34 @@ impl Worker {
         self.armed.range(of_job).map(|entry| *entry.0)
     }
 
-    /// A leader has ended. What it had is of its follower until it is known how that goes on. False when nothing is armed.
-    pub(super) fn leader_is_over(&mut self, run: &mut Running, is_success: bool) -> bool {
-        let Some(armed) = run.follower.and_then(|task| self.armed.get_mut(&task)) else { return false };
-        armed.after = Some((is_success, std::mem::take(&mut run.grant)));
-        true
+    /// Nothing runs any more of a task. What it has printed may take a while to be safe, and what it had is of use meanwhile;
+    /// its end, and all that depends on that, comes later.
+    pub(super) fn task_exited(&mut self, now: Timestamp, task: TaskRef, is_success: bool) {
+        // A part is there until it is ended, a call leaves its runner to the next one at its end.
+        let is_plain = |run: &Running| !run.is_part && run.ranks.is_empty() && run.runner.is_none();
+        let may_go = self.running.get(&task).is_some_and(|run| is_plain(run) && !run.has_exited);
+        let run = if may_go { self.running.remove(&task) } else { None };
+        let Some(mut run) = run else { return };
+        let is_success = is_success && run.ending.is_none();
+        self.hand_on(now, &mut run, is_success);
+        run.has_exited = true;
+        if !self.deadlines.is_empty() {
+            // Its time does not run any more, and there is nothing to be killed.
+            self.deadlines.retain(|deadline| deadline.1 != task);
+        }
+        self.running.insert(task, run);
+    }
+
+    /// What a task had is free, or of the one that is armed after it until it is known how that goes on.
+    pub(super) fn hand_on(&mut self, now: Timestamp, run: &mut Running, is_success: bool) {
+        let grant = std::mem::take(&mut run.grant);
+        match run.follower.and_then(|task| self.armed.get_mut(&task)) {
+            Some(armed) => armed.after = Some((is_success, grant)),
+            None => self.pools.free(&grant),
+        }
+        if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
+            known.is_brisk = now.since(run.since) < ARMED_TIME;
+        }
     }
 
     /// The launcher has begun an armed task.
@@ -263,12 +289,12 @@ impl Worker {
     }
 }
 
-// Nothing is to be done before or after, and it needs one thing only.
+// Nothing is to be done before or after but to keep what it prints, and it needs one thing only.
 fn may_be_armed(known: &Known) -> bool {
     let spec = &known.template.spec;
     let [request] = &spec.requests[..] else { return false };
     // The launcher starts programs, at any time; a function is called.
     let is_program = spec.body.function().is_none() && spec.end_by.is_none();
     let is_plain = is_program && request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
-    is_plain && !spec.has_aftermath() && !spec.service && spec.speculate.is_none()
+    is_plain && !spec.has_aftermath_in_files() && !spec.service && spec.speculate.is_none()
 }

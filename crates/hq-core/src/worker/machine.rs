@@ -33,7 +33,7 @@ use super::runners::Runners;
 use super::storing::Storing;
 use super::{Effect, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
-use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
+use crate::limits::{TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
 use crate::object_messages::Unfetched;
 use crate::record::{Failure, FailureKind};
 use crate::worker_messages::{FromWorker, RunBatch, Started, Template, TemplateId, ToWorker, WorkerEnd};
@@ -166,6 +166,8 @@ pub(super) struct Running {
     // Of a pulled task: until when whoever has it must say something.
     pub(super) lease_until: Option<Timestamp>,
     pub(super) ending: Option<Ending>,
+    // Nothing of it runs any more, and what it had is free: what it has printed is being made safe.
+    pub(super) has_exited: bool,
 }
 
 impl Worker {
@@ -271,6 +273,7 @@ impl Worker {
                 self.output_waits = why;
                 self.output_waits_is_news = true;
             }
+            Input::Exited { task, is_success } => self.task_exited(now, task, is_success),
             Input::RunnerSpent { runner } => self.runners.spend(runner),
             Input::RunnerEnded { runner } => self.runners.ended(runner),
             Input::CallWaits { task } => self.call_waits(task),
@@ -621,13 +624,10 @@ impl Worker {
             self.reporting.await_report();
         }
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
-        if !self.leader_is_over(&mut run, is_success) {
-            self.pools.free(&run.grant);
+        if !run.has_exited {
+            self.hand_on(now, &mut run, is_success);
         }
         run.ranks.iter().for_each(|rank| self.pools.free(rank));
-        if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
-            known.is_brisk = now.since(run.since) < ARMED_TIME;
-        }
         if let Some(at) = run.lease_until {
             self.deadlines.remove(&(at, task, Deadline::Lease));
         }

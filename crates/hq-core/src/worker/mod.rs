@@ -53,6 +53,14 @@ pub enum Input {
     },
     /// What tasks print into a stream or a log finds no room, and why; or it does again.
     OutputWaits(Option<String>),
+    /// Nothing runs any more of a started task, which is to end like this; its end is told when what it has printed is safe.
+    /// What it had is free.
+    Exited {
+        /// The task.
+        task: TaskRef,
+        /// Its program has ended with success.
+        is_success: bool,
+    },
     /// A runner is gone, by itself or after [`Effect::EndRunner`]. The end of a call that it had is told by itself.
     RunnerEnded {
         /// The runner.
@@ -73,7 +81,8 @@ pub enum Input {
         /// Whose call it is.
         task: TaskRef,
     },
-    /// An armed task has begun. It comes after the end of the one for which it waited, and its own end comes later.
+    /// An armed task has begun. It comes after the end of the one for which it waited, or after [`Input::Exited`] of that, and
+    /// its own end comes later.
     Begun {
         /// The armed task.
         task: TaskRef,
@@ -163,7 +172,7 @@ pub enum Outcome {
 /// What the worker machine wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Start a task. Answered by exactly one [`Input::Ended`].
+    /// Start a task. Answered by exactly one [`Input::Ended`], before which there may be an [`Input::Exited`].
     Start(Start),
     /// End a runner that has no call. Answered by exactly one [`Input::RunnerEnded`].
     EndRunner {

@@ -213,6 +213,7 @@ impl Worker {
             promised_until: now.after(request.time_request),
             lease_until: None,
             ending: None,
+            has_exited: false,
         };
         self.promised_until = self.promised_until.max(run.promised_until);
         let before = self.running.insert(task, run);

@@ -2,6 +2,7 @@
 
 mod arming;
 mod canceling;
+mod exiting;
 mod followers;
 mod leaving;
 mod reading;

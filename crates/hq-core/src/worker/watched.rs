@@ -99,7 +99,8 @@ impl Worker {
 
     /// True when the server was told of all that happened here, and nothing that was placed here waits.
     pub fn has_started_all(&self) -> bool {
-        let is_ending = self.running.values().any(|run| run.ending.is_some());
+        // What has exited has nothing here, and still is promised something there.
+        let is_ending = self.running.values().any(|run| run.ending.is_some() || run.has_exited);
         let is_open = self.link == Link::Up && self.leaving.is_none() && !self.reporting.is_stuck();
         let has_told = !self.has_news() && self.outside.next().is_none();
         // A node of a task that was to have room, which something else was quicker to take.

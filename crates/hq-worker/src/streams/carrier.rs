@@ -15,7 +15,6 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use super::file::{Ended, StreamFile, Written};
 use super::{Done, Key, LogLink, Order, Place, Wake};
 use crate::limits;
-use crate::outputs::Aftermath;
 use crate::reader;
 
 // Of the queue among the pipes.
@@ -29,8 +28,9 @@ pub(super) struct Carrier {
     done: Done,
     epoll: OwnedFd,
     pipes: HashMap<u64, Pipe>,
-    // Pipes that are not watched now, and from when on they are.
+    // Pipes that are not watched now, and from when on they are: in steps, so that many are looked at together.
     later: VecDeque<(Instant, u64)>,
+    begun: Instant,
     attempts: HashMap<Key, (Place, Vec<u64>)>,
     files: HashMap<Place, StreamFile>,
     link: Arc<LogLink>,
@@ -92,6 +92,7 @@ impl Carrier {
             epoll,
             pipes: HashMap::new(),
             later: VecDeque::new(),
+            begun: Instant::now(),
             attempts: HashMap::new(),
             files: HashMap::new(),
             link,
@@ -141,9 +142,12 @@ impl Carrier {
         }
     }
 
-    // False when it is to look once more, because beginnings of a moment ago have not woken it.
+    // False when it is to look once more, because beginnings and ends of a moment ago have not woken it.
     fn may_sleep(&mut self) -> bool {
-        let dozes = !self.later.is_empty() && !self.files.values().any(|file| file.prints_much);
+        let looks = !self.later.is_empty() || self.files.values().any(|file| !file.ends.is_empty());
+        let is_stalled = self.files.values().any(StreamFile::is_stalled);
+        self.wake.is_stalled.store(is_stalled, Ordering::Relaxed);
+        let dozes = looks && !is_stalled && !self.files.values().any(|file| file.prints_much);
         let has_dozed = self.wake.dozes.swap(dozes, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         dozes || !has_dozed
@@ -163,7 +167,9 @@ impl Carrier {
         loop {
             match self.orders.try_recv() {
                 Ok(Order::Open { key, place, pipes, since }) => self.open(key, place, pipes, since),
-                Ok(Order::End { key, aftermath }) => self.ended(key, aftermath),
+                Ok(Order::End { key, aftermath, may_wait }) => {
+                    self.ended(Ended { key, aftermath, since: Instant::now(), may_wait });
+                }
                 Ok(Order::Forget { key }) => self.forget(key),
                 Ok(Order::Answered { number, answer }) => {
                     self.files.values_mut().any(|file| file.answered(number, &answer));
@@ -208,7 +214,7 @@ impl Carrier {
             if is_bulk {
                 self.watch(number);
             } else {
-                self.later.push_back((since + limits::STREAM_LOOK, number));
+                self.look_later(since, number);
             }
         }
         self.attempts.insert(key, (place, numbers));
@@ -258,8 +264,14 @@ impl Carrier {
             self.unwatch(number);
         } else if self.pipes.get(&number).is_some_and(|pipe| !pipe.is_bulk) {
             self.unwatch(number);
-            self.later.push_back((Instant::now() + limits::STREAM_LOOK, number));
+            self.look_later(Instant::now(), number);
         }
+    }
+
+    fn look_later(&mut self, since: Instant, number: u64) {
+        let at = since.saturating_duration_since(self.begun) + limits::STREAM_LOOK;
+        let (at, step) = (at.as_nanos() as u64, limits::STREAM_GATHER.as_nanos() as u64);
+        self.later.push_back((self.begun + Duration::from_nanos(at.next_multiple_of(step)), number));
     }
 
     // What has come in the meantime wakes it.
@@ -298,9 +310,8 @@ impl Carrier {
         count
     }
 
-    fn ended(&mut self, key: Key, aftermath: Box<Aftermath>) {
-        let file = self.attempts.get(&key).and_then(|(place, _)| self.files.get_mut(place));
-        let ended = Ended { key, aftermath, since: Instant::now() };
+    fn ended(&mut self, ended: Ended) {
+        let file = self.attempts.get(&ended.key).and_then(|(place, _)| self.files.get_mut(place));
         match file {
             Some(file) => file.ends.push_back(ended),
             None => self.tell(ended),
@@ -346,6 +357,7 @@ impl Carrier {
     }
 
     fn tell(&self, ended: Ended) {
+        self.wake.ends.fetch_sub(1, Ordering::Relaxed);
         self.done.tell(ended.aftermath);
     }
 
@@ -356,7 +368,7 @@ impl Carrier {
         let wanted = self.files.iter().filter(|(_, file)| {
             due(file)
                 || !(file.is_stalled()
-                    || !file.is_awaited && file.ends.is_empty() && file.unflushed.is_empty())
+                    || !file.is_awaited && !file.has_ends_due(now) && file.unflushed.is_empty())
         });
         let wanted: Vec<Place> = wanted.map(|(place, _)| place.clone()).collect();
         for place in wanted {
@@ -370,7 +382,9 @@ impl Carrier {
         if was_stalled {
             told.extend(self.files.get_mut(place).map(StreamFile::flush).unwrap_or_default());
         }
-        while let Some(file) = self.files.get_mut(place).filter(|file| !file.is_stalled())
+        let is_due = self.is_closing || self.files.get(place).is_some_and(|file| file.has_ends_due(now));
+        while is_due
+            && let Some(file) = self.files.get_mut(place).filter(|file| !file.is_stalled())
             && let Some(ended) = file.ends.pop_front()
         {
             let is_complete = self.drain(ended.key);
@@ -408,9 +422,16 @@ impl Carrier {
         let mut channels = Vec::with_capacity(pipes.len());
         let mut prints_much = false;
         for number in pipes {
-            let Some(pipe) = self.pipes.get(&number) else { continue };
-            channels.push(pipe.channel);
-            let mut left = rustix::io::ioctl_fionread(&pipe.end).unwrap_or(0);
+            let Some(channel) = self.pipes.get(&number).map(|pipe| pipe.channel) else { continue };
+            channels.push(channel);
+            // Mostly this is all that there is.
+            let first = self.carry(number, usize::MAX);
+            let may_be_more = first >= limits::STREAM_CHUNK && first != usize::MAX;
+            if self.files.get(&place).is_some_and(StreamFile::is_stalled) {
+                return false;
+            }
+            let pipe = self.pipes.get(&number).filter(|_| may_be_more);
+            let mut left = pipe.and_then(|pipe| rustix::io::ioctl_fionread(&pipe.end).ok()).unwrap_or(0);
             while left > 0 {
                 let count = self.carry(number, usize::try_from(left).unwrap_or(usize::MAX));
                 if count == 0 || count == usize::MAX {

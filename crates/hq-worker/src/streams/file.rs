@@ -25,6 +25,8 @@ pub(super) struct Ended {
     pub(super) key: Key,
     pub(super) aftermath: Box<Aftermath>,
     pub(super) since: Instant,
+    /// Others are waited for a little, lest each is written by itself.
+    pub(super) may_wait: bool,
 }
 
 /// How a write went.
@@ -190,8 +192,20 @@ impl StreamFile {
         !self.is_stalled() && std::mem::take(&mut self.lacks_room)
     }
 
+    /// True when the pipes of those that have ended are to be read now.
+    pub(super) fn has_ends_due(&self, now: Instant) -> bool {
+        let is_over = |ended: &Ended| now >= ended.since + limits::STREAM_GATHER;
+        self.ends.front().is_some_and(is_over) || self.ends.iter().any(|ended| !ended.may_wait)
+    }
+
     /// When something is to be done for it without being told.
     pub(super) fn wakeup(&self) -> Option<Instant> {
+        let first = self.ends.front().filter(|_| !self.is_stalled());
+        let gathered = first.map(|ended| ended.since + limits::STREAM_GATHER);
+        self.written_at().into_iter().chain(gathered).min()
+    }
+
+    fn written_at(&self) -> Option<Instant> {
         if self.is_due {
             return Some(self.used);
         }

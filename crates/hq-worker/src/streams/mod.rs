@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
@@ -59,8 +59,8 @@ impl Place {
 pub(crate) enum Order {
     /// An attempt is about to start and prints here.
     Open { key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)>, since: Instant },
-    /// Nothing of it is left.
-    End { key: Key, aftermath: Box<Aftermath> },
+    /// Nothing of it is left. Where something else runs in its place already, its end may wait a little for others.
+    End { key: Key, aftermath: Box<Aftermath>, may_wait: bool },
     /// It has never started.
     Forget { key: Key },
     /// What became of a batch for a log.
@@ -120,8 +120,12 @@ impl Done {
 #[derive(Debug)]
 struct Wake {
     event: OwnedFd,
-    /// It looks within [`limits::STREAM_LOOK`] anyhow, which is soon enough for what has only begun.
+    /// It looks within [`limits::STREAM_LOOK`] anyhow, which is soon enough for what has only begun, and for ends that may wait.
     dozes: AtomicBool,
+    /// Ends that it was told of and has not let go.
+    ends: AtomicUsize,
+    /// Some file has no room.
+    is_stalled: AtomicBool,
 }
 
 /// The thread. When it is dropped, what is in the pipes is written, and the files are closed.
@@ -140,7 +144,8 @@ impl Streams {
     pub(crate) fn start(done: Done, link: Arc<LogLink>) -> io::Result<Streams> {
         raise_open_files();
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let wake = Arc::new(Wake { event, dozes: AtomicBool::new(false) });
+        let wake = Wake { event, dozes: false.into(), ends: 0.into(), is_stalled: false.into() };
+        let wake = Arc::new(wake);
         let (queue, orders) = mpsc::channel();
         let carrier = carrier::Carrier::new(orders, Arc::clone(&wake), done, link)?;
         let thread = std::thread::Builder::new().name("streams".into()).spawn(move || carrier.run())?;
@@ -184,12 +189,19 @@ impl Streams {
         Ok(WriteEnds { key, ends })
     }
 
-    /// The attempt has ended: its end goes on when all it has printed is in the file.
-    pub(crate) fn end(&mut self, ends: WriteEnds, aftermath: Aftermath) {
+    /// The attempt has ended: its end goes on when all it has printed is in the file, soon where it `may_wait`, else at once.
+    pub(crate) fn end(&mut self, ends: WriteEnds, aftermath: Aftermath, may_wait: bool) {
         let key = ends.key;
         drop(ends);
         self.leave(key);
-        self.tell(Order::End { key, aftermath: Box::new(aftermath) });
+        self.wake.ends.fetch_add(1, Ordering::Relaxed);
+        self.tell(Order::End { key, aftermath: Box::new(aftermath), may_wait });
+    }
+
+    /// True when what was printed is not put away as fast as tasks end: those that would print more had better wait.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.wake.is_stalled.load(Ordering::Relaxed)
+            || self.wake.ends.load(Ordering::Relaxed) >= limits::STREAM_ENDS_MAX
     }
 
     /// The attempt has never started.
@@ -225,7 +237,7 @@ impl Streams {
 
     fn tell(&self, order: Order) {
         if let Some(queue) = &self.queue {
-            let may_wait = matches!(order, Order::Open { .. });
+            let may_wait = matches!(order, Order::Open { .. } | Order::End { may_wait: true, .. });
             // The thread ends only when the queue does.
             let _ = queue.send(order);
             // Either the thread sees the order before it sleeps for long, or this sees that it sleeps.

@@ -76,7 +76,7 @@ fn an_end_is_told_when_its_output_is_in_the_file() {
         let [stdout, stderr] = ends.paths();
         assert!(stderr.is_empty());
         task(&stdout).write_all(b"printed\n").expect("room in the pipe");
-        streams.end(ends, aftermath(key));
+        streams.end(ends, aftermath(key), false);
         let end = told.blocking_recv().expect("an end");
         assert!(matches!(end, Input::Ended { outcome: Outcome::Finished, task, .. } if task == key.0));
         let expected = (b"printed\n".repeat(number as usize + 1), number as usize + 1);
@@ -110,7 +110,7 @@ fn an_end_after_which_something_is_to_be_done_goes_on_to_that() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (mut streams, mut told, others) = start();
     let Ok(ends) = streams.open(key(0), place(dir.path()), [true, true]) else { panic!("pipes") };
-    streams.end(ends, Aftermath { task_dir: b"/somewhere".to_vec(), ..aftermath(key(0)) });
+    streams.end(ends, Aftermath { task_dir: b"/somewhere".to_vec(), ..aftermath(key(0)) }, false);
     let Ok(Work::Clean(other)) = others.recv() else { panic!("an end") };
     assert_eq!(other.task_dir, b"/somewhere");
     drop(streams);
@@ -127,7 +127,7 @@ fn more_than_a_pipe_holds_is_read_while_its_task_prints() {
         let key = key(number);
         let Ok(ends) = streams.open(key, place(dir.path()), [true, false]) else { panic!("pipes") };
         task(&ends.paths()[0]).write_all(&printed).expect("somebody reads");
-        streams.end(ends, aftermath(key));
+        streams.end(ends, aftermath(key), false);
         told.blocking_recv().expect("an end");
     }
     assert_eq!(content(dir.path()), (printed.repeat(3), 3));
@@ -140,7 +140,7 @@ fn who_outlives_its_task_makes_nobody_wait() {
     let Ok(ends) = streams.open(key(0), place(dir.path()), [true, true]) else { panic!("pipes") };
     let mut child = task(&ends.paths()[0]);
     child.write_all(b"before").expect("room in the pipe");
-    streams.end(ends, aftermath(key(0)));
+    streams.end(ends, aftermath(key(0)), false);
     told.blocking_recv().expect("an end");
     assert_eq!(content(dir.path()), (b"before".to_vec(), 1));
     assert_eq!(child.write_all(b"after").map_err(|error| error.kind()), Err(io::ErrorKind::BrokenPipe));
@@ -171,7 +171,7 @@ fn a_stream_that_cannot_be_written_fails_its_tasks() {
     // Somebody puts a file into its place.
     fs::remove_dir(&dir).expect("removable");
     fs::write(&dir, "x").expect("writable");
-    streams.end(ends, aftermath(key(1)));
+    streams.end(ends, aftermath(key(1)), false);
     let Some(Input::Ended { outcome, .. }) = told.blocking_recv() else { panic!("an end") };
     let Outcome::Failed(FailureKind::Output, text) = outcome else { panic!("{outcome:?}") };
     assert!(text.starts_with("Cannot write the stream"), "{text}");
@@ -196,6 +196,10 @@ impl Log {
 
     // A task that prints this and ends.
     fn runs(&mut self, number: u32, text: &[u8]) {
+        self.runs_with(number, text, false);
+    }
+
+    fn runs_with(&mut self, number: u32, text: &[u8], may_wait: bool) {
         let stream = Stream::Log(b"/log".to_vec());
         let place = Place {
             stream,
@@ -205,7 +209,7 @@ impl Log {
         };
         let Ok(ends) = self.streams.open(key(number), place, [true, false]) else { panic!("pipes") };
         task(&ends.paths()[0]).write_all(text).expect("room in the pipe");
-        self.streams.end(ends, aftermath(key(number)));
+        self.streams.end(ends, aftermath(key(number)), may_wait);
     }
 
     // The number of the next batch, whether it is said again, and what it has: `task@offset:bytes`, `task!` for an end.
@@ -274,4 +278,64 @@ fn what_is_never_written_fails_its_tasks() {
     log.link.give_up();
     log.streams.link_changed();
     assert!(matches!(log.ended(), Outcome::Failed(FailureKind::Output, text) if text.contains("not there")));
+}
+
+#[test]
+fn ends_that_may_wait_go_together_and_with_those_that_may_not() {
+    let mut log = Log::new();
+    for number in 0..3 {
+        log.runs_with(number, b"some", true);
+    }
+    let mut heard = Vec::new();
+    while heard.len() < 3 {
+        let (number, _, batch) = log.hears();
+        heard.extend(batch.split(' ').filter(|word| word.ends_with('!')).map(str::to_owned));
+        log.streams.answered(number, Written::Done);
+    }
+    assert_eq!(heard, ["0!", "1!", "2!"], "all of them, without being woken for each");
+    log.runs_with(3, b"some", true);
+    log.runs(4, b"more");
+    let mut heard = Vec::new();
+    while heard.len() < 2 {
+        let (number, _, batch) = log.hears();
+        heard.extend(batch.split(' ').filter(|word| word.ends_with('!')).map(str::to_owned));
+        log.streams.answered(number, Written::Done);
+    }
+    assert_eq!(heard, ["3!", "4!"]);
+    let ends: Vec<Outcome> = (0..5).map(|_| log.ended()).collect();
+    assert_eq!(ends, vec![Outcome::Finished; 5]);
+}
+
+#[test]
+fn ends_that_may_wait_are_written_when_the_worker_ends() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (mut streams, mut told, _) = start();
+    for number in 0..5 {
+        let Ok(ends) = streams.open(key(number), place(dir.path()), [true, true]) else { panic!("pipes") };
+        task(&ends.paths()[0]).write_all(b"x").expect("room in the pipe");
+        streams.end(ends, aftermath(key(number)), true);
+    }
+    drop(streams);
+    assert_eq!(content(dir.path()), (b"xxxxx".to_vec(), 5));
+    let ends = std::iter::from_fn(|| told.blocking_recv()).count();
+    assert_eq!(ends, 5);
+}
+
+#[test]
+fn with_many_ends_that_wait_no_more_is_to_be_printed() {
+    let mut log = Log::new();
+    let count = limits::STREAM_ENDS_MAX as u32;
+    (0..count).for_each(|number| {
+        assert!(!log.streams.is_behind(), "task {number}");
+        log.runs(number, b"some");
+    });
+    assert!(log.streams.is_behind());
+    let mut ends = 0;
+    while ends < count as usize {
+        let (number, _, batch) = log.hears();
+        ends += batch.matches('!').count();
+        log.streams.answered(number, Written::Done);
+    }
+    (0..count).for_each(|_| assert_eq!(log.ended(), Outcome::Finished));
+    assert!(!log.streams.is_behind());
 }

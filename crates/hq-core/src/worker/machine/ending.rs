@@ -63,7 +63,7 @@ impl Worker {
             self.call_one_back(follower, Why::Better, effects);
         }
         self.lets_go(task, effects);
-        let Some(run) = self.running.get(&task) else { return };
+        let Some(run) = self.running.get(&task).filter(|run| !run.has_exited) else { return };
         let grace = self.templates[&run.template].template.spec.kill_grace;
         effects.push(Effect::Signal { task, signal: SIGTERM, ends: Some(ending.ends()) });
         self.deadlines.insert((now.after(grace), task, Deadline::Kill));
