@@ -14,12 +14,13 @@ use crate::limits::GUARDS_JUDGED_MAX;
 use crate::server::live::LiveWorker;
 use crate::server::machine::Server;
 use crate::server::{Effect, Gate};
+use crate::server::object_map::ObjectMap;
 use crate::worker_messages::{TemplateId, ToWorker};
 
 /// Who guards what, as far as workers were told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guards {
-    guards: BTreeMap<ObjectId, Guard>,
+    guards: ObjectMap<Guard>,
     // Bytes that stay on workers until somebody lets them go.
     lasting: BTreeMap<WorkerId, u64>,
     // Counts what was let go.
@@ -175,7 +176,7 @@ impl Server {
     // A user keeps it, or it is the value of a call and whoever called may ask for it: then it stays until they let it go. Or tasks
     // that have not ended take it.
     pub(super) fn must_stay(&self, object: &ObjectId) -> Option<bool> {
-        let known = self.state.objects.get(object).filter(|known| known.gone.is_none())?;
+        let known = self.state.objects.get(object).filter(|known| !known.is_gone)?;
         let is_lasting = known.is_kept || (!known.is_released && self.is_value_of_session(object));
         (is_lasting || self.readers_alive(object).next().is_some()).then_some(is_lasting)
     }

@@ -171,19 +171,20 @@ impl Server {
         for (place, worker) in workers.iter().enumerate() {
             for object in self.copies.held_on(*worker) {
                 // Of several that go the first one names it.
-                let is_first = !self.copies.holders_of(object).any(|other| workers[..place].contains(&other));
-                let is_alone = is_first && self.copies.holders_of(object).all(goes);
-                if !is_alone || self.must_stay(object) != Some(true) {
+                let is_first =
+                    !self.copies.holders_of(&object).any(|other| workers[..place].contains(&other));
+                let is_alone = is_first && self.copies.holders_of(&object).all(goes);
+                if !is_alone || self.must_stay(&object) != Some(true) {
                     continue;
                 }
-                let size = self.copies.size_of(object);
+                let size = self.copies.size_of(&object);
                 if drain && let Some(taker) = self.taker_for(size, &nobody, &promised) {
                     *promised.entry(taker).or_default() += size;
                     continue;
                 }
                 count += 1;
                 if named.len() < ALONE_NAMED_MAX {
-                    named.push(object.clone());
+                    named.push(object);
                 }
             }
         }
