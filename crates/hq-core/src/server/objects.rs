@@ -5,6 +5,7 @@
 
 mod calls;
 mod copies;
+mod ending;
 mod give;
 mod guards;
 mod handing;
@@ -30,8 +31,8 @@ pub(super) use give::Gives;
 
 use super::machine::Server;
 use super::possible::Refused;
-use super::{ConnectionId, Effect, Gate};
 use super::state::objects::Object;
+use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{FULL_TRIES_MAX, HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX};
 use crate::object_messages::{
@@ -292,6 +293,8 @@ impl Server {
             }
         }
         self.copies.worker_said(&self.state, worker, &before);
+        self.copies.worker_is_away(worker);
+        self.end_stuck_endings();
     }
 
     /// Tasks have finished: what they were to leave must be there.
@@ -465,13 +468,15 @@ impl Server {
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Synced });
             }
         }
+        self.begin_endings(now);
         self.settle_guards(effects);
+        self.plan_endings();
     }
 
     /// When objects are to be looked at again: at once, where too many have changed for one look; else when the time limit of a
     /// worker comes near.
     pub(super) fn next_look_at_objects(&self) -> Option<Timestamp> {
-        self.copies.is_unsettled().then_some(Timestamp(0))
+        if self.copies.is_unsettled() { Some(Timestamp(0)) } else { self.copies.guards.ending.next() }
     }
 
     fn object_gone(&mut self, now: Timestamp, object: ObjectId, why: ObjectEnd, effects: &mut Vec<Effect>) {

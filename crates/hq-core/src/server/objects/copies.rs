@@ -478,6 +478,11 @@ impl Copies {
         self.guards.takes_nothing(worker);
     }
 
+    /// A worker may not hear what it was told: somebody else is to take what it was to take.
+    pub(in crate::server) fn worker_is_away(&mut self, worker: WorkerId) {
+        self.guards.takes_nothing(worker);
+    }
+
     /// What a task was to leave is stored nowhere.
     pub(in crate::server) fn orphaned(&mut self, object: ObjectId) {
         self.orphans.entry(object).or_insert(None);
