@@ -6,7 +6,7 @@ use std::time::Duration;
 use hq_core::limits::PULLED_ROOM_MAX;
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker::{Effect, Input, Start, Worker};
-use hq_core::worker_messages::ToWorker;
+use hq_core::worker_messages::{ToWorker, WorkerEnd};
 use hq_model::request::CPUS;
 use hq_model::worker::{Executor, Manager, OnServerLost, StoreConfig, WorkerConfig};
 use hq_model::{
@@ -15,7 +15,7 @@ use hq_model::{
 
 use crate::campaign;
 use crate::objects::Store;
-use crate::observers::{Nodes, Runners};
+use crate::observers::{Handing, Nodes, Runners};
 use crate::rng::Rng;
 use crate::variety;
 
@@ -73,6 +73,8 @@ pub struct Node {
     pub room: Option<usize>,
     /// What the worker there stores.
     pub store: Option<Store>,
+    /// What that worker is counted on for.
+    pub handing: Handing,
     /// Tasks that what they take is being brought to.
     pub staging: BTreeMap<TaskRef, Start>,
     /// What processes leave when they end well.
@@ -152,6 +154,7 @@ impl Node {
             relay_of: None,
             room: None,
             store: None,
+            handing: Handing::default(),
             staging: BTreeMap::new(),
             leaves: BTreeMap::new(),
         }
@@ -220,6 +223,7 @@ impl Node {
             worker = worker.with_arming();
         }
         self.store = self.room.map(Store::new);
+        self.handing = Handing::default();
         if self.store.is_some() {
             worker = worker.with_store();
         }
@@ -245,6 +249,26 @@ impl Node {
         self.connection = None;
         self.store = None;
         self.launcher_dies();
+    }
+
+    /// Looks whether the worker there takes nothing new.
+    pub fn leaves(&mut self, now: Timestamp) {
+        if self.worker.as_ref().is_some_and(Worker::is_leaving) {
+            self.handing.leaves(now);
+        }
+    }
+
+    /// The worker there ends itself.
+    ///
+    /// # Errors
+    /// When it should hand on something first.
+    pub fn may_end(&self, now: Timestamp, end: WorkerEnd) -> Result<(), String> {
+        match (&self.worker, &self.store) {
+            (Some(worker), Some(store)) => {
+                self.handing.ends(now, end, worker.config().life(self.started), store)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What executes tasks is gone, and these with it.

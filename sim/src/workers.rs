@@ -89,7 +89,9 @@ impl World {
 
     pub(crate) fn worker_steps(&mut self, node: usize, inputs: Vec<WorkerInput>) -> Result<(), String> {
         let is_forgotten = self.options.canary == Some(Canary::LeavesWorkerUnsettled) && self.rng.chance(20);
+        inputs.iter().for_each(|input| self.nodes[node].handing.heard(input));
         let effects = self.nodes[node].step(self.now, inputs, is_forgotten)?;
+        self.nodes[node].leaves(self.now);
         let is_relay = self.nodes[node].relay_of.is_some();
         if let Some(worker) = self.nodes[node].worker.as_ref().filter(|_| !is_relay) {
             let starts = effects.iter().filter_map(|effect| match effect {
@@ -140,7 +142,8 @@ impl World {
                 WorkerEffect::Expired { task } => self.lease_is_over(node, task)?,
                 WorkerEffect::KillLauncher => self.nodes[node].launcher_dies(),
                 WorkerEffect::Send(message) => self.worker_sends(node, message)?,
-                WorkerEffect::Exit(_) => {
+                WorkerEffect::Exit(end) => {
+                    self.nodes[node].may_end(self.now, end)?;
                     // What was sent still arrives; then the connection ends.
                     if let Some(connection) = self.nodes[node].connection
                         && let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng)

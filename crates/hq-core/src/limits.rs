@@ -412,6 +412,12 @@ pub const HOLDERS_LISTED_MAX: usize = 8;
 pub const READERS_SHOWN_MAX: usize = 64;
 /// How long a worker that finishes what runs and then stops stays for objects that others are to take over, after its last task.
 pub const HAND_ON_TIME_MAX: Duration = Duration::from_secs(600);
+/// At least so many bytes a second are counted on for what a worker hands on before its time limit.
+pub const HAND_ON_BYTES_PER_SECOND: u64 = 50 << 20;
+/// Time that is counted on beside that of the bytes.
+pub const HAND_ON_MARGIN: Duration = Duration::from_secs(10);
+/// What a worker hands on whose time limit comes goes to one that ends itself so much later, or later still.
+pub const TAKER_OUTLIVES_MIN: Duration = Duration::from_secs(60);
 /// Objects named that go with a worker that is stopped; the others are counted.
 pub const ALONE_NAMED_MAX: usize = 20;
 /// Objects of which it is decided at once whether a worker must not remove them; further ones a moment later.

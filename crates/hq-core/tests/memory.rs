@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
 use hq_core::measures::MeasuresWriter;
-use hq_core::object_messages::ObjectCopy;
+use hq_core::object_messages::{ObjectCopy, ObjectRequest};
 use hq_core::record::FinishedSpan;
 use hq_core::server::{ConnectionId, Effect, Input, Keep, Server, ServerOptions};
 use hq_core::worker_messages::{FromWorker, Report, ToWorker, WorkerHello};
 use hq_model::job::{Target, TaskIds};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, Body, Entries, Instance, JobSpec, ObjectId, Policy, Request, ResourceRequest,
-    Submit, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
+    Amount, AmountRequest, Body, Entries, Instance, JobId, JobSpec, ObjectId, Policy, Request,
+    ResourceRequest, Submit, TaskId, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
 };
 
 struct Counting;
@@ -53,15 +53,15 @@ struct World {
     server: Server,
     now: Timestamp,
     reports: u64,
-    // Its tasks leave objects.
-    leaves: bool,
+    // So many objects each of its tasks leaves.
+    leaves: u32,
 }
 
 impl World {
     // With one worker.
     fn new(options: ServerOptions, stores: bool) -> World {
         let server = Server::new(options);
-        let mut world = World { server, now: Timestamp(1_000_000), reports: 0, leaves: false };
+        let mut world = World { server, now: Timestamp(1_000_000), reports: 0, leaves: 0 };
         world.server.start(world.now, "abc123".into(), &mut Vec::new());
         let heartbeat = Duration::from_secs(1_000_000);
         let hello = WorkerHello {
@@ -97,9 +97,10 @@ impl World {
                     let usage = Usage { wall_us: 1000, ..Usage::default() };
                     batch.ids.iter().for_each(|_| measures.push(self.now, &usage));
                     let (job, instance, ids) = (batch.template.job, batch.instance, batch.ids);
-                    if self.leaves {
-                        let news = report.objects.get_or_insert_default();
-                        news.stored.extend(ids.iter().map(|task| left(TaskRef::new(job, task))));
+                    let (news, names) = (report.objects.get_or_insert_default(), 0..self.leaves);
+                    for task in ids.iter() {
+                        let left = names.clone().map(|number| left(TaskRef::new(job, task), number));
+                        news.stored.extend(left);
                     }
                     report.finished.push(FinishedSpan {
                         job,
@@ -132,13 +133,13 @@ impl World {
 }
 
 // As it comes from a worker, with a text of its own.
-fn left(task: TaskRef) -> ObjectCopy {
-    let object = ObjectId { task, name: "parts.bin".parse().expect("a name") };
+fn left(task: TaskRef, number: u32) -> ObjectCopy {
+    let object = ObjectId { task, name: format!("parts.{number}").parse().expect("a name") };
     ObjectCopy { object, instance: Instance(0), size: 1000, checksum: 7, is_dir: false }
 }
 
-// Bytes that a server holds for an array which has ended.
-fn bytes_of_array(tasks: u32, leaves: bool) -> usize {
+// Bytes that a server holds for an array which has ended; a user keeps all that it has left, or nothing of that.
+fn bytes_of_array(tasks: u32, leaves: u32, keeps: bool) -> usize {
     let mut world = World::new(ServerOptions::default(), true);
     world.leaves = leaves;
     let amount = AmountRequest::Some(Amount::whole(1), Policy::Compact);
@@ -148,23 +149,35 @@ fn bytes_of_array(tasks: u32, leaves: bool) -> usize {
         requests: vec![Request { resources, ..Request::default() }],
         ..TaskSpec::default()
     };
-    if leaves {
-        spec.output_objects = vec!["parts.bin=out/parts.bin".parse().expect("an object")];
-    }
+    let output = |number| format!("parts.{number}=out/parts.{number}").parse().expect("an object");
+    spec.output_objects = (0..leaves).map(output).collect();
     let before = IN_USE.load(Ordering::Relaxed);
     let submit = Submit::new(Target::New(JobSpec::default()), TaskIds::Next(tasks), spec);
     let body = ClientRequest::Submit { key: 1, submit: Box::new(submit) };
     world.step(Input::Client { connection: CLIENT, request: 1, body });
-    assert_eq!(world.server.state().objects.iter().count(), if leaves { tasks as usize } else { 0 });
+    assert_eq!(world.server.state().objects.iter().count(), (tasks * leaves) as usize);
+    for task in (0..tasks).filter(|_| keeps) {
+        let objects = (0..leaves).map(|number| left(TaskRef::new(JobId(1), TaskId(task)), number).object);
+        let body = ClientRequest::Objects(ObjectRequest::Keep(objects.collect()));
+        world.step(Input::Client { connection: CLIENT, request: 2, body });
+    }
+    // Some of what has changed is looked at later.
+    while world.server.next_wakeup() == Some(Timestamp(0)) {
+        world.step(Input::Tick);
+    }
     IN_USE.load(Ordering::Relaxed) - before
 }
 
 #[test]
 fn an_object_takes_little_of_the_server() {
-    const TASKS: u32 = 20_000;
+    const OBJECTS: u32 = 20_000;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let each = bytes_of_array(TASKS, true).saturating_sub(bytes_of_array(TASKS, false)) / TASKS as usize;
-    assert!(each < 300, "an object takes {each} bytes");
+    for (leaves, keeps, most) in [(1, false, 100), (1, true, 120), (50, false, 100), (50, true, 120)] {
+        let tasks = OBJECTS / leaves;
+        let all = bytes_of_array(tasks, leaves, keeps).saturating_sub(bytes_of_array(tasks, 0, false));
+        let each = all / OBJECTS as usize;
+        assert!(each <= most, "each of {leaves} objects of a task takes {each} bytes, kept: {keeps}");
+    }
 }
 
 #[test]

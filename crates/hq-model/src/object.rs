@@ -23,17 +23,22 @@ const IN_PLACE: &str = "%{BROADCAST_DIR}/";
 /// What stands for the id of the task that takes an object.
 const SAME: &str = "%{TASK_ID}";
 
-static VALUE: LazyLock<Arc<str>> = LazyLock::new(|| "value".into());
-static NO_NAME: LazyLock<Arc<str>> = LazyLock::new(|| "".into());
+static VALUE: LazyLock<ObjectName> = LazyLock::new(|| ObjectName::of("value"));
+static NO_NAME: LazyLock<ObjectName> = LazyLock::new(|| ObjectName::of(""));
 
-/// The name of an object among those of its task. Clones share the text: a server has many objects of few names.
+/// The name of an object among those of its task. Clones share the text, and are one pointer: a server has many objects of few
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectName(Arc<str>);
+pub struct ObjectName(Arc<Box<str>>);
 
 impl ObjectName {
     /// That of the value of a call, and of what a client gives without a name.
     pub fn value() -> ObjectName {
-        ObjectName(VALUE.clone())
+        VALUE.clone()
+    }
+
+    fn of(text: &str) -> ObjectName {
+        ObjectName(Arc::new(text.into()))
     }
 
     /// The name as a text.
@@ -57,8 +62,8 @@ impl FromStr for ObjectName {
             || text.contains("%{");
         match is_long || is_odd || text.trim().is_empty() || matches!(text, "." | "..") {
             true => Err(ObjectError::Name(text.into())),
-            false if text == &**VALUE => Ok(ObjectName::value()),
-            false => Ok(ObjectName(text.into())),
+            false if text == VALUE.as_str() => Ok(ObjectName::value()),
+            false => Ok(ObjectName::of(text)),
         }
     }
 }
@@ -82,7 +87,7 @@ pub struct ObjectId {
 impl ObjectId {
     /// Comes before all objects of a task in the order, and is none: where a range of them begins.
     pub fn before_all(task: TaskRef) -> ObjectId {
-        ObjectId { task, name: ObjectName(NO_NAME.clone()) }
+        ObjectId { task, name: NO_NAME.clone() }
     }
 }
 

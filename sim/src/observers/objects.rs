@@ -31,8 +31,8 @@ impl Objects {
 
     /// A server starts with this state: what was not kept has never been.
     pub fn restarted(&mut self, state: &State) {
-        let there = state.objects.iter().filter(|(_, object)| object.gone.is_none());
-        let meant = there.map(|(task, object)| object.copy(task));
+        let there = state.objects.iter().filter(|(_, _, object)| !object.is_gone);
+        let meant = there.map(|(task, name, object)| object.copy(ObjectId { task, name: name.clone() }));
         self.meant = meant.map(|copy| (copy.object.clone(), copy)).collect();
         self.finished = state.jobs.iter().map(|(id, job)| (*id, job.finished.clone())).collect();
     }
@@ -199,12 +199,12 @@ pub fn what_stays<'a>(state: &State, mut stores: impl Iterator<Item = &'a Store>
 }
 
 fn is_gone(state: &State, object: &ObjectId) -> bool {
-    state.objects.get(object).is_some_and(|known| known.gone.is_some())
+    state.objects.get(object).is_some_and(|known| known.is_gone)
 }
 
 fn is_meant(state: &State, copy: &ObjectCopy) -> bool {
     let known = state.objects.get(&copy.object);
-    known.is_some_and(|known| known.gone.is_none() && known.copy(copy.object.task) == *copy)
+    known.is_some_and(|known| !known.is_gone && known.copy(copy.object.clone()) == *copy)
 }
 
 fn inputs_of(state: &State, task: TaskRef) -> impl Iterator<Item = ObjectId> {

@@ -24,6 +24,7 @@ impl Server {
         self.shares_are_kept()?;
         self.drafts_have_makers()?;
         self.lingering_jobs_are_left()?;
+        self.what_stays_is_handed_on()?;
         self.backlogs_are_in_order()
     }
 

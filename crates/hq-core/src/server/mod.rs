@@ -33,6 +33,7 @@ mod logs;
 mod machine;
 mod nodes;
 mod notices;
+mod object_map;
 mod objects;
 mod overview;
 mod parting;

@@ -5,6 +5,7 @@
 
 mod calls;
 mod copies;
+mod ending;
 mod give;
 mod guards;
 mod handing;
@@ -20,8 +21,8 @@ use hq_model::dependency::{After, Mapping};
 use hq_model::object::{ObjectTask, check_objects};
 use hq_model::worker::StoreConfig;
 use hq_model::{
-    Body, Dependencies, IdSet, InputObject, Instance, JobId, ObjectId, TaskRef, TaskSpec, TaskState,
-    Timestamp, WorkerId,
+    Body, Dependencies, IdSet, InputObject, Instance, JobId, ObjectId, ObjectName, TaskRef, TaskSpec,
+    TaskState, Timestamp, WorkerId,
 };
 
 pub(super) use copies::Copies;
@@ -30,6 +31,7 @@ pub(super) use give::Gives;
 
 use super::machine::Server;
 use super::possible::Refused;
+use super::state::objects::Object;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{FULL_TRIES_MAX, HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX};
@@ -116,12 +118,14 @@ impl Server {
                     return Err(RequestError::NoObject(object, names.join(", ")));
                 }
             }
-            let gone = |(task, object): (TaskRef, &super::state::objects::Object)| {
-                let why = object.gone.as_ref().filter(|_| object.name == input.from.name)?;
-                let object = ObjectId { task, name: object.name.clone() };
-                Some(RequestError::NotStored(object, format!("is gone: {}.", why.words())))
+            let gone = |(task, name, _): (TaskRef, &ObjectName, &Object)| {
+                let object = ObjectId { task, name: name.clone() };
+                let why = self.state.objects.why_gone(&object)?;
+                Some(RequestError::NotStored(object.clone(), format!("is gone: {}.", why.words())))
             };
-            if let Some(error) = self.state.objects.of_tasks(id, &tasks).find_map(gone) {
+            let known = self.state.objects.of_tasks(id, &tasks);
+            let error = known.filter(|(_, name, _)| **name == input.from.name).find_map(gone);
+            if let Some(error) = error {
                 return Err(error);
             }
             let after = After { tasks: Some(tasks), mapping, ..After::of(id) };
@@ -168,7 +172,7 @@ impl Server {
 
     // What is meant, and where it is, the best place first.
     fn copy_for(&self, worker: WorkerId, reader: TaskRef, object: &ObjectId) -> (ObjectCopy, Vec<TaskNode>) {
-        let known = self.state.objects.get(object).map(|known| known.copy(object.task));
+        let known = self.state.objects.get(object).map(|known| known.copy(object.clone()));
         let copy = known.unwrap_or_else(|| unknown(object.clone()));
         let mut holders: Vec<WorkerId> = self.copies.holders_of(object).collect();
         holders.sort_by_key(|holder| {
@@ -253,7 +257,7 @@ impl Server {
 
     fn is_meant(&self, copy: &ObjectCopy) -> bool {
         let known = self.state.objects.get(&copy.object);
-        known.is_some_and(|known| known.gone.is_none() && known.copy(copy.object.task) == *copy)
+        known.is_some_and(|known| !known.is_gone && known.copy(copy.object.clone()) == *copy)
     }
 
     // True when an attempt on a worker leaves this: of its task, or of one that leaves its objects once more.
@@ -272,7 +276,7 @@ impl Server {
             let attempts = job.attempts_on(worker, &IdSet::single(task.task), instance);
             Some(spec.may_leave(name) && !attempts.is_empty())
         };
-        let is_over = self.state.objects.get(&copy.object).is_some_and(|known| known.gone.is_some());
+        let is_over = self.state.objects.get(&copy.object).is_some_and(|known| known.is_gone);
         self.state.jobs.contains_key(&task.job)
             && !is_over
             && [task.job].into_iter().chain(self.copies.rebuilds_of(*task)).any(|id| leaves(id) == Some(true))
@@ -289,6 +293,8 @@ impl Server {
             }
         }
         self.copies.worker_said(&self.state, worker, &before);
+        self.copies.worker_is_away(worker);
+        self.end_stuck_endings();
     }
 
     /// Tasks have finished: what they were to leave must be there.
@@ -309,7 +315,7 @@ impl Server {
                     if !self.state.jobs.contains_key(&object.task.job) {
                         continue;
                     }
-                    let known = self.state.objects.get(&object).filter(|known| known.gone.is_none());
+                    let known = self.state.objects.get(&object).filter(|known| !known.is_gone);
                     let is_told = known.is_some_and(|known| known.instance == instance);
                     if is_told && self.copies.holders_of(&object).next().is_none() {
                         self.copies.orphaned(object);
@@ -381,7 +387,7 @@ impl Server {
             let why = format!("{what} ({reason}), and it is tried again");
             let count = self.copies.tried(task, &object, (worker, &holders), why);
             let in_vain = if is_in_vain { self.copies.tried_in_vain(task) } else { 0 };
-            let gone = self.state.objects.get(&object).and_then(|known| known.gone.clone());
+            let gone = self.state.objects.why_gone(&object).cloned();
             let why = match gone {
                 Some(why) if takes => {
                     format!("Object {object} is gone, which this task takes: {}.", why.words())
@@ -438,7 +444,7 @@ impl Server {
     pub(super) fn settle_objects(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         for (object, last) in self.copies.take_orphans() {
             let is_left = self.state.task_state(object.task) == Some(TaskState::Finished);
-            if !is_left || self.state.objects.get(&object).is_some_and(|known| known.gone.is_some()) {
+            if !is_left || self.state.objects.get(&object).is_some_and(|known| known.is_gone) {
                 continue;
             }
             let text = match last {
@@ -462,12 +468,15 @@ impl Server {
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Synced });
             }
         }
+        self.begin_endings(now);
         self.settle_guards(effects);
+        self.plan_endings();
     }
 
-    /// When objects are to be looked at again: at once, where too many have changed for one look.
+    /// When objects are to be looked at again: at once, where too many have changed for one look; else when the time limit of a
+    /// worker comes near.
     pub(super) fn next_look_at_objects(&self) -> Option<Timestamp> {
-        self.copies.is_unsettled().then_some(Timestamp(0))
+        if self.copies.is_unsettled() { Some(Timestamp(0)) } else { self.copies.guards.ending.next() }
     }
 
     fn object_gone(&mut self, now: Timestamp, object: ObjectId, why: ObjectEnd, effects: &mut Vec<Effect>) {

@@ -362,6 +362,7 @@ impl Server {
         if let Some(live) = self.live.get_mut(&worker).filter(|live| live.connection == Some(connection)) {
             live.connection = None;
             self.watching.touch();
+            self.copies.worker_is_away(worker);
             let grace = self.options.worker_grace;
             live.lost_at = now.after(if is_closed { grace.min(WORKER_GRACE_CLOSED) } else { grace });
             self.lost_from = self.lost_from.min(live.lost_at);

@@ -12,7 +12,6 @@ use crate::record::{FinishedSpan, Record};
 use crate::server::Effect;
 use crate::server::locality::{ValueKey, key_of_value};
 use crate::server::machine::Server;
-use crate::server::state::objects::Object;
 use crate::worker_messages::TemplateId;
 
 impl Server {
@@ -77,14 +76,14 @@ impl Server {
         for after in job.dependencies_of(reader.job, reader.task) {
             let Some(tasks) = &after.tasks else { continue };
             let there = self.state.objects.of_tasks(after.job, tasks);
-            let values = there.filter(|(task, object)| self.is_value(*task, object));
-            taken.extend(values.map(|(task, object)| ObjectId { task, name: object.name.clone() }));
+            let values = there.filter(|(task, name, _)| self.is_value(*task, name));
+            taken.extend(values.map(|(task, name, _)| ObjectId { task, name: name.clone() }));
         }
         taken
     }
 
-    fn is_value(&self, task: TaskRef, object: &Object) -> bool {
-        self.state.is_value(task, &object.name)
+    fn is_value(&self, task: TaskRef, name: &ObjectName) -> bool {
+        self.state.is_value(task, name)
     }
 
     fn body_of(&self, task: TaskRef) -> Option<&Body> {
@@ -100,7 +99,7 @@ impl Server {
     /// A call came back without one of its arguments. True when it waits until that is left once more.
     pub(super) fn wants_value(&mut self, call: TaskRef, object: &ObjectId) -> bool {
         let known = self.state.objects.get(object);
-        let is_released = known.is_some_and(|known| known.is_released && known.gone.is_none());
+        let is_released = known.is_some_and(|known| known.is_released && !known.is_gone);
         if is_released && self.copies.holder_count(object) == 0 && self.copies.lost_words(object).is_none() {
             self.copies.is_lost(object.clone(), "it was not needed any more".to_owned());
         }
@@ -114,8 +113,8 @@ impl Server {
     /// True while whoever has called, or has given it, may ask for it: as long as its job has not ended.
     pub(super) fn is_value_of_session(&self, object: &ObjectId) -> bool {
         let Some(job) = self.state.jobs.get(&object.task.job) else { return false };
-        let known = self.state.objects.get(object);
-        !job.has_ended() && known.is_some_and(|known| self.is_value(object.task, known))
+        let is_known = self.state.objects.get(object).is_some();
+        !job.has_ended() && is_known && self.is_value(object.task, &object.name)
     }
 
     /// Calls have finished: values that they are known to have left must be there, as these attempts left them, and those that
@@ -132,11 +131,11 @@ impl Server {
                 |task| spec.object_left(TaskRef::new(span.job, task), span.instance, &ObjectName::value());
             let tasks: IdSet = match spec.rebuilds {
                 Some(_) => ids,
-                None => self.state.objects.of_tasks(span.job, &ids).map(|(task, _)| task.task).collect(),
+                None => self.state.objects.of_tasks(span.job, &ids).map(|(task, _, _)| task.task).collect(),
             };
             let of_known = |(object, _): &(ObjectId, _)| self.state.jobs.contains_key(&object.task.job);
             for (object, instance) in tasks.iter().map(left).filter(of_known) {
-                let known = self.state.objects.get(&object).filter(|known| known.gone.is_none());
+                let known = self.state.objects.get(&object).filter(|known| !known.is_gone);
                 let is_told = known.is_some_and(|known| known.instance == instance);
                 match (is_told, spec.rebuilds) {
                     (true, _) if self.copies.holder_count(&object) > 0 => {}
@@ -168,8 +167,8 @@ impl Server {
             known.is_some_and(|known| {
                 !known.is_kept
                     && !known.is_released
-                    && known.gone.is_none()
-                    && self.is_value(object.task, known)
+                    && !known.is_gone
+                    && self.is_value(object.task, &object.name)
             })
         };
         let objects: Vec<ObjectId> = objects.into_iter().filter(can_go).collect();

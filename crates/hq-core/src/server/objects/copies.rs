@@ -12,6 +12,7 @@ use super::holders::Workers;
 use crate::object_messages::{ObjectChange, ObjectCopy, ObjectsHeld};
 use crate::record::Record;
 use crate::server::job::Job;
+use crate::server::object_map::ObjectMap;
 use crate::server::state::State;
 use crate::server::state::objects::Object;
 use crate::worker_messages::TemplateId;
@@ -29,7 +30,7 @@ pub(in crate::server) struct Copies {
     // Jobs with submits that leave objects.
     producers: BTreeSet<JobId>,
     // Workers that store an object; none without a worker.
-    holders: BTreeMap<ObjectId, Holders>,
+    holders: ObjectMap<Holders>,
     // The same by workers.
     held: BTreeMap<WorkerId, Held>,
     // What of that lies in spills, where something does.
@@ -89,7 +90,7 @@ struct Tries {
 /// What a worker stores.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    objects: BTreeSet<ObjectId>,
+    objects: ObjectMap<()>,
     bytes: u64,
 }
 
@@ -102,7 +103,7 @@ impl Copies {
                 copies.add(state, TemplateId { job: *id, submit });
             }
         }
-        copies.producers.extend(state.objects.iter().map(|(task, _)| task.job));
+        copies.producers.extend(state.objects.iter().map(|(task, _, _)| task.job));
         let unended = state.workers.iter().filter(|(_, worker)| worker.ended.is_none());
         copies.unheard = unended.map(|(worker, _)| *worker).collect();
         copies.look_at_all(state);
@@ -169,8 +170,7 @@ impl Copies {
         // Values stay as long as somebody may ask for them.
         let ended = record.job().filter(|job| self.producers.contains(job));
         if let Some(job) = ended.filter(|job| state.jobs.get(job).is_some_and(Job::has_ended)) {
-            let of_job = self.holders.range(all_of(job));
-            of_job.for_each(|(object, _)| self.guards.doubt(object.clone()));
+            self.stored_of(job).into_iter().for_each(|object| self.guards.doubt(object));
         }
     }
 
@@ -201,8 +201,13 @@ impl Copies {
         });
         self.tries.retain(|task, _| task.job != job);
         self.callers.extract_if(all_of(job), |_, _| true).for_each(drop);
-        let gone: Vec<ObjectId> = self.holders.range(all_of(job)).map(|(object, _)| object.clone()).collect();
-        gone.iter().for_each(|object| self.free(object));
+        self.stored_of(job).iter().for_each(|object| self.free(object));
+    }
+
+    // What workers store of a job.
+    fn stored_of(&self, job: JobId) -> Vec<ObjectId> {
+        let of_job = self.holders.of_tasks(job, (TaskId(0), TaskId(u32::MAX)));
+        of_job.map(|(task, name, _)| ObjectId { task, name: name.clone() }).collect()
     }
 
     // Some tasks of a job have come or have ended: what they take may be needed now, or not any more.
@@ -216,20 +221,19 @@ impl Copies {
                     ObjectTask::Same => ids.clone(),
                 };
                 for range in tasks.ranges() {
-                    let first = ObjectId::before_all(TaskRef::new(id, TaskId(*range.start())));
-                    let stored = self.holders.range(first..).take_while(|(object, _)| {
-                        object.task.job == id && range.contains(&object.task.task.0)
-                    });
-                    let meant = stored.filter(|(object, _)| object.name == input.from.name);
-                    meant.for_each(|(object, _)| self.guards.doubt(object.clone()));
+                    let stored = self.holders.of_tasks(id, (TaskId(*range.start()), TaskId(*range.end())));
+                    let meant = stored.filter(|(_, name, _)| **name == input.from.name);
+                    meant
+                        .for_each(|(task, name, _)| self.guards.doubt(ObjectId { task, name: name.clone() }));
                 }
             }
         }
     }
 
     fn doubt(&mut self, object: &ObjectId) {
-        if self.holders.contains_key(object) {
-            self.guards.doubt(object.clone());
+        // With the text of the name that is here already, and not that of whoever says so.
+        if let Some(name) = self.holders.name_like(object).filter(|_| self.holders.contains(object)) {
+            self.guards.doubt(ObjectId { task: object.task, name: name.clone() });
         }
     }
 
@@ -367,11 +371,11 @@ impl Copies {
         if let Some(objects) = self.to_free.get_mut(&worker) {
             objects.retain(|other| other != object);
         }
-        let holders = self.holders.entry(object.clone()).or_default();
+        let holders = self.holders.get_or_default(object);
         holders.size = copy.size;
         if holders.workers.insert(worker) {
             let held = self.held.entry(worker).or_default();
-            held.objects.insert(object.clone());
+            held.objects.insert(object.clone(), ());
             held.bytes += copy.size;
         }
         self.guards.doubt(object.clone());
@@ -397,7 +401,7 @@ impl Copies {
 
     fn is_not_held(&mut self, worker: WorkerId, object: &ObjectId, size: u64) {
         if let Some(held) = self.held.get_mut(&worker)
-            && held.objects.remove(object)
+            && held.objects.remove(object).is_some()
         {
             held.bytes -= size;
             if held.objects.is_empty() {
@@ -457,12 +461,13 @@ impl Copies {
     }
 
     fn all_on(&self, worker: WorkerId) -> Vec<ObjectId> {
-        self.held.get(&worker).into_iter().flat_map(|held| held.objects.iter().cloned()).collect()
+        self.held_on(worker).collect()
     }
 
     /// What a worker stores.
-    pub(super) fn held_on(&self, worker: WorkerId) -> impl Iterator<Item = &ObjectId> {
-        self.held.get(&worker).into_iter().flat_map(|held| held.objects.iter())
+    pub(super) fn held_on(&self, worker: WorkerId) -> impl Iterator<Item = ObjectId> {
+        let held = self.held.get(&worker).into_iter().flat_map(|held| held.objects.iter());
+        held.map(|(task, name, ())| ObjectId { task, name: name.clone() })
     }
 
     /// A worker leaves: who sees to what it stores is to be said anew.
@@ -470,6 +475,11 @@ impl Copies {
         for object in self.all_on(worker) {
             self.guards.doubt(object);
         }
+        self.guards.takes_nothing(worker);
+    }
+
+    /// A worker may not hear what it was told: somebody else is to take what it was to take.
+    pub(in crate::server) fn worker_is_away(&mut self, worker: WorkerId) {
         self.guards.takes_nothing(worker);
     }
 
@@ -498,10 +508,10 @@ impl Copies {
         if !self.unheard.is_empty() {
             return;
         }
-        let awaited = |object: &Object| object.gone.is_none() && !object.is_released;
-        for (task, object) in state.objects.iter().filter(|(_, object)| awaited(object)) {
-            let object = ObjectId { task, name: object.name.clone() };
-            if !self.holders.contains_key(&object) {
+        let awaited = |object: &Object| !object.is_gone && !object.is_released;
+        for (task, name, _) in state.objects.iter().filter(|(_, _, object)| awaited(object)) {
+            let object = ObjectId { task, name: name.clone() };
+            if !self.holders.contains(&object) {
                 self.orphans.entry(object).or_insert(None);
             }
         }
@@ -535,7 +545,7 @@ impl Copies {
         (worker, holders): (WorkerId, &[WorkerId]),
         why: String,
     ) -> u32 {
-        let is_known = self.holders.contains_key(object) || self.unheard.is_empty();
+        let is_known = self.holders.contains(object) || self.unheard.is_empty();
         let tries = self.tries.entry(task).or_default();
         tries.count += u32::from(is_known || tries.count == 0);
         tries.from.extend(holders);
@@ -608,7 +618,7 @@ impl Copies {
             return Err(format!("objects are as in {}, the state says {}", told(self), told(&recount)));
         }
         let mut held: BTreeMap<WorkerId, (usize, u64)> = BTreeMap::new();
-        for Holders { size, workers } in self.holders.values() {
+        for (_, _, Holders { size, workers }) in self.holders.iter() {
             for worker in workers.iter() {
                 let (count, bytes) = held.entry(worker).or_default();
                 *count += 1;

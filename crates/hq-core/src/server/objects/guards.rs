@@ -9,23 +9,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use hq_model::worker::StoreConfig;
 use hq_model::{ObjectId, WorkerId};
 
+use super::ending::Ending;
 use super::handing::{Handing, Orders};
 use crate::limits::GUARDS_JUDGED_MAX;
 use crate::server::live::LiveWorker;
 use crate::server::machine::Server;
+use crate::server::object_map::ObjectMap;
 use crate::server::{Effect, Gate};
 use crate::worker_messages::{TemplateId, ToWorker};
 
 /// Who guards what, as far as workers were told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guards {
-    guards: BTreeMap<ObjectId, Guard>,
+    guards: ObjectMap<Guard>,
     // Bytes that stay on workers until somebody lets them go.
     lasting: BTreeMap<WorkerId, u64>,
     // Counts what was let go.
     let_go: u64,
     // Of which something has changed.
     doubtful: BTreeSet<ObjectId>,
+    /// Who hands on before its time is over.
+    pub(super) ending: Ending,
     /// What workers that leave hand on.
     pub(super) handing: Handing,
     // Workers that wait to hear of an object.
@@ -67,6 +71,11 @@ impl Guards {
         self.lasting.get(&worker).copied().unwrap_or(0)
     }
 
+    /// Who sees to it that an object stays.
+    pub(super) fn guard_of(&self, object: &ObjectId) -> Option<WorkerId> {
+        self.guards.get(object).map(|guard| guard.worker)
+    }
+
     /// Changes when something is let go.
     pub(super) fn let_go(&self) -> u64 {
         self.let_go
@@ -74,6 +83,8 @@ impl Guards {
 
     // Another guard, or none, in the place of one.
     fn weigh(&mut self, before: Option<Guard>, after: Option<Guard>, size: u64) {
+        let [was, is] = [before, after].map(|guard| guard.map(|guard| guard.worker));
+        self.ending.weigh(was, is, size);
         let lasting = |guard: Option<Guard>| guard.filter(|guard| guard.is_lasting);
         if let Some(Guard { worker, .. }) = lasting(after) {
             *self.lasting.entry(worker).or_default() += size;
@@ -93,6 +104,7 @@ impl Guards {
     pub(super) fn worker_is_gone(&mut self, worker: WorkerId) {
         self.unheard.retain(|(_, waits)| *waits != worker);
         self.doubtful.extend(self.handing.taker_is_gone(worker));
+        self.ending.forget(worker);
     }
 
     /// It is to fetch nothing any more.
@@ -175,7 +187,7 @@ impl Server {
     // A user keeps it, or it is the value of a call and whoever called may ask for it: then it stays until they let it go. Or tasks
     // that have not ended take it.
     pub(super) fn must_stay(&self, object: &ObjectId) -> Option<bool> {
-        let known = self.state.objects.get(object).filter(|known| known.gone.is_none())?;
+        let known = self.state.objects.get(object).filter(|known| !known.is_gone)?;
         let is_lasting = known.is_kept || (!known.is_released && self.is_value_of_session(object));
         (is_lasting || self.readers_alive(object).next().is_some()).then_some(is_lasting)
     }

@@ -68,8 +68,9 @@ impl Server {
     ) -> Box<dyn Iterator<Item = ObjectId> + 'a> {
         let task = move |task| TaskRef::new(id, hq_model::TaskId(task));
         if spec.body.is_packed_call() {
-            let left = self.state.objects.of_range(task(*range.start())..=task(*range.end()));
-            return Box::new(left.map(|(task, object)| ObjectId { task, name: object.name.clone() }));
+            let (first, last) = (hq_model::TaskId(*range.start()), hq_model::TaskId(*range.end()));
+            let left = self.state.objects.of_range(id, first, last);
+            return Box::new(left.map(|(task, name, _)| ObjectId { task, name: name.clone() }));
         }
         let mut names: Vec<&ObjectName> = spec.own_objects().iter().map(|left| &left.name).collect();
         if names.is_empty() {
@@ -154,7 +155,7 @@ impl Server {
 
     fn object_state(&self, object: &ObjectId) -> ObjectState {
         let known = self.state.objects.get(object);
-        if let Some(why) = known.and_then(|known| known.gone.as_deref()) {
+        if let Some(why) = self.state.objects.why_gone(object) {
             return ObjectState::Gone(why.clone());
         }
         if let Some(words) = self.copies.lost_words(object) {
@@ -188,7 +189,7 @@ impl Server {
             is_kept: known.is_some_and(|known| known.is_kept),
             reader_count,
             readers,
-            copy: known.map_or_else(|| super::unknown(object.clone()), |known| known.copy(object.task)),
+            copy: known.map_or_else(|| super::unknown(object.clone()), |known| known.copy(object.clone())),
         }
     }
 

@@ -230,8 +230,7 @@ impl Server {
         let job = &self.state.jobs[&old];
         let submit = &job.submits[template.submit as usize];
         let part = Part { state: &self.state, old, new, chosen: ids, submit, ids: ids.clone() };
-        let left =
-            |task| self.state.objects.of_task(TaskRef::new(old, task)).iter().map(|object| object.instance);
+        let left = |task| self.state.objects.of_range(old, task, task).map(|(_, _, object)| object.instance);
         let last = ids.iter().flat_map(|task| left(task).chain([job.instance_of(task)])).max();
         let instance = Instance(last.map_or(0, |last| last.0 + 1));
         Submit {

@@ -40,7 +40,11 @@ fn where_a_copy_was_damaged_is_said() {
     let damaged = ObjectNews { damaged: vec![object("1@0:parts")], ..ObjectNews::default() };
     world.reports(1, |report| report.objects = Some(Box::new(damaged)));
     let known = world.server.state.objects.get(&object("1@0:parts")).expect("known");
-    let ObjectEnd::Lost(why) = &**known.gone.as_ref().expect("gone") else { panic!("lost") };
+    assert!(known.is_gone);
+    let ObjectEnd::Lost(why) = world.server.state.objects.why_gone(&object("1@0:parts")).expect("gone")
+    else {
+        panic!("lost")
+    };
     assert!(why.contains("it was last on worker 1 (") && why.contains("where its copy was damaged"), "{why}");
 }
 
@@ -95,8 +99,8 @@ fn what_a_worker_has_that_was_given_up_is_freed() {
     world.leaves_object(1, 0, 0);
     world.step(Input::WorkerGone { connection: ConnectionId(1), is_closed: true });
     world.wait(Duration::from_secs(3600));
-    let gone = world.server.state().objects.get(&object("1@0:parts")).and_then(|known| known.gone.clone());
-    assert!(matches!(gone.as_deref(), Some(ObjectEnd::Lost(_))), "{gone:?}");
+    let gone = world.server.state().objects.why_gone(&object("1@0:parts")).cloned();
+    assert!(matches!(gone, Some(ObjectEnd::Lost(_))), "{gone:?}");
     comes_back(&mut world, 2, 0);
     assert_eq!(world.sent(2), "free 1@0:parts");
 }
@@ -163,7 +167,7 @@ fn a_hundred_thousand_objects_have_a_reader_each() {
             .state()
             .objects
             .iter()
-            .filter(|(task, object)| task.job == job && object.gone.is_some())
+            .filter(|(task, _, object)| task.job == job && object.is_gone)
             .count()
     };
     assert_eq!(gone(&world), TASKS as usize / 2);

@@ -6,6 +6,7 @@ use hq_model::worker::StoreConfig;
 
 use super::objects::{leaves, object, stored};
 use super::*;
+use crate::limits::HAND_ON_BYTES_PER_SECOND;
 use crate::object_messages::ObjectNews;
 
 // Some workers with stores, numbered from 1. The first one has the object, of 7 bytes, which a user keeps.
@@ -97,6 +98,22 @@ fn who_leaves_or_is_gone_takes_nothing() {
 }
 
 #[test]
+fn who_may_not_have_heard_that_it_is_to_take_something_is_told_again() {
+    let mut world = world(&[100, 100, 200]);
+    stops(&mut world, 1, true);
+    assert_eq!(told(&mut world).0, [3]);
+    world.step(Input::WorkerGone { connection: ConnectionId(3), is_closed: false });
+    assert_eq!(told(&mut world), (vec![2], String::new()), "another one, as long as it is away");
+    refuses(&mut world, 2);
+    assert_eq!(told(&mut world), (vec![], "-1@0:parts".into()));
+    world.worker_saying(4, 1, |hello| {
+        hello.known_as = Some(WorkerId(3));
+        hello.config.object_store = Some(StoreConfig { dir: "/store".into(), size: 200, spill: None });
+    });
+    assert_eq!(told(&mut world), (vec![4], "+1@0:parts".into()));
+}
+
+#[test]
 fn what_nobody_can_take_is_named_before_it_goes() {
     let mut small = world(&[100, 6]);
     assert_eq!(stops(&mut small, 1, true), ["1@0:parts"]);
@@ -133,4 +150,76 @@ fn what_finds_no_room_beside_what_is_on_its_way_is_named() {
     assert_eq!(stops(&mut world, 1, true), ["2@0:parts"]);
     let (takers, guards) = told(&mut world);
     assert_eq!((takers, guards.as_str()), (vec![2], "-2@0:parts"));
+}
+
+// Workers that end themselves after so many seconds, if ever. The first one has the object, of so many bytes, which a user keeps.
+fn ending(size: u64, limits: &[Option<u64>]) -> World {
+    let mut world = World::new();
+    for (place, limit) in limits.iter().enumerate() {
+        joins(&mut world, place as u64 + 1, *limit);
+        if place == 0 {
+            world.submit(1, leaves);
+            stores(&mut world, 1, size, vec![finished(JobId(1), 0, 0, 0)]);
+            world.keeps("1@0:parts");
+        }
+    }
+    for connection in 1..=limits.len() as u64 {
+        world.guards(connection);
+    }
+    world
+}
+
+fn joins(world: &mut World, connection: u64, limit: Option<u64>) {
+    world.worker_saying(connection, 1, |hello| {
+        hello.config.object_store = Some(StoreConfig { dir: "/store".into(), size: 1 << 50, spill: None });
+        hello.config.time_limit = limit.map(Duration::from_secs);
+        hello.config.time_reserve = Duration::from_secs(30);
+    });
+}
+
+fn stores(world: &mut World, connection: u64, size: u64, finished: Vec<FinishedSpan>) {
+    world.reports(connection, |report| {
+        report.objects = stored("1@0:parts", 0);
+        report.objects.iter_mut().flat_map(|news| &mut news.stored).for_each(|copy| copy.size = size);
+        report.finished = finished;
+    });
+}
+
+// It takes 110 s from a worker that stays for it until 3 s before its limit.
+const LARGE: u64 = 100 * HAND_ON_BYTES_PER_SECOND;
+
+#[test]
+fn what_takes_long_is_handed_on_before_the_time_of_its_worker_is_over() {
+    let mut world = ending(LARGE, &[Some(1000), None]);
+    let begins = world.now.after(Duration::from_secs(1000 - 3 - 110));
+    assert!(world.server.next_wakeup().is_some_and(|at| at <= begins));
+    world.wait(Duration::from_secs(880));
+    assert_eq!(told(&mut world), (vec![], String::new()));
+    world.wait(Duration::from_secs(8));
+    assert_eq!(told(&mut world), (vec![2], String::new()), "it stays until the other one has it");
+    stores(&mut world, 2, LARGE, Vec::new());
+    assert_eq!((told(&mut world), world.guards(2)), ((vec![], "-1@0:parts".into()), "+1@0:parts".into()));
+}
+
+#[test]
+fn what_takes_little_is_handed_on_when_its_worker_ends_itself() {
+    let mut world = ending(7, &[Some(1000), None]);
+    world.wait(Duration::from_secs(969));
+    assert_eq!(told(&mut world), (vec![], String::new()));
+    world.reports(1, |report| report.is_leaving = true);
+    assert_eq!(told(&mut world), (vec![2], String::new()));
+}
+
+#[test]
+fn who_ends_as_soon_takes_nothing_from_one_whose_time_is_about_to_be_over() {
+    for (limit, takers) in [(1000, vec![]), (1050, vec![]), (1061, vec![2])] {
+        let mut world = ending(LARGE, &[Some(1000), Some(limit)]);
+        world.wait(Duration::from_secs(888));
+        assert_eq!(told(&mut world), (takers, String::new()), "{limit} s");
+    }
+    // It stays there, and who joins takes it.
+    let mut world = ending(LARGE, &[Some(1000), Some(1000)]);
+    world.wait(Duration::from_secs(888));
+    joins(&mut world, 3, None);
+    assert_eq!(told(&mut world), (vec![3], String::new()));
 }

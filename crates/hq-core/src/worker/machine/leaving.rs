@@ -63,6 +63,8 @@ impl Worker {
         self.leaving_is_news |= self.is_counted_on();
         // Who stops it has time enough for its results.
         self.is_hurried |= !drain && end != WorkerEnd::Stopped;
+        self.is_out_of_time |= end == WorkerEnd::TimeLimit;
+        self.was_interrupted |= !drain && end != WorkerEnd::TimeLimit;
         if !drain {
             self.call_all_back(Why::Ended(Ending::Stopped), effects);
             let mut tasks: Vec<TaskRef> = self.running.keys().copied().collect();

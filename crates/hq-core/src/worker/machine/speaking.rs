@@ -54,11 +54,18 @@ impl Worker {
         self.tells_until().max(self.hands_on_until())
     }
 
-    // Until when it stays for objects on which the server counts: another worker is to have them first, or none can.
+    // Until when it stays for objects on which the server counts: another worker is to have them first, or none can. Where its
+    // time is over, shortly before its limit.
     fn hands_on_until(&self) -> Option<Timestamp> {
-        let has_time = self.drains && !self.is_hurried && self.link == Link::Up;
-        (self.is_counted_on() && has_time)
-            .then(|| self.leaving_since.max(self.last_end).after(HAND_ON_TIME_MAX))
+        if !self.is_counted_on() || self.link != Link::Up {
+            return None;
+        }
+        let last = self.config.life(self.started).map(|life| life.ends_at_last());
+        if self.is_out_of_time {
+            return last.filter(|_| !self.was_interrupted);
+        }
+        let until = self.leaving_since.max(self.last_end).after(HAND_ON_TIME_MAX);
+        (self.drains && !self.is_hurried).then(|| last.map_or(until, |last| until.min(last)))
     }
 
     // The server may need something that is stored here.

@@ -109,6 +109,42 @@ fn a_worker_that_drains_stays_until_it_is_not_counted_on_for_what_it_stores() {
 }
 
 #[test]
+fn a_worker_whose_time_is_over_stays_for_what_it_stores_until_shortly_before_its_limit() {
+    let object: hq_model::ObjectId = "1@0:parts".parse().expect("an object");
+    let over = || {
+        let mut world = World::new(|config| {
+            config.time_limit = Some(Duration::from_secs(100));
+            config.time_reserve = Duration::from_secs(30);
+        });
+        let copy =
+            ObjectCopy { object: object.clone(), instance: Instance(0), size: 7, checksum: 1, is_dir: false };
+        world.worker.storing = Some(Box::default());
+        world.step(Input::Stored(copy));
+        world.saves();
+        world.did();
+        world.wait(Duration::from_secs(70));
+        let did = world.did();
+        assert!(did.contains("leaving") && !did.contains("exit"), "{did}");
+        world
+    };
+    let mut world = over();
+    let release = vec![object.clone()];
+    world.step(Input::Server(ToWorker::GuardObjects { guard: Vec::new(), release }));
+    assert!(world.did().ends_with("exit TimeLimit"), "another worker has it, or none can take it");
+    let mut world = over();
+    world.wait(Duration::from_secs(26));
+    assert!(!world.did().contains("exit"));
+    assert!(world.worker.next_wakeup().is_some_and(|at| at <= world.now.after(Duration::from_secs(1))));
+    world.wait(Duration::from_secs(1));
+    assert!(world.did().ends_with("exit TimeLimit"), "a tenth of what it keeps for its end is for itself");
+    for hurry in [Input::Interrupt, Input::Server(ToWorker::Stop { drain: false }), Input::ServerLost] {
+        let mut world = over();
+        world.step(hurry);
+        assert!(world.did().ends_with("exit TimeLimit"));
+    }
+}
+
+#[test]
 fn a_worker_that_is_idle_for_too_long_says_that_it_leaves_where_it_stores_something() {
     let timeout = Duration::from_secs(60);
     let leaves = |stores: bool| {
