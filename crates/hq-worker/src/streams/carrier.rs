@@ -365,11 +365,10 @@ impl Carrier {
     fn end_and_flush(&mut self) {
         let now = Instant::now();
         let due = |file: &StreamFile| file.wakeup().is_some_and(|at| at <= now);
-        let wanted = self.files.iter().filter(|(_, file)| {
-            due(file)
-                || !(file.is_stalled()
-                    || !file.is_awaited && !file.has_ends_due(now) && file.unflushed.is_empty())
-        });
+        let has_some =
+            |file: &StreamFile| file.is_awaited || file.has_ends_due(now) || !file.unflushed.is_empty();
+        let wanted =
+            self.files.iter().filter(|(_, file)| due(file) || (!file.is_stalled() && has_some(file)));
         let wanted: Vec<Place> = wanted.map(|(place, _)| place.clone()).collect();
         for place in wanted {
             self.end_and_flush_one(&place, now);
