@@ -1,7 +1,7 @@
 //! What a worker does when its node cannot start tasks: no processes, no memory, no place for their directories.
 //!
 //! That is no fault of the tasks: they go back, and the worker asks for none for a while. Then it tries again; if the next
-//! task cannot be started either, the pause is twice as long.
+//! task cannot be started either, the pause is twice as long. And what it says when what tasks print finds no room.
 
 use std::time::Duration;
 
@@ -53,5 +53,22 @@ impl NodeFault {
     /// When it is tried again.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.present.as_ref().map(|(_, until)| *until)
+    }
+}
+
+/// What tasks print into streams and logs, where some of it finds no room.
+#[derive(Debug, Default)]
+pub(super) struct OutputWaits {
+    /// Why it waits.
+    pub(super) why: Option<String>,
+    /// The server does not know yet what it is now.
+    pub(super) is_news: bool,
+}
+
+impl OutputWaits {
+    /// It finds no room, or does again.
+    pub(super) fn hear(&mut self, why: Option<String>) {
+        self.why = why;
+        self.is_news = true;
     }
 }

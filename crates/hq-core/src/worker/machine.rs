@@ -22,7 +22,7 @@ pub(super) use batch::Batch;
 pub(super) use ending::{Deadline, Ending};
 
 use super::arming::{Armed, Why};
-use super::faults::NodeFault;
+use super::faults::{NodeFault, OutputWaits};
 use super::lending::Lending;
 use super::outside::Outside;
 use super::pools::{Pools, ResolvedRequest};
@@ -80,9 +80,7 @@ pub struct Worker {
     // Failures that the end of the worker may explain.
     pub(super) outside: Outside,
     pub(super) node_fault: NodeFault,
-    // Why what tasks print waits; and that the server does not know yet how that is now.
-    pub(super) output_waits: Option<String>,
-    pub(super) output_waits_is_news: bool,
+    pub(super) output_waits: OutputWaits,
     pub(super) last_report: Timestamp,
     pub(super) next_report: Timestamp,
     // The latest end of what tasks that were started here have asked for.
@@ -204,8 +202,7 @@ impl Worker {
             reading: Reading::default(),
             outside: Outside::default(),
             node_fault: NodeFault::default(),
-            output_waits: None,
-            output_waits_is_news: false,
+            output_waits: OutputWaits::default(),
             last_report: started,
             next_report: started,
             promised_until: started,
@@ -275,10 +272,7 @@ impl Worker {
             Input::Ended { task, outcome, usage, result } => {
                 self.task_ended(now, task, outcome, (usage, result), effects);
             }
-            Input::OutputWaits(why) => {
-                self.output_waits = why;
-                self.output_waits_is_news = true;
-            }
+            Input::OutputWaits(why) => self.output_waits.hear(why),
             Input::Exited { task, is_success } => self.task_exited(now, task, is_success),
             Input::RunnerSpent { runner } => self.runners.spend(runner),
             Input::RunnerEnded { runner } => self.runners.ended(runner),

@@ -1094,6 +1094,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 190, is_repeated: false, content: Content::Message(107) },
         Field { number: 230, is_repeated: true, content: Content::Message(227) },
         Field { number: 41, is_repeated: false, content: Content::Bytes },
+        Field { number: 44, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Started", size: size_of::<Started>(), fields: &[
     ] },

@@ -15,7 +15,7 @@ impl Worker {
         self.reporting.starts_are_known();
         // A server that was started again does not know.
         self.node_fault.is_news |= self.node_fault.reason().is_some();
-        self.output_waits_is_news |= self.output_waits.is_some();
+        self.output_waits.is_news |= self.output_waits.why.is_some();
         if let Some(pulling) = &mut self.pulling {
             pulling.forget_told();
         }

@@ -93,14 +93,14 @@ impl Worker {
     pub(in crate::worker) fn has_news(&self) -> bool {
         let has_room_news = self.pulling.as_ref().is_some_and(Pulling::has_news);
         let has_object_news = self.storing.as_ref().is_some_and(|storing| storing.has_news());
-        let has_more = self.node_fault.is_news || self.leaving_is_news || self.output_waits_is_news;
+        let has_more = self.node_fault.is_news || self.leaving_is_news || self.output_waits.is_news;
         self.reporting.has_news() || has_more || has_room_news || has_object_news
     }
 
     pub(super) fn make_report(&mut self) -> FromWorker {
         self.node_fault.is_news = false;
         self.leaving_is_news = false;
-        self.output_waits_is_news = false;
+        self.output_waits.is_news = false;
         let trouble = self.node_fault.reason().map(str::to_owned);
         let running = &self.running;
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since, run.variant));
@@ -110,7 +110,7 @@ impl Worker {
         let number = self.reporting.next_number();
         let room = self.pulling.as_mut().map(|pulling| pulling.tell_room(number));
         let objects = self.storing.as_mut().and_then(|storing| storing.take_news());
-        let waits = (trouble, self.output_waits.clone());
+        let waits = (trouble, self.output_waits.why.clone());
         FromWorker::Report(
             self.reporting.make(has_usage, is_leaving, (room, waits, objects), runs, lends).clone(),
         )
