@@ -94,10 +94,8 @@ pub struct Worker {
     pub(super) has_left: bool,
     // It is to be gone soon: it does not wait until its results are known.
     pub(super) is_hurried: bool,
-    // Its time limit came.
-    is_out_of_time: bool,
-    // Somebody wants it to end what runs and go.
-    was_interrupted: bool,
+    // Why it may wait for nobody.
+    pressed: leaving::Pressed,
     // When a task ended last.
     pub(super) last_end: Timestamp,
     // It has time to hand on what it stores.
@@ -213,8 +211,7 @@ impl Worker {
             leaving_since: started,
             has_left: false,
             is_hurried: false,
-            is_out_of_time: false,
-            was_interrupted: false,
+            pressed: leaving::Pressed::default(),
             last_end: started,
             drains: false,
             leaving_is_news: false,

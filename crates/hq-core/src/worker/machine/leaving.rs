@@ -10,6 +10,15 @@ use crate::worker::pulling::Pulling;
 use crate::worker::{Effect, Outcome};
 use crate::worker_messages::WorkerEnd;
 
+/// What leaves a worker little time for what others want of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pressed {
+    /// Its time limit came.
+    pub(super) is_out_of_time: bool,
+    /// Somebody wants it to end what runs and go.
+    pub(super) was_interrupted: bool,
+}
+
 impl Worker {
     /// True when it is about to end.
     pub fn is_leaving(&self) -> bool {
@@ -63,8 +72,8 @@ impl Worker {
         self.leaving_is_news |= self.is_counted_on();
         // Who stops it has time enough for its results.
         self.is_hurried |= !drain && end != WorkerEnd::Stopped;
-        self.is_out_of_time |= end == WorkerEnd::TimeLimit;
-        self.was_interrupted |= !drain && end != WorkerEnd::TimeLimit;
+        self.pressed.is_out_of_time |= end == WorkerEnd::TimeLimit;
+        self.pressed.was_interrupted |= !drain && end != WorkerEnd::TimeLimit;
         if !drain {
             self.call_all_back(Why::Ended(Ending::Stopped), effects);
             let mut tasks: Vec<TaskRef> = self.running.keys().copied().collect();

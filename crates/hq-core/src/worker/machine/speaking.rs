@@ -61,8 +61,8 @@ impl Worker {
             return None;
         }
         let last = self.config.life(self.started).map(|life| life.ends_at_last());
-        if self.is_out_of_time {
-            return last.filter(|_| !self.was_interrupted);
+        if self.pressed.is_out_of_time {
+            return last.filter(|_| !self.pressed.was_interrupted);
         }
         let until = self.leaving_since.max(self.last_end).after(HAND_ON_TIME_MAX);
         (self.drains && !self.is_hurried).then(|| last.map_or(until, |last| until.min(last)))
