@@ -94,6 +94,8 @@ const FAULTS_US: u64 = 150_000_000;
 const END_US: u64 = 40_000_000_000;
 const STEPS_MAX: u64 = 3_000_000;
 const STORY_MAX: usize = 600;
+/// Little, so that entries of finished tasks are dropped.
+const ENDED_ENTRIES_BYTES_MAX: usize = 300;
 /// In one of so many steps an explanation is compared with what is so.
 const EXPLAINED_ONE_IN: u64 = 16;
 /// In haste, what takes long is looked at in one of so many steps.
@@ -461,8 +463,11 @@ impl World {
         if self.server.is_some() {
             return Ok(());
         }
-        let mut server =
-            Server::new(ServerOptions { keep_jobs: self.faults.keep_jobs, ..Default::default() });
+        let mut server = Server::new(ServerOptions {
+            keep_jobs: self.faults.keep_jobs,
+            ended_entries_bytes_max: ENDED_ENTRIES_BYTES_MAX,
+            ..Default::default()
+        });
         if self.rng.chance(300) {
             self.journal.compact();
         }
@@ -525,6 +530,7 @@ impl World {
         }
         if self.rng.chance(20) {
             self.observers.fold.check(self.journal.records(), server.state())?;
+            observers::entries_are_there(server.state())?;
             server.check_recount()?;
         }
         self.after_server_step();

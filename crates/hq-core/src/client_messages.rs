@@ -567,6 +567,8 @@ pub struct TaskInfo {
     pub failure: Option<FailureKind>,
     /// Its entry, where [paths](hq_model::paths) of it depend on that, or where it is asked for.
     pub entry: Option<ByteString>,
+    /// It had one that would be told, which is not kept any more.
+    pub entry_gone: bool,
     /// What it uses while it runs, as its worker tells; nothing of a task that it has not sampled yet.
     pub load: Option<Box<TaskUse>>,
     /// Set when it was canceled without having started: the time by which it could not have ended any more.

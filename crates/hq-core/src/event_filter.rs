@@ -37,6 +37,7 @@ impl EventKind {
             | Record::Answered { .. } => EventKind::Server,
             Record::JobOpened { .. }
             | Record::Submitted { .. }
+            | Record::EntriesDropped { .. }
             | Record::JobClosed { .. }
             | Record::JobLeft { .. }
             | Record::Budget { .. }

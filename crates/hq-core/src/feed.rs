@@ -128,8 +128,10 @@ pub struct FeedState {
     pub slots: u64,
     /// Bytes of results that no reducer has acknowledged yet.
     pub unreduced_bytes: u64,
-    /// Entries that were asked for, in order of ids.
+    /// Entries that were asked for, in order of ids; those that are not kept any more are empty.
     pub entries: Entries,
+    /// The tasks of these.
+    pub entries_gone: IdSet,
     /// Its tasks have keys: one that is made again is the same task.
     pub is_keyed: bool,
 }

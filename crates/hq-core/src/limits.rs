@@ -266,6 +266,9 @@ pub const REPORT_RESULTS_BYTES_MAX: usize = 1 << 20;
 pub const RESULT_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the results of all jobs that the server keeps; over it, the oldest are dropped.
 pub const RESULTS_KEPT_BYTES_MAX: usize = 256 << 20;
+/// Bytes of the entries of finished tasks that the server keeps, of all bags and fed jobs together; over it, the oldest are
+/// dropped.
+pub const ENDED_ENTRIES_BYTES_MAX: usize = 8 << 20;
 /// Ended tasks that the reducer of a job has not acknowledged: from so many on, its generator waits.
 pub const UNREDUCED_TASKS_MAX: u64 = 1_000_000;
 /// Bytes of their results, likewise.

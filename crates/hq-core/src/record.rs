@@ -53,8 +53,10 @@ pub enum Record {
         spec: Option<JobSpec>,
         /// The new tasks.
         ids: IdSet,
-        /// Their entries, in order of ids, or empty.
+        /// Their entries, in order of ids, or empty; without those that are gone.
         entries: Entries,
+        /// Those of them whose entries were dropped: in a compacted journal.
+        entries_gone: Box<IdSet>,
         /// Their keys, in order of ids, or empty.
         keys: Entries,
         /// What they wait for.
@@ -63,6 +65,13 @@ pub enum Record {
         task: Arc<TaskSpec>,
         /// Directory of the submitting process.
         submit_dir: ByteString,
+    },
+    /// Tasks have finished, and their entries are not kept any more.
+    EntriesDropped {
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        ids: IdSet,
     },
     /// An open job takes no more submits.
     JobClosed {
@@ -345,6 +354,7 @@ impl Record {
         match self {
             Record::JobOpened { job, .. }
             | Record::Submitted { job, .. }
+            | Record::EntriesDropped { job, .. }
             | Record::JobClosed { job }
             | Record::JobLeft { job, .. }
             | Record::Budget { job, .. }

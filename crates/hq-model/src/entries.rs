@@ -44,6 +44,16 @@ impl Entries {
         self.inner.bytes.len()
     }
 
+    /// Length of so many of them together, from number `first` on, in bytes.
+    pub fn bytes_of(&self, first: usize, count: usize) -> usize {
+        let ends = &self.inner.ends;
+        let end_of = |count: usize| {
+            let last = count.min(ends.len()).checked_sub(1);
+            last.map_or(0, |last| ends[last] as usize)
+        };
+        end_of(first.saturating_add(count)) - end_of(first)
+    }
+
     /// Entry number `index`, counted from 0.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         let end = *self.inner.ends.get(index)? as usize;

@@ -97,6 +97,12 @@ impl IdSet {
         None
     }
 
+    /// Number of ids that are smaller than `id`.
+    pub fn count_below(&self, id: TaskId) -> u64 {
+        let below = self.ranges.iter().take_while(|range| range.0 < id.0);
+        below.map(|range| u64::from(range.1.min(id.0 - 1) - range.0) + 1).sum()
+    }
+
     /// The ids at the places `first..=last` in ascending order, as far as there are.
     pub fn slice(&self, first: u64, last: u64) -> IdSet {
         let mut slice = IdSet::new();
@@ -597,6 +603,7 @@ mod tests {
             prop_assert_eq!(model(&taken), ma.iter().rev().take(count as usize).copied().collect());
             for (rank, id) in ma.iter().enumerate() {
                 prop_assert_eq!(a.rank(TaskId(*id)), Some(rank as u64));
+                prop_assert_eq!(a.count_below(TaskId(*id)), rank as u64);
             }
         }
 

@@ -228,6 +228,7 @@ impl Wire for FeedState {
             slots: self.slots,
             unreduced_bytes: self.unreduced_bytes,
             entries: entries_to_wire(&self.entries),
+            entries_gone: idset::to_wire(&self.entries_gone),
             is_keyed: self.is_keyed,
         }
     }
@@ -244,6 +245,7 @@ impl Wire for FeedState {
             slots: state.slots,
             unreduced_bytes: state.unreduced_bytes,
             entries: entries_from_wire(state.entries, count)?,
+            entries_gone: idset::from_wire("tasks without entries", &state.entries_gone)?,
             is_keyed: state.is_keyed,
         })
     }

@@ -66,19 +66,32 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             let (key, spec) = (key_to_wire(*key), Some(spec.to_wire()));
             Kind::JobOpened(form::JobOpened { job: job.0, key, spec })
         }
-        Record::Submitted { job, key, spec, ids, entries, keys, dependencies, task, submit_dir } => {
-            Kind::Submitted(form::Submitted {
-                job: job.0,
-                key: key_to_wire(*key),
-                spec: spec.as_ref().map(Wire::to_wire),
-                ids: idset::to_wire(ids),
-                entries: entries_to_wire(entries),
-                task: Some(task.to_wire()),
-                submit_dir: submit_dir.clone(),
-                dependencies: dependencies_to_wire(dependencies),
-                keys: entries_to_wire(keys),
-            })
+        Record::EntriesDropped { job, ids } => {
+            Kind::EntriesDropped(form::EntriesDropped { job: job.0, ids: idset::to_wire(ids) })
         }
+        Record::Submitted {
+            job,
+            key,
+            spec,
+            ids,
+            entries,
+            entries_gone,
+            keys,
+            dependencies,
+            task,
+            submit_dir,
+        } => Kind::Submitted(form::Submitted {
+            job: job.0,
+            key: key_to_wire(*key),
+            spec: spec.as_ref().map(Wire::to_wire),
+            ids: idset::to_wire(ids),
+            entries: entries_to_wire(entries),
+            task: Some(task.to_wire()),
+            submit_dir: submit_dir.clone(),
+            dependencies: dependencies_to_wire(dependencies),
+            keys: entries_to_wire(keys),
+            entries_gone: idset::to_wire(entries_gone),
+        }),
         Record::JobClosed { job } => Kind::JobClosed(job.0),
         Record::JobLeft { job, linger } => {
             Kind::JobLeft(form::JobLeft { job: job.0, linger_ns: nanos(*linger) })
@@ -294,6 +307,10 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         Kind::FailureKept(failed) => {
             Record::FailureKept { job: JobId(failed.job), failure: required("failure", failed.failure)? }
         }
+        Kind::EntriesDropped(dropped) => {
+            let ids = idset::from_wire("ids of dropped entries", &dropped.ids)?;
+            Record::EntriesDropped { job: JobId(dropped.job), ids }
+        }
         Kind::ResultsKept(kept) => {
             let ids = idset::from_wire("ids of tasks with results", &kept.ids)?;
             let results = entries_from_wire(kept.results, ids.len())?;
@@ -328,12 +345,20 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
 
 fn submitted_from_wire(submitted: form::Submitted) -> Result<Record, ProtoError> {
     let ids = idset::from_wire("ids of submitted tasks", &submitted.ids)?;
+    let entries_gone = idset::from_wire("tasks without entries", &submitted.entries_gone)?;
+    if !ids.contains_all(&entries_gone) {
+        return Err(ProtoError::Rule {
+            field: "tasks without entries",
+            rule: "must be among the submitted tasks",
+        });
+    }
     let task: TaskSpec = required("spec of submitted tasks", submitted.task)?;
     Ok(Record::Submitted {
         job: JobId(submitted.job),
         key: key_from_wire(&submitted.key)?,
         spec: submitted.spec.map(JobSpec::from_wire).transpose()?,
-        entries: entries_from_wire(submitted.entries, ids.len())?,
+        entries: entries_from_wire(submitted.entries, ids.len() - entries_gone.len())?,
+        entries_gone: Box::new(entries_gone),
         keys: entries_from_wire(submitted.keys, ids.len())?,
         ids,
         dependencies: Arc::new(dependencies_from_wire(submitted.dependencies)?),

@@ -139,6 +139,7 @@ mod tests {
             nodes: Vec::new(),
             failure: None,
             entry: None,
+            entry_gone: false,
             load: None,
             too_late: None,
         };

@@ -266,6 +266,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         nodes: task.nodes.iter().map(|worker| worker.0).collect(),
         failure: task.failure.as_ref().map(Wire::to_wire),
         entry: task.entry.clone(),
+        entry_gone: task.entry_gone,
         too_late_us: task.too_late.map(|time| time.0),
         load: task.load.iter().map(|load| load::use_to_wire(load)).collect(),
     }
@@ -292,6 +293,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         nodes: task.nodes.into_iter().map(WorkerId).collect(),
         failure: task.failure.map(Wire::from_wire).transpose()?,
         entry: task.entry,
+        entry_gone: task.entry_gone,
         load: load.map(Box::new),
         too_late: task.too_late_us.map(Timestamp),
     };

@@ -192,6 +192,7 @@ fn a_given_file_without_a_request_gets_one() {
         spec: Some(JobSpec { name: "note".into(), ..JobSpec::default() }),
         ids: IdSet::single(TaskId(0)),
         entries: Entries::default(),
+        entries_gone: Default::default(),
         keys: Entries::default(),
         dependencies: Arc::default(),
         task: Arc::new(TaskSpec { body: Body::Given, requests, ..TaskSpec::default() }),

@@ -166,6 +166,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("submits of all jobs", bytes(core::SUBMITS_BYTES_MAX)),
         ("ended workers kept", LimitValue::count(core::WORKERS_KEPT)),
         ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
+        ("entries of finished tasks", bytes(core::ENDED_ENTRIES_BYTES_MAX)),
         ("results of functions", bytes(core::RESULTS_KEPT_BYTES_MAX)),
         ("result of a function", bytes(core::RESULT_BYTES_MAX)),
         ("tasks a reducer has not taken", LimitValue::count(core::UNREDUCED_TASKS_MAX)),

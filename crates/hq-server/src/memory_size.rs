@@ -197,9 +197,10 @@ pub(crate) fn of_record(record: &Record) -> usize {
         Is::ResultsKept { ids, results, .. } => ids.heap() + results.heap(),
         Is::ServerStarted { uid, release, .. } => uid.heap() + release.heap(),
         Is::JobOpened { spec, .. } => spec.heap(),
-        Is::Submitted { spec, ids, entries, keys, dependencies, task, submit_dir, .. } => {
+        Is::Submitted { spec, ids, entries, entries_gone, keys, dependencies, task, submit_dir, .. } => {
             spec.heap()
                 + ids.heap()
+                + boxed(entries_gone.as_ref())
                 + entries.heap()
                 + keys.heap()
                 + boxed(dependencies.as_ref())
@@ -208,6 +209,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
         }
         Is::Leased { ids, .. }
         | Is::Returned { ids, .. }
+        | Is::EntriesDropped { ids, .. }
         | Is::Restarted { ids, .. }
         | Is::Answered { ids, .. } => ids.heap(),
         Is::Canceled { ids, reason, .. } => ids.heap() + reason.heap(),

@@ -80,7 +80,11 @@ impl Feeds {
         for (id, job, feed) in fed(state) {
             let made = job.ids.len();
             for task in job.ids.iter() {
-                let entry = job.submit_of(task).and_then(|at| job.submits[at as usize].entry_of(task));
+                let submit = job.submit_of(task).map(|at| &job.submits[at as usize]);
+                if submit.is_some_and(|submit| submit.entries_gone.contains(task)) {
+                    continue;
+                }
+                let entry = submit.and_then(|submit| submit.entry_of(task));
                 if entry != Some(line(u64::from(task.0)).as_slice()) {
                     return Err(format!("task {task} of job {id} is of another line: {entry:?}"));
                 }

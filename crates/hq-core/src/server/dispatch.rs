@@ -13,7 +13,7 @@ use hq_model::{Timestamp, WorkerId};
 use hq_sched::Plan;
 
 use batches::join;
-pub(super) use batches::{Batches, entries_of, inputs_of};
+pub(super) use batches::{Batches, inputs_of};
 
 use super::Effect;
 use super::forecast::Estimate;

@@ -340,8 +340,8 @@ impl Server {
                 self.feed_saves(now, job, ids, (state.clone(), *is_enough), effects)?;
             }
             FeedOrder::Entries { ids } => {
-                let entries = self.feed_entries(job, ids);
-                return Ok(FeedState { entries, ..self.feed_state(job) });
+                let (entries, entries_gone) = self.feed_entries(job, ids);
+                return Ok(FeedState { entries, entries_gone, ..self.feed_state(job) });
             }
         }
         Ok(self.feed_state(job))
@@ -467,8 +467,13 @@ impl Server {
         Ok(())
     }
 
-    fn feed_entries(&self, job: JobId, ids: &IdSet) -> Entries {
+    // With those of them that are not kept any more.
+    fn feed_entries(&self, job: JobId, ids: &IdSet) -> (Entries, IdSet) {
         let fed = &self.state.jobs[&job];
+        let mut gone = IdSet::new();
+        for (index, ids) in fed.by_submit(ids) {
+            gone.union_with(&ids.intersection(&fed.submits[index as usize].entries_gone));
+        }
         let mut room = RESULTS_PAGE_BYTES;
         let entries = ids.iter().map_while(|task| {
             let submit = &fed.submits[fed.submit_of(task)? as usize];
@@ -476,7 +481,7 @@ impl Server {
             room = room.checked_sub(entry.len() + 8)?;
             Some(entry)
         });
-        Entries::new(entries).unwrap_or_default()
+        (Entries::new(entries).unwrap_or_default(), gone)
     }
 
     // How a fed job is.
@@ -494,6 +499,7 @@ impl Server {
             slots: self.slots(),
             unreduced_bytes: self.state.results.held_bytes(id) as u64,
             entries: Entries::default(),
+            entries_gone: IdSet::new(),
             is_keyed: job.submits.first().is_some_and(|submit| !submit.keys.is_empty()),
         }
     }

@@ -17,6 +17,7 @@ use super::cancelings::Cancelings;
 use super::changes::Changes;
 use super::clients::{Clients, JobWaits};
 use super::drafts::Drafts;
+use super::ended_entries::EndedEntries;
 use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
 use super::gather::Gathering;
@@ -43,7 +44,7 @@ use super::state::{Durable, State};
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
 use crate::feed::FeedRequest;
-use crate::limits::WORKER_GRACE;
+use crate::limits::{ENDED_ENTRIES_BYTES_MAX, WORKER_GRACE};
 use crate::record::Record;
 use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
 
@@ -58,6 +59,8 @@ pub struct ServerOptions {
     pub keep_jobs: Keep,
     /// Allocations stay in their batch systems when the server is stopped.
     pub keep_allocations: bool,
+    /// Bytes of entries of finished tasks that are kept, of all bags and fed jobs together.
+    pub ended_entries_bytes_max: usize,
     /// What `server info` shows of hosts, ports and paths.
     pub info: ServerInfo,
 }
@@ -69,6 +72,7 @@ impl Default for ServerOptions {
             worker_grace: WORKER_GRACE,
             keep_jobs: Keep::default(),
             keep_allocations: false,
+            ended_entries_bytes_max: ENDED_ENTRIES_BYTES_MAX,
             info: ServerInfo::default(),
         }
     }
@@ -131,6 +135,8 @@ pub struct Server {
     undecided: BTreeSet<JobId>,
     /// Ended jobs and workers that are still known.
     retention: Retention,
+    /// Entries that are not needed any more.
+    pub(super) ended_entries: EndedEntries,
     /// Which workers store which objects.
     pub(super) copies: Copies,
     /// Files that workers were told to take.
@@ -189,6 +195,7 @@ impl Server {
             touched: BTreeSet::new(),
             undecided: BTreeSet::new(),
             retention: Retention::default(),
+            ended_entries: EndedEntries::default(),
             copies: Copies::default(),
             gives: Gives::default(),
             notices: Notices::default(),
@@ -361,6 +368,7 @@ impl Server {
         self.report_progress(now, effects);
         self.note_left(now);
         if !self.is_read_only() {
+            self.drop_entries(now, effects);
             self.retire(now, effects);
         }
         self.answer_worker_waits(effects);

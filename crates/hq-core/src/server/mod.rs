@@ -11,6 +11,7 @@ mod check;
 mod clients;
 mod dispatch;
 mod drafts;
+mod ended_entries;
 mod ends;
 mod explain;
 mod feeding;

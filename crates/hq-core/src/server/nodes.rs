@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::capacity::Needs;
-use super::dispatch::entries_of;
 use super::job::Job;
 use super::live::{Held, LiveWorker};
 use super::machine::Server;
@@ -288,7 +287,7 @@ impl Server {
                 submit_dir: submit.submit_dir.clone(),
                 submitted: submit.submitted,
             });
-            let entries = entries_of(&submit.ids, &submit.entries, &ids);
+            let entries = submit.entries_of(&ids);
             let nodes = if at == 0 { all.clone() } else { all[..1].to_vec() };
             let services = services.clone();
             let batch = RunBatch {

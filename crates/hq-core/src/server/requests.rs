@@ -312,6 +312,7 @@ impl Server {
         let state = SubmitState {
             ids,
             entries: submit.entries.clone(),
+            entries_gone: IdSet::new(),
             keys: submit.keys.clone(),
             dependencies,
             task,
@@ -328,6 +329,7 @@ impl Server {
             spec,
             ids: state.ids.clone(),
             entries: state.entries.clone(),
+            entries_gone: Box::default(),
             keys: state.keys.clone(),
             dependencies: state.dependencies.clone(),
             task: state.task.clone(),

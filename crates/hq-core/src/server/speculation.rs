@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use hq_model::task::SpeculateFactor;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
-use super::dispatch::{entries_of, inputs_of};
+use super::dispatch::inputs_of;
 use super::job::Job;
 use super::live::Choice;
 use super::machine::Server;
@@ -226,7 +226,7 @@ impl Server {
             submit_dir: submit.submit_dir.clone(),
             submitted: submit.submitted,
         });
-        let entries = entries_of(&submit.ids, &submit.entries, &ids);
+        let entries = submit.entries_of(&ids);
         if let Some(connection) = live.connection {
             let nodes = Vec::new();
             let after = None;

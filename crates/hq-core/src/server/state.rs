@@ -120,7 +120,18 @@ impl State {
                 self.last_job = self.last_job.max(*job);
                 self.remember(*key, *job, IdSet::new());
             }
-            Record::Submitted { job, key, spec, ids, entries, keys, dependencies, task, submit_dir } => {
+            Record::Submitted {
+                job,
+                key,
+                spec,
+                ids,
+                entries,
+                entries_gone,
+                keys,
+                dependencies,
+                task,
+                submit_dir,
+            } => {
                 if let Some(spec) = spec {
                     self.jobs.insert(*job, Job::new(spec.clone(), false, at));
                     self.last_job = self.last_job.max(*job);
@@ -129,6 +140,7 @@ impl State {
                     let submit = SubmitState {
                         ids: ids.clone(),
                         entries: entries.clone(),
+                        entries_gone: IdSet::clone(entries_gone),
                         keys: keys.clone(),
                         dependencies: dependencies.clone(),
                         task: task.clone(),
@@ -139,6 +151,12 @@ impl State {
                     job.add_submit(submit);
                 }
                 self.remember(*key, *job, ids.clone());
+            }
+            Record::EntriesDropped { job, ids } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    let (before, after) = job.drop_entries(ids);
+                    self.submits_bytes = self.submits_bytes - before + after;
+                }
             }
             Record::JobForgotten { job } => {
                 let forgotten = self.jobs.remove(job);

@@ -284,6 +284,7 @@ impl Server {
                 nodes: job.nodes.get(&task).cloned().unwrap_or_default(),
                 failure: None,
                 entry: entry.map(<[u8]>::to_vec),
+                entry_gone: has_entry.1 && submit.is_some_and(|submit| submit.entries_gone.contains(task)),
                 load: None,
                 too_late: None,
             };
@@ -353,7 +354,8 @@ impl<'a> Gathering<'a> {
         let of_submit = &self.job.submits[submit as usize];
         let has_ended = matches!(state, TaskState::Finished | TaskState::Failed);
         let had_nodes = has_ended && of_submit.task.requests.iter().any(|request| request.nodes > 0);
-        let has_entries = !of_submit.entries.is_empty() && tells_entries(&of_submit.task, self.with_entries);
+        let had_entries = !of_submit.entries.is_empty() || !of_submit.entries_gone.is_empty();
+        let has_entries = had_entries && tells_entries(&of_submit.task, self.with_entries);
         if had_nodes || has_entries || !of_submit.keys.is_empty() {
             self.add_singles(ids);
             return;
@@ -572,6 +574,7 @@ impl Common<'_> {
             nodes: Vec::new(),
             failure: self.failure,
             entry: None,
+            entry_gone: false,
             load: None,
             too_late: self.too_late,
         }

@@ -2131,6 +2131,9 @@ pub struct FeedState {
     pub entries: ::core::option::Option<Entries>,
     #[prost(bool, tag = "10")]
     pub is_keyed: bool,
+    /// Those of the tasks asked for whose entries are not kept any more.
+    #[prost(uint32, repeated, tag = "11")]
+    pub entries_gone: ::prost::alloc::vec::Vec<u32>,
 }
 /// What the state of a fed job is made of, beside its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -3655,6 +3658,9 @@ pub struct TaskInfo {
     /// One or none: repeated, so that tasks without it take no room for it when they are read.
     #[prost(message, repeated, tag = "152")]
     pub load: ::prost::alloc::vec::Vec<TaskUse>,
+    /// It had one, which is not kept any more.
+    #[prost(bool, tag = "170")]
+    pub entry_gone: bool,
 }
 /// What a running task uses. The worker and the instance are those of the task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4381,7 +4387,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 220, 1000, 1001, 1002, 1010, 1020, 1003"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 220, 1000, 1001, 1002, 1010, 1020, 1003, 1030"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -4466,6 +4472,8 @@ pub mod record {
         JobLeft(super::JobLeft),
         #[prost(message, tag = "1003")]
         LoadKept(super::LoadPoint),
+        #[prost(message, tag = "1030")]
+        EntriesDropped(super::EntriesDropped),
     }
 }
 /// Changes that count all together or not at all. Their own times are not looked at.
@@ -4683,6 +4691,16 @@ pub struct Submitted {
     pub dependencies: ::core::option::Option<Dependencies>,
     #[prost(message, optional, tag = "90")]
     pub keys: ::core::option::Option<Entries>,
+    /// Tasks that have finished and whose entries are not kept: `entries` has those of the others.
+    #[prost(uint32, repeated, tag = "170")]
+    pub entries_gone: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EntriesDropped {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ServerStarted {

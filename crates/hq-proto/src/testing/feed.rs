@@ -98,7 +98,7 @@ pub(super) fn feed_state() -> BoxedStrategy<FeedState> {
                 feed,
                 [made, waiting, ended, slots, unreduced_bytes],
                 [is_open, is_keyed],
-                (_, entries),
+                (ids, entries),
             )| {
                 FeedState {
                     job,
@@ -110,6 +110,7 @@ pub(super) fn feed_state() -> BoxedStrategy<FeedState> {
                     slots,
                     unreduced_bytes,
                     entries,
+                    entries_gone: ids,
                     is_keyed,
                 }
             },

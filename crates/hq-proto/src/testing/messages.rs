@@ -479,6 +479,7 @@ pub fn record() -> impl Strategy<Value = Record> {
             ids,
             keys: entries.clone(),
             entries,
+            entries_gone: Default::default(),
             dependencies: Arc::new(dependencies),
             task: Arc::new(task),
             submit_dir,
@@ -550,6 +551,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (worker(), finished_span(), vec((edgy_id().prop_map(TaskId), vec(worker(), 1..3)), 0..3))
             .prop_map(|(worker, span, nodes)| DetailKept { worker, span, nodes }),
         (job(), failure()).prop_map(|(job, failure)| FailureKept { job, failure }),
+        (job(), id_set()).prop_map(|(job, ids)| EntriesDropped { job, ids }),
         (job(), ids_with_results()).prop_map(|(job, (ids, results))| ResultsKept { job, ids, results }),
         (job(), vec(failure(), 0..3)).prop_map(|(job, attempts)| EndedEarly { job, attempts }),
         (any::<u128>(), job(), id_set()).prop_map(|(key, job, ids)| Answered { key, job, ids }),

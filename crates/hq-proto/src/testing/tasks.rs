@@ -23,11 +23,11 @@ pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
         vec(worker(), 0..3),
         of(text()),
         failure,
-        (of(byte_string()), of(timestamp()), of(load::task_use(WorkerId(0), Instance(0)))),
+        (of(byte_string()), any::<bool>(), of(timestamp()), of(load::task_use(WorkerId(0), Instance(0)))),
     );
     (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
         |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
-            let (dependencies, nodes, key, failure, (entry, too_late, load)) = waits;
+            let (dependencies, nodes, key, failure, (entry, entry_gone, too_late, load)) = waits;
             // They are those of the task.
             let load =
                 load.map(|load| Box::new(TaskUse { worker: worker.unwrap_or_default(), instance, ..load }));
@@ -47,6 +47,7 @@ pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
                 nodes,
                 failure,
                 entry,
+                entry_gone,
                 load,
                 too_late,
             }

@@ -121,6 +121,7 @@ fn compact(
         match decode_record(bytes) {
             Ok((at, mut record)) => {
                 submits.take_out(at, &mut record);
+                submits.drop_entries(&state, &record)?;
                 state.apply(at, &record);
             }
             Err(ProtoError::UnknownRecord { critical: false, .. }) => unknown.push(bytes.to_vec()),

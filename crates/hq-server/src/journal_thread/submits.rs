@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use hq_core::record::Record;
+use hq_core::server::job::drop_entries;
+use hq_core::server::state::State;
 use hq_model::{Dependencies, JobId, TaskSpec, Timestamp};
-use hq_proto::encode_record;
+use hq_proto::{decode_record, encode_record};
 
 /// The records of submits of all jobs, as a snapshot has them.
 #[derive(Debug, Default)]
@@ -22,13 +24,24 @@ impl Submits {
     pub(super) fn take_out(&mut self, at: Timestamp, record: &mut Record) {
         match record {
             Record::Together { records } => records.iter_mut().for_each(|record| self.take_out(at, record)),
-            Record::Submitted { job, ids, entries, keys, dependencies, task, submit_dir, .. } => {
+            Record::Submitted {
+                job,
+                ids,
+                entries,
+                entries_gone,
+                keys,
+                dependencies,
+                task,
+                submit_dir,
+                ..
+            } => {
                 let kept = Record::Submitted {
                     job: *job,
                     key: 0,
                     spec: None,
                     ids: ids.clone(),
                     entries: std::mem::take(entries),
+                    entries_gone: entries_gone.clone(),
                     keys: std::mem::take(keys),
                     dependencies: std::mem::replace(dependencies, Arc::clone(&self.dependencies)),
                     task: std::mem::replace(task, Arc::clone(&self.task)),
@@ -39,6 +52,26 @@ impl Submits {
             Record::JobForgotten { job } => drop(self.of.remove(job)),
             _ => {}
         }
+    }
+
+    /// Drops entries that a record drops. `state` has the submits to whose tasks they belong.
+    ///
+    /// # Errors
+    /// When what was kept is not to be read.
+    pub(super) fn drop_entries(&mut self, state: &State, record: &Record) -> Result<(), String> {
+        for part in record.parts() {
+            let Record::EntriesDropped { job: id, ids } = part else { continue };
+            let (Some(job), Some(kept)) = (state.jobs.get(id), self.of.get_mut(id)) else { continue };
+            for (index, dropped) in job.by_submit(ids) {
+                let Some(bytes) = kept.get_mut(index as usize) else { continue };
+                let (at, mut record) = decode_record(bytes).map_err(|error| error.to_string())?;
+                if let Record::Submitted { ids, entries, entries_gone, .. } = &mut record {
+                    drop_entries(ids, entries, entries_gone, &dropped);
+                }
+                *bytes = encode_record(at, &record).into();
+            }
+        }
+        Ok(())
     }
 
     /// A record of a snapshot in bytes: of a submit, what was taken out of it; each is asked for once, in order.
@@ -52,8 +85,7 @@ impl Submits {
 #[cfg(test)]
 mod tests {
     use hq_core::record::{Failure, FailureKind, RestartCause};
-    use hq_core::server::state::State;
-    use hq_model::{Body, Entries, IdSet, Instance, JobSpec, TaskId, Usage, WorkerId};
+    use hq_model::{Body, Entries, IdSet, Instance, JobSpec, Request, TaskId, Usage, WorkerId};
 
     use super::*;
 
@@ -62,8 +94,11 @@ mod tests {
             let texts: Vec<String> = (ids.0..=ids.1).map(|id| format!("{prefix}{id}")).collect();
             Entries::new(texts.iter().map(|text| text.as_bytes())).expect("few")
         };
-        let task =
-            TaskSpec { body: Body::program(["run", &format!("{job}-{}", ids.0)]), ..TaskSpec::default() };
+        let task = TaskSpec {
+            body: Body::program(["run", &format!("{job}-{}", ids.0)]),
+            requests: vec![Request::default()],
+            ..TaskSpec::default()
+        };
         let after = vec![format!("{}", job + 7).parse().expect("a dependency")];
         Record::Submitted {
             job: JobId(job),
@@ -71,6 +106,7 @@ mod tests {
             spec: is_new.then(JobSpec::default),
             ids: IdSet::range(ids.0, ids.1),
             entries: named("entry "),
+            entries_gone: Box::default(),
             keys: named("key-"),
             dependencies: Arc::new(Dependencies { after, ..Dependencies::default() }),
             task: Arc::new(task),
@@ -112,6 +148,8 @@ mod tests {
                 cause: RestartCause::Crash,
             },
             submitted(1, (20, 22), false),
+            Record::EntriesDropped { job, ids: "1-2,4-6,20-22".parse().expect("ids") },
+            Record::EntriesDropped { job, ids: IdSet::range(3, 3) },
             // Of a job that is not there.
             submitted(9, (0, 0), false),
         ];
@@ -119,6 +157,7 @@ mod tests {
         for (at, mut record) in (1..).map(Timestamp).zip(records) {
             whole.apply(at, &record);
             submits.take_out(at, &mut record);
+            submits.drop_entries(&lean, &record).expect("to be read");
             lean.apply(at, &record);
         }
         let (mut expected, mut given) = (Vec::new(), Vec::new());

@@ -170,7 +170,8 @@ impl Gathered {
                         matches!(end, WorkerEnd::Stopped | WorkerEnd::TimeLimit | WorkerEnd::Interrupted);
                 }
             }
-            Record::JobClosed { .. }
+            Record::EntriesDropped { .. }
+            | Record::JobClosed { .. }
             | Record::JobLeft { .. }
             | Record::JobForgotten { .. }
             | Record::ServiceReady { .. }

@@ -51,6 +51,7 @@ impl Journal {
             spec: budget.map(|_| JobSpec { budget, ..JobSpec::default() }),
             ids,
             entries: Entries::default(),
+            entries_gone: Default::default(),
             keys: Entries::default(),
             dependencies: Arc::new(Dependencies { edges, ..Dependencies::default() }),
             task,

@@ -53,6 +53,7 @@ impl Journal {
             spec: Some(JobSpec { name: format!("job {job}"), ..JobSpec::default() }),
             ids: IdSet::range(1, tasks),
             entries: Entries::default(),
+            entries_gone: Default::default(),
             keys: Entries::default(),
             dependencies: Arc::new(dependencies),
             task: Arc::new(TaskSpec { requests: Vec::new(), ..spec() }),

@@ -75,6 +75,7 @@ impl<W: Write> Events<W> {
             spec: Some(JobSpec { name: summary.name.clone(), ..JobSpec::default() }),
             ids,
             entries: Default::default(),
+            entries_gone: Default::default(),
             keys: Default::default(),
             dependencies: Default::default(),
             task: Default::default(),
@@ -325,6 +326,7 @@ impl<W: Write> Events<W> {
             Record::Notice { job, rule, change } => self.notice(at, (*job, *rule), change),
             Record::Together { records } => records.iter().try_for_each(|record| self.events(at, record)),
             Record::IdsGiven { .. }
+            | Record::EntriesDropped { .. }
             | Record::TimeSkipped { .. }
             | Record::LoadKept { .. }
             | Record::ResultsKept { .. }
@@ -555,6 +557,7 @@ mod tests {
                 spec: Some(JobSpec { name: "score".into(), ..JobSpec::default() }),
                 ids: IdSet::range(1, 2),
                 entries: Entries::default(),
+                entries_gone: Default::default(),
                 keys: Entries::default(),
                 dependencies: Default::default(),
                 task: TaskSpec { body: Body::program(["./score"]), ..TaskSpec::default() }.into(),

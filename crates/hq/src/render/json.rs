@@ -322,6 +322,8 @@ impl Serialize for Task<'_> {
         if let Some((job, spec)) = self.submitted {
             if let Some(entry) = &task.entry {
                 map.serialize_entry("entry", &bytes(entry))?;
+            } else if task.entry_gone {
+                map.serialize_entry("entry", &())?;
             }
             map.serialize_entry("priority", &spec.priority)?;
             map.serialize_entry("expect", &spec.expected.map(|expected| expected.as_secs_f64()))?;

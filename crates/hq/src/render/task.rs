@@ -264,6 +264,8 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
     ];
     if let Some(entry) = &task.entry {
         rows.push(("Entry", entry_shown(entry).into()));
+    } else if task.entry_gone {
+        rows.push(("Entry", "not kept any more, as the task has finished".into()));
     }
     if let Some(expected) = spec.and_then(|spec| spec.expected) {
         rows.push(("Expected", text::optional_duration(Some(expected)).into()));

@@ -199,6 +199,7 @@ pub(crate) fn task(id: u32, state: TaskState) -> TaskInfo {
         nodes: Vec::new(),
         failure: (state == TaskState::Failed).then_some(hq_core::record::FailureKind::Exit(3)),
         entry: None,
+        entry_gone: false,
         load: (state == TaskState::Running).then(|| Box::new(super::load::tests::used(at(10)))),
         too_late: None,
     }

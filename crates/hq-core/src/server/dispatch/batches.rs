@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hq_model::task::CrashLimit;
-use hq_model::{Entries, IdSet, TaskRef, Timestamp, WorkerId};
+use hq_model::{IdSet, TaskRef, Timestamp, WorkerId};
 
 use crate::limits::CALL_INPUTS_BYTES_MAX;
 use crate::object_messages::TaskObjects;
@@ -108,7 +108,7 @@ impl Server {
                 submit_dir: submit.submit_dir.clone(),
                 submitted: submit.submitted,
             });
-            let entries = entries_of(&submit.ids, &submit.entries, &ids);
+            let entries = submit.entries_of(&ids);
             let inputs = inputs_of(&self.state, template, &ids);
             let objects = TaskObjects::of(&objects, &ids);
             run.push(RunBatch {
@@ -160,18 +160,4 @@ pub(in crate::server) fn inputs_of(state: &State, template: TemplateId, ids: &Id
         }
     }
     inputs
-}
-
-/// The entries of some tasks of a submit, in order of ids.
-pub(in crate::server) fn entries_of(all: &IdSet, entries: &Entries, ids: &IdSet) -> Entries {
-    if entries.is_empty() {
-        return Entries::default();
-    }
-    let picked = ids.ranges().flat_map(|range| {
-        let first = all.rank(hq_model::TaskId(*range.start())).unwrap_or(0) as usize;
-        // Neighbours in `ids` are neighbours in `all`, too: it contains them all.
-        let count = (range.end() - range.start()) as usize + 1;
-        (first..first + count).filter_map(|index| entries.get(index))
-    });
-    Entries::new(picked).unwrap_or_default()
 }

@@ -5,6 +5,7 @@ use hq_model::Timestamp;
 use super::Server;
 use crate::record::Record;
 use crate::server::Effect;
+use crate::server::ended_entries::EndedEntries;
 use crate::server::forecast::Forecast;
 use crate::server::last_moments::LastMoments;
 use crate::server::notices::Notices;
@@ -30,6 +31,7 @@ impl Server {
             self.queue_again(template);
         }
         self.retention.hear(&self.state, record);
+        self.ended_entries.hear(&self.state, record);
         self.last_moments.hear(&self.state, record);
         self.copies.hear(&self.state, record);
         self.notices.hear(record);
@@ -46,6 +48,7 @@ impl Server {
         self.readiness = Readiness::recount(&self.state);
         self.forecast = Forecast::recount(&self.state);
         self.retention = Retention::recount(self.options.keep_jobs, &self.state);
+        self.ended_entries = EndedEntries::recount(&self.state);
         self.last_moments = LastMoments::recount(&self.state);
         self.copies = Copies::recount(&self.state);
         self.notices = Notices::recount(&self.state);
@@ -59,6 +62,7 @@ impl Server {
         self.readiness.check(&self.state)?;
         self.forecast.check(&self.state)?;
         self.retention.check(&self.state)?;
+        self.ended_entries.check(&self.state)?;
         self.copies.check(&self.state)?;
         self.notices.check(&self.state)?;
         self.last_moments.check(&self.state)

@@ -152,6 +152,7 @@ impl Server {
             spec: new_job.map(|name| JobSpec { name, ..JobSpec::default() }),
             ids: IdSet::single(task.task),
             entries: Entries::default(),
+            entries_gone: Box::default(),
             keys: Entries::default(),
             dependencies: Arc::new(Dependencies::default()),
             task: Arc::new(spec),

@@ -40,6 +40,7 @@ pub(super) fn bytes_of(part: &Submit) -> usize {
     let state = SubmitState {
         ids: ids_of(part).clone(),
         entries: part.entries.clone(),
+        entries_gone: IdSet::new(),
         keys: part.keys.clone(),
         dependencies: part.dependencies.clone(),
         task: part.spec.clone(),
@@ -53,8 +54,16 @@ impl Part<'_> {
     /// The submit that makes them again.
     ///
     /// # Errors
-    /// When one of them waits for a task that is not chosen and did not end well.
+    /// When one of them waits for a task that is not chosen and did not end well, or its entry is not kept any more.
     pub(super) fn submit(&self) -> Result<Submit, RequestError> {
+        if let Some(task) = self.ids.intersection(&self.submit.entries_gone).first() {
+            let what = if self.submit.task.body.is_pulled() { "payload" } else { "entry" };
+            return Err(RequestError::Invalid(format!(
+                "The {what} of task {task} of job {} is not kept any more: it has finished, and of those of finished tasks \
+                 only the latest are kept. Choose other tasks (--tasks), or submit what it was again.",
+                self.old
+            )));
+        }
         let known = &self.submit.dependencies;
         let dependencies = if known.is_empty() { known.clone() } else { self.dependencies()?.into() };
         let mut spec = self.submit.task.clone();
@@ -70,7 +79,7 @@ impl Part<'_> {
         }
         Ok(Submit {
             target: Target::Open(self.new),
-            entries: self.picked(&self.submit.entries),
+            entries: self.entries(),
             keys: self.picked(&self.submit.keys),
             ids: TaskIds::Given(self.ids.clone()),
             dependencies,
@@ -81,7 +90,7 @@ impl Part<'_> {
 
     /// The entries of its tasks.
     pub(in crate::server) fn entries(&self) -> Entries {
-        self.picked(&self.submit.entries)
+        self.submit.entries_of(&self.ids)
     }
 
     // Objects of tasks that are not submitted again are those of the old job.

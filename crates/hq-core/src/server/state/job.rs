@@ -60,8 +60,10 @@ impl Deref for Job {
 pub struct SubmitState {
     /// Its tasks.
     pub ids: IdSet,
-    /// Their entries in order of ids, or empty.
+    /// Their entries in order of ids, or empty; without those that are gone.
     pub entries: Entries,
+    /// Those of them whose entries are not kept any more: they have finished.
+    pub entries_gone: IdSet,
     /// Their keys in order of ids, or empty.
     pub keys: Entries,
     /// What they wait for.
@@ -84,10 +86,22 @@ impl SubmitState {
 
     /// The entry of one of its tasks, if they have entries.
     pub fn entry_of(&self, task: TaskId) -> Option<&[u8]> {
-        if self.entries.is_empty() {
-            return None;
-        }
-        self.entries.get(self.ids.rank(task)? as usize)
+        self.entries.get(entry_place(&self.ids, &self.entries_gone, task)?)
+    }
+
+    /// The entries of some of its tasks, in order of ids. None of them is gone.
+    pub fn entries_of(&self, ids: &IdSet) -> Entries {
+        picked_entries((&self.ids, &self.entries_gone, &self.entries), ids)
+    }
+
+    /// What the entries of some of its tasks take in memory, in bytes. None of them is gone.
+    pub fn entries_bytes(&self, ids: &IdSet) -> usize {
+        let of = |range: RangeInclusive<u32>| {
+            let count = (range.end() - range.start()) as usize + 1;
+            let first = entry_place(&self.ids, &self.entries_gone, TaskId(*range.start()));
+            first.map_or(0, |first| self.entries.bytes_of(first, count)) + 4 * count
+        };
+        ids.ranges().map(of).sum()
     }
 
     /// About what it takes in memory, with the objects that its tasks leave, in bytes.
@@ -101,7 +115,7 @@ impl SubmitState {
         let edges = (dependencies.edges.lists() + dependencies.edges.len()) * 4;
         let files: usize = dependencies.files.iter().map(|file| 24 + file.len()).sum();
         let objects = self.ids.len() as usize * self.task.own_objects().len() * OBJECT_BYTES;
-        1024 + self.ids.range_count() * 48
+        1024 + (self.ids.range_count() + self.entries_gone.range_count()) * 48
             + keys
             + entries
             + after
@@ -110,6 +124,41 @@ impl SubmitState {
             + objects
             + self.task.bytes()
     }
+}
+
+/// Drops the entries of some tasks of a submit.
+pub fn drop_entries(all: &IdSet, entries: &mut Entries, gone: &mut IdSet, dropped: &IdSet) {
+    if entries.is_empty() {
+        return;
+    }
+    let after = {
+        let mut after = gone.clone();
+        after.union_with(&dropped.intersection(all));
+        after
+    };
+    *entries = picked_entries((all, gone, entries), &all.difference(&after));
+    *gone = after;
+}
+
+// The place of a task's entry among those that are left.
+fn entry_place(all: &IdSet, gone: &IdSet, task: TaskId) -> Option<usize> {
+    if gone.contains(task) {
+        return None;
+    }
+    Some((all.rank(task)? - gone.count_below(task)) as usize)
+}
+
+fn picked_entries((all, gone, entries): (&IdSet, &IdSet, &Entries), ids: &IdSet) -> Entries {
+    if entries.is_empty() {
+        return Entries::default();
+    }
+    let picked = ids.ranges().flat_map(|range| {
+        let first = entry_place(all, gone, TaskId(*range.start())).unwrap_or(0);
+        // Neighbours in `ids` are neighbours among those that are left, too: these contain them all.
+        let count = (range.end() - range.start()) as usize + 1;
+        (first..first + count).filter_map(|index| entries.get(index))
+    });
+    Entries::new(picked).unwrap_or_default()
 }
 
 impl Job {
@@ -131,7 +180,11 @@ impl Job {
     }
 
     /// Adds a submit; its ids are new.
-    pub(super) fn add_submit(&mut self, submit: SubmitState) {
+    pub(super) fn add_submit(&mut self, mut submit: SubmitState) {
+        // A job that a generator feeds has very many, mostly alike.
+        if let Some(last) = self.submits.last().filter(|last| last.task == submit.task) {
+            submit.task = Arc::clone(&last.task);
+        }
         let index = self.submits.len() as u32;
         for range in submit.ids.ranges() {
             self.owners.insert(*range.start(), (*range.end(), index));
@@ -146,6 +199,18 @@ impl Job {
         }
         self.index_keys(&submit);
         self.submits.push(submit);
+    }
+
+    /// Drops the entries of tasks. Answers how many bytes fewer its submits take, and more, for what is said of them instead.
+    pub(super) fn drop_entries(&mut self, ids: &IdSet) -> (usize, usize) {
+        let (mut before, mut after) = (0, 0);
+        for (index, ids) in self.by_submit(ids) {
+            let submit = &mut self.submits[index as usize];
+            before += submit.bytes();
+            drop_entries(&submit.ids, &mut submit.entries, &mut submit.entries_gone, &ids);
+            after += submit.bytes();
+        }
+        (before, after)
     }
 
     /// Takes the latest submits back, of which nothing was begun, until so many are left.

@@ -88,6 +88,7 @@ fn job_snapshot<E>(
             spec: None,
             ids: submit.ids.clone(),
             entries: submit.entries.clone(),
+            entries_gone: Box::new(submit.entries_gone.clone()),
             keys: submit.keys.clone(),
             dependencies: submit.dependencies.clone(),
             task: submit.task.clone(),

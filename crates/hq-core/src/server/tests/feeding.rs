@@ -1,5 +1,7 @@
 //! Jobs that a generator feeds and a reducer drains.
 
+mod entries;
+
 use hq_model::TaskRef;
 use hq_model::job::FedEnd;
 

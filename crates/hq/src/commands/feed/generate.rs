@@ -137,7 +137,7 @@ impl Source<'_> {
     // Passes over the lines that are tasks already, and compares them with those.
     fn skip(&mut self, count: u64) -> Result<(), HqError> {
         let first = self.state.feed.cursor_at;
-        let mut known = Entries::default();
+        let (mut known, mut gone) = (Entries::default(), IdSet::new());
         let mut from = first;
         let mut number = first;
         while number < first + count {
@@ -145,7 +145,8 @@ impl Source<'_> {
                 from = number;
                 let last = (number + COMPARED - 1).min(first + count - 1);
                 let ids = IdSet::range(number as u32, last as u32);
-                known = self.own.ask(self.session, FeedOrder::Entries { ids })?.entries;
+                let state = self.own.ask(self.session, FeedOrder::Entries { ids })?;
+                (known, gone) = (state.entries, state.entries_gone);
             }
             let Some(line) = self.lines.next() else {
                 return Err(failed(format!(
@@ -155,6 +156,8 @@ impl Source<'_> {
             };
             let before = known.get((number - from) as usize).unwrap_or_default();
             match self.made_of(line)? {
+                // What is not kept any more, as its task has finished, counts and no more.
+                Made::Task(_) if gone.contains(TaskId(number as u32)) => number += 1,
                 Made::Task(task) if task.entry == before => number += 1,
                 Made::Task(MadeTask { entry, .. }) => {
                     return Err(failed(format!(
