@@ -53,6 +53,7 @@ fn submitted(job: u32, name: &str, tasks: u32, after: Option<u32>) -> Record {
         spec: Some(JobSpec { name: name.into(), ..JobSpec::default() }),
         ids: IdSet::range(1, tasks),
         entries: Entries::default(),
+        entries_gone: Box::default(),
         keys: Entries::default(),
         dependencies: Arc::new(Dependencies { after, ..Dependencies::default() }),
         task: Arc::new(TaskSpec {

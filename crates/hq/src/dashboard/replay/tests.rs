@@ -50,6 +50,7 @@ fn records() -> Vec<(Timestamp, Record)> {
         spec: Some(JobSpec { name: "score".into(), ..JobSpec::default() }),
         ids: IdSet::range(1, 4),
         entries: Entries::default(),
+        entries_gone: Default::default(),
         keys: Entries::default(),
         dependencies: Default::default(),
         task: task.into(),
