@@ -300,9 +300,8 @@ impl Connection {
             // It waits a while for the answer to its last report, and may have gone before it comes.
             if let FromWorker::Report(report) = message {
                 let saved = encode_to_worker(&ToWorker::Saved { report: report.number });
-                if self.sender.send(&saved).await.is_ok() {
-                    let _ = self.sender.flush().await;
-                }
+                let _ = self.sender.send(&saved).await;
+                let _ = self.sender.flush().await;
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod checking;
+mod ended;
 mod ending;
 mod followers;
 mod greeting;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
-use hq_model::{ByteString, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
+use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, WorkerId};
 use rustc_hash::FxHashMap;
 
 pub(super) use batch::Batch;
@@ -31,12 +32,10 @@ use super::reading::Reading;
 use super::reporting::Reporting;
 use super::runners::Runners;
 use super::storing::Storing;
-use super::{Effect, Grant, Input, Outcome, RunnerId};
+use super::{Effect, Grant, Input, RunnerId};
 use crate::keeping::by_preference;
 use crate::limits::{TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
-use crate::object_messages::Unfetched;
-use crate::record::{Failure, FailureKind};
-use crate::worker_messages::{FromWorker, RunBatch, Started, Template, TemplateId, ToWorker, WorkerEnd};
+use crate::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, WorkerEnd};
 
 /// The worker's state machine.
 #[derive(Debug)]
@@ -604,99 +603,4 @@ impl Worker {
     }
 
     // --- tasks ---
-
-    fn task_ended(
-        &mut self,
-        now: Timestamp,
-        task: TaskRef,
-        outcome: Outcome,
-        (usage, result): (Usage, ByteString),
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut run) = self.running.remove(&task) else { return };
-        self.last_end = now;
-        self.lending.ended(task);
-        self.reading.ended(task, &run, effects);
-        if self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call()) {
-            self.reporting.await_report();
-        }
-        let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
-        if !run.has_exited {
-            self.hand_on(now, &mut run, is_success);
-        }
-        run.ranks.iter().for_each(|rank| self.pools.free(rank));
-        if let Some(at) = run.lease_until {
-            self.deadlines.remove(&(at, task, Deadline::Lease));
-        }
-        if !self.deadlines.is_empty() {
-            let spec = &self.templates[&run.template].template.spec;
-            if spec.time_limit.is_some() || run.ending.is_some() {
-                self.deadlines.retain(|deadline| deadline.1 != task);
-            }
-        }
-        if let Some(runner) = run.runner {
-            self.runners.release(now, runner, run.ending.is_some());
-        }
-        self.leader_ended(task, is_success);
-        let single = IdSet::single(task.task);
-        match &outcome {
-            Outcome::NotStarted(reason) => {
-                self.node_fault.begin(now, reason.clone());
-                self.give_back(effects);
-            }
-            Outcome::Unfetched { .. } => {}
-            Outcome::Finished | Outcome::Failed(..) => self.node_fault.ran(run.since),
-        }
-        let (kind, error) = match (run.ending, outcome) {
-            (Some(Ending::Superseded), _) => return,
-            (Some(Ending::Canceled), Outcome::Finished | Outcome::Failed(..)) if !run.is_part => {
-                let Running { instance, variant, since: at, .. } = run;
-                let start = Started { job: task.job, task: task.task, instance, at, variant };
-                return self.reporting.canceled_running(start);
-            }
-            (Some(Ending::Canceled | Ending::Elsewhere), _) => {
-                return self.reporting.canceled(task.job, &single);
-            }
-            // Nothing of it is an end of the task.
-            _ if run.is_part => return self.reporting.interrupted(task.job, &single),
-            (
-                Some(Ending::Stopped),
-                Outcome::Failed(..) | Outcome::NotStarted(_) | Outcome::Unfetched { .. },
-            ) => {
-                return self.reporting.interrupted(task.job, &single);
-            }
-            (Some(Ending::Timeout), _) => (FailureKind::Timeout, "Time limit reached".to_owned()),
-            (None | Some(Ending::Stopped), Outcome::Finished) => {
-                return self.reporting.finished(task, (run.instance, run.variant), run.since, usage, result);
-            }
-            (None, Outcome::Unfetched { object, holders, reason, wanted }) => {
-                let unfetched = Unfetched { task, instance: run.instance, object, holders, reason, wanted };
-                match &mut self.storing {
-                    Some(storing) => storing.unfetched(unfetched),
-                    None => self.reporting.returned(task.job, &single),
-                }
-                return;
-            }
-            (None, Outcome::NotStarted(_)) => return self.reporting.returned(task.job, &single),
-            (None, Outcome::Failed(kind, error)) => (kind, error),
-        };
-        let result = if run.ending.is_none() { result } else { ByteString::new() };
-        let failure = Failure {
-            task: task.task,
-            instance: run.instance,
-            worker: None,
-            kind,
-            error,
-            started: Some(run.since),
-            usage,
-            nodes: Vec::new(),
-            result,
-            variant: run.variant,
-        };
-        if self.config.allocation.is_some() && self.leaving.is_none() && Outside::may_cause(kind) {
-            self.outside.hold(now, task.job, failure);
-        } else {
-            self.reporting.failed(task.job, failure);
-        }
-    }
 }

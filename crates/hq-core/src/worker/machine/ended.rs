@@ -1,0 +1,107 @@
+//! How a task has ended, from what its processes did and why they were ended: what the server is told of it.
+
+use hq_model::{ByteString, IdSet, TaskRef, Timestamp, Usage};
+
+use super::{Deadline, Ending, Running, Worker};
+use crate::object_messages::Unfetched;
+use crate::record::{Failure, FailureKind};
+use crate::worker::outside::Outside;
+use crate::worker::{Effect, Outcome};
+use crate::worker_messages::Started;
+
+impl Worker {
+    pub(super) fn task_ended(
+        &mut self,
+        now: Timestamp,
+        task: TaskRef,
+        outcome: Outcome,
+        (usage, result): (Usage, ByteString),
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(mut run) = self.running.remove(&task) else { return };
+        self.last_end = now;
+        self.lending.ended(task);
+        self.reading.ended(task, &run, effects);
+        if self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call()) {
+            self.reporting.await_report();
+        }
+        let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
+        if !run.has_exited {
+            self.hand_on(now, &mut run, is_success);
+        }
+        run.ranks.iter().for_each(|rank| self.pools.free(rank));
+        if let Some(at) = run.lease_until {
+            self.deadlines.remove(&(at, task, Deadline::Lease));
+        }
+        if !self.deadlines.is_empty() {
+            let spec = &self.templates[&run.template].template.spec;
+            if spec.time_limit.is_some() || run.ending.is_some() {
+                self.deadlines.retain(|deadline| deadline.1 != task);
+            }
+        }
+        if let Some(runner) = run.runner {
+            self.runners.release(now, runner, run.ending.is_some());
+        }
+        self.leader_ended(task, is_success);
+        let single = IdSet::single(task.task);
+        match &outcome {
+            Outcome::NotStarted(reason) => {
+                self.node_fault.begin(now, reason.clone());
+                self.give_back(effects);
+            }
+            Outcome::Unfetched { .. } => {}
+            Outcome::Finished | Outcome::Failed(..) => self.node_fault.ran(run.since),
+        }
+        let (kind, error) = match (run.ending, outcome) {
+            (Some(Ending::Superseded), _) => return,
+            (Some(Ending::Canceled), Outcome::Finished | Outcome::Failed(..)) if !run.is_part => {
+                let Running { instance, variant, since: at, .. } = run;
+                let start = Started { job: task.job, task: task.task, instance, at, variant };
+                return self.reporting.canceled_running(start);
+            }
+            (Some(Ending::Canceled | Ending::Elsewhere), _) => {
+                return self.reporting.canceled(task.job, &single);
+            }
+            // Nothing of it is an end of the task.
+            _ if run.is_part => return self.reporting.interrupted(task.job, &single),
+            (
+                Some(Ending::Stopped),
+                Outcome::Failed(..) | Outcome::NotStarted(_) | Outcome::Unfetched { .. },
+            ) => {
+                return self.reporting.interrupted(task.job, &single);
+            }
+            (Some(Ending::Timeout), _) => (FailureKind::Timeout, "Time limit reached".to_owned()),
+            (None | Some(Ending::Stopped), Outcome::Finished) => {
+                return self.reporting.finished(task, (run.instance, run.variant), run.since, usage, result);
+            }
+            (None, Outcome::Unfetched { object, holders, reason, wanted }) => {
+                let unfetched = Unfetched { task, instance: run.instance, object, holders, reason, wanted };
+                match &mut self.storing {
+                    Some(storing) => storing.unfetched(unfetched),
+                    None => self.reporting.returned(task.job, &single),
+                }
+                return;
+            }
+            (None, Outcome::NotStarted(_)) => return self.reporting.returned(task.job, &single),
+            (None, Outcome::Failed(kind, error)) => (kind, error),
+        };
+        let result = if run.ending.is_none() { result } else { ByteString::new() };
+        let failure = Failure {
+            task: task.task,
+            instance: run.instance,
+            worker: None,
+            kind,
+            error,
+            started: Some(run.since),
+            usage,
+            nodes: Vec::new(),
+            result,
+            variant: run.variant,
+        };
+        if self.config.allocation.is_some() && self.leaving.is_none() && Outside::may_cause(kind) {
+            self.outside.hold(now, task.job, failure);
+        } else {
+            self.reporting.failed(task.job, failure);
+        }
+    }
+}
