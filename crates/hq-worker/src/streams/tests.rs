@@ -225,8 +225,13 @@ impl Log {
     }
 
     fn ended(&mut self) -> Outcome {
-        let Some(Input::Ended { outcome, .. }) = self.told.blocking_recv() else { panic!("an end") };
-        outcome
+        loop {
+            match self.told.blocking_recv() {
+                Some(Input::Ended { outcome, .. }) => return outcome,
+                Some(Input::OutputWaits(_)) => {}
+                other => panic!("an end, and not {other:?}"),
+            }
+        }
     }
 }
 
