@@ -38,6 +38,14 @@ impl HqError {
         HqError { text: text.into(), code: "usage", hint: None, exit: EXIT_USAGE, done: None }
     }
 
+    /// With its hint, as one of several.
+    pub(crate) fn in_one_line(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{} ({hint})", self.text),
+            None => self.text.clone(),
+        }
+    }
+
     /// A signal ended the command.
     pub(crate) fn interrupted(signal: u8, text: impl Into<String>) -> HqError {
         HqError { exit: EXIT_SIGNAL + signal, ..HqError::failed("interrupted", text) }

@@ -7,7 +7,7 @@ use hq_client::options::values;
 
 use crate::metg;
 
-/// What there is to measure.
+/// Measure the cluster that is connected
 #[derive(Subcommand, Debug)]
 pub(crate) enum BenchCommand {
     Metg(MetgArgs),

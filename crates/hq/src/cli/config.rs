@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-/// What there is to do with configuration files.
+/// Show what configuration files say
 #[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
     Show(ShowArgs),

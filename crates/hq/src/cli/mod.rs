@@ -185,7 +185,7 @@ pub(crate) enum Command {
     /// Show tasks
     #[command(subcommand, arg_required_else_help = true)]
     Task(Lazy<task::TaskCommand>),
-    /// Show, get, keep and drop files that tasks leave for others
+    /// Put, show, get, keep and drop files for other tasks
     #[command(subcommand, arg_required_else_help = true)]
     Object(Lazy<object::ObjectCommand>),
     /// Let programs in any language create tasks and take them

@@ -8,7 +8,7 @@ use clap::builder::{NonEmptyStringValueParser, OsStringValueParser};
 use clap::{Args, Subcommand};
 use hq_client::options::values;
 
-/// Tasks that others take
+/// Let programs in any language create tasks and take them
 #[derive(Subcommand, Debug)]
 pub(crate) enum PullCommand {
     Open(OpenArgs),

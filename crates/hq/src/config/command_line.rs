@@ -13,7 +13,7 @@ use crate::cli::{Cli, narrow};
 use crate::error::HqError;
 
 /// Commands whose settings are options as on `#HQ` lines, below those of the command line and the script.
-const SUBMITS: [&str; 2] = ["submit", "run"];
+pub(super) const SUBMITS: [&str; 2] = ["submit", "run"];
 /// Short names of commands, and how they are called in configuration files.
 const SHORT: [(&str, &str); 4] =
     [("job submit", "submit"), ("jobs", "job list"), ("wait", "job wait"), ("progress", "job progress")];

@@ -1,6 +1,7 @@
 //! Configuration files: what options are where the command line does not give them.
 
 mod command_line;
+mod value;
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -65,11 +66,22 @@ impl Setting {
     }
 }
 
+/// A table of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// The command, such as `worker start`.
+    pub command: String,
+    /// The file.
+    pub origin: String,
+}
+
 /// What the files say, those that count less first.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     /// The settings of each file.
     pub layers: Vec<Vec<Setting>>,
+    /// The tables of each file, which are named like commands.
+    pub tables: Vec<Table>,
     /// Files that were left out, and why.
     pub warnings: Vec<String>,
 }
@@ -92,8 +104,10 @@ impl Config {
         let user = directory().map(|directory| directory.join(USER_FILE));
         for path in user.into_iter().chain(project_file()) {
             if let Some(text) = config.text_of(&path)? {
-                let layer = settings(&path.display().to_string(), &text).map_err(HqError::usage)?;
+                let origin = path.display().to_string();
+                let (layer, tables) = settings(&origin, &text).map_err(HqError::usage)?;
                 config.layers.push(layer);
+                config.tables.extend(tables);
             }
         }
         Ok(config)
@@ -144,12 +158,35 @@ impl Config {
         all
     }
 
-    /// Looks whether each command and option there is.
+    /// Looks whether each command and option there is, and takes each value.
     ///
     /// # Errors
-    /// What there is not.
+    /// All that there is not, or that is not taken.
     pub(crate) fn check(&self, root: &Command) -> Result<(), HqError> {
-        self.layers.iter().flatten().try_for_each(|setting| option_of(root, setting).map(|_| ()))
+        // Those of a table that is wrong as a whole are not named once more.
+        let unknown = |table: &&Table| command_of(root, &table.origin, &table.command).is_err();
+        let unknown: Vec<&Table> = self.tables.iter().filter(unknown).collect();
+        let is_below = |command: &str, table: &Table| {
+            command.strip_prefix(&table.command).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let is_known = |origin: &str, command: &str| {
+            !unknown.iter().any(|table| table.origin == origin && is_below(command, table))
+        };
+        let first = |table: &&&Table| {
+            let above = table.command.rsplit_once(' ').map_or("", |(above, _)| above);
+            is_known(&table.origin, above)
+        };
+        let tables = unknown.iter().filter(first);
+        let tables = tables.filter_map(|table| command_of(root, &table.origin, &table.command).err());
+        let settings = self.layers.iter().flatten();
+        let settings = settings.filter(|setting| is_known(&setting.origin, &setting.command));
+        let settings = settings.filter_map(|setting| value::check(root, setting).err());
+        let mut wrong: Vec<HqError> = tables.chain(settings).collect();
+        match wrong.len() {
+            0 => Ok(()),
+            1 => Err(wrong.remove(0)),
+            _ => Err(HqError::usage(wrong.iter().map(HqError::in_one_line).collect::<Vec<_>>().join("\n"))),
+        }
     }
 }
 
@@ -176,17 +213,23 @@ fn project_file() -> Option<PathBuf> {
 }
 
 // What a file says, in its order.
-fn settings(origin: &str, text: &str) -> Result<Vec<Setting>, String> {
+fn settings(origin: &str, text: &str) -> Result<(Vec<Setting>, Vec<Table>), String> {
     let table: toml::Table = text.parse().map_err(|error| format!("{origin} is no TOML: {error}"))?;
-    let mut found = Vec::new();
+    let mut found = (Vec::new(), Vec::new());
     collect(origin, "", table, &mut found)?;
     Ok(found)
 }
 
-fn collect(origin: &str, command: &str, table: toml::Table, found: &mut Vec<Setting>) -> Result<(), String> {
+fn collect(
+    origin: &str,
+    command: &str,
+    table: toml::Table,
+    found: &mut (Vec<Setting>, Vec<Table>),
+) -> Result<(), String> {
     for (key, value) in table {
         if let toml::Value::Table(below) = value {
             let command = if command.is_empty() { key } else { format!("{command} {key}") };
+            found.1.push(Table { command: command.clone(), origin: origin.to_owned() });
             collect(origin, &command, below, found)?;
             continue;
         }
@@ -211,7 +254,7 @@ fn collect(origin: &str, command: &str, table: toml::Table, found: &mut Vec<Sett
                 Value::Values(vec![value])
             }
         };
-        found.push(setting);
+        found.0.push(setting);
     }
     Ok(())
 }
@@ -225,16 +268,22 @@ fn scalar(value: toml::Value) -> Option<String> {
     }
 }
 
-// The command that a setting is of, and its option.
-fn option_of<'a>(root: &'a Command, setting: &Setting) -> Result<(&'a Command, &'a Arg), HqError> {
+// The command that a table of a file is of.
+fn command_of<'a>(root: &'a Command, origin: &str, name: &str) -> Result<&'a Command, HqError> {
     let mut command = root;
-    for word in setting.command.split(' ').filter(|word| !word.is_empty()) {
+    for word in name.split(' ').filter(|word| !word.is_empty()) {
         command = command.find_subcommand(word).ok_or_else(|| {
             let names = command.get_subcommands().filter(|below| !below.is_hide_set()).map(Command::get_name);
-            let text = format!("{}: there is no command `hq {}`", setting.origin, setting.command);
+            let text = format!("{origin}: there is no command `hq {name}`");
             HqError::usage(text).hint(meant(word, names))
         })?;
     }
+    Ok(command)
+}
+
+// The command that a setting is of, and its option.
+fn option_of<'a>(root: &'a Command, setting: &Setting) -> Result<(&'a Command, &'a Arg), HqError> {
+    let command = command_of(root, &setting.origin, &setting.command)?;
     let longs = || command.get_arguments().filter(|arg| arg.get_long().is_some());
     let is_named = |arg: &&Arg| {
         let also = arg.get_all_aliases().unwrap_or_default();
@@ -254,10 +303,12 @@ fn meant<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     fn of(text: &str) -> Vec<(String, Vec<String>)> {
-        let settings = settings("f", text).expect("a configuration");
+        let (settings, _) = settings("f", text).expect("a configuration");
         settings.iter().map(|setting| (setting.command.clone(), setting.words())).collect()
     }
 
@@ -280,10 +331,10 @@ mod tests {
 
     #[test]
     fn the_file_that_counts_more_replaces_an_option() {
-        let layer = |origin: &str, text: &str| settings(origin, text).expect("a configuration");
+        let layer = |origin: &str, text: &str| settings(origin, text).expect("a configuration").0;
         let layers =
             vec![layer("user", "[submit]\ncpus = 1\nname = 'a'\n"), layer("project", "[submit]\ncpus = 2\n")];
-        let config = Config { layers, warnings: Vec::new() };
+        let config = Config { layers, ..Config::default() };
         let places: Vec<_> =
             config.effective().iter().map(|setting| (setting.place(), setting.words())).collect();
         assert_eq!(places[0], ("project: [submit] cpus".to_owned(), vec!["--cpus=2".to_owned()]));
@@ -299,5 +350,33 @@ mod tests {
             assert_eq!(settings("f", text).expect_err("it is wrong"), expected);
         }
         assert!(settings("f", "x = ").expect_err("it is wrong").starts_with("f is no TOML: "));
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_named_with_what_was_meant() {
+        let text = "debg = true\n[sumbit]\n[jbo.wait]\nx = 1\n[submit]\ncpsu = 1\ntime-limit = 'never'\npriority = 3\n\
+                    [worker.start]\ncpus = true\nheartbeat = '1s'\nno-hyper-threading = 'yes'\n";
+        let (layer, tables) = settings("f", text).expect("a configuration");
+        let config = Config { layers: vec![layer], tables, ..Config::default() };
+        let mut root = crate::cli::Cli::command();
+        root.build();
+        let error = config.check(&root).expect_err("much is wrong").text;
+        let expected = [
+            "f: there is no command `hq jbo` (did you mean `job`?)",
+            "f: there is no command `hq sumbit` (did you mean `submit`?)",
+            "f: debg: `hq` has no option --debg (did you mean `debug`?)",
+            "f: [submit] cpsu: `hq submit` has no option --cpsu (did you mean `cpus`?)",
+            "f: [submit] time-limit: ",
+            "f: [worker start] cpus: ",
+            "f: [worker start] no-hyper-threading: ",
+        ];
+        let mut lines: Vec<&str> = error.lines().collect();
+        lines.sort_unstable();
+        let mut expected_lines = expected;
+        expected_lines.sort_unstable();
+        assert_eq!(lines.len(), expected.len(), "{error}");
+        for (line, expected) in lines.iter().zip(expected_lines) {
+            assert!(line.starts_with(expected), "{line}");
+        }
     }
 }
