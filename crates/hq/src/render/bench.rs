@@ -1,6 +1,7 @@
 //! `hq bench`.
 
 use std::io::Write;
+use std::time::Duration;
 
 use hq_model::duration;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ impl Report for Metg {
             Some(Found::Metg(length)) => writeln!(
                 out,
                 "METG {on}: {}. Shorter tasks are better put together, several in one",
-                text::measured(length)
+                two_digits(length)
             )?,
             Some(Found::Below(length)) => writeln!(
                 out,
@@ -70,6 +71,14 @@ impl Report for Metg {
         };
         Ok(writeln!(out, "{mark}{:.6}", length.as_secs_f64())?)
     }
+}
+
+// What is measured is not more exact than that.
+fn two_digits(length: Duration) -> String {
+    if length >= Duration::from_millis(10) {
+        return text::measured(length);
+    }
+    duration::format(Duration::from_micros((length.as_micros() as u64 + 50) / 100 * 100))
 }
 
 fn row(point: &Point) -> Vec<Cell> {
