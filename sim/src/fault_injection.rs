@@ -274,6 +274,20 @@ impl World {
         self.server_step(ServerInput::Client { connection, request: u64::MAX, body })
     }
 
+    /// What came to the server when it could not take it has its budget lifted later.
+    pub(crate) fn lifts_late_budgets(&mut self) -> Result<(), String> {
+        let waits = |server: &Server| {
+            server.state().jobs.values().any(|job| job.budget.is_some() && !job.has_ended())
+        };
+        if !self.healed || !self.server.as_ref().is_some_and(waits) {
+            return Ok(());
+        }
+        let id = self.network.open(0, false, self.now);
+        self.lifts_budgets(ConnectionId(id))?;
+        self.network.close(id);
+        Ok(())
+    }
+
     /// When all is over.
     pub(crate) fn last_look(&self) -> Result<(), String> {
         let Some(server) = &self.server else { return Ok(()) };

@@ -416,6 +416,7 @@ impl World {
                 if life == self.server_life && self.server_tick == Some(at) {
                     self.server_tick = None;
                     self.server_step(ServerInput::Tick)?;
+                    self.lifts_late_budgets()?;
                 }
             }
             Event::Staged { node, life, task, number } => self.staged(node, life, task, number)?,
