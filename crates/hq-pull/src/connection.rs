@@ -1,5 +1,6 @@
 //! One connection: its first byte says how it speaks, frames, lines of JSON or HTTP.
 
+use std::pin::Pin;
 use std::rc::Rc;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter};
@@ -22,8 +23,19 @@ pub(crate) type Writer = BufWriter<Writing>;
 /// Bytes that are read at once, and of answers that are written at once. Each connection has both.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// Serves a connection until it ends.
+/// Serves a connection until it ends. One that has said nothing yet needs no room for what it may say.
 pub(crate) async fn serve(stream: UnixStream, shared: Rc<Shared>) {
+    if stream.readable().await.is_ok() {
+        speaking(stream, shared).await;
+    }
+}
+
+// Not async: what it makes must not count as part of whoever waits for it.
+fn speaking(stream: UnixStream, shared: Rc<Shared>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(serve_speaking(stream, shared))
+}
+
+async fn serve_speaking(stream: UnixStream, shared: Rc<Shared>) {
     let (reading, writing) = match split(stream) {
         Ok(ends) => ends,
         Err(error) => return debug!(%error, "a connection cannot be served"),
