@@ -53,7 +53,8 @@ impl World {
         let known = &mut self.nodes[node];
         let task = start.task;
         // Sometimes nobody there is free to start it later.
-        let is_there = known.processes.contains_key(&after) && !known.staging.contains_key(&after);
+        let runs = known.processes.contains_key(&after) && !known.staging.contains_key(&after);
+        let is_there = runs || known.armed.values().any(|start| start.task == after);
         if is_there && start.objects.is_empty() && !self.rng.chance(50) {
             known.armed.insert(after, start);
         } else {
@@ -69,7 +70,18 @@ impl World {
             if self.options.canary != Some(Canary::StartsRecalled) {
                 known.armed.remove(&leader);
             }
-            self.launcher_says(node, vec![WorkerInput::Recalled { task }], None);
+            let mut said = Vec::new();
+            self.goes_back(node, task, &mut said);
+            self.launcher_says(node, said, None);
+        }
+    }
+
+    // A task that was armed does not begin, nor what is armed after it.
+    fn goes_back(&mut self, node: usize, task: TaskRef, said: &mut Vec<WorkerInput>) {
+        let mut next = Some(task);
+        while let Some(task) = next {
+            said.push(WorkerInput::Recalled { task });
+            next = self.nodes[node].armed.remove(&task).map(|start| start.task);
         }
     }
 
@@ -331,7 +343,7 @@ impl World {
             said.push(WorkerInput::Begun { task });
             self.starts(node, &start)?;
         } else {
-            said.push(WorkerInput::Recalled { task });
+            self.goes_back(node, task, &mut said);
         }
         self.launcher_says(node, said, is_success.then_some(start.instance));
         Ok(())

@@ -98,6 +98,10 @@ pub const PULLED_RESULT_BYTES_MAX: usize = 4096;
 /// What follows a task on a worker is said to what executes it beforehand where tasks of its kind take less than that, and
 /// taken back when it takes longer.
 pub const ARMED_TIME: Duration = Duration::from_millis(50);
+/// How long what is armed behind one task is to take in all: several where they are short.
+pub const ARMED_AHEAD: Duration = Duration::from_millis(10);
+/// Most of them.
+pub const ARMED_AHEAD_MAX: usize = 16;
 /// Request classes whose requests a worker remembers as resolved; over it, it forgets and resolves them again.
 pub const CHOICES_KNOWN_MAX: usize = 4096;
 /// Request classes that get a backlog in one round; the others get what fits at once.

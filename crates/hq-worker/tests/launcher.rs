@@ -82,6 +82,15 @@ fn main() {
             ("what_is_called_back_never_begins", armed::what_is_called_back_never_begins),
             ("what_has_begun_is_a_start_like_others", armed::what_has_begun_is_a_start_like_others),
             ("followers_that_hang_hold_up_nobody", armed::followers_that_hang_hold_up_nobody),
+            (
+                "a_row_of_followers_begins_one_after_the_other",
+                armed::a_row_of_followers_begins_one_after_the_other,
+            ),
+            (
+                "those_behind_one_that_is_called_back_come_back_with_it",
+                armed::those_behind_one_that_is_called_back_come_back_with_it,
+            ),
+            ("each_of_a_long_row_is_answered_once", armed::each_of_a_long_row_is_answered_once),
             ("each_of_many_followers_is_answered_once", armed::each_of_many_followers_is_answered_once),
         ],
     )

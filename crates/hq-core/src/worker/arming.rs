@@ -4,6 +4,8 @@
 //! What holds:
 //! - Armed is what would start on the resources of the leader if that ended now: the first task of the queue, or with an
 //!   empty queue the one that waits for the leader, of the same template. So admission stays as it is.
+//! - One that is armed is a leader, too, where tasks of its kind are so short that one after the other would wake this worker
+//!   up all the time, and as long as more wait here than run. All of them together are to take [`ARMED_AHEAD`].
 //! - Over is a leader for this when nothing of it runs any more, though what it has printed may not be safe yet.
 //! - It begins with the leader's success only, and has what the leader had. In all other cases it comes back here.
 //! - It counts as waiting, for the server too, until the launcher says that it has begun, and then as started. Whoever wants
@@ -11,16 +13,18 @@
 //!   is ended as usual.
 //! - It is called back when something of higher priority comes, when it fits elsewhere, when its leader is being ended or
 //!   takes long, when it waits for its leader and the server cannot hear of that, and when this worker leaves.
+//! - When one is called back or does not begin, those behind it come back, too.
 //! - A leader has one at most in all its life, so nothing goes back and forth.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp};
 
 use super::machine::{Batch, Ending, Known, Link, Running, Worker};
 use super::starting::{Entered, has_time, start_of};
 use super::{Effect, Grant};
-use crate::limits::ARMED_TIME;
+use crate::limits::{ARMED_AHEAD, ARMED_AHEAD_MAX, ARMED_TIME};
 
 /// A task that the launcher starts by itself.
 #[derive(Debug)]
@@ -30,10 +34,22 @@ pub(super) struct Armed {
     // Where it was in the queue; `None` when it waits for its leader.
     place: Option<(Reverse<i32>, u64)>,
     leader: TaskRef,
+    // What is armed after it.
+    follower: Option<TaskRef>,
     since: Timestamp,
     // Once the leader has ended: how, and what it had.
     pub(super) after: Option<(bool, Grant)>,
     called_back: Option<Why>,
+}
+
+// A task that runs, and what begins after it.
+#[derive(Debug)]
+struct Row {
+    first: TaskRef,
+    last: TaskRef,
+    // Those behind the first.
+    count: usize,
+    most: usize,
 }
 
 /// Why an armed task is called back.
@@ -62,61 +78,102 @@ impl Armed {
 impl Worker {
     /// Says what follows those that have just started, as far as it is known and soon. False when nothing does.
     pub(super) fn arm(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> bool {
-        let mut begun = std::mem::take(&mut self.begun);
-        let before = effects.len();
+        let begun = std::mem::take(&mut self.begun);
         let may = self.leaving.is_none() && !self.reporting.is_stuck() && self.node_fault.reason().is_none();
+        let mut rows: Vec<Row> = Vec::new();
         if may {
-            for leader in &begun {
-                self.arm_after(now, *leader, effects);
-            }
+            rows.extend(begun.iter().filter_map(|first| self.row_of(*first)));
         }
-        begun.clear();
-        self.begun = begun;
+        let before = effects.len();
+        // Each gets its first one before any gets its second.
+        for _ in 0..ARMED_AHEAD_MAX {
+            rows.retain_mut(|row| row.count < row.most && self.lengthen(now, row, effects));
+        }
         effects.len() > before
     }
 
-    fn arm_after(&mut self, now: Timestamp, leader: TaskRef, effects: &mut Vec<Effect>) {
-        let life = self.config.life(self.started);
-        let Some(run) = self.running.get(&leader) else { return };
+    // What is armed after a task, one after the other; `None` where nothing may be.
+    fn row_of(&self, first: TaskRef) -> Option<Row> {
+        let run = self.running.get(&first)?;
         let known = &self.templates[&run.template];
         // What is free when the leader ends may be closer to each other than what that had.
         let is_placed = known.ways.first().is_none_or(|way| self.pools.place_matters(&way.needs));
         let is_over = run.ending.is_some() || run.has_exited;
-        if is_over || !known.is_brisk || is_placed || !may_be_armed(known) {
-            return;
+        if is_over || known.took >= ARMED_TIME || is_placed || !may_be_armed(known) {
+            return None;
+        }
+        let most = most_ahead(known);
+        let (mut last, mut count) = (first, 0);
+        let mut next = run.follower;
+        while let Some((task, armed)) = next.and_then(|task| Some((task, self.armed.get(&task)?))) {
+            if armed.is_called_back() {
+                return None;
+            }
+            (last, count, next) = (task, count + 1, armed.follower);
+        }
+        Some(Row { first, last, count, most })
+    }
+
+    fn lengthen(&mut self, now: Timestamp, row: &mut Row, effects: &mut Vec<Effect>) -> bool {
+        let life = self.config.life(self.started);
+        let Some(run) = self.running.get(&row.first) else { return false };
+        let known = &self.templates[&run.template];
+        // What others would take up soon is not said to be behind this one.
+        let waiting = || self.queue.values().map(|batch| batch.left.len()).sum::<u64>();
+        if row.count > 0 && waiting() <= self.running.len() as u64 {
+            return false;
         }
         let place = self.queue.first_key_value().map(|(place, _)| *place);
         let batch = match place {
             Some(place) => self.queue.get_mut(&place),
             // What waits for a task waits until that has ended, which is later than the end of its program.
-            None if self.link == Link::Up && !known.template.spec.is_streamed() => {
-                self.followers.get_mut(&leader).filter(|batch| batch.left.len() == 1)
+            None if row.count == 0 && self.link == Link::Up && !known.template.spec.is_streamed() => {
+                self.followers.get_mut(&row.first).filter(|batch| batch.left.len() == 1)
             }
             None => None,
         };
-        let Some(batch) = batch else { return };
+        let Some(batch) = batch else { return false };
         let request = &known.template.spec.requests[0];
         let is_same = batch.template == run.template && batch.nodes.is_empty() && !batch.is_part;
         // The end of the leader may be too late for one that asks for time.
         let has_time = life.is_none() || request.time_request.is_zero() && has_time(life, now, request);
-        let Some(id) = batch.left.first().filter(|_| is_same && has_time) else { return };
-        let task = TaskRef::new(leader.job, id);
+        let Some(id) = batch.left.first().filter(|_| is_same && has_time) else { return false };
+        let task = TaskRef::new(row.first.job, id);
         if self.running.contains_key(&task) || self.armed.contains_key(&task) {
-            return;
+            return false;
         }
         batch.left.remove(id);
         let batch = Batch { left: IdSet::single(id), ..batch.clone() };
         let start = start_of(known, &batch, id, 0, &run.grant, &[]);
         match place {
             Some(place) => self.drop_if_empty(place),
-            None => drop(self.followers.remove(&leader)),
+            None => drop(self.followers.remove(&row.first)),
         }
-        if let Some(run) = self.running.get_mut(&leader) {
-            run.follower = Some(task);
-        }
+        let leader = std::mem::replace(&mut row.last, task);
+        self.set_follower(leader, Some(task));
+        row.count += 1;
         effects.push(Effect::Arm { start, after: leader });
-        let armed = Armed { batch, place, leader, since: now, after: None, called_back: None };
+        let armed =
+            Armed { batch, place, leader, follower: None, since: now, after: None, called_back: None };
         self.armed.insert(task, armed);
+        true
+    }
+
+    fn follower(&mut self, leader: TaskRef) -> Option<&mut Option<TaskRef>> {
+        let armed = self.armed.get_mut(&leader).map(|armed| &mut armed.follower);
+        armed.or_else(|| self.running.get_mut(&leader).map(|run| &mut run.follower))
+    }
+
+    fn set_follower(&mut self, leader: TaskRef, follower: Option<TaskRef>) {
+        if let Some(known) = self.follower(leader) {
+            *known = follower;
+        }
+    }
+
+    fn drop_follower(&mut self, leader: TaskRef, follower: TaskRef) {
+        if let Some(known) = self.follower(leader).filter(|known| **known == Some(follower)) {
+            *known = None;
+        }
     }
 
     /// Calls back what should no longer begin by itself.
@@ -189,7 +246,8 @@ impl Worker {
         let run = if may_go { self.running.remove(&task) } else { None };
         let Some(mut run) = run else { return };
         let is_success = is_success && run.ending.is_none();
-        self.hand_on(now, &mut run, is_success);
+        let took = now.since(run.since);
+        self.hand_on(&mut run, is_success, took);
         run.has_exited = true;
         if !self.deadlines.is_empty() {
             // Its time does not run any more, and there is nothing to be killed.
@@ -199,26 +257,27 @@ impl Worker {
     }
 
     /// What a task had is free, or of the one that is armed after it until it is known how that goes on.
-    pub(super) fn hand_on(&mut self, now: Timestamp, run: &mut Running, is_success: bool) {
+    pub(super) fn hand_on(&mut self, run: &mut Running, is_success: bool, took: Duration) {
         let grant = std::mem::take(&mut run.grant);
         match run.follower.and_then(|task| self.armed.get_mut(&task)) {
             Some(armed) => armed.after = Some((is_success, grant)),
             None => self.pools.free(&grant),
         }
         if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
-            known.is_brisk = now.since(run.since) < ARMED_TIME;
+            known.took = took;
         }
     }
 
     /// The launcher has begun an armed task.
     pub(super) fn task_begun(&mut self, now: Timestamp, task: TaskRef, effects: &mut Vec<Effect>) {
         let Some(armed) = self.armed.remove(&task) else { return };
-        let Armed { batch, place, after, called_back, .. } = armed;
+        let Armed { batch, place, follower, after, called_back, .. } = armed;
         let Some((is_success, grant)) = after else {
             return crate::never!("{task} has begun, and the one before it has not ended");
         };
         let ends_at = self.ends_at();
         self.enter(now, ends_at, task, Entered::of(&batch, 0, grant, Vec::new()));
+        self.set_follower(task, follower);
         if let Some(Why::Ended(ending)) = called_back {
             self.end(now, task, ending, effects);
         } else if place.is_none() && !is_success {
@@ -235,9 +294,8 @@ impl Worker {
             self.pools.free(&grant);
             is_success
         });
-        if let Some(run) = self.running.get_mut(&leader) {
-            run.follower = None;
-        }
+        // It may have another one by now.
+        self.drop_follower(leader, task);
         let single = IdSet::single(task.task);
         let waits = self.leaving.is_none() && self.node_fault.reason().is_none();
         match called_back {
@@ -287,6 +345,15 @@ impl Worker {
     pub(super) fn armed_as(&self, task: TaskRef) -> Option<Instance> {
         self.armed.get(&task).map(|armed| armed.batch.instance)
     }
+}
+
+// What prints into a stream has pipes from the moment it is armed.
+fn most_ahead(known: &Known) -> usize {
+    if known.template.spec.is_streamed() {
+        return 1;
+    }
+    let count = ARMED_AHEAD.as_micros() / known.took.as_micros().max(1);
+    usize::try_from(count).map_or(ARMED_AHEAD_MAX, |count| count.clamp(1, ARMED_AHEAD_MAX))
 }
 
 // Nothing is to be done before or after but to keep what it prints, and it needs one thing only.

@@ -34,7 +34,7 @@ use super::runners::Runners;
 use super::storing::Storing;
 use super::{Effect, Grant, Input, RunnerId};
 use crate::keeping::by_preference;
-use crate::limits::{TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
+use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
 use crate::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, WorkerEnd};
 
 /// The worker's state machine.
@@ -126,8 +126,8 @@ pub(super) struct Known {
     pub(super) ways: Vec<Way>,
     // Pools that each of these needs.
     pub(super) pools: u64,
-    // The last one of it ended soon after its start.
-    pub(super) is_brisk: bool,
+    // How long the last one of it ran; what is armed where the worker does that depends on it.
+    pub(super) took: Duration,
     // None of them starts after this.
     pub(super) last_start: Option<Timestamp>,
 }
@@ -447,14 +447,14 @@ impl Worker {
             };
             let ways: Vec<Way> = by_preference(requests).into_iter().filter_map(way).collect();
             let pools = ways.iter().fold(u64::MAX, |pools, way| pools & way.pools);
-            let is_brisk = self.templates.get(&batch.template).is_some_and(|known| known.is_brisk);
+            let took = self.templates.get(&batch.template).map_or(ARMED_TIME, |known| known.took);
             let template = Arc::new(content);
             self.drop_templates();
             self.templates_bytes += template.spec.bytes();
             // Servers that do not say when it was submitted know nothing of such moments.
             let last_start = template.spec.last_start(template.submitted);
             let last_start = last_start.filter(|_| template.submitted > Timestamp(0));
-            let known = Known { template, ways, pools, is_brisk, last_start };
+            let known = Known { template, ways, pools, took, last_start };
             let before = self.templates.insert(batch.template, known);
             self.templates_bytes -= before.map_or(0, |known| known.template.spec.bytes());
         }

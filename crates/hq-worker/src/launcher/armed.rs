@@ -8,6 +8,7 @@
 //! - An order that waits is answered once: by [`End::Recalled`], and then there never was a process, or by
 //!   [`End::Begun`], and then it is a start like all others from that moment on.
 //! - `Begun` comes after the end of what it waited for, and says that this was a success.
+//! - An order may wait for one that waits itself. When that does not begin, neither does this one.
 //! - A call to come back is answered by `Recalled`, or comes after `Begun` was said or decided, and changes nothing.
 //! - Whatever does not go its way (another kind of end, nobody to take the place) is `Recalled`: the worker knows best.
 
@@ -15,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use super::process::{Shared, Table, send};
+use super::process::{Shared, Table};
 use super::wire::{End, Ended, Slot};
 
 /// An order that waits.
@@ -56,10 +57,14 @@ impl Table {
         if self.armed.is_empty() { None } else { self.armed.remove(&leader) }
     }
 
-    /// What waited does not begin. Gives what is to be told of that.
-    pub(super) fn drop_waiting(&mut self, waiting: &Waiting) -> Ended {
-        self.slot(waiting.slot).ended = true;
-        Ended::of_waiting(waiting.slot, End::Recalled)
+    /// What waited does not begin, nor what waits for that. Appends what is to be told of it.
+    pub(super) fn drop_waiting(&mut self, waiting: Waiting, reports: &mut Vec<u8>) {
+        let mut next = Some(waiting);
+        while let Some(waiting) = next {
+            self.slot(waiting.slot).ended = true;
+            Ended::of_waiting(waiting.slot, End::Recalled).encode(reports);
+            next = self.take_armed(waiting.slot);
+        }
     }
 }
 
@@ -71,9 +76,7 @@ impl Shared {
         let state = table.slot(leader);
         let is_over = state.generation != leader.generation || state.ended;
         let before = if is_recalled || is_over { Some(waiting) } else { table.armed.insert(leader, waiting) };
-        let report = before.map(|waiting| table.drop_waiting(&waiting));
-        drop(table);
-        report.into_iter().for_each(|report| self.tell(report));
+        self.give_back(table, before);
     }
 
     /// An order that waits is called back.
@@ -86,15 +89,39 @@ impl Shared {
         // Its order may still be on its way.
         state.is_recalled = true;
         let leader = table.armed.iter().find(|(_, waiting)| waiting.slot == slot).map(|(leader, _)| *leader);
-        let report =
-            leader.and_then(|leader| table.take_armed(leader)).map(|waiting| table.drop_waiting(&waiting));
-        drop(table);
-        report.into_iter().for_each(|report| self.tell(report));
+        let waiting = leader.and_then(|leader| table.take_armed(leader));
+        self.give_back(table, waiting);
     }
 
-    fn tell(&self, report: Ended) {
-        let mut bytes = Vec::with_capacity(Ended::BYTES);
-        report.encode(&mut bytes);
-        send(self, &bytes);
+    fn give_back(&self, mut table: MutexGuard<'_, Table>, waiting: Option<Waiting>) {
+        let Some(waiting) = waiting else { return };
+        let mut reports = Vec::new();
+        table.drop_waiting(waiting, &mut reports);
+        drop(table);
+        self.tell(&reports);
+    }
+
+    /// A start has ended: what waited for it begins, when that was a success and somebody is there to begin it. Appends
+    /// what is to be told of it all.
+    pub(super) fn follow(
+        &self,
+        report: Ended,
+        waiting: Option<Waiting>,
+        is_somebody_there: bool,
+        reports: &mut Vec<u8>,
+    ) -> Option<Waiting> {
+        report.encode(reports);
+        let waiting = waiting?;
+        if report.end == End::Exited(0) && is_somebody_there {
+            Ended::of_waiting(waiting.slot, End::Begun).encode(reports);
+            return Some(waiting);
+        }
+        self.lock().drop_waiting(waiting, reports);
+        None
+    }
+
+    /// True when something waits for the end of a start.
+    pub(super) fn is_followed(&self, leader: Slot) -> bool {
+        self.lock().armed.contains_key(&leader)
     }
 }

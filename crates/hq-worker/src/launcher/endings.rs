@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::family::{self, Process};
-use super::process::{Shared, send};
+use super::process::Shared;
 use super::wire::{Ended, SignalOrder, Slot};
 use crate::limits;
 
@@ -127,9 +127,7 @@ fn kill_what_is_left(shared: &Shared, tasks: &mut BTreeMap<Slot, Ending>) {
         }
         !is_over
     });
-    for packet in reports.chunks(limits::REPORTS_PER_PACKET * Ended::BYTES) {
-        send(shared, packet);
-    }
+    shared.tell(&reports);
 }
 
 /// What descends from the launcher and from no task that runs.

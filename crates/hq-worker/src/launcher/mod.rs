@@ -19,6 +19,7 @@ pub(crate) mod family;
 mod process;
 mod reap;
 mod spawn;
+mod telling;
 pub mod text;
 mod watch;
 mod wire;

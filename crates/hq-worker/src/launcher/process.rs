@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use super::armed::{Reaping, Waiting};
 use super::endings::Endings;
+use super::telling::Telling;
 use super::wire::{End, Ended, RECALL, SignalOrder, Slot};
 use super::{endings, family, reap, spawn, watch};
 use crate::limits;
@@ -50,6 +51,7 @@ pub(super) struct Shared {
     pub(super) endings: Endings,
     ends_tasks: AtomicBool,
     pub(super) reaping: Reaping,
+    pub(super) telling: Telling,
     table: Mutex<Table>,
     /// Something was started while there were no processes to wait for.
     started: Condvar,
@@ -243,21 +245,31 @@ impl Shared {
         state.pending_signal = 0;
     }
 
-    /// Tells the worker of the end of a start, or whoever is ending it. What waited for it does not begin.
-    pub(super) fn report(&self, report: Ended) {
-        let mut bytes = Vec::with_capacity(2 * Ended::BYTES);
+    /// Tells the worker of the end of a start that was over before it was entered, or whoever is ending it. Gives what waited
+    /// for it and is to begin.
+    pub(super) fn report(&self, report: Ended) -> Option<Waiting> {
+        let mut reports = Vec::with_capacity(2 * Ended::BYTES);
         let mut table = self.lock();
+        let waiting = table.take_armed(report.slot);
         if table.slot(report.slot).is_ending {
             self.endings.ended(report);
-        } else {
-            report.encode(&mut bytes);
-        }
-        if let Some(waiting) = table.take_armed(report.slot) {
-            table.drop_waiting(&waiting).encode(&mut bytes);
+            waiting.into_iter().for_each(|waiting| table.drop_waiting(waiting, &mut reports));
+            drop(table);
+            self.tell(&reports);
+            return None;
         }
         drop(table);
-        if !bytes.is_empty() {
-            send(self, &bytes);
+        let follower = self.follow(report, waiting, true, &mut reports);
+        self.tell_end(&reports, follower.as_ref());
+        follower
+    }
+
+    /// Tells the worker of an end, and of what begins with that. It is in no hurry where it has said what follows that.
+    pub(super) fn tell_end(&self, reports: &[u8], follower: Option<&Waiting>) {
+        if follower.is_some_and(|follower| self.is_followed(follower.slot)) {
+            self.tell_soon(reports);
+        } else {
+            self.tell(reports);
         }
     }
 
@@ -472,12 +484,14 @@ pub(super) fn run(orders: OwnedFd, control: OwnedFd, environment: Vec<CString>) 
         endings: Endings::default(),
         ends_tasks: AtomicBool::new(false),
         reaping: Reaping::default(),
+        telling: Telling::default(),
         table: Mutex::default(),
         started: Condvar::new(),
         childless: Condvar::new(),
     }));
     let reaper = |number| thread("reaper", move || reap::run(shared, limits::SPAWNERS_MAX + number));
     let has_reaper = reaper(0).is_ok();
+    shared.hold_reports();
     // Without more of them nothing begins at the end of something else.
     let _ = (1..(cpus + 1).clamp(2, limits::REAPERS_MAX)).try_for_each(reaper);
     if !has_reaper || !shared.add_spawners(cpus.clamp(2, limits::SPAWNERS_FIRST)) {
@@ -487,7 +501,8 @@ pub(super) fn run(orders: OwnedFd, control: OwnedFd, environment: Vec<CString>) 
     control_loop(shared)
 }
 
-fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+/// A thread of the launcher.
+pub(super) fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
     builder.spawn(body).map(drop)
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use hq_model::Usage;
 
 use super::armed::Waiting;
-use super::process::{Exit, Shared, Who, kill_group, last_error, send};
+use super::process::{Exit, Shared, Who, kill_group, last_error};
 use super::spawn::Spawner;
 use super::wire::{End, Ended};
 use crate::limits;
@@ -34,20 +34,16 @@ fn reap_until_one_follows(shared: &'static Shared, reports: &mut Vec<u8>) -> Wai
                     kill_group(pid, libc::SIGKILL);
                 }
                 reap(pid);
-                let mut follows = false;
                 if let Who::Task(report) = who {
-                    report.encode(reports);
-                    follows = report.end == End::Exited(0) && shared.reaping.has_substitute();
-                }
-                match waiting {
-                    Some(waiting) if follows => {
-                        Ended::of_waiting(waiting.slot, End::Begun).encode(reports);
-                        send(shared, reports);
+                    let is_somebody_there = shared.reaping.has_substitute();
+                    let follower = shared.follow(report, waiting, is_somebody_there, reports);
+                    if let Some(follower) = follower {
+                        shared.tell_end(reports, Some(&follower));
                         reports.clear();
-                        return waiting;
+                        return follower;
                     }
-                    Some(waiting) => shared.lock().drop_waiting(&waiting).encode(reports),
-                    None => {}
+                } else if let Some(waiting) = waiting {
+                    shared.lock().drop_waiting(waiting, reports);
                 }
                 if reports.len() < limits::REPORTS_PER_PACKET * Ended::BYTES {
                     continue;
@@ -62,7 +58,7 @@ fn reap_until_one_follows(shared: &'static Shared, reports: &mut Vec<u8>) -> Wai
             }
         }
         if !reports.is_empty() {
-            send(shared, reports);
+            shared.tell(reports);
             reports.clear();
         }
     }

@@ -104,15 +104,36 @@ impl Spawner {
         }
     }
 
-    /// Executes an order.
+    /// Executes an order, and those that waited for its end where that comes before anybody waits for it.
     pub(super) fn begin(&mut self, slot: Slot, has_stdin: bool, packet: &[u8], files: [Option<OwnedFd>; 2]) {
-        if self.shared.begin(self.number, slot) {
-            self.order(slot, has_stdin, packet, files);
-            self.shared.done(self.number);
+        let mut follower = self.begin_one(slot, has_stdin, packet, files);
+        while let Some(Waiting { slot, has_stdin, packet, files }) = follower {
+            follower = self.begin_one(slot, has_stdin, &packet, files);
         }
     }
 
-    fn order(&mut self, slot: Slot, has_stdin: bool, packet: &[u8], files: [Option<OwnedFd>; 2]) {
+    fn begin_one(
+        &mut self,
+        slot: Slot,
+        has_stdin: bool,
+        packet: &[u8],
+        files: [Option<OwnedFd>; 2],
+    ) -> Option<Waiting> {
+        if !self.shared.begin(self.number, slot) {
+            return None;
+        }
+        let report = self.order(slot, has_stdin, packet, files);
+        self.shared.done(self.number);
+        report.and_then(|report| self.shared.report(report))
+    }
+
+    fn order(
+        &mut self,
+        slot: Slot,
+        has_stdin: bool,
+        packet: &[u8],
+        files: [Option<OwnedFd>; 2],
+    ) -> Option<Ended> {
         let mut large = Vec::new();
         let [first, second] = files;
         let (stdin, body) = if has_stdin { (first, second) } else { (None, first) };
@@ -129,16 +150,13 @@ impl Spawner {
             Some(packet) => self.start(packet, stdin.as_ref(), started),
             None => Err((Stage::Order, libc::EBADMSG)),
         };
-        let report = match result {
+        match result {
             Ok(ended) => ended,
             Err((stage, errno)) => {
                 self.shared.failed(slot);
                 let usage = Usage { wall_us: started.elapsed().as_micros() as u64, ..Usage::default() };
                 Some(Ended { slot, end: End::NotStarted(stage, errno), usage })
             }
-        };
-        if let Some(report) = report {
-            self.shared.report(report);
         }
     }
 

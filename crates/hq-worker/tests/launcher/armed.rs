@@ -161,6 +161,86 @@ pub(crate) fn followers_that_hang_hold_up_nobody(lab: &mut Lab) {
     }
 }
 
+pub(crate) fn a_row_of_followers_begins_one_after_the_other(lab: &mut Lab) {
+    let dir = temp();
+    let (pipe, file) = (pipe(dir.path()), dir.path().join("file"));
+    let leader = held(lab, &pipe, "exit 0");
+    let mut row = vec![leader];
+    for number in 0..6 {
+        let then = if number == 3 { "exit 7" } else { "exit 0" };
+        let script = format!("echo {number} >>{}; read line <{}; {then}", file.display(), pipe.display());
+        row.push(lab.arm(row[number], &script));
+    }
+    lab.settle();
+    let_go(&pipe);
+    assert_eq!(lab.wait(leader).end, End::Exited(0));
+    for (number, slot) in row[1..].iter().enumerate() {
+        match number {
+            0..=3 => {
+                assert_eq!(lab.wait(*slot).end, End::Begun, "{number}");
+                lab.settle();
+                let_go(&pipe);
+                let code = if number == 3 { 7 } else { 0 };
+                assert_eq!(lab.wait(*slot).end, End::Exited(code), "{number}");
+            }
+            _ => assert_eq!(lab.wait(*slot).end, End::Recalled, "{number}"),
+        }
+    }
+    assert_eq!(fs::read(&file).expect("they ran"), b"0\n1\n2\n3\n");
+    assert_eq!(lab.early, []);
+}
+
+pub(crate) fn those_behind_one_that_is_called_back_come_back_with_it(lab: &mut Lab) {
+    let dir = temp();
+    let pipe = pipe(dir.path());
+    let leader = held(lab, &pipe, "exit 0");
+    let first = lab.arm(leader, "exit 0");
+    let second = lab.arm(first, "exit 1");
+    let third = lab.arm(second, "exit 1");
+    lab.settle();
+    lab.recall(second);
+    for slot in [second, third] {
+        assert_eq!(lab.wait(slot).end, End::Recalled);
+    }
+    // Behind what is over.
+    let late = lab.arm(third, "exit 1");
+    assert_eq!(lab.wait(late).end, End::Recalled);
+    let_go(&pipe);
+    assert_eq!(lab.wait(leader).end, End::Exited(0));
+    assert_eq!(lab.wait(first).end, End::Begun);
+    assert_eq!(lab.wait(first).end, End::Exited(0));
+    assert_eq!(lab.early, []);
+}
+
+pub(crate) fn each_of_a_long_row_is_answered_once(lab: &mut Lab) {
+    let dir = temp();
+    let pipe = pipe(dir.path());
+    let leader = held(lab, &pipe, "exit 0");
+    let row: Vec<Slot> = (0..700).map(|i| Slot { index: 3000 + i, generation: 1 }).collect();
+    for (number, slot) in row.iter().enumerate() {
+        let after = if number == 0 { leader } else { row[number - 1] };
+        lab.start_as(*slot, &Task { args: &[b"/bin/true"], after: Some(after), ..Task::default() });
+    }
+    lab.settle();
+    let_go(&pipe);
+    assert_eq!(lab.wait(leader).end, End::Exited(0));
+    let mut is_over = false;
+    for slot in row {
+        match lab.wait(slot).end {
+            End::Begun => {
+                assert!(!is_over, "it waited for one that did not begin");
+                assert_eq!(lab.wait(slot).end, End::Exited(0));
+            }
+            end => {
+                // Whoever saw the end before it had nobody to take its place.
+                assert_eq!(end, End::Recalled);
+                is_over = true;
+            }
+        }
+    }
+    assert_eq!(lab.early, []);
+}
+
 pub(crate) fn each_of_many_followers_is_answered_once(lab: &mut Lab) {
     let count = 400;
     let slots: Vec<Slot> = (0..count).map(|i| Slot { index: 1000 + i, generation: 1 }).collect();

@@ -1,5 +1,7 @@
 //! How a task has ended, from what its processes did and why they were ended: what the server is told of it.
 
+use std::time::Duration;
+
 use hq_model::{ByteString, IdSet, TaskRef, Timestamp, Usage};
 
 use super::{Deadline, Ending, Running, Worker};
@@ -27,7 +29,10 @@ impl Worker {
         }
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
         if !run.has_exited {
-            self.hand_on(now, &mut run, is_success);
+            // What began at another end is known a little later than it began.
+            let took =
+                if usage.wall_us > 0 { Duration::from_micros(usage.wall_us) } else { now.since(run.since) };
+            self.hand_on(&mut run, is_success, took);
         }
         run.ranks.iter().for_each(|rank| self.pools.free(rank));
         if let Some(at) = run.lease_until {

@@ -11,6 +11,14 @@ fn ids(tasks: &str) -> IdSet {
     tasks.parse().expect("ids")
 }
 
+fn short() -> Usage {
+    Usage { wall_us: 100, ..Usage::default() }
+}
+
+fn well(id: u32) -> Input {
+    Input::ended(task(id), Outcome::Finished, short())
+}
+
 impl World {
     /// Tasks 0 and 1 were brisk; those in `rest` come now.
     fn armed(rest: &str, change: impl FnOnce(&mut WorkerConfig)) -> World {
@@ -25,6 +33,24 @@ impl World {
         world.run(1, "0-1", 0, |_| {});
         world.end(1, 0, Outcome::Finished);
         world.end(1, 1, Outcome::Finished);
+        world.did();
+        world
+    }
+
+    /// Tasks that were like those in `rest` were very short.
+    fn short(rest: &str) -> World {
+        let mut world = World::taking(100);
+        world.run(1, rest, 0, |_| {});
+        world
+    }
+
+    /// Tasks of that template have taken so long.
+    fn taking(wall_us: u64) -> World {
+        let mut world = World::quiet(|_| {});
+        world.run(1, "100-101", 0, |_| {});
+        let usage = Usage { wall_us, ..Usage::default() };
+        world.steps([100, 101].map(|id| Input::ended(task(id), Outcome::Finished, usage)).to_vec());
+        world.wait(Duration::from_millis(10));
         world.did();
         world
     }
@@ -296,4 +322,77 @@ fn nothing_is_armed_where_it_matters_which_indices_it_gets() {
         world.run(2, "2-9", 0, wide);
         assert_eq!(world.did().contains("arm 2@"), is_armed, "{cpus} of them");
     }
+}
+
+#[test]
+fn short_ones_are_said_in_rows_while_more_wait_than_run() {
+    let mut world = World::short("2-11");
+    assert_eq!(
+        world.did(),
+        "start 1@2/0, start 1@3/0, arm 1@4/0 after 1@2, arm 1@5/0 after 1@3, arm 1@6/0 after 1@4, \
+         arm 1@7/0 after 1@5, arm 1@8/0 after 1@6, arm 1@9/0 after 1@7",
+        "the last two are for whoever is free first"
+    );
+    let ended = |leader: u32, follower: u32| [well(leader), Input::Begun { task: task(follower) }];
+    world.run(1, "12-13", 0, |_| {});
+    world.did();
+    world.steps([ended(2, 4), ended(4, 6), ended(3, 5)].concat());
+    world.wait(Duration::from_millis(10));
+    assert_eq!(world.did(), "arm 1@10/0 after 1@8, arm 1@11/0 after 1@9, finished 1:2-4");
+    world.steps([ended(6, 8), ended(8, 10), ended(5, 7), ended(7, 9), ended(9, 11)].concat());
+    assert_eq!(world.did(), "arm 1@12/0 after 1@10, arm 1@13/0 after 1@11");
+}
+
+#[test]
+fn the_longer_they_take_the_fewer_are_in_a_row() {
+    for (took_us, count) in [(100, 16), (1_000, 10), (4_000, 2), (11_000, 1), (49_999, 1), (50_000, 0)] {
+        let mut world = World::taking(took_us);
+        world.run(1, "2-99", 0, |_| {});
+        assert_eq!(world.did().matches("arm 1@").count(), 2 * count, "{took_us} us each");
+    }
+}
+
+#[test]
+fn those_behind_one_that_does_not_begin_come_back_with_it() {
+    let mut world = World::short("2-9");
+    assert!(world.did().ends_with("arm 1@6/0 after 1@4, arm 1@7/0 after 1@5"));
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("4"), are_elsewhere: false }));
+    assert_eq!(world.did(), "recall 1@4");
+    world.steps(vec![Input::Recalled { task: task(4) }, Input::Recalled { task: task(6) }]);
+    world.wait(Duration::from_millis(10));
+    assert_eq!(world.did(), "canceled 1:4");
+    world.steps(vec![
+        Input::ended(task(3), failed(), short()),
+        Input::Recalled { task: task(5) },
+        Input::Recalled { task: task(7) },
+    ]);
+    assert_eq!(world.did(), "start 1@5/0, arm 1@6/0 after 1@5, arm 1@7/0 after 1@6");
+}
+
+#[test]
+fn a_whole_row_is_called_back_when_there_is_room_elsewhere() {
+    let mut world = World::short("2-9");
+    world.did();
+    let begun = |follower: u32| Input::Begun { task: task(follower) };
+    world.steps(vec![well(3), begun(5), well(5), begun(7)]);
+    assert_eq!(world.did(), "arm 1@8/0 after 1@7");
+    world.steps(vec![well(7), begun(8)]);
+    assert_eq!(world.did(), "arm 1@9/0 after 1@8");
+    world.steps(vec![well(8), begun(9), well(9)]);
+    assert_eq!(world.did(), "recall 1@4, recall 1@6");
+    world.steps(vec![Input::Recalled { task: task(4) }, Input::Recalled { task: task(6) }]);
+    assert_eq!(world.did(), "start 1@4/0, arm 1@6/0 after 1@4");
+}
+
+#[test]
+fn a_late_word_of_one_behind_it_unlinks_nothing_newer() {
+    let mut world = World::short("2-9");
+    world.did();
+    world.step(Input::Recalled { task: task(4) });
+    let back = [5, 7].map(|id| Input::Recalled { task: task(id) });
+    world.steps([vec![Input::ended(task(3), failed(), short())], back.to_vec()].concat());
+    assert_eq!(world.did(), "start 1@4/0, arm 1@5/0 after 1@4, arm 1@7/0 after 1@5");
+    world.step(Input::Recalled { task: task(6) });
+    world.steps(vec![well(4), Input::Begun { task: task(5) }]);
+    assert_eq!(world.worker.running_count(), 2);
 }
