@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::format::JournalId;
+use crate::real_disk::NOTE_FILE;
 
 /// Why a journal could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -113,13 +114,22 @@ impl JournalError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::Disk { file, .. } if file.ends_with(NOTE_FILE) => {
+                "move it away: it is made again, and says only how much of the journal is known to be on disk"
+            }
             Self::Disk { .. } => "check free space, permissions and the health of the file system",
-            Self::Lock(_) => "stop the other server, or use another directory",
+            Self::Lock(LockError::Held { .. }) => "stop the other server, or use another directory",
+            Self::Lock(LockError::Disk { .. }) => {
+                "free space there, and see what stands in the place of this file: it is a plain file of yours"
+            }
             Self::Missing { .. } => {
                 "name the directory of the journal, as in `hq journal check PATH`, or its server's with --server-dir"
             }
             Self::Foreign { .. } => "check the path, or move the files of the other server away",
-            Self::NotAJournal { .. } => "check the path, or move the file away",
+            Self::NotAJournal { .. } => {
+                "check the path; if it was a journal, `hq journal check` says what is readable, and `hq journal repair` keeps \
+                 everything up to the damage"
+            }
             Self::NewerFormat { .. } => "use the release that wrote it, or a newer one",
             Self::Damaged { .. } | Self::DamagedHeader { .. } | Self::MissingFile { .. } => {
                 "`hq journal check` says what is readable, `hq journal repair` keeps everything up to the damage"

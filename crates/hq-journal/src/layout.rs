@@ -1,12 +1,25 @@
 //! Which files of a directory make up the journal, and in which order.
 
-use std::io;
+use std::path::Path;
+use std::{fs, io};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::JournalError;
 use crate::format::{FileKind, FileName, Header, JournalId, TEMPORARY};
 use crate::limits::{HEADER_BYTES_MAX, OPEN_FILES_MAX};
 use crate::reader::read_full;
+
+/// True where a directory holds a file of a journal, whatever is in it. What cannot be listed may hold some.
+pub fn has_journal(directory: &Path) -> bool {
+    match fs::read_dir(directory) {
+        Ok(mut entries) => entries.any(|entry| {
+            entry.map_or(true, |entry| {
+                entry.file_name().to_str().is_some_and(|name| FileName::parse(name).is_some())
+            })
+        }),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
 
 /// The files that count, and those that do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

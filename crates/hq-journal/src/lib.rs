@@ -110,6 +110,7 @@ pub use disk::{Disk, DiskFile, DiskNote, Place};
 pub use error::{Damage, ForeignContent, Holder, JournalError, LockError, OpenError};
 pub use format::{FileKind, JournalId};
 pub use journal::{Journal, Options, Size};
+pub use layout::has_journal;
 pub use lock::{FileLock, LOCK_FILE};
 pub use missing::MissingRecords;
 pub use real_disk::{RealDisk, RealFile, RealNote};

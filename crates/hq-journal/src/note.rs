@@ -10,6 +10,7 @@ use crate::disk::Disk;
 use crate::error::JournalError;
 use crate::format::{FileName, JournalId, u32_at, u64_at};
 use crate::layout::{Layout, disk_error};
+use crate::real_disk::NOTE_FILE;
 
 const NOTE_BYTES: usize = 36;
 
@@ -47,7 +48,7 @@ impl Note {
     /// Reads the note, if there is one that can be read. To be called before the files are listed: of a journal that
     /// is being written, a later note would speak of more than was seen.
     pub(crate) fn read<D: Disk>(disk: &D) -> Result<Option<Self>, JournalError> {
-        let bytes = disk.read_note().map_err(|source| disk_error(disk, "read the note in", "", source))?;
+        let bytes = disk.read_note().map_err(|source| disk_error(disk, "read", NOTE_FILE, source))?;
         Ok(Self::decode(&bytes))
     }
 

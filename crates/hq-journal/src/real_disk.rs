@@ -12,7 +12,7 @@ use crate::error::LockError;
 use crate::lock::{FileLock, LOCK_FILE};
 
 /// The name of the note in the directory.
-const NOTE_FILE: &str = "synced";
+pub(crate) const NOTE_FILE: &str = "synced";
 /// The most bytes of a note that are read.
 const NOTE_BYTES_MAX: u64 = 4096;
 

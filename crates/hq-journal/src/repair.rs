@@ -43,6 +43,11 @@ impl Repaired {
 /// When the journal is in use, when there is none, when a newer release wrote it, or when the file system refuses:
 /// then it may be repaired again.
 pub fn repair<D: Disk>(disk: &D, expect: Option<JournalId>) -> Result<Repaired, JournalError> {
+    // Where there is no journal, nothing is made.
+    if Layout::read(disk)?.files.is_empty() {
+        let before = check_layout(disk, Layout::default(), Note::read(disk)?, expect)?;
+        return Ok(Repaired { before, aside: Vec::new(), after: None });
+    }
     let _lock = disk.lock()?;
     let before = check_layout(disk, Layout::read(disk)?, Note::read(disk)?, expect)?;
     let mut aside = Vec::new();

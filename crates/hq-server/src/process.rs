@@ -218,7 +218,7 @@ fn serve(
     if let (Some(path), Some(saved)) = (&journal, &saved)
         && !options.fresh
         && options.access_file.is_none()
-        && !has_entries(path)
+        && !hq_journal::has_journal(path)
     {
         return Err(ServerError::NoJournal { path: path.clone(), uid: saved.server_uid.clone() });
     }

@@ -254,6 +254,12 @@ fn a_journal_that_is_not_where_it_was_is_not_begun_anew_without_a_word() {
         assert!(error.to_string().contains(&before.server_uid), "{error}");
     }
     assert!(!dir.path().join("mounted").exists(), "nothing was made in its place");
+    // As it is in what a file system would be mounted on, and on one that is new.
+    for other in ["lost+found", "lock", "NOT_MOUNTED"] {
+        fs::create_dir_all(dir.path().join("mounted").join(other)).expect("writable");
+        let error = try_start(at("mounted")).err().expect("a refusal");
+        assert!(matches!(error, ServerError::NoJournal { .. }), "{other}: {error}");
+    }
     let second = try_start(at("elsewhere")).expect("a server");
     assert_eq!(submit(&access(dir.path()), 2), 2);
     stop(second);

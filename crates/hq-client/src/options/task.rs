@@ -402,8 +402,8 @@ pub struct TaskOptions {
 }
 
 impl TaskOptions {
-    /// These options over those of a script: single values here win, `--env` is appended (so that it
-    /// wins, too), and so is `--resource` but for names that are given here.
+    /// These options over those of a script: single values here win, `--env` and `--resource` are
+    /// appended to those with other names.
     pub fn over(self, script: TaskOptions) -> TaskOptions {
         TaskOptions {
             resources: self.resources.over(script.resources),
@@ -448,6 +448,7 @@ impl ResourceOptions {
 impl ExecutionOptions {
     fn over(self, script: ExecutionOptions) -> ExecutionOptions {
         let mut env = script.env;
+        env.retain(|other| !self.env.iter().any(|own| own.key == other.key));
         env.extend(self.env);
         ExecutionOptions {
             cwd: self.cwd.or(script.cwd),

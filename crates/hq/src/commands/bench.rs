@@ -14,7 +14,7 @@ use hq_model::worker::Executor;
 use hq_model::{JobId, JobState, Submit, duration};
 
 use super::submit::send_and_watch;
-use super::{Context, Done, NO_WORKER, unexpected};
+use super::{Context, Done, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::bench::{BenchCommand, MetgArgs};
 use crate::error::HqError;
@@ -45,7 +45,9 @@ fn metg(context: &Context, args: &MetgArgs) -> Result<Done, HqError> {
             "no-worker",
             "No worker with a CPU is connected: there is nothing to measure",
         )
-        .hint(NO_WORKER));
+        .hint(
+            "`hq worker start` starts one here, `hq alloc add` lets the server ask a batch system for some",
+        ));
     }
     let busy: u64 = workers.iter().map(|worker| worker.tasks_running).sum();
     if busy > 0 {

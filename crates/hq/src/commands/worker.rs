@@ -83,10 +83,12 @@ fn await_server(context: &Context, server: &ServerSource, patience: Duration) ->
     while !is_there(server) && begin.elapsed() < patience {
         if !is_said {
             is_said = true;
-            let (dir, patience) = (context.server_dir.display(), duration::format(patience));
-            context
-                .printer
-                .note(&format!("No server answers in {dir} yet: waiting up to {patience} for one"));
+            // One that has been there may come back: the worker tries that for longer, and says how often.
+            let is_known = !matches!(server.endpoint(), Err(AccessError::Missing { .. }));
+            let long =
+                if is_known { String::new() } else { format!(" up to {}", duration::format(patience)) };
+            let dir = context.server_dir.display();
+            context.printer.note(&format!("No server answers in {dir} yet: waiting{long} for one"));
         }
         let is_short = begin.elapsed() < SERVER_PATIENCE;
         let pause = (begin.elapsed() / 8).clamp(SERVER_PAUSE_MIN, SERVER_PAUSE);
@@ -210,7 +212,9 @@ pub(super) fn address(context: &Context, args: AddressArgs) -> Result<Done, HqEr
 }
 
 pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
-    match context.ask(ClientRequest::WaitWorkers { count: args.count })? {
+    let mut session = context.connect()?;
+    context.hint_of_workers(&mut session);
+    match session.request(ClientRequest::WaitWorkers { count: args.count })? {
         ClientResponse::Done => Done::ok(Nothing),
         _ => unexpected(),
     }

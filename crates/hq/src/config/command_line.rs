@@ -18,6 +18,11 @@ pub(super) const SUBMITS: [&str; 2] = ["submit", "run"];
 const SHORT: [(&str, &str); 4] =
     [("job submit", "submit"), ("jobs", "job list"), ("wait", "job wait"), ("progress", "job progress")];
 
+/// How a command is called in configuration files.
+pub(super) fn full(command: &str) -> &str {
+    SHORT.iter().find(|(short, _)| *short == command).map_or(command, |(_, name)| name)
+}
+
 /// Why a command line was not understood.
 pub(crate) enum Refused {
     /// It is wrong, or asks for help.
@@ -85,7 +90,7 @@ fn with_settings(
         return Ok(plain?);
     };
     let (path, given) = deepest(&matches);
-    let name = SHORT.iter().find(|(short, _)| *short == path).map_or(path.as_str(), |(_, name)| name);
+    let name = full(&path);
     let mut root = Cli::command();
     root.build();
     let is_submit = SUBMITS.contains(&name);

@@ -12,6 +12,7 @@ use clap::{Arg, Command};
 use hq_model::similar;
 use rustix::fs::OFlags;
 
+use self::command_line::SUBMITS;
 pub(crate) use self::command_line::{Refused, parse};
 use crate::error::HqError;
 
@@ -21,6 +22,8 @@ const USER_FILE: &str = "config.toml";
 const PROJECT_FILE: &str = "hq.toml";
 /// The most bytes that are read of a file.
 const BYTES_MAX: u64 = 1 << 20;
+/// Options of submits of which each file adds those with names of their own.
+const ADDED: [&str; 2] = ["env", "resource"];
 /// The variables that stand above files, by option.
 pub(crate) const VARIABLES: [(&str, &str); 3] =
     [("server-dir", "HQ_SERVER_DIR"), ("output-mode", "HQ_OUTPUT_MODE"), ("debug", "HQ_DEBUG")];
@@ -55,6 +58,20 @@ impl Setting {
             Value::Flag(is_given) => is_given.then(|| format!("--{option}")).into_iter().collect(),
             Value::Values(values) => values.iter().map(|value| format!("--{option}={value}")).collect(),
         }
+    }
+
+    /// Takes out what `next`, which counts more, says otherwise. False when nothing is left.
+    fn is_left_by(&mut self, next: &Setting) -> bool {
+        if (&self.command, &self.option) != (&next.command, &next.option) {
+            return true;
+        }
+        let is_added = SUBMITS.contains(&&self.command[..]) && ADDED.contains(&&self.option[..]);
+        let (Value::Values(own), Value::Values(others)) = (&mut self.value, &next.value) else {
+            return false;
+        };
+        let name = |value: &str| value.split('=').next().unwrap_or_default().to_owned();
+        own.retain(|value| is_added && !others.iter().any(|other| name(other) == name(value)));
+        !own.is_empty()
     }
 
     /// Its place in a file, for people.
@@ -151,7 +168,7 @@ impl Config {
     pub(crate) fn effective(&self) -> Vec<Setting> {
         let mut all: Vec<Setting> = Vec::new();
         for setting in self.layers.iter().flatten() {
-            all.retain(|other| (&other.command, &other.option) != (&setting.command, &setting.option));
+            all.retain_mut(|other| other.is_left_by(setting));
             all.push(setting.clone());
         }
         all.sort_by(|a, b| (&a.command, &a.option).cmp(&(&b.command, &b.option)));
@@ -229,6 +246,7 @@ fn collect(
     for (key, value) in table {
         if let toml::Value::Table(below) = value {
             let command = if command.is_empty() { key } else { format!("{command} {key}") };
+            let command = command_line::full(&command).to_owned();
             found.1.push(Table { command: command.clone(), origin: origin.to_owned() });
             collect(origin, &command, below, found)?;
             continue;
@@ -339,6 +357,25 @@ mod tests {
             config.effective().iter().map(|setting| (setting.place(), setting.words())).collect();
         assert_eq!(places[0], ("project: [submit] cpus".to_owned(), vec!["--cpus=2".to_owned()]));
         assert_eq!(places[1].0, "user: [submit] name");
+    }
+
+    #[test]
+    fn variables_and_resources_of_submits_are_added_by_name() {
+        let layer = |origin: &str, text: &str| settings(origin, text).expect("a configuration").0;
+        let user = layer("user", "[submit]\nenv = ['A=1', 'B=2']\n[job.submit]\nresource = 'fpga=1'\n");
+        let project = layer("project", "[submit]\nenv = 'A=3'\nresource = 'fpga=2'\n");
+        let config = Config { layers: vec![user, project], ..Config::default() };
+        let found: Vec<String> = config
+            .effective()
+            .iter()
+            .map(|setting| format!("{} {}", setting.place(), setting.words().join(" ")))
+            .collect();
+        let expected = [
+            "user: [submit] env --env=B=2",
+            "project: [submit] env --env=A=3",
+            "project: [submit] resource --resource=fpga=2",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

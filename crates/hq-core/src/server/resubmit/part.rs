@@ -26,6 +26,9 @@ pub(in crate::server) struct Part<'a> {
     pub ids: IdSet,
 }
 
+// Intervals of tasks that are named in an error.
+const RANGES_NAMED: usize = 8;
+
 /// The ids of a part.
 pub(super) fn ids_of(part: &Submit) -> &IdSet {
     static NONE: IdSet = IdSet::new();
@@ -56,12 +59,26 @@ impl Part<'_> {
     /// # Errors
     /// When one of them waits for a task that is not chosen and did not end well, or its entry is not kept any more.
     pub(super) fn submit(&self) -> Result<Submit, RequestError> {
-        if let Some(task) = self.ids.intersection(&self.submit.entries_gone).first() {
+        let gone = self.ids.intersection(&self.submit.entries_gone);
+        if let Some(task) = gone.first() {
             let what = if self.submit.task.body.is_pulled() { "payload" } else { "entry" };
+            let mut kept = self.ids.clone();
+            kept.subtract(&gone);
+            let choice = match kept.range_count() {
+                0 => "submit its work as a new job".to_owned(),
+                1..=RANGES_NAMED => format!("choose among those that have theirs (--tasks {kept})"),
+                _ => format!(
+                    "choose among those that have theirs, {} of them from task {} on (--tasks)",
+                    kept.len(),
+                    kept.first().unwrap_or(task)
+                ),
+            };
             return Err(RequestError::Invalid(format!(
-                "The {what} of task {task} of job {} is not kept any more: it has finished, and of those of finished tasks \
-                 only the latest are kept. Choose other tasks (--tasks), or submit what it was again.",
-                self.old
+                "The {what} of task {task} of job {} is not kept any more ({} of {} chosen tasks): of finished tasks only the \
+                 latest are kept; {choice}",
+                self.old,
+                gone.len(),
+                self.ids.len()
             )));
         }
         let known = &self.submit.dependencies;

@@ -181,7 +181,8 @@ fn addfile(context: &Context, args: &AddfileArgs) -> Result<Done, HqError> {
     };
     let mut some = lines.some(CREATED_AT_ONCE)?;
     if some.is_empty() {
-        return Err(HqError::failed("bad-input", format!("{} names no task", args.file)));
+        let file = if args.file == "-" { "standard input" } else { &args.file };
+        return Err(HqError::failed("bad-input", format!("{file} names no task")));
     }
     let mut line = Line::open(context)?;
     let (mut bag_id, mut new, mut known) = (Value::Null, 0, 0);

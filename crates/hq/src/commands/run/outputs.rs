@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hq_model::job::TaskIds;
 use hq_model::paths::PathTemplates;
-use hq_model::{Channel, Entry, JobId, OnClose, Submit, TaskId, TaskRef, TaskSpec};
+use hq_model::{Channel, Entry, JobId, OnClose, Stream, Submit, TaskId, TaskRef, TaskSpec};
 
 use crate::report::Waited;
 
@@ -40,7 +40,11 @@ impl OutputPaths {
             Some((task, entry)) => self.paths.expand(TaskRef::new(job, *task), None, entry.as_ref()),
             None => self.paths.expand_for_all(job),
         };
-        [("Stdout", Channel::Stdout, paths.stdout), ("Stderr", Channel::Stderr, paths.stderr)]
+        let stream = self.paths.stream(job).map(|stream| {
+            let name = if matches!(stream, Stream::Log(_)) { "Log" } else { "Stream" };
+            (name, String::from_utf8_lossy(stream.path()).into_owned())
+        });
+        let files = [("Stdout", Channel::Stdout, paths.stdout), ("Stderr", Channel::Stderr, paths.stderr)]
             .into_iter()
             .filter_map(|(name, channel, path)| {
                 let path = path?;
@@ -52,7 +56,7 @@ impl OutputPaths {
                     }
                 };
                 is_there.then(|| (name, String::from_utf8_lossy(&path).into_owned()))
-            })
-            .collect()
+            });
+        stream.into_iter().chain(files).collect()
     }
 }
