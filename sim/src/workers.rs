@@ -134,6 +134,10 @@ impl World {
                     }
                 }
                 WorkerEffect::BringObjects(sources) => self.takes_over(node, &sources)?,
+                WorkerEffect::Relay { ticket } => {
+                    let after = self.rng.between(20, 1_000_000);
+                    self.at(after, Event::Relayed { ticket, holder: node });
+                }
                 WorkerEffect::TakeFile { object, .. } => self.takes_file(node, object),
                 // Nobody reads there.
                 WorkerEffect::Read { .. }
