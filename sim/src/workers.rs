@@ -87,9 +87,12 @@ impl World {
         self.worker_steps(node, vec![input])
     }
 
-    pub(crate) fn worker_steps(&mut self, node: usize, inputs: Vec<WorkerInput>) -> Result<(), String> {
+    pub(crate) fn worker_steps(&mut self, node: usize, mut inputs: Vec<WorkerInput>) -> Result<(), String> {
         let is_forgotten = self.options.canary == Some(Canary::LeavesWorkerUnsettled) && self.rng.chance(20);
         inputs.iter().for_each(|input| self.nodes[node].handing.heard(input));
+        if let Some(canary) = self.options.canary {
+            inputs.iter_mut().for_each(|input| canary.mishears(input));
+        }
         let effects = self.nodes[node].step(self.now, inputs, is_forgotten)?;
         self.nodes[node].leaves(self.now);
         let is_relay = self.nodes[node].relay_of.is_some();
