@@ -86,6 +86,7 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, BoxError> {
         follows: true,
         shows: false,
         stores: false,
+        relays: false,
         objects: Vec::new(),
     }));
     sender.send(&hq_proto::encode_from_worker(&hello)).await?;

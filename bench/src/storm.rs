@@ -150,6 +150,7 @@ async fn talk(
                 Effect::Read { .. }
                 | Effect::FreeObjects(_)
                 | Effect::BringObjects(_)
+                | Effect::Relay { .. }
                 | Effect::TakeFile { .. }
                 | Effect::GuardObjects { .. }
                 | Effect::DropRead { .. }

@@ -198,6 +198,7 @@ impl VirtualCluster {
                 worker::Effect::EndRunner { .. } | worker::Effect::GoOn { .. } => {}
                 worker::Effect::FreeObjects(_)
                 | worker::Effect::BringObjects(_)
+                | worker::Effect::Relay { .. }
                 | worker::Effect::TakeFile { .. }
                 | worker::Effect::GuardObjects { .. } => {}
                 worker::Effect::Start(start) => {

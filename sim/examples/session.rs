@@ -72,6 +72,7 @@ impl Session {
                 WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)
                 | WorkerEffect::BringObjects(_)
+                | WorkerEffect::Relay { .. }
                 | WorkerEffect::TakeFile { .. }
                 | WorkerEffect::GuardObjects { .. } => {}
                 // Each second instance succeeds, and so does each task but the third.

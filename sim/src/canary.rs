@@ -1,5 +1,6 @@
 //! Planted bugs. A simulator that does not find them proves nothing.
 
+use hq_core::worker::Input;
 use hq_core::worker_messages::ToWorker;
 
 /// A bug in the shells around the machines, switched on by name.
@@ -31,11 +32,13 @@ pub enum Canary {
     LeavesServerUnsettled,
     /// The same of a worker.
     LeavesWorkerUnsettled,
+    /// A worker takes what the server counts on it for as what may go.
+    ForgetsGuards,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 13] = [
+    pub const ALL: [Canary; 14] = [
         Canary::AnswersBeforeSync,
         Canary::RunsBeforeWrite,
         Canary::LosesRecords,
@@ -49,6 +52,7 @@ impl Canary {
         Canary::StartsRecalled,
         Canary::LeavesServerUnsettled,
         Canary::LeavesWorkerUnsettled,
+        Canary::ForgetsGuards,
     ];
 
     /// Words of the observer that is to find it; any of them when there are none.
@@ -58,6 +62,7 @@ impl Canary {
             Canary::TearsBlocks => "submits of block",
             Canary::LeavesServerUnsettled => "does not get them",
             Canary::LeavesWorkerUnsettled => "wait and fit",
+            Canary::ForgetsGuards => "that the server counted on for",
             _ => "",
         }
     }
@@ -66,6 +71,15 @@ impl Canary {
     pub fn needs_strict(self) -> bool {
         use Canary::{LeavesServerUnsettled, LeavesWorkerUnsettled, LosesRuns, MisnamesVariants};
         matches!(self, LosesRuns | MisnamesVariants | LeavesServerUnsettled | LeavesWorkerUnsettled)
+    }
+
+    /// What the machine of a worker hears instead, while observers hear what was said.
+    pub fn mishears(self, input: &mut Input) {
+        if let (Canary::ForgetsGuards, Input::Server(ToWorker::GuardObjects { guard, release })) =
+            (self, input)
+        {
+            release.append(guard);
+        }
     }
 
     /// What a worker hears instead.

@@ -64,6 +64,7 @@ impl World {
                     self.at(200_000, Event::Noticed { life: self.server_life, notice });
                 }
                 ServerEffect::Plan { number, snapshot } => self.plan(number, &snapshot),
+                ServerEffect::NotRelayed { ticket, .. } => self.at(20, Event::RelayOver { ticket }),
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
                 ServerEffect::Persist { .. }
                 | ServerEffect::WorkerJoined { .. }

@@ -300,6 +300,7 @@ impl Node {
             | ToWorker::DropRead { .. }
             | ToWorker::FreeObjects(_)
             | ToWorker::BringObjects(_)
+            | ToWorker::Relay { .. }
             | ToWorker::TakeFile { .. }
             | ToWorker::GuardObjects { .. }
             | ToWorker::Stop { .. }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hq_core::client_messages::{ClientRequest, ClientResponse, NewJob, NewTasks};
 use hq_core::object_messages::{GiveObject, ObjectCopy, ObjectRequest};
 use hq_core::record::FailureKind;
+use hq_core::server::Input as ServerInput;
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, Start};
 use hq_model::body::{EntryKind, Function};
 use hq_model::dependency::{Dependencies, Edges};
@@ -29,6 +30,21 @@ use crate::world::{Event, World};
 
 /// When all has ended, what nobody needs is freed within this time, µs.
 const SETTLES_US: u64 = 200_000_000;
+
+/// How long a reader waits at the server for a holder, µs.
+const RELAY_TIME_US: u64 = 10_000_000;
+
+/// A task waits until an object comes by way of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Relaying {
+    node: usize,
+    life: u64,
+    task: TaskRef,
+    number: u64,
+    copy: ObjectCopy,
+    // How it ends when the object does not come.
+    outcome: TaskOutcome,
+}
 
 /// True when tasks of a seed leave objects and take them.
 pub fn has_objects(seed: u64) -> bool {
@@ -326,12 +342,13 @@ impl World {
         }
         let Some(start) = known.staging.get(&task).cloned() else { return Ok(()) };
         let mut said = Vec::new();
-        let mut refused = None;
+        let (mut refused, mut apart) = (None, None);
         for source in &start.objects {
-            refused = self.brings(node, source, &mut said)?;
+            refused = self.brings(node, source, &mut said, &mut apart)?;
             if refused.is_some() {
                 break;
             }
+            apart = None;
         }
         self.worker_steps(node, said)?;
         // Hearing of that, its worker may have ended it.
@@ -340,7 +357,13 @@ impl World {
             return Ok(());
         }
         match refused {
-            Some(outcome) => self.process_ends(node, life, task, number, outcome),
+            Some(outcome) => match apart.filter(|_| self.has_relay() && self.server.is_some()) {
+                Some((holder, copy)) => {
+                    let reader = Relaying { node, life, task, number, copy, outcome };
+                    self.asks_by_server(holder, reader)
+                }
+                None => self.process_ends(node, life, task, number, outcome),
+            },
             None => {
                 self.taken += 1;
                 self.nodes[node].staging.remove(&task);
@@ -349,12 +372,59 @@ impl World {
         }
     }
 
-    // One object comes from the node itself or from a holder that it was told of. If from none, how the task ends.
+    // Servers relay, but some.
+    fn has_relay(&self) -> bool {
+        Rng::new(self.options.seed ^ 0x0be1_a7ed).chance(750)
+    }
+
+    // A reader waits at the server for a holder that it does not reach.
+    fn asks_by_server(&mut self, holder: WorkerId, reader: Relaying) -> Result<(), String> {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        self.relaying.insert(ticket, reader);
+        self.at(RELAY_TIME_US, Event::RelayOver { ticket });
+        self.server_step(ServerInput::Relay { ticket, holder })
+    }
+
+    /// A holder has come to the server for who waits there.
+    pub(crate) fn relayed(&mut self, ticket: u64, holder: usize) -> Result<(), String> {
+        let Some(Relaying { node, life, task, number, copy, .. }) = self.relaying.get(&ticket).cloned()
+        else {
+            return Ok(());
+        };
+        let is_there = self.nodes[holder].store.as_mut().is_some_and(|store| store.reads(&copy));
+        if !is_there || !self.nodes[node].runs(life, task, number) {
+            return self.relay_over(ticket);
+        }
+        self.relaying.remove(&ticket);
+        self.relays += 1;
+        let mut said = Vec::new();
+        self.nodes[node].takes_in(copy, &mut said);
+        self.worker_steps(node, said)?;
+        // What else it takes.
+        self.at(20, Event::Staged { node, life, task, number });
+        Ok(())
+    }
+
+    /// A reader waits no longer.
+    pub(crate) fn relay_over(&mut self, ticket: u64) -> Result<(), String> {
+        let Some(Relaying { node, life, task, number, outcome, .. }) = self.relaying.remove(&ticket) else {
+            return Ok(());
+        };
+        match self.nodes[node].runs(life, task, number) {
+            true => self.process_ends(node, life, task, number, outcome),
+            false => Ok(()),
+        }
+    }
+
+    // One object comes from the node itself or from a holder that it was told of. If from none, how the task ends, and which of them
+    // could be asked by way of the server.
     fn brings(
         &mut self,
         node: usize,
         source: &hq_core::object_messages::ObjectSource,
         said: &mut Vec<WorkerInput>,
+        apart: &mut Option<(WorkerId, ObjectCopy)>,
     ) -> Result<Option<TaskOutcome>, String> {
         let copy = &source.copy;
         if self.nodes[node].store.as_mut().is_some_and(|store| store.reads(copy)) {
@@ -367,6 +437,9 @@ impl World {
         {
             let at = self.nodes.iter().position(|at| id_of(at) == Some(holder));
             let Some(at) = at.filter(|at| self.reaches(node, *at)) else {
+                if at.is_some_and(|at| self.are_apart(node, at)) {
+                    *apart = Some((holder, copy.clone()));
+                }
                 failed.push(holder);
                 continue;
             };
@@ -386,9 +459,13 @@ impl World {
     }
 
     // Some nodes never see each other before everything is made whole.
-    fn reaches(&mut self, node: usize, other: usize) -> bool {
+    fn are_apart(&self, node: usize, other: usize) -> bool {
         let pair = self.options.seed ^ (node.min(other) as u64 * 64 + node.max(other) as u64);
-        let is_apart = !self.healed && Rng::new(pair).chance(150);
+        !self.healed && Rng::new(pair).chance(150)
+    }
+
+    fn reaches(&mut self, node: usize, other: usize) -> bool {
+        let is_apart = self.are_apart(node, other);
         self.nodes[other].frozen_until <= self.now && !is_apart && (self.healed || !self.rng.chance(50))
     }
 
@@ -456,7 +533,7 @@ impl World {
     ) -> Result<(), String> {
         let mut said = Vec::new();
         for source in sources {
-            if self.brings(node, source, &mut said)?.is_some() {
+            if self.brings(node, source, &mut said, &mut None)?.is_some() {
                 let (object, why) = (source.copy.object.clone(), "nobody has it".to_owned());
                 said.push(WorkerInput::FileRefused { object, why });
             }

@@ -87,9 +87,12 @@ impl World {
         self.worker_steps(node, vec![input])
     }
 
-    pub(crate) fn worker_steps(&mut self, node: usize, inputs: Vec<WorkerInput>) -> Result<(), String> {
+    pub(crate) fn worker_steps(&mut self, node: usize, mut inputs: Vec<WorkerInput>) -> Result<(), String> {
         let is_forgotten = self.options.canary == Some(Canary::LeavesWorkerUnsettled) && self.rng.chance(20);
         inputs.iter().for_each(|input| self.nodes[node].handing.heard(input));
+        if let Some(canary) = self.options.canary {
+            inputs.iter_mut().for_each(|input| canary.mishears(input));
+        }
         let effects = self.nodes[node].step(self.now, inputs, is_forgotten)?;
         self.nodes[node].leaves(self.now);
         let is_relay = self.nodes[node].relay_of.is_some();
@@ -134,6 +137,10 @@ impl World {
                     }
                 }
                 WorkerEffect::BringObjects(sources) => self.takes_over(node, &sources)?,
+                WorkerEffect::Relay { ticket } => {
+                    let after = self.rng.between(20, 1_000_000);
+                    self.at(after, Event::Relayed { ticket, holder: node });
+                }
                 WorkerEffect::TakeFile { object, .. } => self.takes_file(node, object),
                 // Nobody reads there.
                 WorkerEffect::Read { .. }

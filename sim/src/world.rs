@@ -1,6 +1,6 @@
 //! One run: events in virtual time until everything has ended, or a promise is broken.
 
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_core::server::{ConnectionId, Input as ServerInput, Server, ServerOptions};
@@ -19,7 +19,7 @@ use crate::faults::Faults;
 use crate::journal::Journal;
 use crate::network::Network;
 use crate::nodes::Node;
-use crate::objects;
+use crate::objects::{self, Relaying};
 use crate::observers::{self, Observers};
 use crate::pullers;
 use crate::rng::Rng;
@@ -68,6 +68,8 @@ pub struct Outcome {
     pub taken: u64,
     /// Those that did not.
     pub unfetched: u64,
+    /// Objects that came by way of the server.
+    pub relays: u64,
     /// Scrambles everything that happened: equal seeds give equal numbers.
     pub fingerprint: u64,
 }
@@ -113,6 +115,8 @@ pub(crate) enum Event {
     WorkerTick { node: usize, life: u64, at: Timestamp },
     ServerTick { life: u64, at: Timestamp },
     Staged { node: usize, life: u64, task: TaskRef, number: u64 },
+    Relayed { ticket: u64, holder: usize },
+    RelayOver { ticket: u64 },
     ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
     RunnerDies { node: usize, life: u64, runner: RunnerId },
     CallWaits { node: usize, life: u64, task: TaskRef, number: u64, wants: bool },
@@ -180,6 +184,10 @@ pub(crate) struct World {
     /// Tasks that got all objects that they take, and those that did not.
     pub(crate) taken: u64,
     pub(crate) unfetched: u64,
+    /// Objects that came by way of the server, who waits for such, and how many have.
+    pub(crate) relays: u64,
+    pub(crate) relaying: BTreeMap<u64, Relaying>,
+    pub(crate) tickets: u64,
     /// When all tasks had ended.
     pub(crate) over_since: Option<Timestamp>,
     pub(crate) healed: bool,
@@ -211,6 +219,7 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             waits: world.waits,
             taken: world.taken,
             unfetched: world.unfetched,
+            relays: world.relays,
             fingerprint: world.fingerprint,
         }),
         Err(what) => Err(world.failure(what)),
@@ -320,6 +329,9 @@ impl World {
             waits: 0,
             taken: 0,
             unfetched: 0,
+            relays: 0,
+            relaying: BTreeMap::new(),
+            tickets: 0,
             over_since: None,
             healed: false,
             steps: 0,
@@ -420,6 +432,8 @@ impl World {
                 }
             }
             Event::Staged { node, life, task, number } => self.staged(node, life, task, number)?,
+            Event::Relayed { ticket, holder } => self.relayed(ticket, holder)?,
+            Event::RelayOver { ticket } => self.relay_over(ticket)?,
             Event::ProcessEnds { node, life, task, number, outcome } => {
                 self.process_ends(node, life, task, number, outcome)?;
             }

@@ -133,6 +133,7 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                 WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)
                 | WorkerEffect::BringObjects(_)
+                | WorkerEffect::Relay { .. }
                 | WorkerEffect::TakeFile { .. }
                 | WorkerEffect::GuardObjects { .. } => {}
                 WorkerEffect::Read { .. }

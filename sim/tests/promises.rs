@@ -221,6 +221,17 @@ fn functions_are_played() {
 }
 
 #[test]
+fn objects_pass_by_way_of_the_server() {
+    let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
+    let outcomes: Vec<_> = (1..400)
+        .filter(|seed| hq_sim::objects::has_objects(*seed))
+        .filter_map(|seed| played(seed).ok())
+        .collect();
+    assert!(outcomes.iter().map(|outcome| outcome.relays).sum::<u64>() > 20);
+    assert!(outcomes.iter().map(|outcome| outcome.unfetched).sum::<u64>() > 20, "some servers relay nothing");
+}
+
+#[test]
 fn launchers_that_start_what_follows_are_played() {
     let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
     let outcomes: Vec<_> = (1..80).step_by(8).filter_map(|seed| played(seed).ok()).collect();

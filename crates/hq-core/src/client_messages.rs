@@ -26,7 +26,7 @@ use crate::output_messages::{Output, OutputRead};
 pub use crate::overview::Overview;
 use crate::record::{FailureKind, Record, RequestKey};
 pub use crate::request_error::RequestError;
-pub use crate::server_info::ServerInfo;
+pub use crate::server_info::{Relayed, ServerInfo};
 use crate::task_use::TaskUse;
 pub use crate::worker_info::WorkerInfo;
 

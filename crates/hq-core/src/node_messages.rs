@@ -4,6 +4,16 @@
 use crate::worker_messages::TaskNode;
 use hq_model::{ByteString, Instance, ObjectId, TaskRef, WorkerId};
 
+/// The first message on a connection of a worker to the server by which an object is to pass. What follows is what workers say to
+/// each other, and the server passes it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskRelay {
+    /// From one that wants something of this worker, which it cannot reach.
+    From(WorkerId),
+    /// From the one that was [told](crate::worker_messages::ToWorker::Relay) this number.
+    For(u64),
+}
+
 /// To the worker of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToNode {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::series::NodeLoad;
+use crate::server_info::Relayed;
 use crate::task_use::TasksSum;
 use hq_model::job::Counters;
 
@@ -126,4 +127,6 @@ pub struct ServerProcess {
     pub journal_pending: u64,
     /// The journal cannot be written.
     pub journal_fails: bool,
+    /// What has passed by way of the server.
+    pub relayed: Relayed,
 }

@@ -40,8 +40,19 @@ pub struct ServerInfo {
     pub output_reads: u64,
     /// What it keeps of loads of nodes and tasks, in bytes.
     pub load_bytes: u64,
+    /// Objects that have passed by way of the server; nothing where that is switched off, or from an earlier release.
+    pub relayed: Option<Relayed>,
     /// What it waits for before it ends, where it has been asked to.
     pub stop_waits: Option<String>,
     /// Limits by name.
     pub limits: Vec<(String, LimitValue)>,
+}
+
+/// What has passed by way of the server since it started, from workers to workers that could not reach them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relayed {
+    /// Transfers that were begun.
+    pub transfers: u64,
+    /// Bytes of them.
+    pub bytes: u64,
 }

@@ -117,6 +117,12 @@ pub enum ToWorker {
         /// These may go.
         release: Vec<ObjectId>,
     },
+    /// Another worker wants an object that is here and cannot reach this one: it waits at the server under this number, until
+    /// a [connection](crate::node_messages::AskRelay) of this worker comes for it. To workers that [relay](WorkerHello::relays).
+    Relay {
+        /// The number.
+        ticket: u64,
+    },
 }
 
 /// The server's answer to a worker's hello.
@@ -244,6 +250,8 @@ pub struct WorkerHello {
     pub shows: bool,
     /// It stores objects: it can run tasks that leave or take some.
     pub stores: bool,
+    /// It gives objects by way of the server, too.
+    pub relays: bool,
     /// All that it stores, when it was a worker of this server before, but for what its unsaved reports tell.
     pub objects: Vec<ObjectCopy>,
 }

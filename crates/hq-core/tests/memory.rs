@@ -74,6 +74,7 @@ impl World {
             follows: true,
             shows: true,
             stores,
+            relays: stores,
             objects: Vec::new(),
         };
         world.step(Input::Worker { connection: WORKER, message: FromWorker::Hello(Box::new(hello)) });

@@ -239,7 +239,8 @@ impl FrameSender {
 }
 
 impl FrameReceiver {
-    pub(crate) fn set_limit(&mut self, limit: usize) {
+    /// From now on no frame may be longer.
+    pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 

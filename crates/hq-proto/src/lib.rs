@@ -45,7 +45,8 @@ pub use hello::{
 };
 pub use journal::{decode_record, encode_record};
 pub use node::{
-    PieceHead, decode_from_node, decode_to_node, encode_from_node, encode_to_node, piece_head, split_piece,
+    PieceHead, decode_ask_relay, decode_from_node, decode_to_node, encode_ask_relay, encode_from_node,
+    encode_to_node, piece_head, split_piece,
 };
 pub use worker::{decode_from_worker, decode_to_worker, encode_from_worker, encode_to_worker};
 

@@ -1,6 +1,6 @@
 //! Messages between the launcher of a task on several nodes and the workers of these nodes.
 
-use hq_core::node_messages::{Fetch, FromNode, ProcessEnd, Rank, StartProcess, ToNode};
+use hq_core::node_messages::{AskRelay, Fetch, FromNode, ProcessEnd, Rank, StartProcess, ToNode};
 use hq_core::worker_messages::TaskNode;
 use hq_model::{Instance, WorkerId};
 use prost::Message;
@@ -8,7 +8,7 @@ use prost::encoding::{WireType, bool, decode_key, decode_varint, encode_key, enc
 
 use crate::ProtoError;
 use crate::error::{byte, present, rule};
-use crate::generated::{self as form, from_node, process_ended, to_node};
+use crate::generated::{self as form, ask_relay, from_node, process_ended, to_node};
 use crate::object::file_name;
 use crate::wire::{Wire, decode, no_kind, required};
 
@@ -153,6 +153,30 @@ pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
     })
 }
 
+/// The bytes of what a connection begins with by which an object is to pass.
+pub fn encode_ask_relay(ask: AskRelay) -> Vec<u8> {
+    let ask = match ask {
+        AskRelay::From(holder) => ask_relay::Ask::Holder(holder.0),
+        AskRelay::For(ticket) => ask_relay::Ask::Ticket(ticket),
+    };
+    form::AskRelay { ask: Some(ask) }.encode_to_vec()
+}
+
+/// What a connection to the server begins with, if it is that. All else is for
+/// [`decode_from_worker`](crate::decode_from_worker), which may be long: this looks at the first bytes alone.
+pub fn decode_ask_relay(message: &[u8]) -> Option<AskRelay> {
+    let mut rest = message;
+    let (field, kind) = decode_key(&mut rest).ok()?;
+    let is_ask = ASK_FIELDS.contains(&field) && kind == WireType::Varint;
+    match form::AskRelay::decode(is_ask.then_some(message)?).ok()?.ask? {
+        ask_relay::Ask::Holder(holder) => Some(AskRelay::From(WorkerId(holder))),
+        ask_relay::Ask::Ticket(ticket) => Some(AskRelay::For(ticket)),
+    }
+}
+
+/// The fields of [`AskRelay`], which no message of a worker has.
+const ASK_FIELDS: std::ops::RangeInclusive<u32> = 190..=191;
+
 /// Fields of a piece, and that of the piece in a message.
 const PIECE: u32 = 5;
 const PIECE_OFFSET: u32 = 1;
@@ -258,6 +282,19 @@ mod tests {
         ] {
             assert_eq!(decode_from_node(&encode_from_node(&message)), Ok(message));
         }
+    }
+
+    #[test]
+    fn what_a_relayed_connection_begins_with_is_no_word_of_a_worker() {
+        for ask in [AskRelay::From(WorkerId(0)), AskRelay::From(WorkerId(u32::MAX)), AskRelay::For(1 << 40)] {
+            let message = encode_ask_relay(ask);
+            assert_eq!(decode_ask_relay(&message), Some(ask));
+            assert!(crate::decode_from_worker(&message).is_err());
+            assert_eq!(decode_ask_relay(&message[..message.len() - 1]), None);
+        }
+        let heartbeat = crate::encode_from_worker(&hq_core::worker_messages::FromWorker::Heartbeat);
+        assert_eq!(decode_ask_relay(&heartbeat), None);
+        assert_eq!(decode_ask_relay(b""), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Everything in counts, and which events a client wants, on the wire.
 
-use hq_core::client_messages::{EventFilter, EventKind, Overview};
+use hq_core::client_messages::{EventFilter, EventKind, Overview, Relayed};
 use hq_core::overview::{Ended, NodesLoad, ResourceUse, ServerProcess, WorkerCounts};
 use hq_model::{Amount, Epoch, IdSet, JobState, Timestamp};
 
@@ -48,6 +48,7 @@ impl Wire for Overview {
             journal_records: self.process.journal_records,
             journal_pending: self.process.journal_pending,
             journal_fails: self.process.journal_fails,
+            relayed: Some(self.process.relayed.to_wire()),
             nodes: Some(self.nodes.to_wire()),
         }
     }
@@ -83,6 +84,7 @@ impl Wire for Overview {
                 journal_records: form.journal_records,
                 journal_pending: form.journal_pending,
                 journal_fails: form.journal_fails,
+                relayed: form.relayed.map(Relayed::from_wire).transpose()?.unwrap_or_default(),
             },
         })
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::{
-    AlikeTasks, JobBudget, JobDetail, JobPage, JobSummary, PageStart, ServerInfo, SubmitInfo, TaskInfo,
-    WorkerInfo,
+    AlikeTasks, JobBudget, JobDetail, JobPage, JobSummary, PageStart, Relayed, ServerInfo, SubmitInfo,
+    TaskInfo, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
@@ -49,6 +49,7 @@ impl Wire for ServerInfo {
             internal_errors: self.internal_errors,
             output_reads: self.output_reads,
             load_bytes: self.load_bytes,
+            relayed: self.relayed.as_ref().map(Wire::to_wire),
             stop_waits: self.stop_waits.clone(),
             clock_gap_us: self.clock_gap.map(|gap| {
                 let micros = |gap: Duration| i64::try_from(gap.as_micros()).unwrap_or(i64::MAX);
@@ -80,12 +81,25 @@ impl Wire for ServerInfo {
             internal_errors: info.internal_errors,
             output_reads: info.output_reads,
             load_bytes: info.load_bytes,
+            relayed: info.relayed.map(Relayed::from_wire).transpose()?,
             stop_waits: info.stop_waits,
             clock_gap: info.clock_gap_us.map(|gap| {
                 let long = Duration::from_micros(gap.unsigned_abs());
                 if gap < 0 { ClockGap::Behind(long) } else { ClockGap::Ahead(long) }
             }),
         })
+    }
+}
+
+impl Wire for Relayed {
+    type Form = form::Relayed;
+
+    fn to_wire(&self) -> form::Relayed {
+        form::Relayed { transfers: self.transfers, bytes: self.bytes }
+    }
+
+    fn from_wire(relayed: form::Relayed) -> Result<Relayed, ProtoError> {
+        Ok(Relayed { transfers: relayed.transfers, bytes: relayed.bytes })
     }
 }
 

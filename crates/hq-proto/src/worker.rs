@@ -53,6 +53,7 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
         ToWorker::BringObjects(sources) => {
             Body::BringObjects(form::BringObjects { sources: list_to_wire(sources) })
         }
+        ToWorker::Relay { ticket } => Body::Relay(*ticket),
         ToWorker::GuardObjects { guard, release } => Body::GuardObjects(form::GuardObjects {
             guard: list_to_wire(guard),
             release: list_to_wire(release),
@@ -94,6 +95,7 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
             ToWorker::TakeFile { object, file: file_name(file)?, is_dir }
         }
         Body::BringObjects(bring) => ToWorker::BringObjects(list_from_wire(bring.sources)?),
+        Body::Relay(ticket) => ToWorker::Relay { ticket },
         Body::GuardObjects(form::GuardObjects { guard, release }) => {
             ToWorker::GuardObjects { guard: list_from_wire(guard)?, release: list_from_wire(release)? }
         }
@@ -272,6 +274,7 @@ impl Wire for WorkerHello {
             follows: self.follows,
             shows: self.shows,
             stores: self.stores,
+            relays: self.relays,
             objects: list_to_wire(&self.objects),
             age_ns: self.age.map(nanos),
         }
@@ -290,6 +293,7 @@ impl Wire for WorkerHello {
             follows: hello.follows,
             shows: hello.shows,
             stores: hello.stores,
+            relays: hello.relays,
             objects: list_from_wire(hello.objects)?,
         })
     }

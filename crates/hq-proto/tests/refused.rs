@@ -183,6 +183,7 @@ fn hello(config: WorkerConfig, holds: Vec<Held>) -> FromWorker {
         follows: true,
         shows: false,
         stores: false,
+        relays: false,
         objects: Vec::new(),
     }))
 }

@@ -25,6 +25,7 @@ use crate::logs::Logs;
 use crate::memory;
 use crate::memory_size;
 use crate::notices::Notices;
+use crate::object_relay::ObjectRelay;
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
 
@@ -55,6 +56,7 @@ pub(crate) struct Router {
     files: Files,
     logs: Logs,
     notices: Arc<Notices>,
+    relay: Arc<ObjectRelay>,
     /// Bytes that wait to be sent to clients.
     clients_bytes: Arc<AtomicUsize>,
     /// Connections have ended since memory was given back for such.
@@ -179,6 +181,7 @@ impl Router {
         journal_queue: Option<Arc<JournalQueue>>,
         batch: Arc<Batch>,
         (planner, files, logs, notices): (Planner, Files, Logs, Arc<Notices>),
+        relay: Arc<ObjectRelay>,
         clients_bytes: Arc<AtomicUsize>,
     ) -> Router {
         Router {
@@ -192,6 +195,7 @@ impl Router {
             files,
             logs,
             notices,
+            relay,
             clients_bytes,
             has_closed: false,
         }
@@ -226,10 +230,14 @@ impl Router {
                 Effect::Answer { connection, request, mut body, gate } => {
                     self.relieve();
                     match &mut body {
-                        ClientResponse::ServerInfo(info) => info.internal_errors = never::count(),
+                        ClientResponse::ServerInfo(info) => {
+                            info.internal_errors = never::count();
+                            info.relayed = self.relay.counts();
+                        }
                         ClientResponse::Overview(overview) => {
                             let saved =
                                 self.journal_queue.as_ref().map_or(self.records, |queue| queue.synced());
+                            overview.process.relayed = self.relay.counts().unwrap_or_default();
                             overview.process.journal_records = self.records;
                             overview.process.journal_pending = self.records.saturating_sub(saved);
                         }
@@ -259,6 +267,7 @@ impl Router {
                     }
                 }
                 Effect::Plan { number, snapshot } => self.planner.plan(number, snapshot),
+                Effect::NotRelayed { ticket, reason } => self.relay.refuse(ticket, reason),
                 Effect::Exit => {}
             }
         }

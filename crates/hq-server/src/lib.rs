@@ -38,6 +38,7 @@ mod logs;
 mod memory;
 mod memory_size;
 mod notices;
+mod object_relay;
 mod options;
 mod outbox;
 mod planner;

@@ -69,6 +69,18 @@ pub const CLIENTS_BYTES_MAX: usize = 256 << 20;
 /// Bytes that may wait to be sent to one worker. A worker that lets more pile up is disconnected;
 /// it may come back.
 pub const WORKER_QUEUE_BYTES_MAX: usize = 128 << 20;
+/// Bytes for all objects together that pass by way of the server, at a time. Over it readers wait until others are done.
+pub const RELAYS_BYTES_MAX: usize = 64 << 20;
+/// Bytes that one of them may take at a time: a message of each side, and what is read ahead.
+pub const RELAY_BYTES: usize = 2 << 20;
+/// Longest message of those that is passed on.
+pub const RELAY_FRAME_MAX: usize = (1 << 20) + (64 << 10);
+/// Workers that want an object in this way at once, those that wait included; more are refused, and their tasks tried again.
+pub const RELAY_READERS_MAX: usize = 1024;
+/// How long one of them waits for the worker that has the object.
+pub const RELAY_HOLDER_TIME: Duration = Duration::from_secs(10);
+/// How often who waits hears that it goes on.
+pub const RELAY_WORD_TIME: Duration = Duration::from_secs(3);
 /// Arguments, environment and standard input of a task together, in bytes; a submit with more is refused.
 pub const TASK_BYTES_MAX: usize = 32 << 20;
 /// Longest entry of a submit, in bytes; a submit with a longer one is refused.
@@ -142,6 +154,9 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("events for a client", bytes(FOLLOWER_BYTES_MAX)),
         ("events for all clients", bytes(FOLLOWERS_BYTES_MAX)),
         ("queue to a worker", bytes(WORKER_QUEUE_BYTES_MAX)),
+        ("objects relayed, together", bytes(RELAYS_BYTES_MAX)),
+        ("objects relayed at once", LimitValue::count(RELAYS_BYTES_MAX / RELAY_BYTES)),
+        ("objects that wait to be relayed", LimitValue::count(RELAY_READERS_MAX)),
         ("frame of a client", bytes(net::CLIENT_FRAME_MAX)),
         ("frame of a worker", bytes(net::WORKER_FRAME_MAX)),
         ("connections that say nothing", LimitValue::count(net::silent_max())),

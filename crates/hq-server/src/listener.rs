@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 use crate::inbox::{Event, Inbox, Room};
 use crate::limits::{CLIENT_QUEUE_BYTES_MAX, CLIENT_STALL_MAX, GOODBYE_TIME, WORKER_QUEUE_BYTES_MAX};
 use crate::memory;
+use crate::object_relay::ObjectRelay;
 use crate::outbox::{Message, Outbox};
 use crate::pullers::Pullers;
 use crate::sendable;
@@ -32,6 +33,7 @@ pub(crate) struct PeerListener {
     pub(crate) role: Role,
     /// What is done for these, where there may be some.
     pub(crate) pullers: Option<Arc<Pullers>>,
+    pub(crate) relay: Arc<ObjectRelay>,
     pub(crate) inbox: Arc<Inbox>,
     /// The last id of a connection; ids are unique over all ports.
     pub(crate) last_id: Arc<AtomicU64>,
@@ -72,7 +74,7 @@ impl PeerListener {
     }
 
     async fn serve(&self, incoming: Incoming, peer: SocketAddr) {
-        let (mut sender, receiver) = match self.listener.handshake(incoming).await {
+        let (mut sender, mut receiver) = match self.listener.handshake(incoming).await {
             Ok(connection) => connection,
             // Whoever looks whether a port is open does this.
             Err(HandshakeError::Closed) => return debug!(%peer, role = %self.role, "closed at once"),
@@ -83,6 +85,19 @@ impl PeerListener {
         };
         if receiver.peer().role == Some(Role::Puller) {
             return self.serve_puller(peer, sender, receiver).await;
+        }
+        let mut first = None;
+        if self.role == Role::Worker {
+            match receiver.next().await {
+                Ok(Some(frame)) => match hq_proto::decode_ask_relay(&frame) {
+                    Some(ask) => {
+                        let end = self.relay.serve(ask, (sender, receiver)).await;
+                        return debug!(%peer, ?ask, ?end, "a relayed connection ended");
+                    }
+                    None => first = Some(frame),
+                },
+                end => return debug!(%peer, role = %self.role, ?end, "said nothing"),
+            }
         }
         let connection = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         debug!(%peer, role = %self.role, connection = connection.0, "connected");
@@ -99,7 +114,7 @@ impl PeerListener {
         let mut writer = tokio::spawn(write(sender, queue, outbox.clone()));
         let mut is_closed = false;
         tokio::select! {
-            end = self.read(connection, receiver, &outbox) => {
+            end = self.read(connection, (first, receiver), &outbox) => {
                 is_closed = end.is_by_peer();
                 match end {
                     ReadEnd::Violation(error) => self.cut(peer, &format!("it does not keep to the protocol: {error}")),
@@ -143,9 +158,19 @@ impl PeerListener {
         }
     }
 
-    async fn read(&self, connection: ConnectionId, mut receiver: FrameReceiver, outbox: &Outbox) -> ReadEnd {
+    async fn read(
+        &self,
+        connection: ConnectionId,
+        (mut first, mut receiver): (Option<Vec<u8>>, FrameReceiver),
+        outbox: &Outbox,
+    ) -> ReadEnd {
         let result: Result<(), ReadEnd> = async {
-            while let Some(frame) = receiver.next().await? {
+            loop {
+                let next = match first.take() {
+                    Some(frame) => Some(frame),
+                    None => receiver.next().await?,
+                };
+                let Some(frame) = next else { return Ok(()) };
                 let turn = match self.role {
                     Role::Client | Role::Puller => Some(outbox.turn().await),
                     Role::Worker => None,
@@ -154,7 +179,6 @@ impl PeerListener {
                 let room = turn.into_iter().fold(room, Room::with);
                 self.understand(connection, &frame, room, outbox)?;
             }
-            Ok(())
         }
         .await;
         result.err().unwrap_or(ReadEnd::Left)

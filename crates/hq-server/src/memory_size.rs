@@ -107,6 +107,7 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         | ToWorker::Stop { .. }
         | ToWorker::Logged { .. }
         | ToWorker::ReadOutput(_)
+        | ToWorker::Relay { .. }
         | ToWorker::DropRead { .. } => 0,
     };
     LEAST + more

@@ -46,6 +46,8 @@ pub struct ServerOptions {
     pub encrypt_clients: bool,
     /// False switches authentication and encryption of workers off.
     pub encrypt_workers: bool,
+    /// False lets no objects pass by way of the server.
+    pub relays_objects: bool,
     /// Version of the binary, for people.
     pub version: String,
     /// Set in a process that [`crate::detach()`] has put in the background.
@@ -74,6 +76,7 @@ impl ServerOptions {
             compact_bytes_min: COMPACT_BYTES_MIN,
             encrypt_clients: true,
             encrypt_workers: true,
+            relays_objects: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             detached: None,
         }

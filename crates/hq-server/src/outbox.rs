@@ -37,7 +37,10 @@ impl Message {
     /// than others may then be passed by them. A worker that has stopped gives back what comes after that, and a stop that is
     /// acknowledged waits for no disk: it would be lost with the process.
     pub(crate) fn keeps_no_order(&self) -> bool {
-        matches!(self, Message::Worker(ToWorker::Saved { .. } | ToWorker::Stop { .. }))
+        matches!(
+            self,
+            Message::Worker(ToWorker::Saved { .. } | ToWorker::Stop { .. } | ToWorker::Relay { .. })
+        )
     }
 }
 

@@ -38,6 +38,7 @@ use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX};
 use crate::listener::PeerListener;
 use crate::logs::Logs;
 use crate::notices::Notices;
+use crate::object_relay::ObjectRelay;
 use crate::options::{JournalPlace, ServerOptions};
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
@@ -256,9 +257,11 @@ fn serve(
     let inbox = Arc::new(Inbox::new());
     let places = Arc::new(Semaphore::new(places_total));
     let clients_bytes = Arc::new(AtomicUsize::new(0));
+    let relay = Arc::new(ObjectRelay::new(!options.relays_objects, inbox.clone()));
     let (listeners, access) = {
         let _entered = runtime.enter();
-        open_listeners(identity, (around.address, dir.path()), &inbox, &places, &clients_bytes)?
+        let shared = (&inbox, &relay);
+        open_listeners(identity, (around.address, dir.path()), shared, &places, &clients_bytes)?
     };
     // Kept for the next start, which continues the journal under the same name. Without one there is nothing to continue.
     match journal {
@@ -311,8 +314,8 @@ fn serve(
     let (logs, logging) = Logs::new(known_as);
     let logging = spawn("hq-logs", logging)?;
     let notices = Arc::new(Notices::new(inbox.clone()));
-    let router =
-        Router::new(journal_queue.clone(), batch, (planner, files, logs, notices.clone()), clients_bytes);
+    let helpers = (planner, files, logs, notices.clone());
+    let router = Router::new(journal_queue.clone(), batch, helpers, relay, clients_bytes);
     let decider = Decider::new(machine, clock, inbox.clone(), router, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let listeners = listeners
@@ -371,7 +374,7 @@ fn runtime() -> Result<Runtime, ServerError> {
 fn open_listeners(
     identity: Identity,
     (address, server_dir): (IpAddr, &Path),
-    inbox: &Arc<Inbox>,
+    (inbox, relay): (&Arc<Inbox>, &Arc<ObjectRelay>),
     places: &Arc<Semaphore>,
     clients_bytes: &Arc<AtomicUsize>,
 ) -> Result<(Vec<PeerListener>, AccessFile), ServerError> {
@@ -397,6 +400,7 @@ fn open_listeners(
             listener,
             role,
             pullers: pullers.clone().filter(|_| is_for_clients),
+            relay: relay.clone(),
             inbox: inbox.clone(),
             last_id: last_id.clone(),
             places: places.clone(),

@@ -353,6 +353,7 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
             follows: false,
             shows: false,
             stores: false,
+            relays: false,
             objects: Vec::new(),
         };
         let again = Worker::connect_as(&server.access, hello);
@@ -369,6 +370,7 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
             follows: false,
             shows: false,
             stores: false,
+            relays: false,
             objects: Vec::new(),
         };
         let mut new = Box::pin(Worker::connect_as(&server.access, short));

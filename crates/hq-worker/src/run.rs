@@ -174,6 +174,9 @@ impl Turns {
             config.listen_address = ranks::addresses(endpoint, &config.hostname, port);
             nodes.set_place(&config.hostname, &config.listen_address);
         }
+        if has_others {
+            nodes.set_server(server.clone());
+        }
         let mut node = Node::new(
             launcher.environment().iter().map(|variable| variable.as_bytes().to_vec()).collect(),
             hq_binary.as_os_str().as_bytes().to_vec(),
@@ -516,6 +519,7 @@ impl Turns {
                 }
                 Effect::FreeObjects(objects) => self.supervisor.free_objects(objects),
                 Effect::BringObjects(sources) => self.supervisor.bring_objects(&sources),
+                Effect::Relay { ticket } => self.nodes.give_by_server(ticket),
                 Effect::GuardObjects { guard, release } => self.supervisor.guard_objects(guard, release),
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),
                 // Only relays have leases.

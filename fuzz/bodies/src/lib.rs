@@ -118,6 +118,9 @@ pub fn from_node(bytes: &[u8]) {
     if let Ok(message) = &message {
         same(proto::decode_from_node(&proto::encode_from_node(message)), message);
     }
+    if let Some(ask) = proto::decode_ask_relay(bytes) {
+        assert_eq!(proto::decode_ask_relay(&proto::encode_ask_relay(ask)), Some(ask));
+    }
     if let Some(PieceHead { offset, is_last, begin }) = proto::split_piece(bytes) {
         same(message, &FromNode::Piece { offset, is_last, bytes: bytes[begin..].to_vec() });
     }

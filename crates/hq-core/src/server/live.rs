@@ -60,6 +60,8 @@ pub(super) struct LiveWorker {
     pub(super) shows: bool,
     /// It stores objects.
     pub(super) stores: bool,
+    /// It gives them by way of the server, too.
+    pub(super) relays: bool,
     /// The part of its CPUs that must be used when it starts something while idle, in 1/10000.
     pub(super) min_utilization: u32,
     /// Tasks on several nodes run within one group.
@@ -176,6 +178,7 @@ impl LiveWorker {
             internal_errors: 0,
             follows: false,
             stores: false,
+            relays: false,
             shows: false,
             min_utilization: config.min_utilization,
             group: config.group.clone(),

@@ -321,6 +321,7 @@ impl Server {
             Input::FilesFound { paths } => self.files_found(now, &paths, effects),
             Input::Batch(report) => self.batch_reports(now, report, effects),
             Input::NoticeSent { job, rule, result } => self.notices.sent((job, rule), result),
+            Input::Relay { ticket, holder } => self.relays(ticket, holder, effects),
         }
     }
 

@@ -143,6 +143,14 @@ pub enum Input {
         /// Why not.
         result: Result<(), String>,
     },
+    /// A worker cannot reach another one that has an object: answered by [`ToWorker::Relay`] to that one, or
+    /// [`Effect::NotRelayed`].
+    Relay {
+        /// Under this number it waits.
+        ticket: u64,
+        /// Who has the object.
+        holder: hq_model::WorkerId,
+    },
 }
 
 /// What the server machine wants done, in this order.
@@ -229,6 +237,13 @@ pub enum Effect {
     Notify {
         /// The notice.
         notice: Box<Notice>,
+    },
+    /// Who waits under this number is to wait no longer.
+    NotRelayed {
+        /// The number.
+        ticket: u64,
+        /// Why, for people.
+        reason: String,
     },
     /// End the process, cleanly.
     Exit,

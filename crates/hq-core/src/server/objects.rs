@@ -12,6 +12,7 @@ mod handing;
 mod holders;
 mod pages;
 mod rebuild;
+mod relaying;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

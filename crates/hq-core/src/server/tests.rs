@@ -29,6 +29,7 @@ mod object_faults;
 mod object_guards;
 mod object_handing;
 mod object_pages;
+mod object_relaying;
 mod object_room;
 mod objects;
 mod order;
@@ -78,6 +79,7 @@ struct World {
     // Paths of logs, each with how many pieces go there.
     logged: Vec<(Option<String>, usize)>,
     notices: Vec<hq_model::Notice>,
+    not_relayed: Vec<String>,
     plans: Vec<(u64, Box<hq_sched::Plan>)>,
     // Bookkeeping is not recounted, for long histories.
     is_unchecked: bool,
@@ -103,6 +105,7 @@ impl World {
             batch: Vec::new(),
             logged: Vec::new(),
             notices: Vec::new(),
+            not_relayed: Vec::new(),
             plans: Vec::new(),
             is_unchecked: false,
             plans_later: false,
@@ -149,6 +152,7 @@ impl World {
                 Effect::Answer { body, .. } => answers.push(body),
                 Effect::ToWorker { connection, message, .. } => self.to_workers.push((connection.0, message)),
                 Effect::Batch { order, .. } => self.batch.push(order),
+                Effect::NotRelayed { ticket, reason } => self.not_relayed.push(format!("{ticket}: {reason}")),
                 Effect::Plan { number, snapshot } => {
                     let plan = hq_sched::plan(&snapshot, hq_sched::limits::STEPS);
                     self.plans.push((number, Box::new(plan)));
@@ -227,6 +231,7 @@ impl World {
             follows: false,
             shows: true,
             stores: true,
+            relays: true,
             objects: Vec::new(),
         };
         change(&mut hello);
@@ -290,6 +295,7 @@ impl World {
                     words.extend(sources.iter().map(|source| format!("bring {}", source.copy.object)));
                 }
                 ToWorker::TakeFile { object, file, .. } => words.push(format!("take {file} as {object}")),
+                ToWorker::Relay { ticket } => words.push(format!("relay {ticket}")),
                 ToWorker::Welcome(_)
                 | ToWorker::Saved { .. }
                 | ToWorker::Weighed { .. }
@@ -652,6 +658,7 @@ fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
         follows: true,
         shows: true,
         stores: true,
+        relays: true,
         objects: Vec::new(),
     };
     world.says(4, FromWorker::Hello(Box::new(hello)));

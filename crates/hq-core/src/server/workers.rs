@@ -109,6 +109,7 @@ impl Server {
         live.follows = hello.follows;
         live.shows = hello.shows;
         live.stores = hello.stores;
+        live.relays = hello.relays;
         live.is_welcomed = returning.is_some();
         if let Some(before) = self.live.remove(&worker) {
             if let Some(old) = before.connection {

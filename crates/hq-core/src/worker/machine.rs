@@ -420,6 +420,7 @@ impl Worker {
             message @ (ToWorker::TakeFile { .. }
             | ToWorker::FreeObjects(_)
             | ToWorker::BringObjects(_)
+            | ToWorker::Relay { .. }
             | ToWorker::GuardObjects { .. }) => {
                 if let Some(storing) = &mut self.storing {
                     storing.ordered(message, effects);

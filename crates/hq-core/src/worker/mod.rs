@@ -248,6 +248,11 @@ pub enum Effect {
     FreeObjects(Vec<ObjectId>),
     /// Fetch these objects. Answered by [`Input::Stored`] or [`Input::FileRefused`].
     BringObjects(Vec<ObjectSource>),
+    /// A worker that cannot reach this one waits at the server, under this number, for an object that is here.
+    Relay {
+        /// The number.
+        ticket: u64,
+    },
     /// Which objects may make room for others, and which may not.
     GuardObjects {
         /// These stay.

@@ -28,6 +28,7 @@ impl Storing {
                 effects.push(Effect::TakeFile { object, file, is_dir });
             }
             ToWorker::BringObjects(sources) => effects.push(Effect::BringObjects(sources)),
+            ToWorker::Relay { ticket } => effects.push(Effect::Relay { ticket }),
             ToWorker::GuardObjects { guard, release } => {
                 for object in &release {
                     self.counted_on.remove(object);

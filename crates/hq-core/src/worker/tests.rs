@@ -118,6 +118,7 @@ impl World {
                 Effect::TakeFile { object, file, .. } => self.done.push(format!("take {file} as {object}")),
                 Effect::FreeObjects(objects) => self.done.push(format!("free {}", objects.len())),
                 Effect::BringObjects(sources) => self.done.push(format!("bring {}", sources.len())),
+                Effect::Relay { ticket } => self.done.push(format!("relay {ticket}")),
                 Effect::GuardObjects { guard, release } => {
                     self.done.push(format!("guard {} release {}", guard.len(), release.len()));
                 }

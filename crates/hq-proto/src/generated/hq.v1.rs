@@ -2740,6 +2740,16 @@ pub struct Overview {
     pub journal_fails: bool,
     #[prost(message, optional, tag = "24")]
     pub nodes: ::core::option::Option<NodesLoad>,
+    #[prost(message, optional, tag = "25")]
+    pub relayed: ::core::option::Option<Relayed>,
+}
+/// What has passed by way of the server since it started, from workers to workers that could not reach them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Relayed {
+    #[prost(uint64, tag = "1")]
+    pub transfers: u64,
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
 }
 /// How loaded the node of a worker, or all of them, were since so long ago.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3403,6 +3413,9 @@ pub struct ServerInfo {
     /// What it waits for before it ends, where it has been asked to.
     #[prost(string, optional, tag = "19")]
     pub stop_waits: ::core::option::Option<::prost::alloc::string::String>,
+    /// Not there where that is switched off.
+    #[prost(message, optional, tag = "20")]
+    pub relayed: ::core::option::Option<Relayed>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Limit {
@@ -3855,7 +3868,7 @@ impl WorkerFilter {
 pub struct ToWorker {
     #[prost(
         oneof = "to_worker::Body",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191, 192, 193"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101, 190, 191, 192, 193, 194"
     )]
     pub body: ::core::option::Option<to_worker::Body>,
 }
@@ -3895,6 +3908,9 @@ pub mod to_worker {
         TakeFile(super::TakeFile),
         #[prost(message, tag = "193")]
         BringObjects(super::BringObjects),
+        /// Number under which another worker waits at the server for an object of this one, which it cannot reach.
+        #[prost(uint64, tag = "194")]
+        Relay(u64),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4019,11 +4035,13 @@ pub struct FromWorker {
     /// Beside `sampled`: what tasks use.
     #[prost(message, optional, tag = "181")]
     pub tasks: ::core::option::Option<TasksSample>,
+    /// Not 190 and 191: with these a connection begins by which an object is to pass (AskRelay).
     #[prost(oneof = "from_worker::Body", tags = "1, 2, 3, 4, 5, 6, 100, 180")]
     pub body: ::core::option::Option<from_worker::Body>,
 }
 /// Nested message and enum types in `FromWorker`.
 pub mod from_worker {
+    /// Not 190 and 191: with these a connection begins by which an object is to pass (AskRelay).
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Body {
         #[prost(message, tag = "1")]
@@ -4071,6 +4089,9 @@ pub struct WorkerHello {
     pub stores: bool,
     #[prost(message, repeated, tag = "191")]
     pub objects: ::prost::alloc::vec::Vec<ObjectCopy>,
+    /// Gives objects by way of the server, too.
+    #[prost(bool, tag = "192")]
+    pub relays: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Held {
@@ -4381,6 +4402,25 @@ pub mod process_ended {
         Exited(u32),
         #[prost(uint32, tag = "3")]
         Signaled(u32),
+    }
+}
+/// The first message on a connection of a worker to the server by which an object is to pass, instead of a hello. What follows
+/// is what workers say to each other, and the server passes it on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AskRelay {
+    #[prost(oneof = "ask_relay::Ask", tags = "190, 191")]
+    pub ask: ::core::option::Option<ask_relay::Ask>,
+}
+/// Nested message and enum types in `AskRelay`.
+pub mod ask_relay {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Ask {
+        /// The worker that has something, and cannot be reached.
+        #[prost(uint32, tag = "190")]
+        Holder(u32),
+        /// The number that the server has told that one.
+        #[prost(uint64, tag = "191")]
+        Ticket(u64),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

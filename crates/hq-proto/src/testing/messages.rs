@@ -6,7 +6,7 @@ use super::*;
 use hq_core::cause::{Aborted, FailureCause, JobFailures};
 use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobBudget, JobDetail, JobEnds, JobPage, JobResults, JobSummary, PageStart,
-    RequestError, ServerInfo, SubmitInfo, WorkerFilter, WorkerInfo,
+    Relayed, RequestError, ServerInfo, SubmitInfo, WorkerFilter, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
@@ -236,6 +236,8 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
                 internal_errors,
                 output_reads: internal_errors / 2,
                 load_bytes: internal_errors / 3,
+                relayed: (internal_errors % 2 == 0)
+                    .then_some(Relayed { transfers: 3, bytes: internal_errors }),
                 stop_waits,
                 limits,
             }

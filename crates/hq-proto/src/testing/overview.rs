@@ -1,6 +1,6 @@
 //! Generators of everything in counts, and of questions for what is new.
 
-use hq_core::client_messages::{ClientRequest, EventFilter, EventKind, Overview};
+use hq_core::client_messages::{ClientRequest, EventFilter, EventKind, Overview, Relayed};
 use hq_core::overview::{Ended, ResourceUse, ServerProcess, WorkerCounts};
 use hq_model::Epoch;
 
@@ -36,12 +36,13 @@ fn resource() -> impl Strategy<Value = ResourceUse> {
 }
 
 fn process() -> impl Strategy<Value = ServerProcess> {
-    any::<(u64, u64, u64, bool)>().prop_map(
-        |(memory_bytes, journal_records, journal_pending, journal_fails)| ServerProcess {
+    any::<(u64, u64, u64, bool, (u64, u64))>().prop_map(
+        |(memory_bytes, journal_records, journal_pending, journal_fails, (transfers, bytes))| ServerProcess {
             memory_bytes,
             journal_records,
             journal_pending,
             journal_fails,
+            relayed: Relayed { transfers, bytes },
         },
     )
 }

@@ -96,6 +96,7 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
         any::<u64>().prop_map(|number| ToWorker::DropRead { number }),
         vec(object::object_id(), 0..3).prop_map(ToWorker::FreeObjects),
         vec(object::source(), 0..3).prop_map(ToWorker::BringObjects),
+        any::<u64>().prop_map(|ticket| ToWorker::Relay { ticket }),
         (vec(object::object_id(), 0..3), vec(object::object_id(), 0..3))
             .prop_map(|(guard, release)| ToWorker::GuardObjects { guard, release }),
         (object::object_id(), any::<bool>()).prop_map(|(object, is_dir)| ToWorker::TakeFile {
@@ -118,12 +119,20 @@ fn written() -> impl Strategy<Value = Written> {
 /// Any message from a worker.
 pub fn from_worker() -> impl Strategy<Value = FromWorker> {
     let start = (timestamp(), of(duration()));
-    let objects = (any::<[bool; 3]>(), vec(object::copy(), 0..3));
+    let objects = (any::<[bool; 4]>(), vec(object::copy(), 0..3));
     let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), objects).prop_map(
-        |(config, (started, age), known_as, holds, last_report, ([follows, shows, stores], objects))| {
+        |(
+            config,
+            (started, age),
+            known_as,
+            holds,
+            last_report,
+            ([follows, shows, stores, relays], objects),
+        )| {
             WorkerHello {
                 shows,
                 stores,
+                relays,
                 objects,
                 config,
                 started,

@@ -163,6 +163,7 @@ impl Worker {
             follows: false,
             shows: false,
             stores: false,
+            relays: false,
             objects: Vec::new(),
         };
         Worker::connect_as(access, hello).await

@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::{Connection, Content, Key, StoreError};
 use crate::limits::{FETCH_ROUNDS_MAX, PIECE_MAX, PIECE_TIME_MAX, SENT_ON_MAX};
+use crate::ranks::Unreached;
 
 /// What is to be fetched, and from whom.
 #[derive(Clone, Debug)]
@@ -44,7 +45,25 @@ impl Unfetched {
 /// Who reaches other workers.
 pub(crate) trait Peer: Send + Sync + 'static {
     /// Asks a worker for an object: what follows are its pieces. The connection ends when either half is dropped.
-    fn ask(&self, place: &TaskNode, fetch: Fetch) -> impl Future<Output = Result<Connection, String>> + Send;
+    fn ask(
+        &self,
+        place: &TaskNode,
+        fetch: Fetch,
+    ) -> impl Future<Output = Result<Connection, Unreached>> + Send;
+
+    /// Asks one that cannot be reached, by way of the server.
+    fn ask_by_server(
+        &self,
+        _place: &TaskNode,
+        _fetch: Fetch,
+    ) -> impl Future<Output = Result<Connection, String>> + Send {
+        async { Err("there is no other way".to_owned()) }
+    }
+
+    /// True where there is such a way.
+    fn has_server(&self) -> bool {
+        false
+    }
 
     /// Where this one is found by others that want what it has got, if it can be.
     fn place(&self) -> Option<TaskNode> {
@@ -93,8 +112,17 @@ enum Cut {
     Busy(Vec<TaskNode>),
     /// By whom the bytes were sent, or the way to it.
     There(String),
+    /// There is no way to it.
+    Apart(String),
     /// Here.
     Here(StoreError),
+}
+
+/// How a holder is asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Direct,
+    ByServer,
 }
 
 /// Has an object brought.
@@ -102,96 +130,156 @@ enum Cut {
 /// # Errors
 /// When nobody gave it, or it cannot be taken here.
 pub(crate) async fn bring(peer: &impl Peer, wanted: &Wanted, sink: &mut impl Sink) -> Result<(), Unfetched> {
-    let here = |error: StoreError| Unfetched::here(error.to_string());
-    sink.begin().await.map_err(here)?;
-    let mut offset = 0;
-    let mut reasons: Vec<(WorkerId, String)> = Vec::new();
-    let mut sent_on = 0;
+    sink.begin().await.map_err(|error| here(&error))?;
+    let mut bringing = Bringing { peer, wanted, sink, offset: 0, reasons: Vec::new(), sent_on: 0 };
     for _ in 0..FETCH_ROUNDS_MAX {
-        let before = offset;
-        let mut holders: VecDeque<TaskNode> = wanted.holders.iter().cloned().collect();
+        let before = bringing.offset;
+        let Some(apart) = bringing.ask_each(wanted.holders.clone(), Way::Direct).await? else {
+            return Ok(());
+        };
+        // The last resort.
+        if peer.has_server() && bringing.ask_each(apart, Way::ByServer).await?.is_none() {
+            return Ok(());
+        }
+        if bringing.offset <= before {
+            break;
+        }
+    }
+    Err(bringing.why_not())
+}
+
+fn here(error: &StoreError) -> Unfetched {
+    Unfetched::here(error.to_string())
+}
+
+/// An object that is brought.
+struct Bringing<'a, P, S> {
+    peer: &'a P,
+    wanted: &'a Wanted,
+    sink: &'a mut S,
+    /// All before has come.
+    offset: u64,
+    /// Why those that were asked have not given all of it.
+    reasons: Vec<(WorkerId, String)>,
+    /// How often it was sent on to another one.
+    sent_on: u32,
+}
+
+impl<P: Peer, S: Sink> Bringing<'_, P, S> {
+    // Asks one after the other. Nothing when all has come; otherwise those that cannot be reached.
+    async fn ask_each(
+        &mut self,
+        holders: Vec<TaskNode>,
+        way: Way,
+    ) -> Result<Option<Vec<TaskNode>>, Unfetched> {
+        let mut holders = VecDeque::from(holders);
+        let mut apart: Vec<TaskNode> = Vec::new();
         while let Some(holder) = holders.pop_front() {
-            let from = peer.place().filter(|_| sent_on < SENT_ON_MAX);
-            let is_of_several = offset > 0;
-            match bring_from(peer, &holder, from, wanted, sink, &mut offset).await {
-                Ok(()) => return Ok(()),
+            let is_of_several = self.offset > 0;
+            match self.bring_from(&holder, way).await {
+                Ok(()) => return Ok(None),
                 Err(Cut::Busy(others)) => {
-                    sent_on += 1;
+                    self.sent_on += 1;
                     // It is asked once more where none of them gives it.
                     holders.push_front(holder);
                     others.into_iter().rev().for_each(|other| holders.push_front(other));
                 }
                 Err(Cut::Here(error @ StoreError::Damaged { .. })) => {
-                    sink.begin().await.map_err(here)?;
-                    offset = 0;
+                    self.sink.begin().await.map_err(|error| here(&error))?;
+                    self.offset = 0;
                     match is_of_several {
                         // Once more from the beginning: then it shows whose bytes are wrong.
                         true => holders.push_front(holder),
-                        false => note(&mut reasons, &holder, error.to_string()),
+                        false => self.note(&holder, error.to_string(), way),
                     }
                 }
-                Err(Cut::Here(error)) => return Err(here(error)),
-                Err(Cut::There(reason)) => note(&mut reasons, &holder, reason),
+                Err(Cut::Here(error)) => return Err(here(&error)),
+                Err(Cut::There(reason)) => self.note(&holder, reason, way),
+                Err(Cut::Apart(reason)) => {
+                    self.note(&holder, reason, way);
+                    if !apart.contains(&holder) {
+                        apart.push(holder);
+                    }
+                }
             }
         }
-        if offset <= before {
-            break;
-        }
+        Ok(Some(apart))
     }
-    if reasons.is_empty() {
-        return Err(Unfetched::here("no worker is known to hold it".to_owned()));
-    }
-    let holders = reasons.iter().map(|(worker, _)| *worker).collect();
-    let reasons: Vec<String> =
-        reasons.into_iter().map(|(worker, text)| format!("worker {worker}: {text}")).collect();
-    Err(Unfetched { holders, reason: reasons.join("; ") })
-}
 
-// From where the one before stopped.
-async fn bring_from(
-    peer: &impl Peer,
-    holder: &TaskNode,
-    from: Option<TaskNode>,
-    wanted: &Wanted,
-    sink: &mut impl Sink,
-    offset: &mut u64,
-) -> Result<(), Cut> {
-    let Key { object, instance } = wanted.key.clone();
-    let can_go = from.is_some();
-    let fetch = Fetch { worker: holder.worker, object, instance, offset: *offset, from };
-    let (asking, mut pieces) = peer.ask(holder, fetch).await.map_err(Cut::There)?;
-    loop {
-        let frame = match timeout(PIECE_TIME_MAX, pieces.next()).await {
-            Ok(Ok(Some(frame))) => frame,
-            Ok(Ok(None)) => return Err(Cut::There("the connection ended".to_owned())),
-            Ok(Err(error)) => return Err(Cut::There(error.to_string())),
-            Err(_) => {
-                let text = format!("nothing came for {} s", PIECE_TIME_MAX.as_secs());
-                return Err(Cut::There(text));
+    async fn ask(&self, holder: &TaskNode, fetch: Fetch, way: Way) -> Result<Connection, Cut> {
+        match way {
+            Way::Direct => self.peer.ask(holder, fetch).await.map_err(|unreached| match unreached {
+                Unreached::Refused(reason) => Cut::There(reason),
+                Unreached::NoWay(reason) => Cut::Apart(reason),
+            }),
+            Way::ByServer => self.peer.ask_by_server(holder, fetch).await.map_err(Cut::There),
+        }
+    }
+
+    // From where the one before stopped.
+    async fn bring_from(&mut self, holder: &TaskNode, way: Way) -> Result<(), Cut> {
+        let Key { object, instance } = self.wanted.key.clone();
+        // Who is not reached cannot say where it could be had as well.
+        let from = self.peer.place().filter(|_| self.sent_on < SENT_ON_MAX && way == Way::Direct);
+        let can_go = from.is_some();
+        let fetch = Fetch { worker: holder.worker, object, instance, offset: self.offset, from };
+        let (asking, mut pieces) = self.ask(holder, fetch, way).await?;
+        loop {
+            let frame = match timeout(PIECE_TIME_MAX, pieces.next()).await {
+                Ok(Ok(Some(frame))) => frame,
+                Ok(Ok(None)) => return Err(Cut::There("the connection ended".to_owned())),
+                Ok(Err(error)) => return Err(Cut::There(error.to_string())),
+                Err(_) => {
+                    let text = format!("nothing came for {} s", PIECE_TIME_MAX.as_secs());
+                    return Err(Cut::There(text));
+                }
+            };
+            let (begin, piece, is_last) = match understood(frame) {
+                Ok(Said::Piece { offset, piece, is_last }) => (offset, piece, is_last),
+                Ok(Said::Busy(others)) if can_go => {
+                    self.peer.keep(holder.worker, (asking, pieces));
+                    return Err(Cut::Busy(others));
+                }
+                Ok(Said::Busy(_)) => return Err(Cut::There("it says what makes no sense".to_owned())),
+                Err(reason) => return Err(Cut::There(reason)),
+            };
+            let count = piece.bytes().len();
+            let fits = count <= PIECE_MAX && count as u64 <= self.wanted.content.size - self.offset;
+            if begin != self.offset || !fits {
+                return Err(Cut::There("it sent other bytes than those asked for".to_owned()));
             }
-        };
-        let (begin, piece, is_last) = match understood(frame) {
-            Ok(Said::Piece { offset, piece, is_last }) => (offset, piece, is_last),
-            Ok(Said::Busy(others)) if can_go => {
-                peer.keep(holder.worker, (asking, pieces));
-                return Err(Cut::Busy(others));
+            self.offset += count as u64;
+            if let Some(memory) = self.sink.take(piece, is_last).await.map_err(Cut::Here)? {
+                pieces.give_back(memory);
             }
-            Ok(Said::Busy(_)) => return Err(Cut::There("it says what makes no sense".to_owned())),
-            Err(reason) => return Err(Cut::There(reason)),
+            if is_last {
+                if way == Way::Direct {
+                    self.peer.keep(holder.worker, (asking, pieces));
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    fn note(&mut self, holder: &TaskNode, reason: String, way: Way) {
+        debug!(worker = %holder.worker, reason, "an object did not come");
+        let before = self.reasons.iter().position(|(worker, _)| *worker == holder.worker);
+        let before = before.map(|place| self.reasons.remove(place).1);
+        let text = match (before, way) {
+            (Some(direct), Way::ByServer) => format!("{direct}; by way of the server: {reason}"),
+            _ => reason,
         };
-        let count = piece.bytes().len();
-        let fits = count <= PIECE_MAX && count as u64 <= wanted.content.size - *offset;
-        if begin != *offset || !fits {
-            return Err(Cut::There("it sent other bytes than those asked for".to_owned()));
+        self.reasons.push((holder.worker, text));
+    }
+
+    fn why_not(self) -> Unfetched {
+        if self.reasons.is_empty() {
+            return Unfetched::here("no worker is known to hold it".to_owned());
         }
-        *offset += count as u64;
-        if let Some(memory) = sink.take(piece, is_last).await.map_err(Cut::Here)? {
-            pieces.give_back(memory);
-        }
-        if is_last {
-            peer.keep(holder.worker, (asking, pieces));
-            return Ok(());
-        }
+        let holders = self.reasons.iter().map(|(worker, _)| *worker).collect();
+        let reasons: Vec<String> =
+            self.reasons.into_iter().map(|(worker, text)| format!("worker {worker}: {text}")).collect();
+        Unfetched { holders, reason: reasons.join("; ") }
     }
 }
 
@@ -214,10 +302,4 @@ fn understood(message: Vec<u8>) -> Result<Said, String> {
         Ok(FromNode::Refused { reason, .. }) => Err(reason),
         _ => Err("it says what makes no sense".to_owned()),
     }
-}
-
-fn note(reasons: &mut Vec<(WorkerId, String)>, holder: &TaskNode, reason: String) {
-    debug!(worker = %holder.worker, reason, "an object did not come");
-    reasons.retain(|(worker, _)| *worker != holder.worker);
-    reasons.push((holder.worker, reason));
 }

@@ -192,8 +192,8 @@ async fn send_pieces(sender: &mut FrameSender, size: u64, source: &mut impl Read
 }
 
 impl Peer for Getter {
-    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
-        reach(place, &self.keys, &ToNode::Fetch(fetch)).await.map_err(Unreached::text)
+    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, Unreached> {
+        reach(place, &self.keys, &ToNode::Fetch(fetch)).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stores, ways to and from them, and what programs leave and take, on real files and connections.
 
 mod between;
+mod made_up;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +25,8 @@ use super::*;
 use crate::declared::Promised;
 use crate::notify::AccessKeys;
 use crate::outputs::{Aftermath, Cleanup};
-use crate::ranks::{self, Shared};
+use crate::ranks::{self, Shared, Unreached};
+use made_up::{Does, MadeUp};
 
 fn object(task: u32) -> ObjectId {
     format!("1@{task}:parts").parse().expect("an object")
@@ -279,143 +281,6 @@ fn an_object_goes_from_worker_to_worker() {
         let wanted = Wanted { key: key(3), content: content(&bytes(1 << 20)), holders: vec![from.place] };
         assert!(to.objects.fetch(&to.peer, wanted).await.is_err());
         assert_eq!(from.told.recv().await, Some(Input::ObjectDamaged(object(3))));
-    });
-}
-
-/// What a made-up worker does when it is asked.
-#[derive(Clone, Copy)]
-enum Does {
-    SendAll,
-    SendWrongly,
-    SendOnePiece,
-    Refuse,
-    /// The second one has it, too; who does not go there is sent it.
-    SendOn,
-}
-
-#[derive(Default)]
-struct MadeUp {
-    does: BTreeMap<WorkerId, Does>,
-    bytes: Vec<u8>,
-    asked: Mutex<Vec<(u32, u64)>>,
-}
-
-impl MadeUp {
-    fn pieces(&self, does: Does, offset: u64) -> Vec<FromNode> {
-        let mut pieces = Vec::new();
-        for (number, piece) in self.bytes.chunks(4).enumerate() {
-            let at = number as u64 * 4;
-            let mut bytes = piece.to_vec();
-            if matches!(does, Does::SendWrongly) {
-                bytes[0] ^= 1;
-            }
-            let is_last = at + bytes.len() as u64 == self.bytes.len() as u64;
-            if at >= offset {
-                pieces.push(FromNode::Piece { offset: at, bytes, is_last });
-            }
-        }
-        match does {
-            Does::SendOnePiece => pieces.truncate(1),
-            Does::Refuse => pieces = vec![FromNode::Refused { process: 0, reason: "no".into() }],
-            Does::SendOn => pieces = vec![FromNode::Busy { others: vec![holder(2, String::new())] }],
-            Does::SendAll | Does::SendWrongly => {}
-        }
-        pieces
-    }
-}
-
-impl Peer for MadeUp {
-    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
-        self.asked.lock().expect("no panic").push((place.worker.0, fetch.offset));
-        let (near, far) = tokio::io::duplex(1 << 10);
-        let (far_read, far_write) = tokio::io::split(far);
-        let (mut sender, _) = frames_over(far_read, far_write, Role::Worker);
-        let does = match self.does[&place.worker] {
-            Does::SendOn if fetch.from.is_none() => Does::SendAll,
-            does => does,
-        };
-        let pieces = self.pieces(does, fetch.offset);
-        tokio::spawn(async move {
-            for piece in pieces {
-                if sender.send(&encode_from_node(&piece)).await.is_err() {
-                    return;
-                }
-            }
-            drop(sender.close().await);
-        });
-        let (read, write) = tokio::io::split(near);
-        Ok(frames_over(read, write, Role::Worker))
-    }
-
-    fn place(&self) -> Option<TaskNode> {
-        Some(holder(99, String::new()))
-    }
-}
-
-// What workers do that are asked in this order, whom that asks for which offset, and who is to blame at the end.
-fn check(does: &[Does], asked: &[(u32, u64)], blamed: Option<&[u32]>) {
-    run(async {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let (store, _lost) = store(dir.path(), 100);
-        let objects = Objects::new(store);
-        let bytes = bytes(10);
-        let holders: Vec<TaskNode> =
-            (1..=does.len() as u32).map(|worker| holder(worker, String::new())).collect();
-        let does = holders.iter().map(|place| place.worker).zip(does.iter().copied()).collect();
-        let made_up = Arc::new(MadeUp { does, bytes: bytes.clone(), ..MadeUp::default() });
-        let wanted = Wanted { key: key(1), content: content(&bytes), holders };
-        // Two readers on this node.
-        let both =
-            tokio::join!(objects.fetch(&made_up, wanted.clone()), objects.fetch(&made_up, wanted.clone()));
-        let found = both.0.as_ref().err().map(|error| error.holders.iter().map(|worker| worker.0).collect());
-        assert_eq!(found, blamed.map(<[u32]>::to_vec), "{both:?}");
-        assert_eq!(both.0, both.1);
-        assert_eq!(*made_up.asked.lock().expect("no panic"), asked);
-        let stored = objects.store.content(&key(1));
-        assert_eq!(stored, blamed.is_none().then_some(wanted.content));
-    });
-}
-
-#[test]
-fn two_readers_fetch_once() {
-    check(&[Does::SendAll, Does::SendAll], &[(1, 0)], None);
-}
-
-#[test]
-fn the_next_holder_goes_on_where_one_was_cut() {
-    use Does::{Refuse, SendAll, SendOnePiece};
-    check(&[SendOnePiece, Refuse, SendAll], &[(1, 0), (2, 4), (3, 4)], None);
-    check(&[SendOnePiece], &[(1, 0), (1, 4), (1, 8)], None);
-}
-
-#[test]
-fn who_sends_wrong_bytes_is_named() {
-    use Does::{Refuse, SendAll, SendOnePiece, SendWrongly};
-    check(&[SendWrongly, SendAll], &[(1, 0), (2, 0)], None);
-    check(&[SendWrongly, Refuse], &[(1, 0), (2, 0)], Some(&[1, 2]));
-    check(&[SendOnePiece, SendWrongly], &[(1, 0), (2, 4), (2, 0)], Some(&[1, 2]));
-}
-
-#[test]
-fn who_is_sent_on_goes_there_and_comes_back_but_not_for_ever() {
-    use Does::{Refuse, SendAll, SendOn};
-    check(&[SendOn, SendAll], &[(1, 0), (2, 0)], None);
-    let mut asked = [(1, 0), (2, 0)].repeat(crate::limits::SENT_ON_MAX as usize);
-    asked.push((1, 0));
-    check(&[SendOn, Refuse], &asked, None);
-}
-
-#[test]
-fn an_object_for_which_there_is_no_room_is_not_asked_for() {
-    run(async {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let (store, _lost) = store(dir.path(), 5);
-        let objects = Objects::new(store);
-        let wanted =
-            Wanted { key: key(1), content: content(&bytes(10)), holders: vec![holder(1, String::new())] };
-        let unfetched = objects.fetch(&Arc::new(MadeUp::default()), wanted).await.expect_err("no room");
-        assert_eq!(unfetched.holders, [WorkerId(0); 0]);
-        assert!(unfetched.reason.starts_with("10 bytes never fit"), "{}", unfetched.reason);
     });
 }
 

@@ -13,6 +13,7 @@ use hq_model::{JobId, TaskId, TaskRef, WorkerId};
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::ranks::Unreached;
 
 fn objects(dir: &Path, size: u64) -> Arc<Objects> {
     let (sender, _told) = mpsc::unbounded_channel();
@@ -39,8 +40,8 @@ fn tree(dir: &Path, name: &str, bytes: usize) -> PathBuf {
 struct Alone;
 
 impl Peer for Alone {
-    async fn ask(&self, _place: &TaskNode, _fetch: Fetch) -> Result<Connection, String> {
-        Err("nobody is there".to_owned())
+    async fn ask(&self, _place: &TaskNode, _fetch: Fetch) -> Result<Connection, Unreached> {
+        Err(Unreached::Refused("nobody is there".to_owned()))
     }
 }
 

@@ -5,6 +5,7 @@
 //! Whoever asks for processes names the attempt of the task; a node starts them only while it holds a part of that
 //! attempt, and kills them when the connection over which they were asked for ends.
 
+mod by_server;
 pub mod client;
 mod pump;
 mod serve;

@@ -20,13 +20,14 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use super::{Ask, AskStart, NO_PROCESS, Session};
+use super::{Ask, AskStart, NO_PROCESS, Session, by_server};
 use crate::limits::{
     HOLDER_SILENT_TIME, KEPT_THERE_MAX, KEPT_TIME_THERE, NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME,
     NODE_SESSIONS_MAX, NOTIFY_TIMEOUT, PROCESS_MESSAGES, TOKEN_BYTES_MAX,
 };
 use crate::notify::AccessKeys;
 use crate::objects::{Connection, Kept, Objects, Peer};
+use crate::options::ServerSource;
 use crate::socket::Socket;
 
 /// What all connections share.
@@ -47,11 +48,18 @@ pub(crate) struct Shared {
     kept_there: Semaphore,
     // Workers that did not answer, and when that was.
     silent: Mutex<HashMap<WorkerId, Instant>>,
+    // Those that did not answer by way of the server either.
+    absent: Mutex<HashMap<WorkerId, Instant>>,
+    server: OnceLock<ServerSource>,
 }
 
 impl Shared {
     fn silent(&self) -> MutexGuard<'_, HashMap<WorkerId, Instant>> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn absent(&self) -> MutexGuard<'_, HashMap<WorkerId, Instant>> {
+        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn new(keys: AccessKeys, asks: mpsc::Sender<Ask>, endpoint: Option<&Endpoint>) -> Arc<Shared> {
@@ -68,6 +76,8 @@ impl Shared {
             kept: Arc::default(),
             kept_there: Semaphore::new(KEPT_THERE_MAX),
             silent: Mutex::default(),
+            absent: Mutex::default(),
+            server: OnceLock::new(),
         })
     }
 
@@ -80,6 +90,25 @@ impl Shared {
     pub(crate) fn set_place(&self, hostname: &str, address: &str) {
         // It listens once.
         let _ = self.place.set((hostname.to_owned(), address.to_owned()));
+    }
+
+    /// Objects may pass by way of this server, where there is no other.
+    pub(crate) fn set_server(&self, server: ServerSource) {
+        // A worker has one server.
+        let _ = self.server.set(server);
+    }
+
+    /// Somebody who cannot reach this worker waits at the server, under this number.
+    pub(crate) fn give_by_server(self: &Arc<Shared>, ticket: u64) {
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let Some(server) = shared.server.get() else { return };
+            let Ok(_place) = shared.places.acquire().await else { return };
+            match by_server::come(server, ticket).await {
+                Ok((sender, receiver)) => serve_worker(sender, receiver, &shared).await,
+                Err(reason) => debug!(reason, "nobody comes for who waits at the server"),
+            }
+        });
     }
 
     /// From now on others may have objects of this worker.
@@ -100,14 +129,15 @@ impl Shared {
 }
 
 impl Peer for Shared {
-    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
+    async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, Unreached> {
         let Some(keys) = &self.peers else {
-            return Err("workers fetch nothing from each other when the server does not encrypt".to_owned());
+            let why = "workers fetch nothing from each other when the server does not encrypt";
+            return Err(Unreached::NoWay(why.to_owned()));
         };
         // Each task would wait for one that is frozen, and others for these.
         let before = self.silent().get(&place.worker).map(Instant::elapsed);
         if let Some(ago) = before.filter(|ago| *ago < HOLDER_SILENT_TIME) {
-            return Err(format!("it did not answer {} s ago", ago.as_secs()));
+            return Err(Unreached::NoWay(format!("it did not answer {} s ago", ago.as_secs())));
         }
         let begin = Instant::now();
         let first = ToNode::Fetch(fetch);
@@ -117,7 +147,7 @@ impl Peer for Shared {
         };
         let reached = match again {
             Some(answer) => answer,
-            None => reach(place, keys, &first).await.map_err(Unreached::text),
+            None => reach(place, keys, &first).await,
         };
         match &reached {
             Err(_) if begin.elapsed() >= NODE_CONNECT_TIME => {
@@ -126,6 +156,27 @@ impl Peer for Shared {
             _ => drop(self.silent().remove(&place.worker)),
         }
         reached
+    }
+
+    async fn ask_by_server(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
+        let before = self.absent().get(&place.worker).map(Instant::elapsed);
+        if let Some(ago) = before.filter(|ago| *ago < HOLDER_SILENT_TIME) {
+            return Err(format!("it did not come {} s ago", ago.as_secs()));
+        }
+        let server = self.server.get().ok_or("there is no other way")?;
+        let begin = Instant::now();
+        let asked = by_server::ask(server, place.worker, fetch).await;
+        match &asked {
+            Err(_) if begin.elapsed() >= NODE_CONNECT_TIME => {
+                self.absent().insert(place.worker, Instant::now());
+            }
+            _ => drop(self.absent().remove(&place.worker)),
+        }
+        asked
+    }
+
+    fn has_server(&self) -> bool {
+        self.server.get().is_some()
     }
 
     fn place(&self) -> Option<TaskNode> {
@@ -458,12 +509,15 @@ async fn knock(endpoint: &Endpoint, first: &ToNode) -> Result<Connection, Unaske
 }
 
 // Over a connection that was kept; nothing where it has broken, so that a new one is needed.
-async fn ask_again(connection: Connection, first: &ToNode) -> Option<Result<Connection, String>> {
+async fn ask_again(connection: Connection, first: &ToNode) -> Option<Result<Connection, Unreached>> {
     match timeout(NODE_CONNECT_TIME, ask_over(connection, first)).await {
         Ok(Ok(connection)) => Some(Ok(connection)),
-        Ok(Err(Unasked::Refused(reason))) => Some(Err(reason)),
+        Ok(Err(Unasked::Refused(reason))) => Some(Err(Unreached::Refused(reason))),
         Ok(Err(Unasked::Broken(_))) => None,
-        Err(_) => Some(Err(format!("no answer in {} s", NODE_CONNECT_TIME.as_secs()))),
+        Err(_) => {
+            let text = format!("no answer in {} s", NODE_CONNECT_TIME.as_secs());
+            Some(Err(Unreached::NoWay(text)))
+        }
     }
 }
 

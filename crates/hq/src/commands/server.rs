@@ -128,6 +128,7 @@ fn options(context: &Context, args: &StartArgs) -> ServerOptions {
     options.worker_grace = args.worker_grace.unwrap_or(options.worker_grace);
     options.encrypt_clients = !args.disable_client_authentication_and_encryption;
     options.encrypt_workers = !args.disable_worker_authentication_and_encryption;
+    options.relays_objects = !args.no_relay;
     options.version = env!("CARGO_PKG_VERSION").to_owned();
     options
 }

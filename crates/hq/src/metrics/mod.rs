@@ -176,6 +176,15 @@ fn of_server(overview: &Overview) -> Vec<Family> {
             "1 while the journal cannot be written and nothing can be changed",
         )
         .value(process.journal_fails),
+        Family::new("hq_relayed_transfers", since, "", "Objects that began to pass by way of the server")
+            .value(process.relayed.transfers),
+        Family::new(
+            "hq_relayed_bytes",
+            since,
+            "bytes",
+            "Bytes of objects that have passed by way of the server",
+        )
+        .value(process.relayed.bytes),
     ]
 }
 

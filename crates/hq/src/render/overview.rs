@@ -59,6 +59,8 @@ pub(crate) fn document(overview: &Overview) -> Value {
             "journal_records": overview.process.journal_records,
             "journal_pending": overview.process.journal_pending,
             "journal_fails": overview.process.journal_fails,
+            "relayed_transfers": overview.process.relayed.transfers,
+            "relayed_bytes": overview.process.relayed.bytes,
         },
     })
 }

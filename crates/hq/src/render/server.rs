@@ -49,6 +49,9 @@ impl Report for Server {
         if is_inside {
             rows.push(("Samples kept", text::size_of(info.load_bytes).into()));
         }
+        if is_inside || info.relayed.is_some_and(|relayed| relayed.transfers > 0) {
+            rows.push(("Objects relayed", relayed(info).into()));
+        }
         if info.internal_errors > 0 {
             let text = text::internal_errors(info.internal_errors, "server");
             rows.push(("Internal errors", text.into()));
@@ -89,6 +92,9 @@ impl Report for Server {
             "internal_errors": info.internal_errors,
             "output_reads": info.output_reads,
             "load_bytes": info.load_bytes,
+            "relayed": info.relayed.map(|relayed| {
+                json!({ "transfers": relayed.transfers, "bytes": relayed.bytes })
+            }),
             "instance_dir": text::bytes(&info.server_dir),
             "starts": info.epoch.0,
             "limits": limits,
@@ -109,6 +115,13 @@ fn journal_state(info: &ServerInfo) -> String {
         }
         (Some(_), None) => "written".to_owned(),
         (None, None) => text::NONE.to_owned(),
+    }
+}
+
+fn relayed(info: &ServerInfo) -> String {
+    match info.relayed {
+        Some(relayed) => format!("{} ({})", relayed.transfers, text::size_of(relayed.bytes)),
+        None => "switched off".to_owned(),
     }
 }
 

@@ -358,6 +358,7 @@ fn server() -> Server {
             internal_errors: 0,
             output_reads: 0,
             load_bytes: 3 << 20,
+            relayed: Some(hq_core::client_messages::Relayed { transfers: 2, bytes: 5 << 20 }),
             stop_waits: None,
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
             limits: vec![

@@ -386,6 +386,53 @@ fn another_worker_stores_what_a_frozen_one_does_not_take() {
     }
 }
 
+// Two workers that cannot reach each other, since the server does not encrypt, and so none of them listens.
+fn apart(options: &str) -> Cluster {
+    let mut cluster =
+        Cluster::server_with(&format!("--disable-worker-authentication-and-encryption {options}"));
+    cluster.worker("--cpus 1 --detect-resources none --resource a=sum(1) --hostname nodeA");
+    cluster.worker("--cpus 1 --detect-resources none --resource b=sum(1) --hostname nodeB");
+    let leave = "seq 300000 > parts.bin; echo note > note";
+    cluster.ok(&format!(
+        "submit --wait --resource a=1 --output-object parts=parts.bin --output-object note=note -- sh -c '{leave}'"
+    ));
+    cluster
+}
+
+#[test]
+fn what_cannot_be_fetched_directly_passes_by_way_of_the_server() {
+    let cluster = apart("");
+    assert_eq!(cluster.json("server info")["relayed"], serde_json::json!({ "transfers": 0, "bytes": 0 }));
+    cluster.ok("submit --wait --resource b=1 --input-object parts=1@0:parts->in/parts --input-object note=1@0:note->in/note -- cmp in/parts parts.bin");
+    assert_eq!(cluster.read("in/note"), "note\n");
+    // A machine that stands still may have cut one, which is then asked for again.
+    let relayed = cluster.json("server info")["relayed"].clone();
+    assert!(
+        relayed["transfers"].as_u64() >= Some(2) && relayed["bytes"].as_u64() >= Some(1_988_900),
+        "{relayed}"
+    );
+    // Both have it now, and nothing more passes.
+    cluster.ok(
+        "submit --wait --resource b=1 --input-object parts=1@0:parts->in/parts -- cmp in/parts parts.bin",
+    );
+    assert_eq!(cluster.json("server info")["relayed"], relayed);
+    assert!(cluster.ok("server info").contains("| Objects relayed"), "it is shown once there are some");
+}
+
+#[test]
+fn a_server_that_relays_nothing_lets_readers_say_so() {
+    let cluster = apart("--no-relay");
+    cluster.ok("submit --resource b=1 --input-object note=1@0:note->in/note -- cat in/note");
+    patience::until("the reason", || {
+        let said = cluster.ok("task explain 2 0");
+        let is_told =
+            said.contains("by way of the server: the server does not relay (`hq server start --no-relay`)");
+        if is_told && said.contains("worker 1: ") { Ok(()) } else { Err(said) }
+    });
+    assert!(cluster.json("server info")["relayed"].is_null());
+    cluster.ok("job cancel 2");
+}
+
 #[test]
 fn closed_standard_input_is_no_object() {
     let mut cluster = Cluster::server();

@@ -108,6 +108,7 @@ impl World {
             follows: true,
             shows: true,
             stores: true,
+            relays: false,
             objects: Vec::new(),
         };
         self.says(connection, FromWorker::Hello(Box::new(hello)));

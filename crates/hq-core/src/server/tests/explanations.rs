@@ -135,6 +135,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
         follows: true,
         shows: true,
         stores: true,
+        relays: false,
         objects: Vec::new(),
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));

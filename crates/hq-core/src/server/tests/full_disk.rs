@@ -72,6 +72,7 @@ fn workers_stay_while_the_journal_cannot_be_written() {
             follows: false,
             shows: true,
             stores: true,
+            relays: false,
             objects: Vec::new(),
         }))
     };

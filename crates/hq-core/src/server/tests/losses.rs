@@ -184,6 +184,7 @@ fn a_lease_of_what_must_never_run_twice_is_on_disk_before_it_leaves() {
             follows: true,
             shows: true,
             stores: true,
+            relays: false,
             objects: Vec::new(),
         };
         let (mut effects, connection) = (Vec::new(), ConnectionId(2));

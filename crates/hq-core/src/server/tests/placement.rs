@@ -120,6 +120,7 @@ fn a_picky_worker_starts_when_enough_of_it_is_used() {
         follows: true,
         shows: true,
         stores: true,
+        relays: false,
         objects: Vec::new(),
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
@@ -149,6 +150,7 @@ fn what_a_picky_worker_does_not_start_goes_elsewhere() {
         follows: true,
         shows: true,
         stores: true,
+        relays: false,
         objects: Vec::new(),
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));

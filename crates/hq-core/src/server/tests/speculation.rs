@@ -264,6 +264,7 @@ fn a_worker_that_comes_back_still_has_its_second_attempts() {
         follows: true,
         shows: true,
         stores: true,
+        relays: false,
         objects: Vec::new(),
     };
     world.says(9, FromWorker::Hello(Box::new(hello)));
@@ -303,6 +304,7 @@ fn after_a_restart_the_server_still_knows_what_takes_long() {
             follows: true,
             shows: true,
             stores: true,
+            relays: false,
             objects: Vec::new(),
         };
         world.says(connection, FromWorker::Hello(Box::new(hello)));

@@ -35,6 +35,7 @@ impl Worker {
             follows: self.pulling.is_none(),
             shows: self.pulling.is_none(),
             stores: self.storing.is_some(),
+            relays: self.storing.is_some(),
             objects: self.storing.as_mut().map_or_else(Vec::new, |storing| storing.all()),
         };
         effects.push(Effect::Send(FromWorker::Hello(Box::new(hello))));

@@ -1,0 +1,214 @@
+//! Objects that pass by way of the server, since their reader reaches no worker that has them.
+//!
+//! The reader comes with a connection of its own and says whose object it wants. That worker is told a number by the deciding
+//! thread, and comes for it with another connection. What the two say is passed on, message by message: not read, not kept.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hq_core::client_messages::Relayed;
+use hq_core::node_messages::{AskRelay, FromNode};
+use hq_core::server::Input;
+use hq_model::WorkerId;
+use hq_net::{FrameReceiver, FrameSender, NetError};
+use hq_proto::encode_from_node;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::time::timeout;
+
+use crate::inbox::{Event, Inbox, Room};
+use crate::limits::{
+    CLIENT_STALL_MAX, RELAY_BYTES, RELAY_FRAME_MAX, RELAY_HOLDER_TIME, RELAY_READERS_MAX, RELAY_WORD_TIME,
+    RELAYS_BYTES_MAX,
+};
+
+/// In messages about a connection as a whole.
+const NO_PROCESS: u32 = u32::MAX;
+
+type Connection = (FrameSender, FrameReceiver);
+
+/// All that is relayed.
+pub(crate) struct ObjectRelay {
+    is_off: bool,
+    inbox: Arc<Inbox>,
+    last: AtomicU64,
+    // Readers whose holder has not come yet, by number.
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Holder, String>>>>,
+    readers: Semaphore,
+    room: Semaphore,
+    transfers: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// The connection of a holder that has come.
+struct Holder {
+    connection: Connection,
+    // Dropped when all is over.
+    _passing: oneshot::Sender<()>,
+}
+
+impl std::fmt::Debug for ObjectRelay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectRelay").field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+/// A reader that waits; it does not any more when this is dropped.
+struct Wait<'a> {
+    relay: &'a ObjectRelay,
+    ticket: u64,
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.relay.waiting().remove(&self.ticket);
+    }
+}
+
+impl ObjectRelay {
+    /// Nothing is relayed yet, or ever where it is switched off.
+    pub(crate) fn new(is_off: bool, inbox: Arc<Inbox>) -> ObjectRelay {
+        ObjectRelay {
+            is_off,
+            inbox,
+            last: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            readers: Semaphore::new(RELAY_READERS_MAX),
+            room: Semaphore::new(RELAYS_BYTES_MAX / RELAY_BYTES),
+            transfers: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// What was relayed since the server started; nothing where that is switched off.
+    pub(crate) fn counts(&self) -> Option<Relayed> {
+        (!self.is_off).then(|| Relayed {
+            transfers: self.transfers.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        })
+    }
+
+    /// A holder will not come.
+    pub(crate) fn refuse(&self, ticket: u64, reason: String) {
+        if let Some(reader) = self.waiting().remove(&ticket) {
+            // It may have gone.
+            let _ = reader.send(Err(reason));
+        }
+    }
+
+    /// One of both sides has come: until all is over.
+    ///
+    /// # Errors
+    /// Says how it ended.
+    pub(crate) async fn serve(&self, ask: AskRelay, connection: Connection) -> Result<(), NetError> {
+        let (mut sender, mut receiver) = connection;
+        sender.set_patience(CLIENT_STALL_MAX);
+        receiver.set_limit(RELAY_FRAME_MAX);
+        match ask {
+            AskRelay::From(holder) => self.serve_reader(holder, sender, receiver).await,
+            AskRelay::For(ticket) => {
+                // Its reader has gone otherwise, or has waited long enough.
+                let reader = self.waiting().remove(&ticket);
+                if let Some(reader) = reader {
+                    let (_passing, passed) = oneshot::channel();
+                    let _ = reader.send(Ok(Holder { connection: (sender, receiver), _passing }));
+                    let _ = passed.await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn serve_reader(
+        &self,
+        holder: WorkerId,
+        mut sender: FrameSender,
+        mut receiver: FrameReceiver,
+    ) -> Result<(), NetError> {
+        let Some(wish) = receiver.next().await? else { return Ok(()) };
+        let joined = tokio::select! {
+            joined = self.join(holder, &mut sender) => joined?,
+            // Nothing is said before there is an answer: it has gone.
+            _ = receiver.next() => return Ok(()),
+        };
+        match joined {
+            Ok((holder, _room)) => self.pass(wish, (sender, receiver), holder).await,
+            Err(reason) => {
+                tell(&mut sender, &FromNode::Refused { process: NO_PROCESS, reason }).await?;
+                sender.close().await
+            }
+        }
+    }
+
+    // Waits for room, and for the holder. Otherwise why it does not come.
+    async fn join(
+        &self,
+        holder: WorkerId,
+        sender: &mut FrameSender,
+    ) -> Result<Result<(Holder, SemaphorePermit<'_>), String>, NetError> {
+        if self.is_off {
+            return Ok(Err("the server does not relay (`hq server start --no-relay`)".to_owned()));
+        }
+        let Ok(_reader) = self.readers.try_acquire() else {
+            return Ok(Err(format!("{RELAY_READERS_MAX} objects wait to be relayed already")));
+        };
+        let Ok(room) = meanwhile(sender, self.room.acquire()).await? else {
+            return Ok(Err("the server is ending".to_owned()));
+        };
+        let ticket = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let (answer, told) = oneshot::channel();
+        self.waiting().insert(ticket, answer);
+        let _wait = Wait { relay: self, ticket };
+        self.inbox.push(Event::input(Input::Relay { ticket, holder }), Room::none());
+        Ok(match meanwhile(sender, timeout(RELAY_HOLDER_TIME, told)).await? {
+            Ok(Ok(Ok(come))) => Ok((come, room)),
+            Ok(Ok(Err(reason))) => Err(reason),
+            _ => {
+                let seconds = RELAY_HOLDER_TIME.as_secs();
+                Err(format!("worker {holder} did not come within {seconds} s"))
+            }
+        })
+    }
+
+    async fn pass(&self, wish: Vec<u8>, reader: Connection, holder: Holder) -> Result<(), NetError> {
+        let (mut to_holder, from_holder) = holder.connection;
+        self.transfers.fetch_add(1, Ordering::Relaxed);
+        to_holder.send(&wish).await?;
+        to_holder.flush().await?;
+        let nobody_counts = AtomicU64::new(0);
+        tokio::select! {
+            end = pass_on(reader.1, to_holder, &nobody_counts) => end,
+            end = pass_on(from_holder, reader.0, &self.bytes) => end,
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Result<Holder, String>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// One message at a time: who does not read holds up who sends.
+async fn pass_on(mut from: FrameReceiver, mut to: FrameSender, bytes: &AtomicU64) -> Result<(), NetError> {
+    while let Some(message) = from.next().await? {
+        to.send(&message).await?;
+        to.flush().await?;
+        bytes.fetch_add(message.len() as u64, Ordering::Relaxed);
+    }
+    to.close().await
+}
+
+// Says now and then that it goes on.
+async fn meanwhile<T>(sender: &mut FrameSender, awaited: impl Future<Output = T>) -> Result<T, NetError> {
+    tokio::pin!(awaited);
+    loop {
+        match timeout(RELAY_WORD_TIME, &mut awaited).await {
+            Ok(value) => return Ok(value),
+            Err(_) => tell(sender, &FromNode::Piece { offset: 0, bytes: Vec::new(), is_last: false }).await?,
+        }
+    }
+}
+
+async fn tell(sender: &mut FrameSender, message: &FromNode) -> Result<(), NetError> {
+    sender.send(&encode_from_node(message)).await?;
+    sender.flush().await
+}
