@@ -14,7 +14,8 @@ use hq_core::clock_gap::ClockGap;
 use hq_core::record::Record;
 use hq_core::server::{Input, Server, ServerOptions as MachineOptions};
 use hq_model::{JobId, WorkerId};
-use hq_net::{AccessError, AccessFile, Endpoint, ListenError, Listener, PublicKey, Role};
+use hq_net::limits::{HALF_SAID_BYTES_MAX, HALF_SAID_GRACE};
+use hq_net::{AccessError, AccessFile, Endpoint, HalfSaid, ListenError, Listener, PublicKey, Role};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -404,6 +405,7 @@ fn open_listeners(
                 Role::Client | Role::Puller => clients_bytes.clone(),
                 Role::Worker => Arc::default(),
             },
+            half_said: HalfSaid::new(HALF_SAID_BYTES_MAX, HALF_SAID_GRACE),
             refusals: Mutex::default(),
             cuts: Mutex::default(),
         });
