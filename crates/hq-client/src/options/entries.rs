@@ -67,11 +67,11 @@ pub fn from_json(
     }
     let too_deep = elements.iter().position(|element| depth(element.get()) > JSON_DEPTH_MAX);
     if let Some(place) = too_deep {
-        let depth = depth(elements[place].get());
-        return Err(bad(format!(
-            "element {place} (the first is 0) is nested {depth} deep, and programs that read it take at most {JSON_DEPTH_MAX}: \
-             make it flatter, or put it into a file and its path into the entry"
-        )));
+        return Err(OptionsError::JsonDepth {
+            path: path.into(),
+            place,
+            depth: depth(elements[place].get()),
+        });
     }
     let elements: Vec<Vec<u8>> = elements.iter().map(|e| without_blanks(e.get())).collect();
     let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
