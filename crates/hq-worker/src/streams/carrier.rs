@@ -1,6 +1,6 @@
 //! The thread that carries: it waits for pipes, orders and time, reads, and lets the ends go that are in their files.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
@@ -131,13 +131,11 @@ impl Carrier {
         self.close();
     }
 
-    // Of several, one.
+    // Of each a line, which names it.
     fn tell_waits(&mut self) {
-        let lacks = |why: &str| self.files.values().any(|file| file.lacks() == Some(why));
-        if self.waits.as_deref().is_some_and(lacks) {
-            return;
-        }
-        let why = self.files.values().find_map(StreamFile::lacks).map(str::to_owned);
+        let lines: BTreeSet<&str> = self.files.values().filter_map(StreamFile::lacks).collect();
+        let lines: Vec<&str> = lines.into_iter().take(limits::STREAM_WAITS_TOLD).collect();
+        let why = Some(lines.join("\n")).filter(|lines| !lines.is_empty());
         if self.waits != why {
             self.waits.clone_from(&why);
             // When the loop has ended nobody wants to know.
