@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// Bytes of the arguments of a function that all tasks of a submit share.
 pub const FUNCTION_ARGUMENTS_MAX: usize = 1 << 20;
+/// How deep values of JSON may be nested in an entry; deeper ones are refused at submit. Python reads no more than some 1 000 levels,
+/// and other programs fewer.
+pub const JSON_DEPTH_MAX: usize = 500;
 /// Where in a script `#HQ` lines must have ended; one that reaches beyond it is refused.
 pub const DIRECTIVES_BYTES_MAX: usize = 32 * 1024;
 /// Longest single argument or variable that Linux passes to a program, with its end mark

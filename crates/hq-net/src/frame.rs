@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hq_proto::Role;
@@ -13,8 +14,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsStream;
 
+use crate::half_said::{CutShort, HalfSaid, Part};
 use crate::handshake::Peer;
-use crate::limits::{HELLO_FRAME_MAX, READ_CHUNK_MAX, READ_CHUNK_MIN, WRITE_CHUNK, frame_max};
+use crate::limits::{
+    HALF_SAID_TIME_MAX, HELLO_FRAME_MAX, READ_CHUNK_MAX, READ_CHUNK_MIN, WRITE_CHUNK, frame_max,
+};
 
 /// Bytes of the length.
 const HEADER: usize = 4;
@@ -41,6 +45,15 @@ pub enum NetError {
         /// For how long.
         time: Duration,
     },
+    /// The other side has begun a frame and says no more of it.
+    #[error("a frame was begun, and nothing more of it came for {} s", time.as_secs())]
+    Unfinished {
+        /// For how long.
+        time: Duration,
+    },
+    /// The same, and others needed the room that it took.
+    #[error("a frame had stopped in the middle, and others needed its room")]
+    CutShort,
     /// An earlier frame left only in part, because its sending was given up.
     #[error("an earlier frame was not sent to its end")]
     Torn,
@@ -73,6 +86,9 @@ pub struct FrameReceiver {
     spare: Vec<u8>,
     limit: usize,
     peer: Peer,
+    half_said: Option<Arc<HalfSaid>>,
+    // Of the frame that comes, or that was given last, where not all of it came at once.
+    part: Option<Part>,
 }
 
 /// A frame that has arrived in part.
@@ -88,8 +104,15 @@ impl Partial {
 
     // For so many bytes more. Doubling, but never beyond the end of the frame.
     fn make_room(&mut self, count: usize) {
+        self.bytes.reserve_exact(self.room_for(count) - self.bytes.len());
+    }
+
+    // The room it has when so many bytes more have come.
+    fn room_for(&self, count: usize) -> usize {
         if self.bytes.capacity() - self.bytes.len() < count {
-            self.bytes.reserve_exact(self.missing().min(self.bytes.len().max(count)));
+            self.bytes.len() + self.missing().min(self.bytes.len().max(count))
+        } else {
+            self.bytes.capacity()
         }
     }
 }
@@ -145,6 +168,8 @@ fn frames(
         spare: Vec::new(),
         limit: HELLO_FRAME_MAX,
         peer: Peer::default(),
+        half_said: None,
+        part: None,
     };
     (sender, receiver)
 }
@@ -248,6 +273,12 @@ impl FrameReceiver {
         self.peer = peer;
     }
 
+    /// From now on, what has come of a frame counts there, until the next one is asked for; and the connection is broken when a
+    /// frame does not come on.
+    pub fn count_in(&mut self, half_said: Arc<HalfSaid>) {
+        self.half_said = Some(half_said);
+    }
+
     /// Who speaks.
     pub fn peer(&self) -> &Peer {
         &self.peer
@@ -256,13 +287,13 @@ impl FrameReceiver {
     /// The next frame; `None` when the other side said goodbye. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// When the connection is broken, or a frame over the limit is announced.
+    /// When the connection is broken, a frame over the limit is announced, or one that counts does not come on.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, NetError> {
         loop {
             if let Some(frame) = self.take()? {
                 return Ok(Some(frame));
             }
-            if self.fill().await? == 0 {
+            if self.read_on().await? == 0 {
                 let is_between_frames = self.partial.is_none() && self.start == self.end;
                 return if is_between_frames { Ok(None) } else { Err(NetError::Cut) };
             }
@@ -286,6 +317,8 @@ impl FrameReceiver {
     // The next frame, if all of it is in the buffer.
     fn take(&mut self) -> Result<Option<Vec<u8>>, NetError> {
         if self.partial.is_none() {
+            // The one before has been heard.
+            self.part = None;
             let Some(header) = self.buffer[self.start..self.end].first_chunk::<HEADER>() else {
                 return Ok(None);
             };
@@ -311,7 +344,26 @@ impl FrameReceiver {
         if count < missing {
             return Ok(None);
         }
+        if let Some(part) = &self.part {
+            part.is_whole();
+        }
         Ok(self.partial.take().map(|partial| partial.bytes))
+    }
+
+    // Reads more when there is room for it; 0 at the end.
+    async fn read_on(&mut self) -> Result<usize, NetError> {
+        let (Some(half_said), Some(partial)) = (&self.half_said, &self.partial) else {
+            return self.fill().await;
+        };
+        let part = self.part.get_or_insert_with(|| half_said.begin());
+        let taken = part.takes(partial.room_for(1), partial.bytes.len()).await;
+        taken.map_err(|CutShort| NetError::CutShort)?;
+        let (cut, time) = (part.cut(), HALF_SAID_TIME_MAX);
+        tokio::select! {
+            biased;
+            () = cut.notified() => Err(NetError::CutShort),
+            read = timeout(time, self.fill()) => read.unwrap_or(Err(NetError::Unfinished { time })),
+        }
     }
 
     // Reads more; 0 at the end.
@@ -442,6 +494,73 @@ mod tests {
             assert!(waiting.is_err(), "giving up loses nothing");
             let partial = receiver.partial.as_ref().expect("a part of a frame");
             assert!(partial.bytes.len() == 501_000 && partial.bytes.capacity() <= 2 * 501_000);
+        });
+    }
+
+    // What a peer has begun, and how its message ends.
+    async fn half(near: &mut (impl AsyncWrite + Unpin), length: u32, bytes: usize) {
+        near.write_all(&length.to_le_bytes()).await.expect("room");
+        near.write_all(&vec![7; bytes]).await.expect("room");
+    }
+
+    #[test]
+    fn what_has_come_of_a_frame_counts_until_the_next_one_is_asked_for() {
+        let all = HalfSaid::new(1 << 30, HALF_SAID_TIME_MAX);
+        let (mut near, far) = duplex(4 << 20);
+        let mut receiver = receiver(far);
+        receiver.count_in(all.clone());
+        run(async {
+            half(&mut near, 1 << 20, 600_000).await;
+            let waiting = timeout(Duration::from_secs(1), receiver.next()).await;
+            assert!(waiting.is_err(), "the frame is not complete");
+            let (bytes, count) = all.size();
+            assert!((600_000..=1 << 20).contains(&bytes) && count == 1, "{bytes} bytes of {count}");
+            near.write_all(&vec![7; (1 << 20) - 600_000]).await.expect("room");
+            let frame = receiver.next().await.expect("whole").expect("a frame");
+            assert_eq!((frame.len(), all.size()), (1 << 20, (1 << 20, 1)), "it is not heard yet");
+            drop(near);
+            assert!(matches!(receiver.next().await, Ok(None)));
+            assert_eq!(all.size(), (0, 0));
+        });
+    }
+
+    #[test]
+    fn a_frame_that_is_begun_and_not_continued_ends_the_connection() {
+        let all = HalfSaid::new(1 << 30, HALF_SAID_TIME_MAX);
+        let (mut near, far) = duplex(4 << 20);
+        let mut receiver = receiver(far);
+        receiver.count_in(all.clone());
+        run(async {
+            half(&mut near, 1000, 900).await;
+            let slow = async {
+                for _ in 0..99 {
+                    tokio::time::sleep(HALF_SAID_TIME_MAX - Duration::from_secs(1)).await;
+                    near.write_all(b"x").await.expect("room");
+                }
+            };
+            let (end, ()) = tokio::join!(receiver.next(), slow);
+            assert!(matches!(end, Err(NetError::Unfinished { .. })), "{end:?}");
+            drop(receiver);
+            assert_eq!(all.size(), (0, 0));
+        });
+    }
+
+    #[test]
+    fn a_frame_that_has_stopped_goes_when_another_needs_its_room() {
+        let all = HalfSaid::new(1 << 20, Duration::from_secs(2));
+        let (mut near, far) = duplex(4 << 20);
+        let (mut other, from_other) = duplex(4 << 20);
+        let (mut stopped, mut whole) = (receiver(far), receiver(from_other));
+        stopped.count_in(all.clone());
+        whole.count_in(all.clone());
+        run(async {
+            half(&mut near, 1 << 20, 900_000).await;
+            let waiting = timeout(Duration::from_secs(1), stopped.next()).await;
+            assert!(waiting.is_err(), "the frame is not complete");
+            half(&mut other, 1 << 20, 1 << 20).await;
+            let (cut, frame) = tokio::join!(stopped.next(), whole.next());
+            assert!(matches!(cut, Err(NetError::CutShort)), "{cut:?}");
+            assert_eq!(frame.expect("whole").expect("a frame").len(), 1 << 20);
         });
     }
 

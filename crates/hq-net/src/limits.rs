@@ -47,6 +47,18 @@ pub const READ_CHUNK_MIN: usize = 4 << 10;
 pub const READ_CHUNK_MAX: usize = 64 << 10;
 /// Frames are collected up to this many bytes before they are written without being flushed.
 pub const WRITE_CHUNK: usize = 64 << 10;
+/// What has come of messages that are not complete, of all peers of a listener together, in bytes; and one message more. Where it
+/// would be more, the oldest that has stopped goes, and else who wants room waits.
+pub const HALF_SAID_BYTES_MAX: usize = 256 << 20;
+/// A message has stopped in the middle when less than [`HALF_SAID_STEP`] of it came for so long. It goes only when others
+/// need its room.
+pub const HALF_SAID_GRACE: Duration = Duration::from_secs(2);
+/// See [`HALF_SAID_GRACE`].
+pub const HALF_SAID_STEP: usize = 64 << 10;
+/// Messages that take no more than this wait for nobody's room.
+pub const HALF_SAID_SMALL: usize = READ_CHUNK_MAX;
+/// A message that was begun, and of which nothing came for so long, closes the connection.
+pub const HALF_SAID_TIME_MAX: Duration = Duration::from_secs(60);
 /// A silent connection is probed after this time …
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 /// … so often …

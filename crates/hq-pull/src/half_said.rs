@@ -1,82 +1,37 @@
-//! What clients have said of requests that are not complete: so many bytes for all of them together.
+//! A request at the socket of a relay that comes, and what has come of it: it counts with all others that are not complete.
 //!
-//! Where there are more, who began first is told so and must go: a request that is on its way is there within milliseconds, and
-//! the oldest one is of somebody who has stopped in the middle.
+//! Where these take too much, who began first is told so and must go: a request that is on its way is there within milliseconds,
+//! and the oldest one is of somebody who has stopped in the middle.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
+use hq_net::HalfSaid;
+use hq_net::half_said::Part;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
-use tokio::sync::Notify;
 
 use crate::connection::Reader;
 use crate::contract::Problem;
 use crate::limits::{HALF_SAID_BYTES_MAX, KEPT_BYTES_MAX};
 
-/// All of it.
-#[derive(Debug)]
-pub(crate) struct HalfSaid {
-    bytes_max: usize,
-    parts: RefCell<Parts>,
-}
-
-#[derive(Debug, Default)]
-struct Parts {
-    // In the order in which they began.
-    coming: BTreeMap<u64, (usize, Rc<Notify>)>,
-    // Of all of them.
-    bytes: usize,
+/// Of all clients of a relay. The oldest goes at once.
+pub(crate) fn of_relay() -> Arc<HalfSaid> {
+    HalfSaid::new(HALF_SAID_BYTES_MAX, Duration::ZERO)
 }
 
 /// A request that comes, and its bytes as far as they have come.
 #[derive(Debug)]
 pub(crate) struct Coming {
-    all: Rc<HalfSaid>,
+    all: Arc<HalfSaid>,
     // As long as the request is not complete.
-    part: Option<(u64, Rc<Notify>)>,
+    part: Option<Part>,
     bytes: Vec<u8>,
-}
-
-impl Default for HalfSaid {
-    fn default() -> HalfSaid {
-        HalfSaid { bytes_max: HALF_SAID_BYTES_MAX, parts: RefCell::default() }
-    }
-}
-
-impl HalfSaid {
-    fn begin(&self) -> (u64, Rc<Notify>) {
-        let coming = &mut self.parts.borrow_mut().coming;
-        let number = coming.last_key_value().map_or(0, |(last, _)| last + 1);
-        let cut = Rc::new(Notify::new());
-        coming.insert(number, (0, Rc::clone(&cut)));
-        (number, cut)
-    }
-
-    // A part takes so many bytes now. The oldest go until there is room, which may be this one.
-    fn grows(&self, number: u64, bytes: usize) {
-        let parts = &mut *self.parts.borrow_mut();
-        // One that has to go may not have heard of it.
-        let Some(part) = parts.coming.get_mut(&number) else { return };
-        parts.bytes += bytes - std::mem::replace(&mut part.0, bytes);
-        while parts.bytes > self.bytes_max
-            && let Some((_, (bytes, cut))) = parts.coming.pop_first()
-        {
-            parts.bytes -= bytes;
-            cut.notify_one();
-        }
-    }
-
-    fn ends(&self, number: u64) {
-        let parts = &mut *self.parts.borrow_mut();
-        parts.bytes -= parts.coming.remove(&number).map_or(0, |(bytes, _)| bytes);
-    }
 }
 
 impl Coming {
     /// Nothing of it has come.
-    pub(crate) fn new(all: &Rc<HalfSaid>) -> Coming {
-        Coming { all: Rc::clone(all), part: None, bytes: Vec::new() }
+    pub(crate) fn new(all: &Arc<HalfSaid>) -> Coming {
+        Coming { all: Arc::clone(all), part: None, bytes: Vec::new() }
     }
 
     /// What has come.
@@ -125,12 +80,14 @@ impl Coming {
     ) -> std::io::Result<Result<(), Problem>> {
         while self.bytes.len() < most {
             if !self.bytes.is_empty() && reader.buffer().is_empty() {
-                let (number, _) = self.part.get_or_insert_with(|| self.all.begin());
-                self.all.grows(*number, self.bytes.capacity());
+                let part = self.part.get_or_insert_with(|| self.all.begin());
+                if part.takes(self.bytes.capacity(), self.bytes.len()).await.is_err() {
+                    return Ok(Err(self.refused()));
+                }
             }
-            let there = match &self.part {
+            let there = match self.part.as_ref().map(Part::cut) {
                 None => reader.fill_buf().await?.len(),
-                Some((_, cut)) => tokio::select! {
+                Some(cut) => tokio::select! {
                     biased;
                     () = cut.notified() => return Ok(Err(self.refused())),
                     there = reader.fill_buf() => there?.len(),
@@ -167,15 +124,7 @@ impl Coming {
 
     // Nothing more is to come: it does not count any more.
     fn complete(&mut self) {
-        if let Some((number, _)) = self.part.take() {
-            self.all.ends(number);
-        }
-    }
-}
-
-impl Drop for Coming {
-    fn drop(&mut self) {
-        self.complete();
+        self.part = None;
     }
 }
 
@@ -190,8 +139,8 @@ mod tests {
     use super::*;
     use crate::stream::{Reading, split};
 
-    fn of_at_most(bytes_max: usize) -> Rc<HalfSaid> {
-        Rc::new(HalfSaid { bytes_max, parts: RefCell::default() })
+    fn of_at_most(bytes_max: usize) -> Arc<HalfSaid> {
+        HalfSaid::new(bytes_max, Duration::ZERO)
     }
 
     fn connection() -> (UnixStream, BufReader<Reading>) {
@@ -203,7 +152,7 @@ mod tests {
     }
 
     // Reads a line, and says what became of it.
-    async fn line(all: Rc<HalfSaid>, mut reader: BufReader<Reading>) -> Result<usize, String> {
+    async fn line(all: Arc<HalfSaid>, mut reader: BufReader<Reading>) -> Result<usize, String> {
         let mut coming = Coming::new(&all);
         let read = coming.until(&mut reader, b'\n', 1 << 20).await.expect("a socket");
         read.map(|()| coming.bytes().len()).map_err(|problem| problem.code.to_owned())
@@ -229,16 +178,16 @@ mod tests {
             for count in 1..=4 {
                 let (mut peer, reader) = connection();
                 peer.write_all(&[b'x'; 30_000]).expect("there is room");
-                readers.push(tokio::task::spawn_local(line(Rc::clone(&all), reader)));
+                readers.push(tokio::task::spawn_local(line(Arc::clone(&all), reader)));
                 peers.push(peer);
                 // What is half said of the first ones is known before the next one begins.
                 let known = || {
-                    let parts = all.parts.borrow();
-                    count.min(3) == parts.coming.len() && parts.bytes >= 30_000 * count.min(3)
+                    let (bytes, parts) = all.size();
+                    count.min(3) == parts && bytes >= 30_000 * count.min(3)
                 };
                 until(known).await;
             }
-            assert!(all.parts.borrow().bytes <= 100_000);
+            assert!(all.size().0 <= 100_000);
             assert_eq!(readers.remove(0).await.expect("no panic"), Err("full".to_owned()));
             for peer in &mut peers[1..] {
                 peer.write_all(b"\n").expect("there is room");
@@ -246,8 +195,7 @@ mod tests {
             for reader in readers {
                 assert_eq!(reader.await.expect("no panic"), Ok(30_001));
             }
-            let parts = all.parts.borrow();
-            assert_eq!((parts.bytes, parts.coming.len()), (0, 0));
+            assert_eq!(all.size(), (0, 0));
         });
     }
 
@@ -257,14 +205,14 @@ mod tests {
             let all = of_at_most(100_000);
             let (mut peer, reader) = connection();
             peer.write_all(b"whole\n").expect("there is room");
-            assert_eq!(line(Rc::clone(&all), reader).await, Ok(6));
+            assert_eq!(line(Arc::clone(&all), reader).await, Ok(6));
             let (mut peer, reader) = connection();
             peer.write_all(b"half").expect("there is room");
-            let reading = tokio::task::spawn_local(line(Rc::clone(&all), reader));
-            until(|| all.parts.borrow().bytes > 0).await;
+            let reading = tokio::task::spawn_local(line(Arc::clone(&all), reader));
+            until(|| all.size().0 > 0).await;
             reading.abort();
             assert!(reading.await.expect_err("it was ended").is_cancelled());
-            assert_eq!(all.parts.borrow().bytes, 0);
+            assert_eq!(all.size().0, 0);
         });
     }
 
@@ -274,7 +222,7 @@ mod tests {
             let all = of_at_most(100_000);
             let (mut peer, mut reader) = connection();
             let reading = tokio::task::spawn_local({
-                let all = Rc::clone(&all);
+                let all = Arc::clone(&all);
                 async move {
                     let mut coming = Coming::new(&all);
                     for _ in 0..2 {
@@ -284,10 +232,10 @@ mod tests {
                 }
             });
             peer.write_all(b"GET / HTTP/1.1\n").expect("there is room");
-            until(|| all.parts.borrow().bytes >= 15).await;
+            until(|| all.size().0 >= 15).await;
             peer.write_all(b"\n").expect("there is room");
             assert_eq!(reading.await.expect("no panic"), 16);
-            assert_eq!(all.parts.borrow().bytes, 0);
+            assert_eq!(all.size().0, 0);
         });
     }
 }

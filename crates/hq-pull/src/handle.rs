@@ -4,6 +4,7 @@ mod create;
 mod look;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
@@ -11,11 +12,11 @@ use hq_core::relay::{BagState, Effect, How, Relay, SessionId, Which};
 use hq_model::dependency::{After, Condition};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp};
+use hq_net::HalfSaid;
 
 use crate::answers::{Answer, Closed, Given, Item, Left, Limits, Opened, Task, Welcome};
 use crate::bags::{self, For};
 use crate::contract::{BagRef, Deferred, End, Ends, Hello, Problem, Request, bytes_of, lease, seconds, word};
-use crate::half_said::HalfSaid;
 use crate::limits;
 use crate::rights::Rights;
 use crate::shared::Shared;
@@ -44,7 +45,7 @@ impl Speaker {
     }
 
     /// What all who speak have said of requests that are not complete.
-    pub(crate) fn half_said(&self) -> &Rc<HalfSaid> {
+    pub(crate) fn half_said(&self) -> &Arc<HalfSaid> {
         &self.shared.half_said
     }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
@@ -11,6 +12,7 @@ use hq_core::relay::{AskId, BagState, Effect, Given, Relay, SessionId};
 use hq_core::worker_messages::{FromWorker, WorkerEnd};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, Timestamp};
+use hq_net::HalfSaid;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -18,7 +20,7 @@ use tracing::info;
 
 use crate::client::Client;
 use crate::contract::{BagRef, Problem};
-use crate::half_said::HalfSaid;
+use crate::half_said;
 use crate::{Options, limits, server_link};
 
 /// All of it.
@@ -39,7 +41,7 @@ pub(crate) struct Shared {
     /// Bags that were named, with their jobs.
     pub(crate) bags: RefCell<BTreeMap<BagRef, JobId>>,
     /// What has come of requests that are not complete.
-    pub(crate) half_said: Rc<HalfSaid>,
+    pub(crate) half_said: Arc<HalfSaid>,
     watched: RefCell<BTreeSet<JobId>>,
     gone: RefCell<Option<mpsc::UnboundedReceiver<()>>>,
     connections: Cell<usize>,
@@ -76,7 +78,7 @@ impl Shared {
             leaving: RefCell::default(),
             awaiting: RefCell::default(),
             bags: RefCell::default(),
-            half_said: Rc::default(),
+            half_said: half_said::of_relay(),
             watched: RefCell::default(),
             gone: RefCell::new(Some(gone)),
             connections: Cell::new(0),

@@ -6,6 +6,7 @@
 //! again, and nothing that is not saved is acknowledged.
 
 pub(crate) mod compaction;
+mod dead;
 pub(crate) mod disk_log;
 pub(crate) mod queue;
 mod submits;

@@ -2,7 +2,7 @@
 //!
 //! | thread | does |
 //! |---|---|
-//! | `hq-io` (one or two) | accepts, encrypts, decodes, encodes |
+//! | `hq-io`, `hq-io-workers` (one or two each, for clients and for workers) | accepts, encrypts, decodes, encodes |
 //! | `hq-core` | decides: feeds the machine, sends its effects where they belong |
 //! | `hq-planner` | plans where the simple case does not do |
 //! | `hq-files` | looks for files that tasks wait for |

@@ -7,7 +7,7 @@ use hq_core::limit_value::LimitValue;
 
 use crate::options::ServerOptions;
 
-/// Threads that read, write, encrypt and decode; never more, whatever the machine reports.
+/// Threads that read, write, encrypt and decode for clients, and as many for workers; never more, whatever the machine reports.
 pub const IO_THREADS_MAX: usize = 2;
 /// Bytes of messages that wait for the deciding thread, over all connections. Over it nothing more
 /// is read from any connection until some are handled.
@@ -143,7 +143,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
     let time = LimitValue::Time;
     let bytes = |bytes: usize| LimitValue::bytes(bytes);
     let rows = [
-        ("io threads", LimitValue::count(IO_THREADS_MAX)),
+        ("io threads, for each role", LimitValue::count(IO_THREADS_MAX)),
         ("inbox", bytes(INBOX_BYTES_MAX)),
         ("journal queue", bytes(JOURNAL_QUEUE_BYTES_MAX)),
         ("queue to a client", bytes(CLIENT_QUEUE_BYTES_MAX)),
@@ -159,6 +159,9 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("objects that wait to be relayed", LimitValue::count(RELAY_READERS_MAX)),
         ("frame of a client", bytes(net::CLIENT_FRAME_MAX)),
         ("frame of a worker", bytes(net::WORKER_FRAME_MAX)),
+        ("half-said frames of clients", bytes(net::HALF_SAID_BYTES_MAX)),
+        ("half-said frames of workers", bytes(net::HALF_SAID_BYTES_MAX)),
+        ("time a half-said frame is still", time(net::HALF_SAID_TIME_MAX)),
         ("connections that say nothing", LimitValue::count(net::silent_max())),
         ("connections without a key", LimitValue::count(net::half_open_max())),
         ("handshake time", time(net::HANDSHAKE_TIME_MAX)),

@@ -10,7 +10,7 @@ use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_core::server::{ConnectionId, Input};
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_net::queue::QueueReceiver;
-use hq_net::{FrameReceiver, FrameSender, HandshakeError, Incoming, Listener, NetError, Role};
+use hq_net::{FrameReceiver, FrameSender, HalfSaid, HandshakeError, Incoming, Listener, NetError, Role};
 use hq_proto::ProtoError;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -41,6 +41,8 @@ pub(crate) struct PeerListener {
     pub(crate) places: Arc<Semaphore>,
     /// Bytes that wait to be sent by this listener.
     pub(crate) bytes_waiting: Arc<AtomicUsize>,
+    /// What its peers have said of messages that are not complete.
+    pub(crate) half_said: Arc<HalfSaid>,
     pub(crate) refusals: Mutex<Throttle>,
     pub(crate) cuts: Mutex<Throttle>,
 }
@@ -83,6 +85,7 @@ impl PeerListener {
         let Ok(_place) = self.places.try_acquire() else {
             return self.refused(peer, &"no file descriptors are left; raise the limit (ulimit -n)");
         };
+        receiver.count_in(self.half_said.clone());
         if receiver.peer().role == Some(Role::Puller) {
             return self.serve_puller(peer, sender, receiver).await;
         }
@@ -117,6 +120,7 @@ impl PeerListener {
             end = self.read(connection, (first, receiver), &outbox) => {
                 is_closed = end.is_by_peer();
                 match end {
+                    ReadEnd::Net(error @ (NetError::Unfinished { .. } | NetError::CutShort)) => self.cut(peer, &error),
                     ReadEnd::Violation(error) => self.cut(peer, &format!("it does not keep to the protocol: {error}")),
                     end => debug!(%peer, role = %self.role, %end, "disconnected"),
                 }

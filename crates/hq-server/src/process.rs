@@ -14,7 +14,8 @@ use hq_core::clock_gap::ClockGap;
 use hq_core::record::Record;
 use hq_core::server::{Input, Server, ServerOptions as MachineOptions};
 use hq_model::{JobId, WorkerId};
-use hq_net::{AccessError, AccessFile, Endpoint, ListenError, Listener, PublicKey, Role};
+use hq_net::limits::{HALF_SAID_BYTES_MAX, HALF_SAID_GRACE};
+use hq_net::{AccessError, AccessFile, Endpoint, HalfSaid, ListenError, Listener, PublicKey, Role};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -62,7 +63,7 @@ pub struct Running {
     access: AccessFile,
     inbox: Arc<Inbox>,
     journal_queue: Option<Arc<JournalQueue>>,
-    runtime: Runtime,
+    runtimes: Runtimes,
     listeners: Vec<AbortHandle>,
     places: Arc<Semaphore>,
     places_total: usize,
@@ -91,10 +92,14 @@ impl Running {
     // From now on, clients and workers find it.
     fn publish(&self, dir: &ServerDir, has_signals: bool) -> Result<(), ServerError> {
         if has_signals {
-            let _entered = self.runtime.enter();
+            let _entered = self.runtimes.clients.enter();
             let signals = Signals::catch()?;
             let access = self.instance.access();
-            self.runtime.spawn(signals.handle(self.inbox.clone(), self.journal_queue.clone(), access));
+            self.runtimes.clients.spawn(signals.handle(
+                self.inbox.clone(),
+                self.journal_queue.clone(),
+                access,
+            ));
         }
         self.access.save(&self.instance.access())?;
         dir.set_current(&self.instance)?;
@@ -148,11 +153,12 @@ impl Running {
         }
         let all = u32::try_from(self.places_total).unwrap_or(u32::MAX);
         let farewell = async { timeout(GOODBYE_TIME, self.places.acquire_many(all)).await.is_ok() };
-        if !self.runtime.block_on(farewell) {
+        if !self.runtimes.clients.block_on(farewell) {
             info!("not all peers took their last messages");
         }
         // Ports are free when this returns.
-        self.runtime.shutdown_timeout(GOODBYE_TIME);
+        self.runtimes.workers.shutdown_timeout(GOODBYE_TIME);
+        self.runtimes.clients.shutdown_timeout(GOODBYE_TIME);
         decided.map_err(|panic| ServerError::Broken(text_of(&panic)))?;
         logged.map_err(|panic| ServerError::Broken(text_of(&panic)))?;
         match saved {
@@ -253,16 +259,15 @@ fn serve(
     let identity = identity::choose(options, saved, journal_uid, &around.default_host)?;
 
     let places_total = descriptors::raise_limit();
-    let runtime = runtime()?;
+    let runtimes = Runtimes::new()?;
     let inbox = Arc::new(Inbox::new());
     let places = Arc::new(Semaphore::new(places_total));
     let clients_bytes = Arc::new(AtomicUsize::new(0));
     let relay = Arc::new(ObjectRelay::new(!options.relays_objects, inbox.clone()));
-    let (listeners, access) = {
-        let _entered = runtime.enter();
-        let shared = (&inbox, &relay);
-        open_listeners(identity, (around.address, dir.path()), shared, &places, &clients_bytes)?
-    };
+    let shared = (&inbox, &relay);
+    let place = (around.address, dir.path());
+    let (listeners, access) =
+        open_listeners(identity, &runtimes, place, shared, &places, &clients_bytes)?;
     // Kept for the next start, which continues the journal under the same name. Without one there is nothing to continue.
     match journal {
         Some(_) => access.save(&dir.identity())?,
@@ -320,7 +325,7 @@ fn serve(
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let listeners = listeners
         .into_iter()
-        .map(|listener| runtime.spawn(Arc::new(listener).accept()).abort_handle())
+        .map(|listener| runtimes.of(listener.role).spawn(Arc::new(listener).accept()).abort_handle())
         .collect();
     let access = access.without_server_keys(None);
     let running = Running {
@@ -328,7 +333,7 @@ fn serve(
         access,
         inbox,
         journal_queue,
-        runtime,
+        runtimes,
         listeners,
         places,
         places_total,
@@ -358,12 +363,32 @@ fn has_entries(path: &Path) -> bool {
     }
 }
 
-fn runtime() -> Result<Runtime, ServerError> {
+// What connections run on. Those of workers have threads of their own: however much clients have asked for and read, heartbeats
+// are heard.
+struct Runtimes {
+    clients: Runtime,
+    workers: Runtime,
+}
+
+impl Runtimes {
+    fn new() -> Result<Runtimes, ServerError> {
+        Ok(Runtimes { clients: runtime("hq-io")?, workers: runtime("hq-io-workers")? })
+    }
+
+    fn of(&self, role: Role) -> &Runtime {
+        match role {
+            Role::Client | Role::Puller => &self.clients,
+            Role::Worker => &self.workers,
+        }
+    }
+}
+
+fn runtime(name: &str) -> Result<Runtime, ServerError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     Builder::new_multi_thread()
         .worker_threads(cores.min(IO_THREADS_MAX))
         .max_blocking_threads(1)
-        .thread_name("hq-io")
+        .thread_name(name)
         .on_thread_park(crate::memory::before_sleep)
         .enable_all()
         .build()
@@ -373,6 +398,7 @@ fn runtime() -> Result<Runtime, ServerError> {
 // Listens in both roles. Gives the access file with the ports that were found.
 fn open_listeners(
     identity: Identity,
+    runtimes: &Runtimes,
     (address, server_dir): (IpAddr, &Path),
     (inbox, relay): (&Arc<Inbox>, &Arc<ObjectRelay>),
     places: &Arc<Semaphore>,
@@ -394,6 +420,7 @@ fn open_listeners(
     for (endpoint, role, port_is_fixed) in parts {
         let Some(endpoint) = endpoint else { continue };
         let is_for_clients = role == Role::Client;
+        let _entered = runtimes.of(role).enter();
         let listener = listen(address, endpoint, (role, puller.filter(|_| is_for_clients)), port_is_fixed)?;
         endpoint.port = listener.port();
         listeners.push(PeerListener {
@@ -408,6 +435,7 @@ fn open_listeners(
                 Role::Client | Role::Puller => clients_bytes.clone(),
                 Role::Worker => Arc::default(),
             },
+            half_said: HalfSaid::new(HALF_SAID_BYTES_MAX, HALF_SAID_GRACE),
             refusals: Mutex::default(),
             cuts: Mutex::default(),
         });
@@ -514,4 +542,32 @@ fn remove_access(path: &PathBuf) {
 fn text_of(panic: &Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn clients_that_keep_all_their_threads_busy_do_not_hold_up_workers() {
+        let runtimes = Runtimes::new().expect("threads");
+        let gate = Arc::new(Mutex::new(()));
+        let closed = gate.lock().expect("nobody has it");
+        let (begun, begins) = channel();
+        for _ in 0..IO_THREADS_MAX {
+            let (gate, begun) = (gate.clone(), begun.clone());
+            runtimes.of(Role::Client).spawn(async move {
+                let _ = begun.send(());
+                drop(gate.lock());
+            });
+        }
+        begins.recv().expect("at least one of them holds a thread");
+        let (heard, hears) = channel();
+        runtimes.of(Role::Worker).spawn(async move { heard.send(()) });
+        assert_eq!(hears.recv_timeout(Duration::from_secs(60)), Ok(()), "it waits for clients");
+        drop(closed);
+    }
 }

@@ -4,10 +4,13 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use common::{Client, Worker, runtime, spec, stop, try_start, watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse, EventFilter};
 use hq_core::server::Keep;
+use hq_model::selector::Selector;
+use hq_model::{Body, TaskSpec};
 use hq_server::{Running, ServerOptions};
 
 /// Bytes by which the journal grows at least before it is compacted.
@@ -67,5 +70,44 @@ fn a_long_history_takes_no_room_and_a_restart_finds_the_present() {
         assert_eq!(jobs(&mut client).await, before);
         assert_eq!(client.submit(999, 1, spec()).await.0, 301);
     });
+    stop(server);
+}
+
+#[test]
+fn a_journal_of_jobs_that_were_forgotten_becomes_small_by_itself_and_after_a_restart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = || ServerOptions { compact_bytes_min: GROWTH, ..ServerOptions::new(dir.path()) };
+    let server = try_start(options()).expect("a server");
+    let access = server.access().clone();
+    let heavy = |key: u128| {
+        let text = format!("{key}-").repeat(20_000);
+        TaskSpec { body: Body::program(["true", text.as_str()]), ..spec() }
+    };
+    runtime().block_on(async {
+        let mut client = Client::connect(&access).await;
+        let worker = tokio::spawn(Worker::connect(&access).await.work());
+        for key in 1..=20 {
+            let job = client.submit(key, 1, heavy(key)).await;
+            assert_eq!(watch(&mut client, job).await, (1, 1));
+        }
+        worker.abort();
+    });
+    stop(server);
+    let sizes = || sizes(dir.path());
+    let total = || sizes().iter().map(|(_, bytes)| bytes).sum::<u64>();
+    let snapshot = |(name, bytes): &(String, u64)| name.starts_with("snapshot-") && *bytes > GROWTH;
+    assert!(sizes().iter().any(snapshot), "some of it is in a snapshot: {:?}", sizes());
+    // What is dead must be known again.
+    let server = try_start(options()).expect("a server");
+    let access = server.access().clone();
+    runtime().block_on(async {
+        let mut client = Client::connect(&access).await;
+        client.ask(ClientRequest::ForgetJobs { jobs: Selector::All, states: Vec::new() }).await;
+        assert_eq!(client.ask(ClientRequest::FlushJournal).await, ClientResponse::Done);
+    });
+    // A worker that has ended, and the like, is all that is left.
+    while total() > GROWTH {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     stop(server);
 }

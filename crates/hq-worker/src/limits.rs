@@ -109,6 +109,8 @@ pub const STREAM_FILES_MAX: usize = 64;
 pub const STREAM_FLUSH: Duration = Duration::from_millis(500);
 /// How long a file of a stream stays open while nothing prints into it.
 pub const STREAM_IDLE: Duration = Duration::from_secs(60);
+/// So many streams and logs that find no room are named to the server.
+pub const STREAM_WAITS_TOLD: usize = 8;
 /// Pause before a stream that found no room is tried again.
 pub const STREAM_RETRY: Duration = Duration::from_secs(1);
 /// How long a stream must have found room before that is said: a disk that is nearly full takes a little now and then, which

@@ -405,6 +405,9 @@ impl Supervisor {
         if self.signal_part(task, signal) || ends.is_some() && self.stop_staging(task, signal) {
             return;
         }
+        if let (Some(Ends::ForNobody), Some(streams)) = (ends, &self.streams) {
+            streams.wait_no_more(task);
+        }
         if let Some(ends) = ends {
             match self.promised.get_mut(&task) {
                 Some(promised) => promised.is_ended(ends),

@@ -6,6 +6,7 @@
 mod clocks;
 mod directories;
 mod disks;
+mod half_said;
 mod memory;
 mod processes;
 mod readers;

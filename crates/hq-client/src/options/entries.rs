@@ -10,7 +10,7 @@ use hq_model::{Entries, Entry, IdSet};
 use serde_json::value::RawValue;
 
 use super::error::OptionsError;
-use crate::limits::ENTRIES_BYTES_MAX;
+use crate::limits::{ENTRIES_BYTES_MAX, JSON_DEPTH_MAX};
 
 /// The lines of a file, without their ends; those numbered in `subset`, counted from 0, or all. Beside them
 /// their numbers.
@@ -64,6 +64,14 @@ pub fn from_json(
     let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
     if elements.is_empty() {
         return Err(OptionsError::NoEntries { path: path.into(), unit: "element" });
+    }
+    let too_deep = elements.iter().position(|element| depth(element.get()) > JSON_DEPTH_MAX);
+    if let Some(place) = too_deep {
+        return Err(OptionsError::JsonDepth {
+            path: path.into(),
+            place,
+            depth: depth(elements[place].get()),
+        });
     }
     let elements: Vec<Vec<u8>> = elements.iter().map(|e| without_blanks(e.get())).collect();
     let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
@@ -119,6 +127,28 @@ pub(super) fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Resul
     }
     Entries::new(found.iter().map(Vec::as_slice))
         .ok_or_else(|| wrong("the keys are too long together".into()))
+}
+
+// How many lists and objects of a JSON value are within each other at most.
+fn depth(json: &str) -> usize {
+    let (mut in_string, mut is_escaped) = (false, false);
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for byte in json.bytes() {
+        match byte {
+            _ if in_string => {
+                in_string = is_escaped || byte != b'"';
+                is_escaped = !is_escaped && byte == b'\\';
+            }
+            b'"' => in_string = true,
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 // The text of a JSON value without blanks outside strings: numbers stay as they were written.
@@ -190,6 +220,16 @@ mod tests {
         assert_eq!(lines("\u{feff}a\r\nb\n".as_bytes(), None), all(&["a", "b"]));
         assert_eq!(json("\u{feff}[1, 2]", None), all(&["1", "2"]));
         assert!(lines("\u{feff}".as_bytes(), None).is_err());
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused_with_its_place() {
+        let nested = |depth: usize| format!("[1, {}7{}]", "[".repeat(depth), "]".repeat(depth));
+        assert!(json(&nested(JSON_DEPTH_MAX), None).is_ok());
+        let refused = json(&nested(60_000), None).unwrap_err();
+        assert!(refused.contains("element 1 (the first is 0) is nested 60000 deep"), "{refused}");
+        // What is in texts, and beside each other, is not nested.
+        assert_eq!(depth(r#"{"a[[\"{{": [[1], [2, {}]], "b": "\\"}"#), 4);
     }
 
     #[test]

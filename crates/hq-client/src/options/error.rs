@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hq_model::entry::EntryError;
 
-use crate::limits::DIRECTIVES_BYTES_MAX;
+use crate::limits::{DIRECTIVES_BYTES_MAX, JSON_DEPTH_MAX};
 
 /// Why options make no submit.
 #[derive(Debug, thiserror::Error)]
@@ -222,6 +222,19 @@ pub enum OptionsError {
         /// What and where.
         message: String,
     },
+    /// An element of such a file that programs cannot read.
+    #[error(
+        "{}: element {place} (the first is 0) is nested {depth} deep, and programs that read it take at most {}: make it \
+         flatter, or put it into a file and its path into the element", path.display(), JSON_DEPTH_MAX
+    )]
+    JsonDepth {
+        /// The file.
+        path: PathBuf,
+        /// Which element.
+        place: usize,
+        /// How deep it is.
+        depth: usize,
+    },
     /// More tasks than ids.
     #[error("{count} tasks are more than a job can have ({})", u32::MAX)]
     TooManyTasks {
@@ -329,6 +342,7 @@ impl OptionsError {
                 | OptionsError::NoEntries { .. }
                 | OptionsError::JsonNoArray { .. }
                 | OptionsError::Json { .. }
+                | OptionsError::JsonDepth { .. }
                 | OptionsError::JobFile { .. }
                 | OptionsError::JobFileTable { .. }
                 | OptionsError::TooLarge { .. }

@@ -102,7 +102,9 @@ impl Server {
     fn output_reason(&self, worker: WorkerId, template: TemplateId) -> Option<Reason> {
         let submit = self.state.jobs.get(&template.job)?.submits.get(template.submit as usize)?;
         let why = self.live.get(&worker)?.output_waits.as_ref()?;
-        submit.task.stream.as_ref()?;
+        let stream = submit.task.stream.as_ref()?;
+        let path = String::from_utf8_lossy(stream.path());
+        let why = why_of(why, &path, template.job);
         let text = format!("when it prints, it waits until there is room: {why}");
         Some(Reason::new(ReasonKind::Running, text).on(worker))
     }
@@ -450,4 +452,13 @@ fn named(what: &str, ids: &IdSet) -> String {
         more if ids.range_count() > NAMED_RANGES_MAX => format!("{more} {what}s"),
         _ => format!("{what}s {ids}"),
     }
+}
+
+// Of several streams and logs that have no room, a worker says a line for each, which names it: that of this one, or all where it is
+// not found among them, as with other placeholders.
+fn why_of(lines: &str, path: &str, job: JobId) -> String {
+    let path = path.replace("%{JOB_ID}", &job.to_string());
+    let ends = [format!("/{}:", path.trim_start_matches('/')), format!(" {path}:")];
+    let own = lines.lines().find(|line| ends.iter().any(|end| line.contains(end)));
+    own.map_or_else(|| lines.replace('\n', "; "), str::to_owned)
 }

@@ -273,6 +273,8 @@ pub enum Ends {
     IfUnfinished,
     /// It has not succeeded, however its program ends.
     Anyhow,
+    /// Likewise, and nobody waits for it: it was canceled.
+    ForNobody,
     /// Likewise, and another attempt of its task has been started elsewhere: what is there may be of that one.
     ForAnother,
 }

@@ -13,12 +13,13 @@ use hq_journal::{Compactor, OpenError, RealDisk, RealFile, Replaced, Snapshot, r
 use hq_proto::{ProtoError, decode_record};
 use tracing::debug;
 
+use crate::journal_thread::dead::Weights;
 use crate::journal_thread::queue::{JournalQueue, Step};
 use crate::journal_thread::submits::Submits;
 use crate::limits::COMPACTION_NICE;
 use crate::memory;
 
-type Outcome = Arc<Mutex<Option<Result<Snapshot, String>>>>;
+type Outcome = Arc<Mutex<Option<Result<(Snapshot, Weights), String>>>>;
 
 /// A compaction that runs.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Compaction {
     }
 
     /// What it came to, once it is done.
-    pub(crate) fn outcome(&mut self) -> Option<Result<Snapshot, String>> {
+    pub(crate) fn outcome(&mut self) -> Option<Result<(Snapshot, Weights), String>> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
         if outcome.is_some() {
             // It may wait for room to say so: it is not waited for.
@@ -108,7 +109,7 @@ fn compact(
     path: &Path,
     mut compactor: Compactor<RealFile>,
     is_canceled: &AtomicBool,
-) -> Result<Snapshot, String> {
+) -> Result<(Snapshot, Weights), String> {
     let begin = Instant::now();
     let disk = RealDisk::open(path).map_err(|error| error.to_string())?;
     let (mut state, mut submits) = (State::default(), Submits::default());
@@ -133,16 +134,19 @@ fn compact(
         OpenError::Journal(error) => error.to_string(),
         refused @ OpenError::Refused { .. } => refused.to_string(),
     })?;
+    let mut weights = Weights::default();
     state.snapshot(&mut |at, record| {
         if is_canceled.load(Ordering::Acquire) {
             return Err("it was given up".to_owned());
         }
-        compactor.append(&submits.encode(at, &record)?).map_err(|error| error.to_string())
+        let bytes = submits.encode(at, &record)?;
+        weights.add(&record, bytes.len());
+        compactor.append(&bytes).map_err(|error| error.to_string())
     })?;
     for record in &unknown {
         compactor.append(record).map_err(|error| error.to_string())?;
     }
     let snapshot = compactor.finish().map_err(|error| error.to_string())?;
     debug!(ms = begin.elapsed().as_millis() as u64, "a snapshot of the journal was written");
-    Ok(snapshot)
+    Ok((snapshot, weights))
 }

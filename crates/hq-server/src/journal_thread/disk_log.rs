@@ -19,6 +19,7 @@ use crate::error::ServerError;
 use crate::events::{Past, Reading, Reply};
 use crate::journal_thread::Log;
 use crate::journal_thread::compaction::{self, Compaction};
+use crate::journal_thread::dead::{Dead, Weights};
 use crate::journal_thread::queue::JournalQueue;
 use crate::limits::{COMPACT_RATIO, COMPACT_RETRY, OS_UNSYNCED_BYTES_MAX};
 use crate::options::Durability;
@@ -31,6 +32,8 @@ pub(crate) struct DiskLog {
     /// Bytes beside the snapshot below which nothing is compacted.
     compact_bytes_min: u64,
     compaction: Option<Compaction>,
+    /// What of the last one's snapshot was forgotten since.
+    dead: Dead,
     /// Whoever waits for the end of a compaction, and for the end of the next one.
     waiting: Vec<Reply>,
     waiting_for_next: Vec<Reply>,
@@ -68,6 +71,7 @@ impl DiskLog {
         hq_net::trust::check_files(path).map_err(|error| not_ours(path, error))?;
         let mut restored = Restored::default();
         let mut release = String::new();
+        let mut dead = Dead::default();
         let mut restore = |seq: u64, bytes: &[u8]| {
             restored.records += 1;
             match hq_proto::decode_record(bytes) {
@@ -76,6 +80,7 @@ impl DiskLog {
                         release.clone_from(written_by);
                     }
                     restored.latest = restored.latest.max(at);
+                    dead.restore(seq, &record, bytes.len());
                     machine.restore(at, &record);
                 }
                 Err(ProtoError::UnknownRecord { number, critical: false }) => {
@@ -98,6 +103,7 @@ impl DiskLog {
             durability,
             compact_bytes_min,
             compaction: None,
+            dead,
             waiting: Vec::new(),
             waiting_for_next: Vec::new(),
             is_wanted: false,
@@ -146,13 +152,15 @@ impl DiskLog {
     fn begin(&mut self, queue: &Arc<JournalQueue>) -> Result<(), String> {
         let compactor = self.journal.start_compaction().map_err(|error| error.to_string())?;
         self.compaction = Some(Compaction::start(&self.path, compactor, queue)?);
+        self.dead.compaction_begins();
         Ok(())
     }
 
     // Puts the snapshot in the place of the history.
-    fn finish(&mut self, outcome: Result<Snapshot, String>) -> Result<(), String> {
-        let snapshot = outcome.inspect_err(|_| self.journal.abandon_compaction())?;
+    fn finish(&mut self, outcome: Result<(Snapshot, Weights), String>) -> Result<(), String> {
+        let (snapshot, weights) = outcome.inspect_err(|_| self.journal.abandon_compaction())?;
         let done = self.journal.finish_compaction(snapshot).map_err(|error| error.to_string())?;
+        self.dead.compaction_ends(weights);
         // Records are not to wait for that; who asked for room does.
         if self.waiting.is_empty() {
             compaction::remove(&self.path, done.replaced);
@@ -170,6 +178,7 @@ impl DiskLog {
     }
 
     fn has_failed(&mut self, error: &str) {
+        self.dead.compaction_fails();
         warn!(error, "the journal could not be compacted; it is tried again later");
         self.not_before = Some(Instant::now() + COMPACT_RETRY);
     }
@@ -185,17 +194,19 @@ impl DiskLog {
         }
     }
 
-    // Grown enough to be worth it, or asked for in vain.
+    // Grown enough to be worth it beside what is left of the snapshot, or asked for in vain.
     fn is_due(&self) -> bool {
         let size = self.journal.size();
-        let grown = if self.is_wanted { u64::MAX } else { size.bytes - size.snapshot_bytes };
-        grown >= self.compact_bytes_min.max(size.snapshot_bytes.saturating_mul(COMPACT_RATIO))
+        let left = size.snapshot_bytes.saturating_sub(self.dead.bytes());
+        let history = if self.is_wanted { u64::MAX } else { size.bytes - left };
+        history >= self.compact_bytes_min.max(left.saturating_mul(COMPACT_RATIO))
             && self.not_before.is_none_or(|time| time <= Instant::now())
     }
 }
 
 impl Log for DiskLog {
     fn append(&mut self, at: Timestamp, record: &Record) -> u64 {
+        self.dead.hear(record);
         self.journal.append(&hq_proto::encode_record(at, record))
     }
 

@@ -540,10 +540,7 @@ def main(connection, receive):
 
     def called(flags, name, arguments, entry):
         # What becomes of a call: status, exit code, result, text.
-        if flags & HAS_ENTRY:
-            entries = [json.loads(entry) if flags & ENTRY_IS_JSON else os.fsdecode(entry)]
-        else:
-            entries = []
+        entries = []
         try:
             state["runs"] = True
             try:
@@ -551,6 +548,9 @@ def main(connection, receive):
             except Exception as error:
                 print_exception(error)
                 return NOT_LOADED, 1, b"", text_of(error)
+            if flags & HAS_ENTRY:
+                # Python reads no JSON that is nested too deep.
+                entries.append(json.loads(entry) if flags & ENTRY_IS_JSON else os.fsdecode(entry))
             value = run(name, arguments, entries)
         except SystemExit as error:
             code = error.code

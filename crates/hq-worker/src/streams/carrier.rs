@@ -1,6 +1,6 @@
 //! The thread that carries: it waits for pipes, orders and time, reads, and lets the ends go that are in their files.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
@@ -32,6 +32,8 @@ pub(super) struct Carrier {
     later: VecDeque<(Instant, u64)>,
     begun: Instant,
     attempts: HashMap<Key, (Place, Vec<u64>)>,
+    // Of these; their ends do not wait for room.
+    canceled: HashSet<Key>,
     files: HashMap<Place, StreamFile>,
     link: Arc<LogLink>,
     followed: HashMap<Key, Followed>,
@@ -94,6 +96,7 @@ impl Carrier {
             later: VecDeque::new(),
             begun: Instant::now(),
             attempts: HashMap::new(),
+            canceled: HashSet::new(),
             files: HashMap::new(),
             link,
             followed: HashMap::new(),
@@ -128,13 +131,11 @@ impl Carrier {
         self.close();
     }
 
-    // Of several, one.
+    // Of each a line, which names it.
     fn tell_waits(&mut self) {
-        let lacks = |why: &str| self.files.values().any(|file| file.lacks() == Some(why));
-        if self.waits.as_deref().is_some_and(lacks) {
-            return;
-        }
-        let why = self.files.values().find_map(StreamFile::lacks).map(str::to_owned);
+        let lines: BTreeSet<&str> = self.files.values().filter_map(StreamFile::lacks).collect();
+        let lines: Vec<&str> = lines.into_iter().take(limits::STREAM_WAITS_TOLD).collect();
+        let why = Some(lines.join("\n")).filter(|lines| !lines.is_empty());
         if self.waits != why {
             self.waits.clone_from(&why);
             // When the loop has ended nobody wants to know.
@@ -168,7 +169,12 @@ impl Carrier {
             match self.orders.try_recv() {
                 Ok(Order::Open { key, place, pipes, since }) => self.open(key, place, pipes, since),
                 Ok(Order::End { key, aftermath, may_wait }) => {
-                    self.ended(Ended { key, aftermath, since: Instant::now(), may_wait });
+                    let is_canceled = self.canceled.contains(&key);
+                    self.ended(Ended { key, aftermath, since: Instant::now(), may_wait, is_canceled });
+                }
+                Ok(Order::WaitNoMore { task }) => {
+                    self.canceled.extend(self.attempts.keys().filter(|key| key.0 == task));
+                    self.files.values_mut().for_each(|file| file.wait_no_more(task));
                 }
                 Ok(Order::Forget { key }) => self.forget(key),
                 Ok(Order::Answered { number, answer }) => {
@@ -313,7 +319,7 @@ impl Carrier {
     fn ended(&mut self, ended: Ended) {
         let file = self.attempts.get(&ended.key).and_then(|(place, _)| self.files.get_mut(place));
         match file {
-            Some(file) => file.ends.push_back(ended),
+            Some(file) => file.ended(ended),
             None => self.tell(ended),
         }
     }
@@ -342,6 +348,7 @@ impl Carrier {
 
     fn forget(&mut self, key: Key) {
         let Some((place, pipes)) = self.attempts.remove(&key) else { return };
+        self.canceled.remove(&key);
         let path = self.files.get(&place).and_then(StreamFile::path);
         if let (Some(followed), Some(path)) = (self.followed.remove(&key), path) {
             // Whoever reads looks there again when the end is told.

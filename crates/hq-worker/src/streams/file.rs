@@ -9,7 +9,7 @@ use std::time::Instant;
 use hq_core::log;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
-use hq_model::{JobId, Stream};
+use hq_model::{JobId, Stream, TaskRef};
 use hq_stream::{Attempt, Channel, Header, Writer};
 use tracing::{info, warn};
 
@@ -27,6 +27,8 @@ pub(super) struct Ended {
     pub(super) since: Instant,
     /// Others are waited for a little, lest each is written by itself.
     pub(super) may_wait: bool,
+    /// It was canceled, and does not wait for room.
+    pub(super) is_canceled: bool,
 }
 
 /// How a write went.
@@ -256,6 +258,28 @@ impl StreamFile {
         self.with_writer(|writer| writer.end(attempt, channels, now()))
     }
 
+    /// The end of this task does not wait for room any more, if it does.
+    pub(super) fn wait_no_more(&mut self, task: TaskRef) {
+        let mut is_here = false;
+        let mut mark = |ended: &mut Ended| {
+            if ended.key.0 == task {
+                ended.is_canceled = true;
+                is_here = true;
+            }
+        };
+        self.unflushed.iter_mut().chain(&mut self.ends).for_each(&mut mark);
+        if let Sink::Remote(log) = &mut self.sink {
+            log.ends().iter_mut().for_each(mark);
+        }
+        self.is_due |= is_here;
+    }
+
+    /// An attempt has ended, and its pipes are to be read.
+    pub(super) fn ended(&mut self, ended: Ended) {
+        self.is_due |= ended.is_canceled && self.stalled.is_some();
+        self.ends.push_back(ended);
+    }
+
     /// The attempt prints nothing more.
     pub(super) fn forget(&mut self, key: Key) {
         self.attempts = self.attempts.saturating_sub(1);
@@ -388,17 +412,17 @@ impl StreamFile {
         ended
     }
 
-    /// Ends that have waited for room for too long: they fail.
+    /// Ends that have waited for room for too long: they fail. Those of canceled tasks do not wait.
     pub(super) fn overdue(&mut self) -> Vec<Ended> {
         let Some((_, why)) = &self.stalled else { return Vec::new() };
-        let is_over = |ended: &Ended| ended.since.elapsed() >= limits::STREAM_ROOM_WAIT;
+        let is_over = |ended: &Ended| ended.is_canceled || ended.since.elapsed() >= limits::STREAM_ROOM_WAIT;
         let mut over: Vec<Ended> = self.unflushed.extract_if(.., |ended| is_over(ended)).collect();
         if let Sink::Remote(log) = &mut self.sink {
             over.append(&mut log.take_ends(is_over));
         }
-        while self.ends.front().is_some_and(is_over) {
-            over.extend(self.ends.pop_front());
-        }
+        let (ended, waiting) = std::mem::take(&mut self.ends).into_iter().partition(is_over);
+        self.ends = waiting;
+        over.append(&mut Vec::from(ended));
         over.iter_mut().for_each(|ended| fail(&mut ended.aftermath, why));
         over
     }

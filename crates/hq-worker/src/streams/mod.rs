@@ -58,17 +58,38 @@ impl Place {
 #[derive(Debug)]
 pub(crate) enum Order {
     /// An attempt is about to start and prints here.
-    Open { key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)>, since: Instant },
+    Open {
+        key: Key,
+        place: Place,
+        pipes: Vec<(Channel, OwnedFd)>,
+        since: Instant,
+    },
     /// Nothing of it is left. Where something else runs in its place already, its end may wait a little for others.
-    End { key: Key, aftermath: Box<Aftermath>, may_wait: bool },
+    End {
+        key: Key,
+        aftermath: Box<Aftermath>,
+        may_wait: bool,
+    },
+    WaitNoMore {
+        task: TaskRef,
+    },
     /// It has never started.
-    Forget { key: Key },
+    Forget {
+        key: Key,
+    },
     /// What became of a batch for a log.
-    Answered { number: u64, answer: Written },
+    Answered {
+        number: u64,
+        answer: Written,
+    },
     /// The server is found again, or the worker ends without it.
     LinkChanged,
     /// What it prints is awaited until then: it is carried at once, and this is told in which file it is.
-    Follow { key: Key, until: Instant, reader: mpsc::Sender<reader::Order> },
+    Follow {
+        key: Key,
+        until: Instant,
+        reader: mpsc::Sender<reader::Order>,
+    },
 }
 
 /// Why an attempt cannot print into its stream.
@@ -202,6 +223,11 @@ impl Streams {
     pub(crate) fn is_behind(&self) -> bool {
         self.wake.is_stalled.load(Ordering::Relaxed)
             || self.wake.ends.load(Ordering::Relaxed) >= limits::STREAM_ENDS_MAX
+    }
+
+    /// The task was canceled: its end does not wait for room.
+    pub(crate) fn wait_no_more(&self, task: TaskRef) {
+        self.tell(Order::WaitNoMore { task });
     }
 
     /// The attempt has never started.

@@ -216,6 +216,11 @@ impl RemoteLog {
         ends
     }
 
+    /// Ends that wait for what was said.
+    pub(super) fn ends(&mut self) -> &mut [Ended] {
+        self.sent.as_mut().map_or(&mut [], |sent| &mut sent.ends)
+    }
+
     /// Takes ends out of those that wait.
     pub(super) fn take_ends(&mut self, is_taken: impl Fn(&Ended) -> bool) -> Vec<Ended> {
         let ends = self.sent.as_mut().map(|sent| &mut sent.ends);

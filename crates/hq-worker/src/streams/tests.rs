@@ -199,15 +199,17 @@ impl Log {
         self.runs_with(number, text, false);
     }
 
-    fn runs_with(&mut self, number: u32, text: &[u8], may_wait: bool) {
-        let stream = Stream::Log(b"/log".to_vec());
-        let place = Place {
-            stream,
+    fn place() -> Place {
+        Place {
+            stream: Stream::Log(b"/log".to_vec()),
             compression: Compression::None,
             server_uid: "uid".to_owned(),
             worker: WorkerId(1),
-        };
-        let Ok(ends) = self.streams.open(key(number), place, [true, false]) else { panic!("pipes") };
+        }
+    }
+
+    fn runs_with(&mut self, number: u32, text: &[u8], may_wait: bool) {
+        let Ok(ends) = self.streams.open(key(number), Log::place(), [true, false]) else { panic!("pipes") };
         task(&ends.paths()[0]).write_all(text).expect("room in the pipe");
         self.streams.end(ends, aftermath(key(number)), may_wait);
     }
@@ -267,6 +269,40 @@ fn what_has_no_answer_is_said_again_to_the_next_server_and_after_a_full_disk() {
     log.streams.answered(1, Written::NoRoom("full".into()));
     assert_eq!(log.hears(), (1, true, "0@0:5 0!".into()));
     log.streams.answered(1, Written::Done);
+    assert_eq!(log.ended(), Outcome::Finished);
+}
+
+#[test]
+fn the_end_of_a_canceled_task_does_not_wait_for_room() {
+    let mut log = Log::new();
+    log.runs(0, b"first");
+    assert_eq!(log.hears(), (1, false, "0@0:5 0!".into()));
+    // One that is canceled while it runs, one while its end waits, and one that is not.
+    let Ok(ends) = log.streams.open(key(1), Log::place(), [true, false]) else { panic!("pipes") };
+    task(&ends.paths()[0]).write_all(b"second").expect("room in the pipe");
+    log.streams.wait_no_more(key(1).0);
+    log.streams.answered(1, Written::NoRoom("full".into()));
+    let mut second = aftermath(key(1));
+    let killed = Outcome::Failed(FailureKind::Signal(15), "killed".into());
+    if let Input::Ended { outcome, .. } = &mut second.input {
+        *outcome = killed.clone();
+    }
+    log.streams.end(ends, second, false);
+    assert_eq!(log.ended(), killed);
+    log.runs(2, b"third");
+    log.streams.wait_no_more(key(0).0);
+    let full = Outcome::Failed(FailureKind::Output, "full".into());
+    assert_eq!(log.ended(), full, "nobody hears of it, but its place is free");
+    assert_eq!(log.hears(), (1, true, "0@0:5 0!".into()));
+    log.streams.answered(1, Written::Done);
+    // What was read of the second one comes, too, and alone if the third one is not read yet.
+    loop {
+        let (number, _, words) = log.hears();
+        log.streams.answered(number, Written::Done);
+        if words.ends_with("2@0:5 2!") {
+            break;
+        }
+    }
     assert_eq!(log.ended(), Outcome::Finished);
 }
 

@@ -483,6 +483,7 @@ snapshots! {
     worker_list: Workers(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);
     worker_info: worker_details(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4), busy_worker(5)]);
     worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false, alone: vec!["1@0:parts".parse().expect("an object")], alone_count: 1, relays: vec![WorkerId(3)] };
+    worker_stop_many: WorkersStopped { workers: (1..=1000).map(WorkerId).collect(), away: vec![WorkerId(2), WorkerId(7)], stopping: vec![WorkerId(500)], drain: false, alone: vec![], alone_count: 0, relays: vec![] };
     worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true, alone: vec!["1@0:parts".parse().expect("an object")], alone_count: 3, relays: vec![] };
     worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
     hardware: Hardware(Detected { resources: pools(), notes: vec!["a limit".into()] });

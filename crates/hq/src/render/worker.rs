@@ -12,7 +12,10 @@ use super::table::{self, Cell};
 use super::{Report, load, sample, text, units};
 use crate::error::HqError;
 use crate::report::{WorkerDetails, WorkerEnded, Workers, WorkersStopped};
-use hq_model::duration;
+use hq_model::{IdSet, TaskId, WorkerId, duration};
+
+// So many workers that stop have a line each.
+const STOPPED_NAMED: usize = 10;
 
 impl Report for Workers {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
@@ -81,16 +84,23 @@ impl Report for WorkersStopped {
         if self.workers.is_empty() {
             writeln!(out, "No worker to stop")?;
         }
+        // In the order in which the first of each comes.
+        let mut ways: Vec<(&str, &str, Vec<WorkerId>)> = Vec::new();
         for worker in &self.workers {
-            let how = match () {
-                () if self.away.contains(worker) => {
-                    "has no connection and counts as stopped: its tasks run elsewhere, and it is told when it comes back"
+            let (of_one, of_many) = how_stopped(self, *worker);
+            match ways.iter_mut().find(|way| way.0 == of_one) {
+                Some(way) if self.workers.len() > STOPPED_NAMED => way.2.push(*worker),
+                _ => ways.push((of_one, of_many, vec![*worker])),
+            }
+        }
+        for (of_one, of_many, workers) in ways {
+            match workers[..] {
+                [worker] => writeln!(out, "Worker {worker} {of_one}")?,
+                _ => {
+                    let ids: IdSet = workers.iter().map(|worker| TaskId(worker.0)).collect();
+                    writeln!(out, "{} workers {of_many}: {ids}", workers.len())?;
                 }
-                () if self.stopping.contains(worker) => "is stopping already",
-                () if self.drain => "finishes what runs, then stops",
-                () => "is stopping",
-            };
-            writeln!(out, "Worker {worker} {how}")?;
+            }
         }
         for relay in &self.relays {
             writeln!(
@@ -124,6 +134,22 @@ impl Report for WorkerEnded {
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let reason = text::worker_state(Some(self.0));
         Ok(json::write(out, &json!({ "reason": reason, "schema_version": SCHEMA_VERSION }))?)
+    }
+}
+
+// How a worker stops, as is said of one and of many.
+fn how_stopped(stopped: &WorkersStopped, worker: WorkerId) -> (&'static str, &'static str) {
+    if stopped.away.contains(&worker) {
+        (
+            "has no connection and counts as stopped: its tasks run elsewhere, and it is told when it comes back",
+            "have no connection and count as stopped: their tasks run elsewhere, and they are told when they come back",
+        )
+    } else if stopped.stopping.contains(&worker) {
+        ("is stopping already", "are stopping already")
+    } else if stopped.drain {
+        ("finishes what runs, then stops", "finish what runs, then stop")
+    } else {
+        ("is stopping", "are stopping")
     }
 }
 

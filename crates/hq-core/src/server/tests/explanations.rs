@@ -437,3 +437,22 @@ fn a_task_whose_stream_or_log_has_no_room_says_so() {
     world.reports(1, |_| {});
     assert_eq!(explained(&mut world, prints, 0), [runs]);
 }
+
+#[test]
+fn of_several_streams_without_room_each_task_is_told_of_its_own() {
+    let mut world = World::new();
+    world.worker(1, 4);
+    let into = |path: &str| hq_model::Stream::Directory(path.as_bytes().to_vec());
+    let jobs = ["/full", "out-%{JOB_ID}", "/at/%{SUBMIT_DIR}"]
+        .map(|path| world.submit(1, |spec| spec.stream = Some(into(path))));
+    world.reports(1, |report| {
+        report.started = jobs.iter().map(|job| started(*job, 0, 0)).collect();
+        report.output_waits = Some("the stream /full: quota\nthe stream /home/out-2: no space".into());
+    });
+    let waits = ["the stream /full: quota", "the stream /home/out-2: no space"];
+    let both = waits.join("; ");
+    for (job, why) in jobs.into_iter().zip([waits[0], waits[1], &both]) {
+        let told = format!("1: when it prints, it waits until there is room: {why}");
+        assert_eq!(explained(&mut world, job, 0)[1], told);
+    }
+}

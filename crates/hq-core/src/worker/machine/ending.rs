@@ -28,7 +28,8 @@ impl Ending {
     pub(super) fn ends(self) -> Ends {
         match self {
             Ending::Stopped => Ends::IfUnfinished,
-            Ending::Timeout | Ending::Canceled => Ends::Anyhow,
+            Ending::Timeout => Ends::Anyhow,
+            Ending::Canceled => Ends::ForNobody,
             Ending::Superseded | Ending::Elsewhere => Ends::ForAnother,
         }
     }
