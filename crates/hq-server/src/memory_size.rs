@@ -55,6 +55,11 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::ObjectGiven(copy) => of_object_id(&copy.object),
         Is::Objects(page) => page.objects.iter().map(of_object_view).sum::<usize>() + LEAST,
         Is::Overview(overview) => size_of_val(overview.as_ref()) + overview.resources.len() * LEAST,
+        Is::JobShape(shape) => {
+            size_of_val(shape.as_ref())
+                + size_of_val(shape.layers.as_slice())
+                + size_of_val(shape.timeline.bars.as_slice())
+        }
         Is::Load(history) => size_of_val(history.as_ref()) + size_of_val(history.points.as_slice()),
         Is::JobDetails { jobs, .. } => jobs.heap(),
         Is::Canceled(jobs) => jobs.heap(),
