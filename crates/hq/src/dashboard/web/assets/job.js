@@ -22,12 +22,15 @@ function request(of) {
   return parts.join(", ");
 }
 
+// What each submit executes: of a job file there are several, with ids of their own.
+const parts = (job) => job.submits.flatMap((submit) => submit.graph ?? [{ ...submit.array, ids: submit.ids }]);
+
 function Submits({ job }) {
   return html`<section aria-labelledby="submits">
     <h2 id="submits">What it executes</h2>
-    ${job.submits.map((submit) => html`<div class="submit">
-      <pre><code>${submit.array.function ? `function ${safe(submit.array.function.name)}` : safe(command(submit.array.program.args))}</code></pre>
-      <p class="dim">${submit.array.resources.map(request).filter(Boolean).join(" or ")} · in <bdi>${safe(submit.array.program.cwd)}</bdi> · tasks ${submit.ids.length > 60 ? `${submit.ids.slice(0, 60)}…` : submit.ids}</p>
+    ${parts(job).map((part) => html`<div class="submit">
+      <pre><code>${part.function ? `function ${safe(part.function.name)}` : safe(command(part.program.args))}</code></pre>
+      <p class="dim">${part.resources.map(request).filter(Boolean).join(" or ")} · in <bdi>${safe(part.program.cwd)}</bdi> · tasks ${part.ids.length > 60 ? `${part.ids.slice(0, 60)}…` : part.ids}</p>
     </div>`)}
     ${!job.submits_are_all && html`<p class="dim">The first of its submits; <code>hq job info ${job.info.id}</code> tells all.</p>`}
   </section>`;
