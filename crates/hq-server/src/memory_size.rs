@@ -349,7 +349,7 @@ sum_of! {
     JobProgress: cancel_reason leased finished failed canceled too_late abort_reasons instances crashes retries delayed workers
         seconds deferred ready files nodes causes outlasted feed told;
     FailureCause: text workers first_error;
-    JobFailures: causes aborted;
+    JobFailures: causes aborted first_stderr;
     Aborted: reason;
     JobResults: ids results texts failed dropped without;
     Request: resources;

@@ -108,7 +108,9 @@ impl Server {
             bytes += JOB_BYTES + causes.iter().map(|(cause, _)| cause.bytes()).sum::<usize>();
             bytes += aborted.as_ref().map_or(0, |aborted| aborted.reason.len());
             let (tasks, failed) = (job.ids.len(), job.failed.len());
-            told.push(JobFailures { job: id, tasks, failed, causes, aborted });
+            let first_stderr = self.first_stderr(id, job);
+            bytes += first_stderr.len();
+            told.push(JobFailures { job: id, tasks, failed, causes, aborted, first_stderr });
         }
         Ok(ClientResponse::Failures { jobs: told, next: None })
     }

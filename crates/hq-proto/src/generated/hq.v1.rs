@@ -792,6 +792,9 @@ pub struct NodeSample {
     pub disk_read_bytes: u64,
     #[prost(uint64, tag = "12")]
     pub disk_written_bytes: u64,
+    /// Since the worker looked first; absent where nobody counts.
+    #[prost(uint64, optional, tag = "13")]
+    pub energy_uj: ::core::option::Option<u64>,
 }
 /// What the processes of a task use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3201,6 +3204,9 @@ pub struct JobFailures {
     /// Why tasks were given up, where none failed.
     #[prost(message, optional, tag = "220")]
     pub aborted: ::core::option::Option<WhyAborted>,
+    /// The file that has the standard error of the first failure; empty where it is in none.
+    #[prost(bytes = "vec", tag = "221")]
+    pub first_stderr: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WhyAborted {
@@ -4604,6 +4610,9 @@ pub struct FirstFailure {
     pub task: u32,
     #[prost(string, tag = "2")]
     pub error: ::prost::alloc::string::String,
+    /// A file; empty where it is in none.
+    #[prost(bytes = "vec", tag = "3")]
+    pub stderr: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Stall {

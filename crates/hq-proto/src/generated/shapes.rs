@@ -833,6 +833,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 4, is_repeated: true, content: Content::Message(44) },
         Field { number: 5, is_repeated: true, content: Content::Numbers },
         Field { number: 220, is_repeated: false, content: Content::Message(172) },
+        Field { number: 221, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "WhyAborted", size: size_of::<WhyAborted>(), fields: &[
         Field { number: 3, is_repeated: false, content: Content::Bytes },
@@ -1235,6 +1236,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "FirstFailure", size: size_of::<FirstFailure>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Bytes },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Stall", size: size_of::<Stall>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Bytes },

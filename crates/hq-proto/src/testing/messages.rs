@@ -263,8 +263,15 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
 fn job_failures() -> impl Strategy<Value = JobFailures> {
     let aborted = (any::<u64>(), edgy_id().prop_map(TaskId), text())
         .prop_map(|(count, first, reason)| Aborted { count, first, reason });
-    (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3), of(aborted)).prop_map(
-        |(job, (tasks, failed), causes, aborted)| JobFailures { job, tasks, failed, causes, aborted },
+    (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3), of(aborted), byte_string()).prop_map(
+        |(job, (tasks, failed), causes, aborted, first_stderr)| JobFailures {
+            job,
+            tasks,
+            failed,
+            causes,
+            aborted,
+            first_stderr,
+        },
     )
 }
 

@@ -144,7 +144,14 @@ pub(crate) fn answer(want: Want) -> ClientResponse {
                 cause("Program terminated with exit code 1.", 15, 55),
                 cause("killed: out of memory", 2, 78),
             ];
-            let failures = JobFailures { job, tasks: 1_000_000, failed: 17, causes, aborted: None };
+            let failures = JobFailures {
+                job,
+                tasks: 1_000_000,
+                failed: 17,
+                causes,
+                aborted: None,
+                first_stderr: Vec::new(),
+            };
             ClientResponse::Failures { jobs: vec![failures], next: None }
         }
         Want::Shape(job) => ClientResponse::JobShape(Box::new(shape(job))),
