@@ -212,7 +212,6 @@ fn the_page_shows_what_is_and_what_happens() {
         ("#/jobs", "Jobs"),
         ("#/jobs/1", "Job 1"),
         ("#/jobs/3/tasks/0", "Task 3@0"),
-        ("#/jobs/4", "Job 4"),
         ("#/workers", "Workers"),
         ("#/workers/1", "Worker 1"),
         ("#/allocations", "Allocations"),

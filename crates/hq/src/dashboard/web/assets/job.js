@@ -67,7 +67,7 @@ function Timeline({ job }) {
     const said = [`${rate(Math.max(...data.running))} at most over ${duration(data.running.length * data.step)}`, failed > 0 && `${counted(failed, "attempt")} failed`, !data.is_complete && "more to come"].filter(Boolean).join(", ");
     return html`<section aria-labelledby="timeline">
       <h2 id="timeline">Timeline</h2>
-      <${Chart} title="Tasks at a time" said=${said} data=${[times, data.running]} draw=${marks} series=${[{ label: "running", color: "--run", isFilled: true, isStepped: true }]} />
+      <div class="charts"><${Chart} title="Tasks at a time" said=${said} data=${[times, data.running]} draw=${marks} series=${[{ label: "running", color: "--run", isFilled: true, isStepped: true }]} /></div>
     </section>`;
   }}<//>`;
 }
