@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use hq_model::{Instance, JobId, TaskId, WorkerId};
+use hq_model::{ByteString, Instance, JobId, TaskId, WorkerId};
 
 use crate::limits::{CAUSE_TEXT_MAX, CAUSE_WORKERS_MAX, CAUSES_MAX};
 use crate::record::{Failure, FailureKind};
@@ -98,6 +98,8 @@ pub struct JobFailures {
     pub causes: Vec<(FailureCause, Instance)>,
     /// Why tasks were given up, where none failed: else that is why.
     pub aborted: Option<Aborted>,
+    /// The file that has the standard error of the first failure, absolute, where that is in one; else empty.
+    pub first_stderr: ByteString,
 }
 
 /// Why tasks of a job were given up by the server.

@@ -19,6 +19,7 @@ pub use crate::end_messages::{JobEnds, JobResults};
 pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::feed::{FeedRequest, FeedState};
+pub use crate::job_shape::JobShape;
 pub use crate::load_history::LoadHistory;
 pub use crate::new_jobs::{NewJob, NewTasks, TakenBroadcast};
 use crate::object_messages::{ObjectPage, ObjectRequest};
@@ -141,6 +142,11 @@ pub enum ClientRequest {
         worker: Option<WorkerId>,
         /// Since so long ago, at the shortest steps for which so much is kept.
         time: std::time::Duration,
+    },
+    /// How far the layers of a job's graph are, and how many of its tasks ran when. Answered by `JobShape`.
+    JobShape {
+        /// The job.
+        job: JobId,
     },
     /// Answered by `JobDetails`.
     JobInfo {
@@ -380,6 +386,8 @@ pub enum ClientResponse {
     Overview(Box<Overview>),
     /// Answer to `Load`.
     Load(Box<LoadHistory>),
+    /// Answer to `JobShape`.
+    JobShape(Box<JobShape>),
     /// How far watched jobs are; at first all, then those that changed.
     Progress(Vec<JobSummary>),
     /// A task's words.

@@ -186,6 +186,16 @@ pub const UNRUNNABLE_STEPS_MAX: usize = 1_000_000;
 pub const FED_SUBMITS_LOOKED_AT_MAX: usize = 1000;
 /// Jobs that are looked at to tell whether one waits for a job that stands still. What is farther behind counts as going on.
 pub const STALLED_LOOKED_AT_MAX: usize = 100;
+/// Jobs whose layers and timelines are kept for the next question about them: those that were asked about last.
+pub const SHAPES_MAX: usize = 8;
+/// Tasks with single dependencies, and these, of a job whose layers are told. Beyond that nothing is said of layers.
+pub const LAYER_STEPS_MAX: u64 = 2_000_000;
+/// Layers of a job that are told; of more, neighbours are told as one.
+pub const LAYERS_SHOWN: usize = 256;
+/// Steps of the timeline of a job. When it has become older, they become twice as long.
+pub const TIMELINE_BARS: usize = 512;
+/// About how many attempts that have ended one question adds to a timeline; the next one adds more.
+pub const TIMELINE_ATTEMPTS_PER_QUESTION: u64 = 200_000;
 /// Most tasks that a page of a task list tells one by one where its reader knows no groups. So many short ones stay below
 /// what readers of earlier releases decode unchecked.
 pub const TASK_PAGE_MAX: u32 = 1000;

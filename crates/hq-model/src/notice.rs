@@ -230,6 +230,8 @@ pub enum NoticeEvent {
         task: TaskId,
         /// Why.
         error: String,
+        /// The file that has its standard error, absolute, where that is in one; else empty.
+        stderr: ByteString,
     },
     /// Nothing of the job runs, and nothing can.
     Stall {
@@ -290,7 +292,12 @@ impl Notice {
 
     /// About what it takes in memory, in bytes.
     pub fn bytes(&self) -> usize {
-        256 + self.name.len() + self.submit_dir.len() + self.details().len() + target_bytes(&self.target)
+        let stderr = match &self.event {
+            NoticeEvent::Failure { stderr, .. } => stderr.len(),
+            NoticeEvent::End | NoticeEvent::Stall { .. } => 0,
+        };
+        let texts = self.name.len() + self.submit_dir.len() + self.details().len() + stderr;
+        256 + texts + target_bytes(&self.target)
     }
 }
 

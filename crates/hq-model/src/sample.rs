@@ -22,6 +22,8 @@ pub struct NodeSample {
     pub disk: DiskCounts,
     /// Its GPUs, of each vendor whose GPUs the worker offers and whose tool answers.
     pub gpus: Vec<GpuSample>,
+    /// Energy that the node has used since the worker looked first, µJ, as far as it is counted; nothing where nobody counts.
+    pub energy_uj: Option<u64>,
 }
 
 impl NodeSample {

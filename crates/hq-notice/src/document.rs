@@ -4,8 +4,8 @@ use hq_model::Notice;
 use hq_model::notice::NoticeEvent;
 use serde_json::{Value, json};
 
-/// A notice as a JSON document. Names and meanings of its fields stay.
-pub fn document(notice: &Notice) -> Value {
+/// A notice as a JSON document, with the last line of a failed task's standard error. Names and meanings of its fields stay.
+pub fn document(notice: &Notice, said: Option<&str>) -> Value {
     let of = &notice.counters;
     let mut value = json!({
         "reason": notice.event.moment().word(),
@@ -28,7 +28,9 @@ pub fn document(notice: &Notice) -> Value {
     });
     match &notice.event {
         NoticeEvent::End => {}
-        NoticeEvent::Failure { task, error } => value["failure"] = json!({ "task": task.0, "error": error }),
+        NoticeEvent::Failure { task, error, .. } => {
+            value["failure"] = json!({ "task": task.0, "error": error, "stderr_last_line": said });
+        }
         NoticeEvent::Stall { quiet, explanation } => {
             value["stall"] = json!({ "quiet_s": quiet.as_secs(), "explanation": explanation });
         }
@@ -37,7 +39,7 @@ pub fn document(notice: &Notice) -> Value {
 }
 
 /// The same as variables of a program.
-pub(crate) fn variables(notice: &Notice) -> Vec<(&'static str, String)> {
+pub(crate) fn variables(notice: &Notice, said: Option<&str>) -> Vec<(&'static str, String)> {
     let of = &notice.counters;
     let mut variables = vec![
         ("HQ_NOTICE_REASON", notice.event.moment().word().to_owned()),
@@ -54,6 +56,7 @@ pub(crate) fn variables(notice: &Notice) -> Vec<(&'static str, String)> {
     ];
     if let NoticeEvent::Failure { task, .. } = &notice.event {
         variables.push(("HQ_TASK_ID", task.to_string()));
+        variables.extend(said.map(|said| ("HQ_NOTICE_STDERR_LAST_LINE", said.to_owned())));
     }
     for (_, value) in &mut variables {
         // No variable holds one.

@@ -7,6 +7,7 @@ mod limits;
 mod mail;
 mod post;
 mod program;
+mod stderr;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -22,13 +23,16 @@ pub use limits::{POST_TIME, PROGRAM_TIME};
 /// # Errors
 /// Says in words why it could not be sent.
 pub fn send(notice: &Notice, stop: &Stop) -> Result<(), String> {
+    let said = stderr::last_line(notice);
+    let said = said.as_deref();
     match &notice.target {
         NoticeTarget::Command(words) => {
-            let document = format!("{}\n", document(notice));
-            program::run(words, &document::variables(notice), document.as_bytes(), &notice.submit_dir, stop)
+            let document = format!("{}\n", document(notice, said));
+            let variables = document::variables(notice, said);
+            program::run(words, &variables, document.as_bytes(), &notice.submit_dir, stop)
         }
-        NoticeTarget::Url(url) => post::post(url, &document(notice).to_string()),
-        NoticeTarget::Mail(address) => mail::send(address, notice, stop),
+        NoticeTarget::Url(url) => post::post(url, &document(notice, said).to_string()),
+        NoticeTarget::Mail(address) => mail::send(address, notice, said, stop),
     }
 }
 

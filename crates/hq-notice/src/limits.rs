@@ -18,3 +18,5 @@ pub(crate) const SAID_BYTES: usize = 300;
 pub(crate) const HEADER_BYTES: usize = 16 << 10;
 /// Longest subject of a mail, in characters.
 pub(crate) const SUBJECT_CHARS: usize = 200;
+/// Of the standard error of a failed task, so many bytes from the end are looked at.
+pub(crate) const STDERR_BYTES: u64 = 4096;

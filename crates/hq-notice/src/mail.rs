@@ -18,10 +18,10 @@ const WORD_BYTES: usize = 42;
 ///
 /// # Errors
 /// When there is no `sendmail`, or it does not take the mail.
-pub(crate) fn send(address: &str, notice: &Notice, stop: &Stop) -> Result<(), String> {
+pub(crate) fn send(address: &str, notice: &Notice, said: Option<&str>, stop: &Stop) -> Result<(), String> {
     let sendmail = sendmail().ok_or_else(|| NO_SENDMAIL.to_owned())?;
     let words = [sendmail.to_string_lossy().into_owned(), "-i".into(), "-t".into()];
-    program::run(&words, &[], mail(address, notice).as_bytes(), b"/", stop)
+    program::run(&words, &[], mail(address, notice, said).as_bytes(), b"/", stop)
 }
 
 /// The program of the system.
@@ -30,7 +30,7 @@ pub(crate) fn sendmail() -> Option<PathBuf> {
     in_path.or_else(|| PLACES.iter().map(|place| Path::new(place).to_owned()).find(|place| is_program(place)))
 }
 
-fn mail(address: &str, notice: &Notice) -> String {
+fn mail(address: &str, notice: &Notice, said: Option<&str>) -> String {
     let subject: String = notice.title().chars().take(SUBJECT_CHARS).collect();
     let mut body = notice.title();
     body.push('\n');
@@ -38,6 +38,9 @@ fn mail(address: &str, notice: &Notice) -> String {
         body.push('\n');
         body.push_str(notice.details());
         body.push('\n');
+    }
+    if let Some(said) = said {
+        body.push_str(&format!("\nThe last line of its stderr: {said}\n"));
     }
     let info = format!("\n`hq job info {0}` and `hq job failures {0}` say more.\n", notice.job);
     format!(

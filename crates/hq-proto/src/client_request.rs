@@ -153,6 +153,7 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::Events { follow, after, filter } => {
             Body::Events(events_to_wire(*follow, *after, filter))
         }
+        ClientRequest::JobShape { job } => Body::JobShape(job.0),
         ClientRequest::Load { worker, time } => {
             Body::Load(form::GetLoad { worker: worker.map(|worker| worker.0), time_ns: nanos(*time) })
         }
@@ -276,6 +277,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             ClientRequest::Events { follow, after, filter: filter_from_wire(jobs, kinds)? }
         }
         Body::Objects(request) => ClientRequest::Objects(Wire::from_wire(request)?),
+        Body::JobShape(job) => ClientRequest::JobShape { job: JobId(job) },
         Body::Load(load) => ClientRequest::Load {
             worker: load.worker.map(WorkerId),
             time: Duration::from_nanos(load.time_ns),

@@ -88,6 +88,7 @@ fn to_wire(body: &ClientResponse) -> Body {
                 jobs.iter().map(|(job, ids)| form::TaskIdsOfJob { job: job.0, ids: idset::to_wire(ids) });
             Body::TaskIds(form::JobTaskIds { jobs: jobs.collect() })
         }
+        ClientResponse::JobShape(shape) => Body::JobShape(shape.to_wire()),
         ClientResponse::Load(history) => Body::Load(history.to_wire()),
         ClientResponse::Overview(overview) => Body::Overview(overview.to_wire()),
         ClientResponse::Progress(jobs) => Body::Progress(form::JobSummaries { jobs: list_to_wire(jobs) }),
@@ -154,6 +155,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         Body::Jobs(jobs) => ClientResponse::Jobs(jobs.numbers.into_iter().map(JobId).collect()),
         Body::JobList(list) => ClientResponse::JobList(list_from_wire(list.jobs)?),
         Body::JobCounts(counts) => ClientResponse::JobCounts(counts_from_wire(counts.counts)?),
+        Body::JobShape(shape) => ClientResponse::JobShape(Box::new(Wire::from_wire(shape)?)),
         Body::Load(history) => ClientResponse::Load(Box::new(Wire::from_wire(history)?)),
         Body::Overview(overview) => ClientResponse::Overview(Box::new(Wire::from_wire(overview)?)),
         Body::JobDetails(details) => ClientResponse::JobDetails {

@@ -148,6 +148,7 @@ impl Wire for JobFailures {
                 first: aborted.first.0,
                 reason: aborted.reason.clone(),
             }),
+            first_stderr: self.first_stderr.clone(),
         }
     }
 
@@ -165,6 +166,7 @@ impl Wire for JobFailures {
                 first: TaskId(aborted.first),
                 reason: aborted.reason,
             }),
+            first_stderr: failures.first_stderr,
         })
     }
 }

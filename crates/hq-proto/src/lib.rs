@@ -16,6 +16,7 @@ mod feed;
 mod hello;
 mod idset;
 mod job;
+mod job_shape;
 mod journal;
 pub mod limits;
 mod load;

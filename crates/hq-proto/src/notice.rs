@@ -100,8 +100,9 @@ pub(crate) fn record_from_wire(record: form::NoticeRecord) -> Result<Record, Pro
 fn notice_to_wire(notice: &Notice) -> form::Notice {
     let event = match &notice.event {
         NoticeEvent::End => Event::End(form::Nothing {}),
-        NoticeEvent::Failure { task, error } => {
-            Event::Failure(form::FirstFailure { task: task.0, error: error.clone() })
+        NoticeEvent::Failure { task, error, stderr } => {
+            let (error, stderr) = (error.clone(), stderr.clone());
+            Event::Failure(form::FirstFailure { task: task.0, error, stderr })
         }
         NoticeEvent::Stall { quiet, explanation } => {
             Event::Stall(form::Stall { quiet_ns: nanos(*quiet), explanation: explanation.clone() })
@@ -121,7 +122,9 @@ fn notice_to_wire(notice: &Notice) -> form::Notice {
 fn notice_from_wire(job: JobId, rule: u32, notice: form::Notice) -> Result<Notice, ProtoError> {
     let event = match present("event of a notice", notice.event)? {
         Event::End(_) => NoticeEvent::End,
-        Event::Failure(first) => NoticeEvent::Failure { task: TaskId(first.task), error: first.error },
+        Event::Failure(form::FirstFailure { task, error, stderr }) => {
+            NoticeEvent::Failure { task: TaskId(task), error, stderr }
+        }
         Event::Stall(stall) => {
             NoticeEvent::Stall { quiet: Duration::from_nanos(stall.quiet_ns), explanation: stall.explanation }
         }

@@ -28,6 +28,7 @@ impl Wire for NodeSample {
             gpus: list_to_wire(&self.gpus),
             disk_read_bytes: self.disk.read_bytes,
             disk_written_bytes: self.disk.written_bytes,
+            energy_uj: self.energy_uj,
         }
     }
 
@@ -49,6 +50,7 @@ impl Wire for NodeSample {
             },
             disk: DiskCounts { read_bytes: sample.disk_read_bytes, written_bytes: sample.disk_written_bytes },
             gpus: list_from_wire(sample.gpus)?,
+            energy_uj: sample.energy_uj,
         })
     }
 }

@@ -31,6 +31,7 @@ use proptest::sample::select;
 mod allocation;
 mod explanation;
 mod feed;
+mod job_shape;
 mod load;
 mod messages;
 mod notice;

@@ -55,6 +55,11 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::ObjectGiven(copy) => of_object_id(&copy.object),
         Is::Objects(page) => page.objects.iter().map(of_object_view).sum::<usize>() + LEAST,
         Is::Overview(overview) => size_of_val(overview.as_ref()) + overview.resources.len() * LEAST,
+        Is::JobShape(shape) => {
+            size_of_val(shape.as_ref())
+                + size_of_val(shape.layers.as_slice())
+                + size_of_val(shape.timeline.bars.as_slice())
+        }
         Is::Load(history) => size_of_val(history.as_ref()) + size_of_val(history.points.as_slice()),
         Is::JobDetails { jobs, .. } => jobs.heap(),
         Is::Canceled(jobs) => jobs.heap(),
@@ -345,7 +350,7 @@ sum_of! {
     JobProgress: cancel_reason leased finished failed canceled too_late abort_reasons instances crashes retries delayed workers
         seconds deferred ready files nodes causes outlasted feed told;
     FailureCause: text workers first_error;
-    JobFailures: causes aborted;
+    JobFailures: causes aborted first_stderr;
     Aborted: reason;
     JobResults: ids results texts failed dropped without;
     Request: resources;

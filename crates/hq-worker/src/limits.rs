@@ -226,3 +226,5 @@ pub(crate) const SPILL_TRIES_MAX: usize = 64;
 pub(crate) const CHANGE_STEP: Duration = Duration::from_millis(10);
 /// Files, directories and links in a directory that is an object.
 pub(crate) const TREE_ENTRIES_MAX: usize = 1_000_000;
+/// Counters of energy that are read: of processors and their memory.
+pub(crate) const ENERGY_ZONES_MAX: usize = 64;

@@ -1,10 +1,12 @@
 //! Looks every now and then at what the node does and what tasks use, on a thread of its own: the tool of a vendor may take
 //! its time.
 
+mod energy;
 mod tasks;
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc as signals;
 use std::time::{Duration, Instant};
@@ -20,6 +22,7 @@ use tracing::warn;
 use crate::discovery::ask::output;
 use crate::limits::{GPU_LOOK_INTERVAL, SAMPLE_FIRST};
 
+use energy::{Energy, POWERCAP_DIR};
 pub(crate) use tasks::TaskLooks;
 
 /// What was seen at one look.
@@ -56,8 +59,10 @@ impl Sampling {
         // Who asks for samples wants the GPUs in each.
         let gpu_interval =
             if config.overview_interval.is_some() { Duration::ZERO } else { GPU_LOOK_INTERVAL };
-        let looks = Looks { gpus, gpu_interval, seen: None, tasks };
-        let body = move || look(interval, looks, &stopped, &sender);
+        let body = move || {
+            let energy = Energy::find(Path::new(POWERCAP_DIR));
+            look(interval, Looks { gpus, gpu_interval, seen: None, energy, tasks }, &stopped, &sender);
+        };
         std::thread::Builder::new().name("sampling".into()).spawn(body)?;
         Ok(Sampling { samples, _stop: Some(stop) })
     }
@@ -77,6 +82,7 @@ struct Looks {
     gpu_interval: Duration,
     // What the tools of vendors said last.
     seen: Option<(Instant, Vec<GpuSample>)>,
+    energy: Energy,
     tasks: TaskLooks,
 }
 
@@ -95,7 +101,7 @@ fn look(
         let sample = cpu_times().and_then(|now| {
             let cpus = busy(&before, &now);
             before = now;
-            sample(cpus, looks.gpus(Instant::now()))
+            Ok(NodeSample { energy_uj: looks.energy.used_uj(), ..sample(cpus, looks.gpus(Instant::now()))? })
         });
         match sample {
             // Who has not taken the one before misses this one.
@@ -132,6 +138,7 @@ fn sample(cpus: Vec<u16>, gpus: Vec<GpuSample>) -> ProcResult<NodeSample> {
         network: network(dev_status()?.values()),
         disk: disks(&fs::read_to_string("/proc/diskstats").unwrap_or_default(), &is_disk),
         gpus,
+        energy_uj: None,
     })
 }
 

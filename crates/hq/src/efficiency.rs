@@ -177,6 +177,11 @@ impl Kind {
         self.node_us += u128::from(node_time_us(usage.wall_us, node_share(&spec.requests, offer)));
     }
 
+    /// Time of the CPUs that tasks asked for, as long as they ran; that which they used where they asked for all. In seconds.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.cpus.map_or(self.cpu_us as f64, |cpus| self.wall_us as f64 * cpus) / 1e6
+    }
+
     /// Node hours that its tasks used, as far as it is known what their workers offered.
     pub(crate) fn node_hours(&self) -> f64 {
         self.node_us as f64 / 3.6e9

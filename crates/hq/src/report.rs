@@ -66,6 +66,8 @@ pub(crate) struct Utilization {
     pub rows: Rows,
     /// The price of a node hour.
     pub cost: Option<f64>,
+    /// Watts of a CPU of those that measured nothing.
+    pub watts_per_cpu: Option<f64>,
 }
 
 /// A sentence for people.
@@ -82,6 +84,8 @@ pub(crate) struct Efficiency {
     pub left_out: u64,
     /// The price of a node hour.
     pub cost: Option<f64>,
+    /// Watts of a CPU.
+    pub watts_per_cpu: Option<f64>,
 }
 
 /// How short tasks may be.

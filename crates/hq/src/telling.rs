@@ -175,10 +175,12 @@ fn first_failure(watch: &mut Watch<'_>, job: JobId) -> NoticeEvent {
         Ok(ClientResponse::Failures { jobs, .. }) => jobs,
         _ => Vec::new(),
     };
-    let first = jobs.first().and_then(|job| job.causes.first());
-    let first = first.map(|(cause, _)| (cause.first, cut(&cause.first_error, NOTICE_TEXT_BYTES_MAX)));
-    let (task, error) = first.unwrap_or_default();
-    NoticeEvent::Failure { task, error }
+    let first = jobs.first().and_then(|job| Some((job, job.causes.first()?)));
+    let first = first.map(|(job, (cause, _))| {
+        (cause.first, cut(&cause.first_error, NOTICE_TEXT_BYTES_MAX), job.first_stderr.clone())
+    });
+    let (task, error, stderr) = first.unwrap_or_default();
+    NoticeEvent::Failure { task, error, stderr }
 }
 
 /// What to say of a job whose targets are not there on this machine. The server may run on another one.

@@ -103,6 +103,8 @@ pub struct Server {
     pub(super) running: Running,
     /// Clients that wait.
     clients: Clients,
+    /// Layers and timelines of jobs that were asked about.
+    pub(super) shapes: super::shapes::Shapes,
     /// Clients that watch everything.
     pub(super) watching: Watching,
     /// Clients that wait for ends of tasks, and what each knows.
@@ -177,6 +179,7 @@ impl Server {
             worker_connections: BTreeMap::new(),
             running: Running::default(),
             clients: Clients::default(),
+            shapes: super::shapes::Shapes::default(),
             watching: Watching::default(),
             end_waits: JobWaits::default(),
             feed_waits: JobWaits::default(),

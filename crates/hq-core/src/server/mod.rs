@@ -49,6 +49,7 @@ mod reserve;
 mod resubmit;
 mod retention;
 mod running;
+mod shapes;
 mod shares;
 mod speculation;
 mod stalling;

@@ -9,7 +9,8 @@ mod stalls;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::notice::{Moment, Notice, NoticeEvent, cut};
-use hq_model::{JobId, Timestamp};
+use hq_model::paths::{PathTemplates, Place};
+use hq_model::{ByteString, Channel, Entry, JobId, TaskRef, Timestamp};
 
 use self::stalls::Stalls;
 use super::Effect;
@@ -19,7 +20,10 @@ use super::state::State;
 use super::state::notices::NoticeId;
 use crate::client_messages::NoticeInfo;
 use crate::limits::{NOTICE_PAUSES, NOTICE_TEXT_BYTES_MAX, NOTICES_AT_ONCE, NOTICES_BYTES_MAX};
-use crate::record::{NoticeChange, Record};
+use crate::record::{FailureKind, NoticeChange, Record};
+
+/// No file has a longer name.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// Which notices are being sent, and which jobs may stand still.
 #[derive(Debug, Default)]
@@ -128,7 +132,7 @@ impl Server {
         }
         let mut events = Vec::new();
         if !job.failed.is_empty() {
-            events.push(first_failure(job));
+            events.push(first_failure(job, self.first_stderr(id, job)));
         }
         if job.has_ended() {
             events.push(NoticeEvent::End);
@@ -137,6 +141,25 @@ impl Server {
             self.tell(now, id, &event, effects);
         }
         self.watch_for_stall(now, id);
+    }
+
+    /// The file with the standard error of the first task that failed; empty where it is in none, or did not run.
+    pub(super) fn first_stderr(&self, id: JobId, job: &Job) -> ByteString {
+        let cause = job.causes.first().filter(|cause| {
+            use FailureKind::{Exit, Output, Signal, Timeout};
+            matches!(cause.kind, Exit(_) | Signal(_) | Timeout | Output)
+        });
+        let path = cause.and_then(|cause| {
+            let submit = &job.submits[job.submit_of(cause.first)? as usize];
+            let templates = PathTemplates::new(&submit.task, &submit.submit_dir, &self.state.uid);
+            let entry = submit.entry_of(cause.first).map(Entry::new);
+            let (task, instance) = (TaskRef::new(id, cause.first), job.instance_of(cause.first));
+            match templates.place(Channel::Stderr, task, instance, entry.as_ref())? {
+                Place::File(path) => Some(path).filter(|path| path.len() <= PATH_BYTES_MAX),
+                Place::Stream(_) => None,
+            }
+        });
+        path.unwrap_or_default()
     }
 
     /// Makes the notices of a moment, for the rules that were not told of it.
@@ -228,11 +251,15 @@ impl Server {
 }
 
 // The causes of failures are kept in the order in which they came up.
-fn first_failure(job: &Job) -> NoticeEvent {
+fn first_failure(job: &Job, stderr: ByteString) -> NoticeEvent {
     match job.causes.first() {
         Some(cause) => {
-            NoticeEvent::Failure { task: cause.first, error: cut(&cause.first_error, NOTICE_TEXT_BYTES_MAX) }
+            let error = cut(&cause.first_error, NOTICE_TEXT_BYTES_MAX);
+            NoticeEvent::Failure { task: cause.first, error, stderr }
         }
-        None => NoticeEvent::Failure { task: job.failed.first().unwrap_or_default(), error: String::new() },
+        None => {
+            let task = job.failed.first().unwrap_or_default();
+            NoticeEvent::Failure { task, error: String::new(), stderr: ByteString::new() }
+        }
     }
 }

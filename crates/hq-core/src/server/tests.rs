@@ -41,6 +41,7 @@ mod pulled;
 mod reads;
 mod resubmit;
 mod services;
+mod shapes;
 mod shares;
 mod speculation;
 mod stalling;

@@ -19,8 +19,8 @@ use crate::limits::{FAILURES_PAGE_BYTES, JOB_PAGE_BYTES, RESULTS_PAGE_BYTES};
 const JOB_BYTES: usize = 64;
 
 impl Server {
-    /// Answers a request that changes nothing.
-    pub(super) fn view(&self, now: Timestamp, body: &ClientRequest) -> Answer {
+    /// Answers a request that changes nothing but what is kept for the next one.
+    pub(super) fn view(&mut self, now: Timestamp, body: &ClientRequest) -> Answer {
         match body {
             ClientRequest::ServerInfo => {
                 let info = ServerInfo {
@@ -54,6 +54,7 @@ impl Server {
                 };
                 self.list_tasks(jobs, &query)
             }
+            ClientRequest::JobShape { job } => self.job_shape(now, *job),
             ClientRequest::JobFailures { jobs, from } => self.failures(jobs, *from, FAILURES_PAGE_BYTES),
             ClientRequest::Results { jobs, tasks, from, with_failed } => {
                 self.results(jobs, tasks.as_ref(), *from, *with_failed, RESULTS_PAGE_BYTES)
@@ -107,7 +108,9 @@ impl Server {
             bytes += JOB_BYTES + causes.iter().map(|(cause, _)| cause.bytes()).sum::<usize>();
             bytes += aborted.as_ref().map_or(0, |aborted| aborted.reason.len());
             let (tasks, failed) = (job.ids.len(), job.failed.len());
-            told.push(JobFailures { job: id, tasks, failed, causes, aborted });
+            let first_stderr = self.first_stderr(id, job);
+            bytes += first_stderr.len();
+            told.push(JobFailures { job: id, tasks, failed, causes, aborted, first_stderr });
         }
         Ok(ClientResponse::Failures { jobs: told, next: None })
     }

@@ -792,6 +792,9 @@ pub struct NodeSample {
     pub disk_read_bytes: u64,
     #[prost(uint64, tag = "12")]
     pub disk_written_bytes: u64,
+    /// Since the worker looked first; absent where nobody counts.
+    #[prost(uint64, optional, tag = "13")]
+    pub energy_uj: ::core::option::Option<u64>,
 }
 /// What the processes of a task use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2508,7 +2511,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 152, 151, 190, 220"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 152, 153, 151, 190, 220"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -2586,6 +2589,8 @@ pub mod client_request {
         Overview(super::Look),
         #[prost(message, tag = "152")]
         Load(super::GetLoad),
+        #[prost(uint32, tag = "153")]
+        JobShape(u32),
         #[prost(message, tag = "151")]
         LatestJobs(super::LatestJobs),
         #[prost(message, tag = "190")]
@@ -2772,6 +2777,44 @@ pub struct LoadHistory {
     #[prost(message, repeated, tag = "5")]
     pub points: ::prost::alloc::vec::Vec<LoadPoint>,
 }
+/// The layers of a job's graph, and how many of its tasks ran when.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobShape {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint64, tag = "2")]
+    pub now_us: u64,
+    #[prost(uint32, tag = "3")]
+    pub depth: u32,
+    #[prost(message, repeated, tag = "4")]
+    pub layers: ::prost::alloc::vec::Vec<Layer>,
+    #[prost(uint64, tag = "5")]
+    pub from_us: u64,
+    #[prost(uint64, tag = "6")]
+    pub step_ns: u64,
+    /// Of each bar, in 1/1000.
+    #[prost(uint64, repeated, tag = "7")]
+    pub running: ::prost::alloc::vec::Vec<u64>,
+    #[prost(uint32, repeated, tag = "8")]
+    pub ended: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "9")]
+    pub failed: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint64, tag = "10")]
+    pub attempts: u64,
+    #[prost(bool, tag = "11")]
+    pub is_complete: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Layer {
+    #[prost(uint32, tag = "1")]
+    pub first: u32,
+    #[prost(uint32, tag = "2")]
+    pub last: u32,
+    #[prost(uint32, tag = "3")]
+    pub task: u32,
+    #[prost(message, optional, tag = "4")]
+    pub counters: ::core::option::Option<Counters>,
+}
 /// Nodes of which a worker tells.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodesLoad {
@@ -2894,7 +2937,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150, 152, 190, 191"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 171, 172, 150, 152, 153, 190, 191"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -2958,6 +3001,8 @@ pub mod client_response {
         Overview(super::Overview),
         #[prost(message, tag = "152")]
         Load(super::LoadHistory),
+        #[prost(message, tag = "153")]
+        JobShape(super::JobShape),
         #[prost(message, tag = "190")]
         Objects(super::ObjectPage),
         #[prost(message, tag = "191")]
@@ -3169,6 +3214,9 @@ pub struct JobFailures {
     /// Why tasks were given up, where none failed.
     #[prost(message, optional, tag = "220")]
     pub aborted: ::core::option::Option<WhyAborted>,
+    /// The file that has the standard error of the first failure; empty where it is in none.
+    #[prost(bytes = "vec", tag = "221")]
+    pub first_stderr: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WhyAborted {
@@ -4602,6 +4650,9 @@ pub struct FirstFailure {
     pub task: u32,
     #[prost(string, tag = "2")]
     pub error: ::prost::alloc::string::String,
+    /// A file; empty where it is in none.
+    #[prost(bytes = "vec", tag = "3")]
+    pub stderr: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Stall {

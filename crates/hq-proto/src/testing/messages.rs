@@ -66,6 +66,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         any::<u32>().prop_map(|count| WaitWorkers { count }),
         allocation::alloc_request().prop_map(Alloc),
         selector().prop_map(|jobs| ExplainJobs { jobs }),
+        job().prop_map(|job| JobShape { job }),
         (selector(), of(job())).prop_map(|(jobs, from)| JobFailures { jobs, from }),
         (selector(), of(id_set()), of(task_ref()), any::<bool>())
             .prop_map(|(jobs, tasks, from, with_failed)| Results { jobs, tasks, from, with_failed }),
@@ -116,6 +117,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         feed::feed_state().prop_map(|state| Feed(Box::new(state))),
         overview::overview().prop_map(|overview| Overview(Box::new(overview))),
         load::history().prop_map(|history| Load(Box::new(history))),
+        job_shape::job_shape().prop_map(|shape| JobShape(Box::new(shape))),
         vec(job_summary(), 0..4).prop_map(Progress),
         output::output().prop_map(Output),
         (task_ref(), instance(), worker(), byte_string())
@@ -263,8 +265,15 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
 fn job_failures() -> impl Strategy<Value = JobFailures> {
     let aborted = (any::<u64>(), edgy_id().prop_map(TaskId), text())
         .prop_map(|(count, first, reason)| Aborted { count, first, reason });
-    (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3), of(aborted)).prop_map(
-        |(job, (tasks, failed), causes, aborted)| JobFailures { job, tasks, failed, causes, aborted },
+    (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3), of(aborted), byte_string()).prop_map(
+        |(job, (tasks, failed), causes, aborted, first_stderr)| JobFailures {
+            job,
+            tasks,
+            failed,
+            causes,
+            aborted,
+            first_stderr,
+        },
     )
 }
 

@@ -42,7 +42,11 @@ pub(super) fn info() -> impl Strategy<Value = NoticeInfo> {
 pub(super) fn record() -> impl Strategy<Value = Record> {
     let event = prop_oneof![
         Just(NoticeEvent::End),
-        (edgy_id(), text()).prop_map(|(task, error)| NoticeEvent::Failure { task: TaskId(task), error }),
+        (edgy_id(), text(), byte_string()).prop_map(|(task, error, stderr)| NoticeEvent::Failure {
+            task: TaskId(task),
+            error,
+            stderr
+        }),
         (duration(), text()).prop_map(|(quiet, explanation)| NoticeEvent::Stall { quiet, explanation }),
     ];
     let about = (

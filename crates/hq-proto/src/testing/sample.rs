@@ -20,16 +20,16 @@ pub(super) fn node_sample() -> impl Strategy<Value = NodeSample> {
         });
     let disk =
         any::<(u64, u64)>().prop_map(|(read_bytes, written_bytes)| DiskCounts { read_bytes, written_bytes });
-    (vec(any::<u16>(), 0..4), any::<(u64, u64)>(), network, disk, vec(gpu, 0..3)).prop_map(
-        |(cpus, (memory_total, memory_free), network, disk, gpus)| NodeSample {
+    (vec(any::<u16>(), 0..4), any::<(u64, u64)>(), network, disk, vec(gpu, 0..3), super::of(any::<u64>()))
+        .prop_map(|(cpus, (memory_total, memory_free), network, disk, gpus, energy_uj)| NodeSample {
             cpus,
             memory_total,
             memory_free,
             network,
             disk,
             gpus,
-        },
-    )
+            energy_uj,
+        })
 }
 
 /// What a task may use.

@@ -8,6 +8,7 @@ use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp, WorkerId};
 
 use super::budgets::Budgets;
+use super::energy::Measured;
 use super::shapes::{Shape, Shapes, offered};
 use super::waiting::{Step, Waiting};
 use super::{Amounts, Attempt, KINDS, Kind, Offer, Part};
@@ -39,6 +40,8 @@ pub(crate) struct Gathered {
     // Who waits for CPUs and who for GPUs, which are other tasks: places as those of `KINDS`.
     pub(super) waiting: [Waiting; KINDS.len()],
     pub(super) budgets: Budgets,
+    /// What workers measured, where they were told to look and somebody counts.
+    pub(crate) energy: BTreeMap<WorkerId, Measured>,
     shapes: BTreeMap<JobId, Shapes>,
     leases: HashMap<(JobId, TaskId), Lease>,
     // Of tasks that have a second attempt.
@@ -170,12 +173,16 @@ impl Gathered {
                         matches!(end, WorkerEnd::Stopped | WorkerEnd::TimeLimit | WorkerEnd::Interrupted);
                 }
             }
+            Record::WorkerSampled { worker, sample } => {
+                if let Some(energy_uj) = sample.energy_uj {
+                    self.energy.entry(*worker).or_default().heard(at, energy_uj);
+                }
+            }
             Record::EntriesDropped { .. }
             | Record::JobClosed { .. }
             | Record::JobLeft { .. }
             | Record::JobForgotten { .. }
             | Record::ServiceReady { .. }
-            | Record::WorkerSampled { .. }
             | Record::LoadKept { .. }
             | Record::WorkerForgotten { .. }
             | Record::IdsGiven { .. }

@@ -2,6 +2,7 @@
 //! why it was idle. The parts add up to what was offered, exactly.
 
 mod budgets;
+mod energy;
 mod gather;
 mod lanes;
 mod profile;
@@ -12,6 +13,7 @@ mod tests;
 mod traces;
 mod waiting;
 
+pub(crate) use energy::EnergySum;
 pub(crate) use gather::Gathered;
 pub(crate) use lanes::Lanes;
 pub(crate) use sums::{Account, Accounts};

@@ -11,8 +11,8 @@ use hq_model::job::JobSpec;
 use hq_model::request::CPUS;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, Dependencies, Entries, IdSet, Instance, JobId, Policy, Request, ResourceRequest,
-    TaskId, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
+    Amount, AmountRequest, Dependencies, Entries, IdSet, Instance, JobId, NodeSample, Policy, Request,
+    ResourceRequest, TaskId, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::prelude::*;
 
@@ -247,4 +247,34 @@ proptest! {
         let accounts = Accounts::new(&mut journal.0, from, to);
         prop_assert_eq!(accounts.cpus.total(), offered);
     }
+}
+
+#[test]
+fn energy_is_measured_once_for_a_node_and_else_estimated() {
+    let mut journal = Journal::default();
+    for (id, host) in [(1, "a"), (2, "a"), (3, "b")] {
+        let config = WorkerConfig { hostname: host.into(), ..WorkerConfig::new(WorkerResources::cpus(4)) };
+        journal.take(0, Record::WorkerJoined { worker: WorkerId(id), config: Box::new(config) });
+    }
+    for (second, joules) in [(0, 0), (60, 3_000), (100, 5_000)] {
+        for worker in [1, 2] {
+            let sample =
+                Box::new(NodeSample { energy_uj: Some(joules * 1_000_000), ..NodeSample::default() });
+            journal.take(second, Record::WorkerSampled { worker: WorkerId(worker), sample });
+        }
+    }
+    let mut gathered = journal.0;
+    gathered.close();
+    let accounts = Accounts::new(&mut gathered, at(0), at(100));
+    let mut sum = EnergySum {
+        measured: 5_000.0,
+        measured_workers: 1,
+        estimated: 4.0 * 100.0 * 10.0,
+        estimated_workers: 1,
+    };
+    assert_eq!(EnergySum::of(&gathered, &accounts, Some(10.0)), sum);
+    (sum.estimated, sum.estimated_workers) = (0.0, 0);
+    assert_eq!(EnergySum::of(&gathered, &accounts, None), sum, "without watts nothing is estimated");
+    let accounts = Accounts::new(&mut gathered, at(60), at(100));
+    assert_eq!(EnergySum::of(&gathered, &accounts, None).measured, 2_000.0, "of a part of the time");
 }

@@ -203,6 +203,14 @@ pub(super) fn price(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Watts of a CPU.
+pub(super) fn watts(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(watts) if (0.0..1e6).contains(&watts) => Ok(watts),
+        _ => Err(format!("`{text}` are no watts of a CPU: write a number, as 6.5")),
+    }
+}
+
 fn state(text: &str) -> Result<AllocationState, String> {
     text.trim().to_ascii_lowercase().parse::<AllocationState>().map_err(|e| e.to_string())
 }

@@ -10,7 +10,7 @@ use hq_model::key::check_key;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, NoticeTarget, TaskState};
 
-use super::alloc::price;
+use super::alloc::{price, watts};
 use super::submit::SubmitCommand;
 use super::task::selector_one;
 
@@ -204,6 +204,11 @@ pub(crate) struct EfficiencyArgs {
     /// stand in `config.toml`, too.
     #[arg(long, allow_hyphen_values = true, value_name = "PER_NODE_HOUR", value_parser = price)]
     pub cost: Option<f64>,
+    /// Estimate the energy that tasks used, at so many watts for each CPU
+    ///
+    /// The CPUs that a task asks for count as long as it runs; of those that ask for all, the CPU time that they used.
+    #[arg(long, allow_hyphen_values = true, value_name = "WATTS", value_parser = watts)]
+    pub watts_per_cpu: Option<f64>,
 }
 
 /// Print the results of tasks

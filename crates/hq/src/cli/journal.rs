@@ -8,7 +8,7 @@ use hq_client::options::values;
 use hq_core::client_messages::EventKind;
 use hq_model::IdSet;
 
-use super::alloc::price;
+use super::alloc::{price, watts};
 
 /// Check, read and tend the server's journal
 #[derive(Subcommand, Debug)]
@@ -173,6 +173,12 @@ pub(crate) struct UtilizationArgs {
     /// part of the CPU time that all workers offered. The price may stand in `config.toml`, too.
     #[arg(long, allow_hyphen_values = true, value_name = "PER_NODE_HOUR", value_parser = price)]
     pub cost: Option<f64>,
+    /// Estimate the energy of workers that measured none, at so many watts for each CPU that they offered
+    ///
+    /// What workers measured is shown without this, too: those that were started with `--overview-interval`, on nodes whose RAPL they
+    /// may read.
+    #[arg(long, allow_hyphen_values = true, value_name = "WATTS", value_parser = watts)]
+    pub watts_per_cpu: Option<f64>,
 }
 
 /// What gets a row in a table of utilization.

@@ -251,7 +251,12 @@ pub(super) fn efficiency(context: &Context, args: EfficiencyArgs) -> Result<Done
         }
     }
     let left_out = kinds.left_out;
-    Done::ok(Efficiency { kinds: kinds.sorted(), left_out, cost: args.cost })
+    Done::ok(Efficiency {
+        kinds: kinds.sorted(),
+        left_out,
+        cost: args.cost,
+        watts_per_cpu: args.watts_per_cpu,
+    })
 }
 
 // What workers offer, those that have ended, too.

@@ -216,7 +216,13 @@ fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> 
         return Err(nothing_between());
     }
     let accounts = Accounts::new(&mut gathered, from, to);
-    Done::ok(Utilization { gathered, accounts, rows: args.by, cost: args.cost })
+    Done::ok(Utilization {
+        gathered,
+        accounts,
+        rows: args.by,
+        cost: args.cost,
+        watts_per_cpu: args.watts_per_cpu,
+    })
 }
 
 fn profile(journal: &Path, dir: &Path, formats: &[ProfileFormat]) -> Result<Done, HqError> {

@@ -12,6 +12,7 @@ use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
 use hq_core::cause::JobFailures;
 use hq_core::client_messages::{JobDetail, JobSummary, Overview, TaskInfo, WorkerInfo};
 use hq_core::explanation::TaskExplanation;
+use hq_core::job_shape::JobShape;
 use hq_core::load_history::LoadHistory;
 use hq_model::{Channel, JobId, JobState, QueueId, TaskRef, TaskState, Timestamp, WorkerId};
 
@@ -150,6 +151,10 @@ pub(crate) struct Model {
     pub job: Option<JobDetail>,
     /// Why its tasks failed.
     pub failures: Option<JobFailures>,
+    /// How far the layers of its graph are, and how many of its tasks ran when.
+    pub shape: Option<JobShape>,
+    /// That is shown in the place of its tasks.
+    pub shows_graph: bool,
     /// Some of its tasks, and whether there are more.
     pub tasks: (Vec<TaskInfo>, bool),
     /// Some of those that run.
@@ -204,6 +209,8 @@ impl Model {
             search: String::new(),
             job: None,
             failures: None,
+            shape: None,
+            shows_graph: false,
             tasks: (Vec::new(), false),
             running: Vec::new(),
             job_series: Series::default(),
@@ -252,6 +259,7 @@ impl Model {
         match self.screen() {
             Screen::Overview | Screen::Task(_) => 0,
             Screen::Jobs => self.jobs.len(),
+            Screen::Job(_) if self.shows_graph => 0,
             Screen::Job(_) => self.tasks.0.len(),
             Screen::Workers => self.workers.len(),
             Screen::Queues => self.queues.len(),
@@ -293,7 +301,13 @@ impl Model {
             Screen::Overview => vec![Want::Load(None)],
             Screen::Jobs => vec![Want::Jobs],
             Screen::Job(job) => {
-                vec![Want::Job(job), Want::Failures(job), Want::Tasks(job), Want::Running(job)]
+                vec![
+                    Want::Job(job),
+                    Want::Failures(job),
+                    Want::Tasks(job),
+                    Want::Running(job),
+                    Want::Shape(job),
+                ]
             }
             Screen::Task(task) => {
                 let mut wants = vec![Want::Task(task)];

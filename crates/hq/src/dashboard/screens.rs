@@ -1,5 +1,6 @@
 //! Screens: the model drawn into cells. Nothing is decided here, and what was drawn where is told, so that clicks find it.
 
+mod graph;
 mod job;
 mod overview;
 mod parts;
@@ -115,6 +116,7 @@ arrows, PgUp, PgDn, Home, End, wheel   choose a line
 Enter, click   open a job or a task; Esc goes back
 /   search jobs by name or number
 s   sort jobs    f   filter jobs or tasks by state
+g   layers and timeline of a job, or its tasks
 e   standard output or error of a task
 c   cancel a job    r   submit its failed tasks again
 d   drain a worker    p   pause or resume a queue
@@ -217,7 +219,10 @@ fn key_line(model: &Model, theme: Theme, width: usize) -> Line<'static> {
         (Mode::Help, _) => vec![("any key", "back")],
         (_, Screen::Overview) => vec![("Enter", "jobs")],
         (_, Screen::Jobs) => vec![("Enter", "open"), ("/", "search"), ("s", "sort"), ("f", "filter")],
-        (_, Screen::Job(_)) => vec![("Enter", "task"), ("f", "filter"), ("Esc", "back")],
+        (_, Screen::Job(_)) if model.shows_graph => vec![("g", "tasks"), ("Esc", "back")],
+        (_, Screen::Job(_)) => {
+            vec![("Enter", "task"), ("f", "filter"), ("g", "graph"), ("Esc", "back")]
+        }
         (_, Screen::Task(_)) => vec![("e", "channel"), ("Esc", "back")],
         (_, Screen::Workers | Screen::Queues) => vec![("↑↓", "choose")],
     };

@@ -32,6 +32,8 @@ pub(crate) enum Want {
     Job(JobId),
     /// Why tasks of it failed.
     Failures(JobId),
+    /// How far the layers of its graph are, and how many of its tasks ran when.
+    Shape(JobId),
     /// Some of its tasks.
     Tasks(JobId),
     /// Some of those that run.
@@ -74,6 +76,7 @@ impl Want {
                 ClientRequest::JobInfo { jobs: only([job]), page: Some(page) }
             }
             Want::Failures(job) => ClientRequest::JobFailures { jobs: only([job]), from: None },
+            Want::Shape(job) => ClientRequest::JobShape { job },
             Want::Tasks(job) => ClientRequest::ListTasks {
                 jobs: only([job]),
                 tasks: None,

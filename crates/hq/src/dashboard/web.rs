@@ -210,6 +210,8 @@ impl Shared {
             Name::Jobs => Asked::jobs(query)?,
             Name::Job => Asked::Job(job),
             Name::Failures => Asked::Failures(job),
+            Name::Layers => Asked::Layers(job),
+            Name::Timeline => Asked::Timeline(job),
             Name::Tasks => Asked::tasks(job, query)?,
             Name::Task => Asked::Task(task),
             Name::Explain => Asked::Explain(task),

@@ -44,6 +44,10 @@ impl Report for Efficiency {
                 writeln!(out, "Without {tasks} whose workers are forgotten")?;
             }
         }
+        if let Some(watts) = self.watts_per_cpu {
+            let joules: f64 = self.kinds.iter().map(|kind| kind.cpu_seconds() * watts).sum();
+            writeln!(out, "{} were used, estimated by {watts} W for each CPU", text::energy(joules))?;
+        }
         let unused: f64 = self.kinds.iter().filter_map(Kind::core_hours_unused).sum();
         if unused >= 0.1 {
             writeln!(out, "{unused:.1} core hours were asked for and not used")?;
@@ -62,6 +66,9 @@ impl Report for Efficiency {
                 document["used"]["node_hours"] = kind.node_hours().into();
                 document["used"]["tasks_with_node_hours"] = kind.on_known.into();
                 document["cost"] = (kind.node_hours() * price).into();
+            }
+            if let Some(watts) = self.watts_per_cpu {
+                document["used"]["energy_estimated_joules"] = (kind.cpu_seconds() * watts).into();
             }
             document
         };

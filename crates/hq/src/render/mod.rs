@@ -32,6 +32,7 @@ mod pull;
 pub(crate) mod results;
 mod sample;
 mod server;
+pub(crate) mod shape;
 pub(crate) mod style;
 pub(crate) mod submit;
 pub(crate) mod table;

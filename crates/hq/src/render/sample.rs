@@ -29,6 +29,7 @@ pub(crate) fn state(at: Timestamp, sample: &NodeSample) -> Value {
         },
         "nvidia_gpus": gpus(sample, GpuVendor::Nvidia),
         "amd_gpus": gpus(sample, GpuVendor::Amd),
+        "energy_joules": sample.energy_uj.map(|energy| energy as f64 / 1e6),
     })
 }
 
@@ -51,6 +52,9 @@ pub(crate) fn words(sample: &NodeSample) -> String {
     ];
     lines.extend(sample.gpus.iter().map(|gpu| {
         format!("GPU {}: {}%, {}% of its memory", gpu.id, percent(gpu.processor), percent(gpu.memory))
+    }));
+    lines.extend(sample.energy_uj.map(|energy| {
+        format!("energy: {} measured (RAPL) since the worker started", text::energy(energy as f64 / 1e6))
     }));
     lines.join("\n")
 }
@@ -84,6 +88,7 @@ pub(crate) mod tests {
             },
             disk: hq_model::sample::DiskCounts { read_bytes: 4096, written_bytes: 8192 },
             gpus: vec![gpu],
+            energy_uj: Some(5_400_000_000),
         }
     }
 

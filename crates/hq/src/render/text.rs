@@ -310,6 +310,14 @@ pub(crate) fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(" ").chars().map(clean).collect()
 }
 
+/// An energy in kWh, or in Wh where it is little.
+pub(crate) fn energy(joules: f64) -> String {
+    match joules / 3600.0 {
+        hours if hours < 100.0 => format!("{hours:.2} Wh"),
+        hours => format!("{:.3} kWh", hours / 1000.0),
+    }
+}
+
 /// `1 task`, `2 tasks`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }

@@ -11,7 +11,7 @@ use super::json::{self as form, SCHEMA_VERSION};
 use super::style::Style;
 use super::table::{Cell, record, table};
 use super::{Report, text};
-use crate::accounts::{Account, PARTS, Part};
+use crate::accounts::{Account, EnergySum, PARTS, Part};
 use crate::cli::journal::Rows;
 use crate::error::HqError;
 use crate::report::Utilization;
@@ -73,6 +73,16 @@ impl Report for Utilization {
             "workers": workers,
             "jobs": jobs,
         });
+        let energy = self.energy();
+        if energy != EnergySum::default() {
+            document["energy"] = json!({
+                "measured_joules": energy.measured,
+                "measured_workers": energy.measured_workers,
+                "estimated_joules": energy.estimated,
+                "estimated_workers": energy.estimated_workers,
+                "watts_per_cpu": self.watts_per_cpu,
+            });
+        }
         if self.cost.is_some() {
             document = costing(document, accounts.node_hours(accounts.presence_us.keys()));
         }
@@ -124,13 +134,14 @@ impl Utilization {
         rows.push(row);
         table(out, style, &header, &rows)?;
         let [finished, failed, lost] = accounts.attempts;
-        let rows = vec![
+        let mut rows = vec![
             ("Looked at", format!("{} to {}", style.time(accounts.from), style.time(accounts.to)).into()),
             ("Workers", accounts.workers.len().to_string().into()),
             ("Attempts", format!("{finished} finished, {failed} failed or canceled, {lost} lost").into()),
             ("First submit to last end (TTC)", text::measured(Duration::from_micros(accounts.ttc_us)).into()),
             ("At least one task ran (TTX)", text::measured(Duration::from_micros(accounts.ttx_us)).into()),
         ];
+        rows.extend(self.energy_words().map(|words| ("Energy", words.into())));
         record(out, style, rows)?;
         if self.gathered.left_out > 0 {
             let attempts = text::count(self.gathered.left_out, "attempt");
@@ -140,6 +151,25 @@ impl Utilization {
             )?;
         }
         Ok(())
+    }
+
+    fn energy(&self) -> EnergySum {
+        EnergySum::of(&self.gathered, &self.accounts, self.watts_per_cpu)
+    }
+
+    // Always with the word that says how it is known.
+    fn energy_words(&self) -> Option<String> {
+        let sum = self.energy();
+        let measured = (sum.measured_workers > 0).then(|| {
+            let workers = text::count(sum.measured_workers, "worker");
+            format!("{} measured (RAPL, {workers})", text::energy(sum.measured))
+        });
+        let estimated = self.watts_per_cpu.filter(|_| sum.estimated_workers > 0).map(|watts| {
+            let workers = text::count(sum.estimated_workers, "worker");
+            format!("{} estimated ({watts} W for each CPU, {workers})", text::energy(sum.estimated))
+        });
+        let words: Vec<String> = [measured, estimated].into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     fn allocations(&self) -> Vec<Row> {

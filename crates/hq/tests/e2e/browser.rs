@@ -190,6 +190,17 @@ fn the_page_shows_what_is_and_what_happens() {
     browser.eval("[...document.querySelectorAll('.tabs button')].at(-1).click()");
     browser.until("document.querySelector('pre.output')?.textContent === '<i id=worse>why</i>\\n'");
     assert_eq!(browser.eval("document.querySelector('#evil, #worse') === null"), true);
+    // Of a job file, what its tasks execute, its layers and when its tasks ran.
+    let graph = "name = 'graph'\n[[task]]\nid = 1\ncommand = ['echo', 'first']\n\
+                 [[task]]\nid = 2\ncommand = ['echo', 'second']\ndeps = [1]\n";
+    cluster.write("graph.toml", graph);
+    cluster.ok("job submit-file --wait graph.toml");
+    browser.view("#/jobs/4", "Job 4");
+    browser.until("document.body.innerText.includes('2 layers of its graph')");
+    browser.until("document.body.innerText.includes('echo second')");
+    browser.until(
+        "document.querySelector('#timeline') !== null && document.querySelector('.chart canvas') !== null",
+    );
     browser.view("#/jobs/1/tasks/999999", "Task 1@999999");
     browser.until("document.body.innerText.includes('64 asked for')");
 

@@ -199,6 +199,7 @@ fn what_was_asked_for_is_compared_with_what_was_used() {
     cluster.ok("submit --wait --cpus 2 --array 1-20 -- true");
     cluster.hq("submit --wait --cpus 1 --time-limit 1h -- false");
     let table = cluster.ok("job efficiency");
+    assert!(cluster.ok("job efficiency --watts-per-cpu 10").contains("estimated by 10 W for each CPU"));
     assert!(
         table.contains("cpus: 2") && table.contains("1, 1 failed") && table.contains("--cpus 1"),
         "{table}"

@@ -356,6 +356,10 @@ fn what_workers_offered_is_divided_and_attempts_are_written_for_other_programs()
         assert!(table.contains(" %"), "{table}");
     }
     assert!(cluster.ok("journal utilization --output-mode quiet").starts_with("work "));
+    assert!(!cluster.ok("journal utilization").contains("Energy"), "nobody measured, and nobody asked");
+    let estimated = cluster.ok("journal utilization --watts-per-cpu 10");
+    assert!(estimated.contains(" estimated (10 W for each CPU, "), "{estimated}");
+    cluster.fails(2, "journal utilization --watts-per-cpu -1");
 
     cluster.ok("journal profile campaign/profile");
     assert!(!cluster.path("campaign/profile/otlp.jsonl").exists());

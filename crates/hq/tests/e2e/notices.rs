@@ -63,12 +63,13 @@ fn a_command_is_told_of_the_end_and_of_the_first_failure() {
     );
     cluster.script("failed.sh", "cat > failed");
     let out = cluster.ok(
-        "submit --array 1-2 --name 'a b' --on-finish './told.sh \"x y\"' --on-failure ./failed.sh -- false",
+        "submit --array 1-2 --name 'a b' --on-finish './told.sh \"x y\"' --on-failure ./failed.sh -- sh -c 'echo no such ligand >&2; exit 1'",
     );
     assert!(!out.contains("cannot be told"), "{out}");
     let document: Value = serde_json::from_str(&cluster.line_from(&failed)).expect("JSON");
     assert_eq!((&document["reason"], &document["job"]["name"]), (&"failure".into(), &"a b".into()));
     assert!(document["failure"]["error"].as_str().expect("an error").contains("exit code 1"), "{document}");
+    assert_eq!(document["failure"]["stderr_last_line"], "no such ligand");
     assert_eq!(cluster.line_from(&ended), "x y end 1 a b failed 2");
     assert_eq!(cluster.notices_of("1"), ["end sent", "failure sent"]);
     assert!(cluster.ok("job info 1").contains("end: ./told.sh 'x y' (sent "));

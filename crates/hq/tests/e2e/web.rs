@@ -209,8 +209,18 @@ fn a_link_opens_a_session_that_reads_what_commands_print() {
     assert_eq!((&workers["total"], &workers["next"]), (&Value::from(1), &Value::Null));
     assert_eq!(workers["workers"][0]["resources_taken"][0]["name"], "cpus");
     assert_eq!(web.get("/api/v1/allocations", &cookie)["queues"], Value::Array(Vec::new()));
+    let layers = web.get("/api/v1/jobs/3/layers", &cookie);
+    assert_eq!((&layers["depth"], &layers["layers"][0]["last"]), (&Value::from(1), &Value::from(1)));
+    let stats = &layers["layers"][0]["task_stats"];
+    assert_eq!(stats["waiting"].as_u64().zip(stats["running"].as_u64()).map(|(a, b)| a + b), Some(5));
+    let timeline = web.get("/api/v1/jobs/1/timeline", &cookie);
+    assert_eq!((&timeline["attempts"], &timeline["is_complete"]), (&Value::from(3), &Value::from(true)));
+    let ended: u64 = timeline["ended"].as_array().expect("bars").iter().filter_map(Value::as_u64).sum();
+    assert_eq!(ended, 3);
     for path in [
         "jobs",
+        "jobs/1/layers",
+        "jobs/1/timeline",
         "series",
         "allocations",
         "workers",
@@ -225,6 +235,8 @@ fn a_link_opens_a_session_that_reads_what_commands_print() {
 
     for (line, code) in [
         ("GET /api/v1/jobs/99", "404 no-job"),
+        ("GET /api/v1/jobs/99/layers", "404 no-job"),
+        ("GET /api/v1/jobs/99/timeline", "404 no-job"),
         ("GET /api/v1/jobs/1/tasks/99", "404 no-task"),
         ("GET /api/v1/workers/99", "404 no-worker"),
         ("GET /api/v1/jobs/x", "400 invalid"),

@@ -103,6 +103,12 @@ impl Details {
         self.spans.values()
     }
 
+    /// Those of a job, oldest first, with their numbers, from a number on.
+    pub fn spans_of(&self, job: JobId, from: u64) -> impl Iterator<Item = (u64, &Kept)> {
+        let numbers = self.by_job.get(&job).into_iter().flat_map(move |numbers| numbers.range(from..));
+        numbers.filter_map(|number| Some((*number, self.spans.get(number)?)))
+    }
+
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes

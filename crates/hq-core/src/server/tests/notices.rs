@@ -1,6 +1,7 @@
 //! Who is told of jobs: once for each moment, whatever dies in between, and not of what is no standstill.
 
 use hq_model::notice::{Moment, NoticeEvent, NoticeRule, NoticeTarget};
+use hq_model::{OnClose, OutputSink};
 
 use super::*;
 use crate::client_messages::{JobPage, NoticeInfo};
@@ -49,7 +50,10 @@ impl World {
 #[test]
 fn the_end_and_the_first_failure_are_told_once() {
     let mut world = World::new();
-    let job = world.submit_as(telling(&[Moment::End, Moment::Failure]), 3, |_| {});
+    let job = world.submit_as(telling(&[Moment::End, Moment::Failure]), 3, |spec| {
+        let path = b"/work/%{JOB_ID}/%{TASK_ID}.err".to_vec();
+        spec.stderr = OutputSink::File { path, on_close: OnClose::default() };
+    });
     world.worker(2, 3);
     world.reports(2, |r| r.finished = vec![finished(job, 0, 0, 0)]);
     assert_eq!((world.titles(), world.outcome(job)), (Vec::new(), "-, -".into()));
@@ -57,7 +61,8 @@ fn the_end_and_the_first_failure_are_told_once() {
     world.reports(2, |r| r.failed = vec![(job, failed(1, 0, 8))]);
     let [failure, end] = &world.notices[..] else { panic!("{:?}", world.notices) };
     let error = "exit code 7".to_owned();
-    assert_eq!(failure.event, NoticeEvent::Failure { task: TaskId(2), error });
+    let stderr = b"/work/1/2.err".to_vec();
+    assert_eq!(failure.event, NoticeEvent::Failure { task: TaskId(2), error, stderr });
     assert_eq!(end.title(), "Job 1 (true) has ended as failed: 1 finished, 2 failed");
     world.heard(job, 1, Ok(()));
     assert_eq!(world.outcome(job), "due, sent");

@@ -80,8 +80,8 @@ impl Model {
             Want::Task(_) => self.task = None,
             // What a task has printed may be out of reach, what it waits for may be over: that is said there.
             Want::Output(..) => self.output = Some(format!("({why})").into_bytes()),
-            // A server of an earlier release keeps no loads.
-            Want::Reasons(_) | Want::Explanation(_) | Want::Load(_) => return,
+            // A server of an earlier release keeps no loads, and knows no shapes.
+            Want::Reasons(_) | Want::Explanation(_) | Want::Load(_) | Want::Shape(_) => return,
             _ => {}
         }
         if !matches!(want, Want::Output(..)) {
@@ -107,6 +107,13 @@ impl Model {
                 if let (Some(job), Some(now)) = (&self.job, now) {
                     self.job_series.push(Point::of_job(now, &job.summary.counters));
                 }
+            }
+            (Want::Shape(_), ClientResponse::JobShape(shape)) => {
+                // There is more to be told.
+                if let Some(heard) = self.heard.get_mut(&want).filter(|_| !shape.timeline.is_complete) {
+                    heard.1 = true;
+                }
+                self.shape = Some(*shape);
             }
             (Want::Failures(_), ClientResponse::Failures { mut jobs, .. }) => self.failures = jobs.pop(),
             (Want::Tasks(_), ClientResponse::Tasks { tasks, next, .. }) => {

@@ -155,6 +155,7 @@ impl Model {
             Key::Char('/') if self.screen() == Screen::Jobs => self.mode = Mode::Search,
             Key::Char('s') => self.sort_by_next(),
             Key::Char('f') => self.filter_by_next(),
+            Key::Char('g') if matches!(self.screen(), Screen::Job(_)) => self.shows_graph = !self.shows_graph,
             Key::Char('e') if matches!(self.screen(), Screen::Task(_)) => {
                 self.channel = match self.channel {
                     Channel::Stdout => Channel::Stderr,
@@ -220,13 +221,14 @@ impl Model {
                 if let Some(job) = self.chosen_job() {
                     (self.job, self.failures, self.tasks) = (None, None, (Vec::new(), false));
                     (self.running, self.job_series) = (Vec::new(), Series::default());
+                    (self.shape, self.shows_graph) = (None, false);
                     self.filter = None;
                     self.screens.push(Screen::Job(job));
                     self.choose(0);
                     self.forget_answers();
                 }
             }
-            Screen::Job(job) => {
+            Screen::Job(job) if !self.shows_graph => {
                 if let Some(task) = self.tasks.0.get(self.line()).map(|task| task.task) {
                     (self.task, self.reasons, self.output) = (None, None, None);
                     self.screens.push(Screen::Task(TaskRef::new(job, task)));
@@ -234,7 +236,7 @@ impl Model {
                 }
             }
             Screen::Overview => self.go(Screen::Jobs),
-            Screen::Task(_) | Screen::Workers | Screen::Queues => {}
+            Screen::Job(_) | Screen::Task(_) | Screen::Workers | Screen::Queues => {}
         }
     }
 

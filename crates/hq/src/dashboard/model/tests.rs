@@ -1,9 +1,12 @@
 //! An example of everything that the dashboard shows, and what keys and answers change.
 
+use std::time::Duration;
+
 use hq_core::alloc::messages::{AllocResponse, DemandLine, QueueExplanation, QueueStatus};
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{ClientResponse, JobSummary, Overview};
 use hq_core::explanation::{Reason, ReasonKind, TaskExplanation};
+use hq_core::job_shape::{Bar, JobShape, Layer, Timeline};
 use hq_core::load_history::LoadHistory;
 use hq_core::output_messages::{Output, OutputState};
 use hq_core::overview::{Ended, ResourceUse, WorkerCounts};
@@ -102,6 +105,30 @@ pub(crate) fn campaign() -> Model {
     model
 }
 
+// A graph of three layers, and how it went in 99 s.
+fn shape(job: JobId) -> JobShape {
+    let c = Counters::default();
+    let layer = |number, task, counters| Layer { first: number, last: number, task: TaskId(task), counters };
+    let layers = vec![
+        layer(1, 1, Counters { finished: 100_000, failed: 2, ..c }),
+        layer(2, 100_003, Counters { finished: 19_983, failed: 15, running: 4_096, waiting: 775_903, ..c }),
+        layer(3, 900_000, Counters { waiting: 100_001, ..c }),
+    ];
+    let bar = |second: u64| Bar {
+        running_milli: 4_096_000 * (second + 1).min(20) / 20,
+        ended: 1_200,
+        failed: u32::from(second.is_multiple_of(30)),
+    };
+    let timeline = Timeline {
+        from: at(0),
+        step: Duration::from_secs(1),
+        bars: (0..99).map(bar).collect(),
+        attempts: 120_000,
+        is_complete: true,
+    };
+    JobShape { job, now: at(99), depth: 3, layers, timeline }
+}
+
 /// What a server that knows the example answers.
 pub(crate) fn answer(want: Want) -> ClientResponse {
     match want {
@@ -117,9 +144,17 @@ pub(crate) fn answer(want: Want) -> ClientResponse {
                 cause("Program terminated with exit code 1.", 15, 55),
                 cause("killed: out of memory", 2, 78),
             ];
-            let failures = JobFailures { job, tasks: 1_000_000, failed: 17, causes, aborted: None };
+            let failures = JobFailures {
+                job,
+                tasks: 1_000_000,
+                failed: 17,
+                causes,
+                aborted: None,
+                first_stderr: Vec::new(),
+            };
             ClientResponse::Failures { jobs: vec![failures], next: None }
         }
+        Want::Shape(job) => ClientResponse::JobShape(Box::new(shape(job))),
         Want::Tasks(job) => {
             let states = [TaskState::Running, TaskState::Failed, TaskState::Finished, TaskState::Waiting];
             let tasks = (1..=40).map(|id| (job, task(id, states[id as usize % 4])));

@@ -11,34 +11,50 @@ use ratatui::widgets::{Cell, Paragraph, Wrap};
 use super::super::text::{count, safe, time};
 use super::super::wants::TASKS_MAX;
 use super::parts::{List, chart, counted, job_style, lines, part, progress, right, task_style};
-use super::{Places, View, short_time};
+use super::{Places, View, graph, short_time};
 use crate::render::load::{bars, cpus};
 use crate::render::text as words;
+
+/// Lines of a screen from which on the timeline and the layers of a job are beside all else.
+const GRAPH_HEIGHT_MIN: u16 = 40;
+/// Layers that are there at most.
+const LAYERS_BESIDE: u16 = 12;
 
 /// A job: how far it is, why tasks failed, which run longest, and its tasks.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Places) {
     let Some(job) = &view.model.job else {
         return lines(frame, area, vec![Line::from(" Nothing is known of this job yet, or no more.")]);
     };
+    let shape = view.model.shape.as_ref().filter(|shape| shape.job == job.summary.job);
+    if view.model.shows_graph {
+        return draw_graph(frame, area, job, view);
+    }
     let causes = view.model.failures.as_ref().map_or(0, |failures| failures.causes.len());
     let failures = if causes > 0 { (causes as u16 + 1).min(area.height / 4).max(2) } else { 0 };
     let longest = longest(&view.model.running);
     let slow = if longest.is_empty() { 0 } else { (longest.len() as u16 + 1).min(4) };
     // How it went is shown where there is room, and once something is known of that.
     let has_past = area.height >= 26 && !view.model.job_series.span().is_zero();
+    let graph = shape.filter(|_| area.height >= GRAPH_HEIGHT_MIN);
     let rows = [
         Constraint::Length(7),
         Constraint::Length(if has_past { 5 } else { 0 }),
+        Constraint::Length(graph.map_or(0, |_| graph::TIMELINE_LINES)),
+        Constraint::Length(graph.map_or(0, |shape| graph::layers_height(shape, LAYERS_BESIDE))),
         Constraint::Length(failures),
         Constraint::Length(if area.height >= 18 { slow } else { 0 }),
         Constraint::Min(2),
     ];
-    let [top, past, why, slowest, tasks] = Layout::vertical(rows).areas(area);
+    let [top, past, timeline, layers, why, slowest, tasks] = Layout::vertical(rows).areas(area);
     draw_head(frame, top, job, view);
     if has_past {
         let series = &view.model.job_series;
         let title = format!("Its tasks per second, over {}", time(series.span()));
         chart(frame, past, &title, &series.rates(view.now, usize::from(past.width)), None, view);
+    }
+    if let Some(shape) = graph {
+        graph::draw_timeline(frame, timeline, shape, view);
+        graph::draw_layers(frame, layers, shape, view);
     }
     draw_failures(frame, why, view);
     if slowest.height > 0 {
@@ -51,6 +67,20 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &
         lines(frame, inner, longest.iter().map(line).collect());
     }
     draw_tasks(frame, tasks, view, places);
+}
+
+// The timeline and the layers alone.
+fn draw_graph(frame: &mut Frame<'_>, area: Rect, job: &JobDetail, view: &View<'_>) {
+    let [top, rest] = Layout::vertical([Constraint::Length(7), Constraint::Min(2)]).areas(area);
+    draw_head(frame, top, job, view);
+    let Some(shape) = view.model.shape.as_ref().filter(|shape| shape.job == job.summary.job) else {
+        let inner = part(frame, rest, "Its graph", view.theme);
+        return lines(frame, inner, vec![Line::styled("Nothing is known of it yet.", view.theme.dim())]);
+    };
+    let rows = [Constraint::Length(graph::TIMELINE_LINES.min(rest.height / 2)), Constraint::Min(2)];
+    let [timeline, layers] = Layout::vertical(rows).areas(rest);
+    graph::draw_timeline(frame, timeline, shape, view);
+    graph::draw_layers(frame, layers, shape, view);
 }
 
 // Of the tasks that are known, those that have run for longest.

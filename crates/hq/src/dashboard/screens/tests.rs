@@ -53,6 +53,7 @@ fn all_screens() -> Vec<(&'static str, Model)> {
         ("overview", at_screen(&[])),
         ("jobs", at_screen(&[JOBS])),
         ("job", at_screen(&DOCK)),
+        ("graph", at_screen(&[&DOCK[..], &[Key::Char('g')]].concat())),
         ("task", task(4)),
         ("waiting task", task(3)),
         ("workers", at_screen(&[Key::Char('3')])),

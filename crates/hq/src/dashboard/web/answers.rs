@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hq_core::alloc::messages::{AllocResponse, QueueInfo};
 use hq_core::client_messages::{
-    ClientRequest, ClientResponse, JobDetail, JobSummary, RequestError, WorkerFilter, WorkerInfo,
+    ClientRequest, ClientResponse, JobDetail, JobShape, JobSummary, RequestError, WorkerFilter, WorkerInfo,
 };
 use hq_core::output_messages::OutputState;
 use hq_model::selector::Selector;
@@ -35,6 +35,8 @@ const PAGE_MAX: u32 = 1000;
 const SUBMITS_MAX: usize = 20;
 /// Allocations of a queue that are told: the latest.
 const ALLOCATIONS_MAX: usize = 200;
+/// How often a server is asked for more of a timeline for one answer; the next answer has more.
+const TIMELINE_QUESTIONS_MAX: usize = 20;
 /// Bytes of a text that is searched for.
 const TEXT_BYTES_MAX: usize = 1000;
 
@@ -47,6 +49,10 @@ pub(super) enum Asked {
     Job(JobId),
     /// Why tasks of it failed.
     Failures(JobId),
+    /// How far each layer of its graph is.
+    Layers(JobId),
+    /// How many of its tasks ran when.
+    Timeline(JobId),
     /// Its tasks.
     Tasks { job: JobId, states: Vec<TaskState>, after: Option<TaskId>, limit: u32 },
     /// One of them.
@@ -159,6 +165,17 @@ impl Asked {
                 let mut report = Failures { jobs: Box::new(stream), are_several: false };
                 first(render::document(&mut report)?, RequestError::NoJob(*job))
             }
+            Asked::Layers(job) => Ok(render::shape::layers(shape(&want, *job)?.as_ref())),
+            Asked::Timeline(job) => {
+                let mut found = shape(&want, *job)?;
+                for _ in 0..TIMELINE_QUESTIONS_MAX {
+                    if found.timeline.is_complete {
+                        break;
+                    }
+                    found = shape(&want, *job)?;
+                }
+                Ok(render::shape::timeline(&found))
+            }
             Asked::Tasks { job, states, after, limit } => tasks(session, *job, states, *after, *limit),
             Asked::Task(task) => one_task(session, *task),
             Asked::Explain(task) => match want(Want::Reasons(*task))? {
@@ -209,6 +226,16 @@ impl Asked {
                 _ => unexpected(),
             },
         }
+    }
+}
+
+fn shape(
+    want: &impl Fn(Want) -> Result<ClientResponse, HqError>,
+    job: JobId,
+) -> Result<Box<JobShape>, HqError> {
+    match want(Want::Shape(job))? {
+        ClientResponse::JobShape(shape) => Ok(shape),
+        _ => unexpected(),
     }
 }
 

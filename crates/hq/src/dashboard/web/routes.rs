@@ -41,6 +41,8 @@ pub(super) enum Name {
     Jobs,
     Job,
     Failures,
+    Layers,
+    Timeline,
     Tasks,
     Task,
     Explain,
@@ -86,7 +88,7 @@ impl Route {
 }
 
 /// All of them.
-pub(super) static ROUTES: [Route; 21] = [
+pub(super) static ROUTES: [Route; 23] = [
     get("/api/v1/overview", Name::Overview, "Everything in counts.", "Overview"),
     get("/api/v1/series", Name::Series, "How the counts were since the dashboard was started.", "Series"),
     get("/api/v1/load", Name::Load, "How loaded nodes are and were: CPUs, memory, GPUs, network, disks.", "Load").with(&[
@@ -106,6 +108,18 @@ pub(super) static ROUTES: [Route; 21] = [
         Name::Failures,
         "Why tasks of a job failed, as `hq job failures` prints it.",
         "Failures",
+    ),
+    get(
+        "/api/v1/jobs/{job}/layers",
+        Name::Layers,
+        "How far each layer of a job's graph is: tasks before which lie equally many others, one behind the other.",
+        "Layers",
+    ),
+    get(
+        "/api/v1/jobs/{job}/timeline",
+        Name::Timeline,
+        "How many tasks of a job ran when, by their last attempts.",
+        "Timeline",
     ),
     get("/api/v1/jobs/{job}/tasks", Name::Tasks, "Tasks of a job, a page at a time.", "Tasks").with(&[
         text("state", "Only tasks in one of these states, with commas between them."),

@@ -29,7 +29,14 @@ fn cause(kind: FailureKind, text: &str, count: u64, workers: &[u32]) -> Cause {
 
 fn job(job: u32, failed: u64, causes: Vec<Cause>) -> FailedJob {
     let told = causes.iter().map(|cause| (cause.cause.clone(), cause.instance)).collect();
-    let failures = JobFailures { job: JobId(job), tasks: 1000, failed, causes: told, aborted: None };
+    let failures = JobFailures {
+        job: JobId(job),
+        tasks: 1000,
+        failed,
+        causes: told,
+        aborted: None,
+        first_stderr: Vec::new(),
+    };
     FailedJob { failures, causes }
 }
 

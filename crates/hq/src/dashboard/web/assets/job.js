@@ -2,8 +2,9 @@
 
 import { html, Component } from "/lib.js";
 import { address, live, Load } from "/data.js";
-import { amount, bytes, command, count, counted, duration, ended, safe, secondsBetween, time } from "/format.js";
-import { Act, Choice, Name, Pager, Progress, State, Table, TASK_STATES, Trouble } from "/parts.js";
+import { amount, bytes, command, count, counted, duration, ended, rate, safe, secondsBetween, time } from "/format.js";
+import { color } from "/basics.js";
+import { Act, Chart, Choice, Name, Pager, Progress, State, Table, TASK_STATES, Trouble } from "/parts.js";
 
 // Tasks on a page.
 const PAGE = 100;
@@ -21,12 +22,15 @@ function request(of) {
   return parts.join(", ");
 }
 
+// What each submit executes: of a job file there are several, with ids of their own.
+const parts = (job) => job.submits.flatMap((submit) => submit.graph ?? [{ ...submit.array, ids: submit.ids }]);
+
 function Submits({ job }) {
   return html`<section aria-labelledby="submits">
     <h2 id="submits">What it executes</h2>
-    ${job.submits.map((submit) => html`<div class="submit">
-      <pre><code>${submit.array.function ? `function ${safe(submit.array.function.name)}` : safe(command(submit.array.program.args))}</code></pre>
-      <p class="dim">${submit.array.resources.map(request).filter(Boolean).join(" or ")} · in <bdi>${safe(submit.array.program.cwd)}</bdi> · tasks ${submit.ids.length > 60 ? `${submit.ids.slice(0, 60)}…` : submit.ids}</p>
+    ${parts(job).map((part) => html`<div class="submit">
+      <pre><code>${part.function ? `function ${safe(part.function.name)}` : safe(command(part.program.args))}</code></pre>
+      <p class="dim">${part.resources.map(request).filter(Boolean).join(" or ")} · in <bdi>${safe(part.program.cwd)}</bdi> · tasks ${part.ids.length > 60 ? `${part.ids.slice(0, 60)}…` : part.ids}</p>
     </div>`)}
     ${!job.submits_are_all && html`<p class="dim">The first of its submits; <code>hq job info ${job.info.id}</code> tells all.</p>`}
   </section>`;
@@ -44,6 +48,48 @@ function Failures({ job }) {
         <th scope="row" class="words">${safe(cause.cause)}${cause.first.stderr_last_line && html`<br /><code class="last">${safe(cause.first.stderr_last_line)}</code>`}</th>
         <td class="number"><a href=${`#/jobs/${job}/tasks/${cause.first.id}`}>${cause.first.id}</a></td>
       </tr>`)}<//>`}
+    </section>`;
+  }}<//>`;
+}
+
+// How many tasks ran when. Below, a mark where some failed.
+function Timeline({ job }) {
+  return html`<${Load} url=${`/api/v1/jobs/${job}/timeline`}>${(data) => {
+    if (!data || data.attempts + Math.max(0, ...data.running) === 0) return null;
+    const begin = new Date(data.from) / 1000;
+    const times = data.running.map((_, place) => begin + place * data.step);
+    const failed = data.failed.reduce((sum, number) => sum + number, 0);
+    const marks = (plot) => {
+      plot.ctx.fillStyle = color("--bad");
+      const { height, top } = plot.bbox;
+      data.failed.forEach((number, place) => number > 0 && plot.ctx.fillRect(plot.valToPos(times[place], "x", true) - 2, top + height - 10, 4, 10));
+    };
+    const said = [`${rate(Math.max(...data.running))} at most over ${duration(data.running.length * data.step)}`, failed > 0 && `${counted(failed, "attempt")} failed`, !data.is_complete && "more to come"].filter(Boolean).join(", ");
+    return html`<section aria-labelledby="timeline">
+      <h2 id="timeline">Timeline</h2>
+      <div class="charts"><${Chart} title="Tasks at a time" said=${said} data=${[times, data.running]} draw=${marks} series=${[{ label: "running", color: "--run", isFilled: true, isStepped: true }]} /></div>
+    </section>`;
+  }}<//>`;
+}
+
+// How far each layer of its graph is.
+function Layers({ job }) {
+  return html`<${Load} url=${`/api/v1/jobs/${job}/layers`}>${(data) => {
+    if (!data || data.depth < 2) return null;
+    const head = [{ text: "Layer", class: "number" }, { text: "Progress", class: "grow" }, { text: "Tasks", class: "number" }, { text: "Left", class: "number" }, { text: "First", class: "number" }];
+    return html`<section aria-labelledby="layers" class="tall">
+      <h2 id="layers">${count(data.depth)} layers of its graph</h2>
+      <${Table} caption="Layers" head=${head} empty="">${data.layers.map((layer) => {
+        const stats = layer.task_stats;
+        const left = stats.waiting + stats.running;
+        return html`<tr key=${layer.first}>
+          <th scope="row" class="number">${layer.first === layer.last ? layer.first : `${layer.first}–${layer.last}`}</th>
+          <td class="grow"><${Progress} stats=${stats} /></td>
+          <td class="number">${count(ended(stats) + left)}</td>
+          <td class="number">${count(left)}</td>
+          <td class="number"><a href=${`#/jobs/${job}/tasks/${layer.first_task}`}>${layer.first_task}</a></td>
+        </tr>`;
+      })}<//>
     </section>`;
   }}<//>`;
 }
@@ -106,6 +152,8 @@ function Found({ job, query }) {
       ${(stats.failed + stats.canceled + stats.aborted > 0) && html`<${Act} label="Resubmit what failed" question=${`Submit the tasks of job ${info.id} that failed or were canceled again, as a new job?`} path=${`/api/v1/jobs/${info.id}/resubmit`} />`}
     </p>
     ${stats.failed > 0 && html`<${Failures} job=${info.id} />`}
+    <${Timeline} job=${info.id} />
+    <${Layers} job=${info.id} />
     <${Tasks} job=${info.id} query=${query} />
     <${Submits} job=${job} />`;
 }
