@@ -69,6 +69,8 @@ pub const CLIENTS_BYTES_MAX: usize = 256 << 20;
 /// Bytes that may wait to be sent to one worker. A worker that lets more pile up is disconnected;
 /// it may come back.
 pub const WORKER_QUEUE_BYTES_MAX: usize = 128 << 20;
+/// Workers that may share a connection, beside the first; a relay has one for each bag.
+pub const LINES_MAX: usize = 16_384;
 /// Arguments, environment and standard input of a task together, in bytes; a submit with more is refused.
 pub const TASK_BYTES_MAX: usize = 32 << 20;
 /// Longest entry of a submit, in bytes; a submit with a longer one is refused.
@@ -147,6 +149,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("connections that say nothing", LimitValue::count(net::silent_max())),
         ("connections without a key", LimitValue::count(net::half_open_max())),
         ("handshake time", time(net::HANDSHAKE_TIME_MAX)),
+        ("connections to a relay", LimitValue::count(hq_pull::limits::CONNECTIONS_MAX)),
+        ("bags of a relay", LimitValue::count(hq_pull::limits::BAGS_MAX)),
         ("requests half said to a relay", bytes(hq_pull::limits::HALF_SAID_BYTES_MAX)),
         ("arguments of a task", bytes(TASK_BYTES_MAX)),
         ("entry of a task", bytes(ENTRY_BYTES_MAX)),

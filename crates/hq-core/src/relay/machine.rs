@@ -261,6 +261,12 @@ impl Relay {
         self.bags.iter().map(count).collect()
     }
 
+    /// How many bags are asked for here with these.
+    pub fn bags_with(&self, asked: &[JobId]) -> usize {
+        let new: BTreeSet<&JobId> = asked.iter().filter(|bag| !self.bags.contains_key(bag)).collect();
+        self.bags.len() + new.len()
+    }
+
     // --- the server ---
 
     /// Something happened to the worker of a bag.
