@@ -64,7 +64,9 @@ pub struct VersionError {
 
 impl Versions {
     /// What this release speaks.
-    pub const CURRENT: Versions = Versions { oldest: 1, newest: 1 };
+    pub const CURRENT: Versions = Versions { oldest: 1, newest: 2 };
+    /// Since this one a connection to the port for workers may have lines.
+    pub const WITH_LINES: u32 = 2;
 }
 
 /// What each side says first.

@@ -7,7 +7,7 @@ use hq_proto::testing as any_valid;
 use hq_proto::{
     ProtoError, decode_client_request, decode_client_response, decode_from_worker, decode_hello,
     decode_record, decode_to_worker, encode_client_request, encode_client_response, encode_from_worker,
-    encode_record, encode_to_worker, request_number,
+    encode_record, encode_to_worker, line_of, request_number,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -81,6 +81,7 @@ fn decode_all(bytes: &[u8]) {
     let _ = decode_client_response(bytes);
     let _ = decode_to_worker(bytes);
     let _ = decode_from_worker(bytes);
+    let _ = line_of(bytes);
     let _ = decode_record(bytes);
 }
 

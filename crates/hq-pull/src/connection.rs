@@ -12,6 +12,7 @@ use crate::contract::{Problem, parse};
 use crate::half_said::Coming;
 use crate::handle::Speaker;
 use crate::passage::has_gone;
+use crate::places::Place;
 use crate::rights::{self, Rights};
 use crate::shared::Shared;
 use crate::stream::{Reading, Writing, split};
@@ -24,22 +25,23 @@ pub(crate) type Writer = BufWriter<Writing>;
 const BUFFER_BYTES: usize = 32 << 10;
 
 /// Serves a connection until it ends. One that has said nothing yet needs no room for what it may say.
-pub(crate) async fn serve(stream: UnixStream, shared: Rc<Shared>) {
-    if stream.readable().await.is_ok() {
-        speaking(stream, shared).await;
+pub(crate) async fn serve(stream: UnixStream, _place: Place, shared: Rc<Shared>) {
+    match split(stream) {
+        Ok((reading, writing)) => {
+            if reading.has_something().await.is_ok() {
+                speaking(reading, writing, shared).await;
+            }
+        }
+        Err(error) => debug!(%error, "a connection cannot be served"),
     }
 }
 
 // Not async: what it makes must not count as part of whoever waits for it.
-fn speaking(stream: UnixStream, shared: Rc<Shared>) -> Pin<Box<dyn Future<Output = ()>>> {
-    Box::pin(serve_speaking(stream, shared))
+fn speaking(reading: Reading, writing: Writing, shared: Rc<Shared>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(serve_speaking(reading, writing, shared))
 }
 
-async fn serve_speaking(stream: UnixStream, shared: Rc<Shared>) {
-    let (reading, writing) = match split(stream) {
-        Ok(ends) => ends,
-        Err(error) => return debug!(%error, "a connection cannot be served"),
-    };
+async fn serve_speaking(reading: Reading, writing: Writing, shared: Rc<Shared>) {
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, reading);
     let mut writer = BufWriter::with_capacity(BUFFER_BYTES, writing);
     let speaker = Speaker::new(&shared);

@@ -159,6 +159,7 @@ impl Speaker {
         for bag in bags.iter().map(Some).chain(bags.is_empty().then_some(None)).filter(|_| takes) {
             jobs.push(bags::find(&self.shared, bag, For::Taking).await?);
         }
+        self.check_bags(&jobs)?;
         let take = take.min(TAKE_MAX);
         // What can be done at once is done in one turn: it is one look at everything, and one report to the server.
         let (items, given) = if done.iter().any(|end| end.deferred.is_some()) {
@@ -190,6 +191,22 @@ impl Speaker {
         let tasks = tasks.map(|tasks| tasks.into_iter().map(Task::of).collect());
         let (accepted, saved) = self.progress();
         Ok(Answer::Given(Given { tasks, state, done: has_done.then_some(items), accepted, saved }))
+    }
+
+    // Each bag that is asked for is a worker of the server.
+    fn check_bags(&self, asked: &[JobId]) -> Result<(), Problem> {
+        let is_over = self.shared.look(|relay| relay.bags_with(asked) > limits::BAGS_MAX);
+        if !is_over {
+            return Ok(());
+        }
+        let (most, idle) = (limits::BAGS_MAX, limits::BAG_IDLE_TIMEOUT.as_secs());
+        Err(Problem::new(
+            "full",
+            format!(
+                "tasks of {most} bags are asked for at this relay, and there can be no more: one that nobody asks for makes room \
+                 after {idle} s; use fewer bags, or another relay (`hq pull relay --socket`)"
+            ),
+        ))
     }
 
     // Ends of tasks, answered when they are on the server's disk.

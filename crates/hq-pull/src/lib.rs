@@ -18,6 +18,7 @@ pub mod limits;
 #[cfg(test)]
 mod openapi_tests;
 mod passage;
+mod places;
 mod rights;
 mod server_link;
 mod shared;
@@ -95,7 +96,10 @@ async fn serve(options: Options, mut listening: Listening) -> Result<(), RelayEr
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("no signal handlers"))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(system("no signal handlers"))?;
     let shared = shared::Shared::start(options);
-    let mut accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
+    let places = places::Places::new(1);
+    let accepting =
+        |listener| tokio::task::spawn_local(accept(listener, Rc::clone(&shared), Rc::clone(&places)));
+    let mut accepted = accepting(listener);
     let mut look = tokio::time::interval(limits::SOCKET_LOOK_INTERVAL);
     let mut is_ending = false;
     let keeping = shared.keep_time();
@@ -113,9 +117,8 @@ async fn serve(options: Options, mut listening: Listening) -> Result<(), RelayEr
                 Ok(false) => continue,
                 Ok(true) => {
                     warn!(path = %listening.path().display(), "the relay's socket had been removed, and is made again");
-                    accepting.abort();
-                    let listener = listening.listener().map_err(system("no event loop"))?;
-                    accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
+                    accepted.abort();
+                    accepted = accepting(listening.listener().map_err(system("no event loop"))?);
                     continue;
                 }
                 // Nobody finds this one any more.
@@ -132,19 +135,21 @@ async fn serve(options: Options, mut listening: Listening) -> Result<(), RelayEr
         info!("the relay gives back what is taken, and ends");
         shared.turn(|relay, now, effects| relay.interrupt(now, effects));
     }
-    accepting.abort();
+    accepted.abort();
     shared.say_goodbye().await;
     Ok(())
 }
 
-async fn accept(listener: tokio::net::UnixListener, shared: Rc<shared::Shared>) {
+async fn accept(listener: tokio::net::UnixListener, shared: Rc<shared::Shared>, places: Rc<places::Places>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => match socket::check_peer(&stream) {
-                Ok(()) if shared.connections() < limits::CONNECTIONS_MAX => {
-                    tokio::task::spawn_local(connection::serve(stream, Rc::clone(&shared)));
-                }
-                Ok(()) => warn!(most = limits::CONNECTIONS_MAX, "a connection too many is refused"),
+                Ok(()) => match places.take() {
+                    Some(place) => {
+                        tokio::task::spawn_local(connection::serve(stream, place, Rc::clone(&shared)));
+                    }
+                    None => places.turn_away(stream),
+                },
                 Err(error) => warn!(%error, "a connection is refused"),
             },
             Err(error) => {

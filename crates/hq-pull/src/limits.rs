@@ -14,8 +14,14 @@ pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
 pub const HTTP_FIELDS_MAX: usize = 100;
 /// Longest list of the bags that a puller may speak of, in bytes.
 pub(crate) const RIGHTS_BYTES_MAX: usize = 64 << 10;
-/// Connections at once.
+/// Connections at once, where the limit on open files (`ulimit -n`) allows them.
 pub const CONNECTIONS_MAX: usize = 10_000;
+/// Open files that are left for other things than connections.
+pub const DESCRIPTORS_RESERVED: usize = 64;
+/// Connections too many that are told so at once; others are just closed.
+pub(crate) const REFUSED_AT_ONCE: usize = 16;
+/// Bags that are asked for at once. One that nobody asks for does not count any more after a while.
+pub const BAGS_MAX: usize = 10_000;
 /// Time between attempts to take a connection where the system has no room for it.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often it is looked whether who waits for an answer is still there.
@@ -50,8 +56,8 @@ pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
 pub const STOPPED_AFTER: Duration = Duration::from_secs(5);
 /// And then for so long it is not waited for by a relay where somebody has or wants something.
 pub const GONE_AFTER: Duration = Duration::from_secs(600);
-/// Bytes that wait to be sent to the server for one bag.
-pub const SEND_QUEUE_MAX: usize = 256 << 20;
+/// A bag whose line the server has ended, and not the relay, comes again after this time.
+pub const REJOIN_PAUSE: Duration = Duration::from_secs(1);
 /// How long the last words to the server may take.
 pub const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
 /// Longest path of a Unix socket, in bytes.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::relay::{AskId, BagState, Effect, Given, Relay, SessionId};
-use hq_core::worker_messages::{FromWorker, WorkerEnd};
+use hq_core::worker_messages::WorkerEnd;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, Timestamp};
 use hq_net::HalfSaid;
@@ -21,6 +21,7 @@ use tracing::info;
 use crate::client::Client;
 use crate::contract::{BagRef, Problem};
 use crate::half_said;
+use crate::server_link::Word;
 use crate::{Options, limits, server_link};
 
 /// All of it.
@@ -31,9 +32,8 @@ pub(crate) struct Shared {
     relay: RefCell<Relay>,
     asks: RefCell<BTreeMap<AskId, oneshot::Sender<Told>>>,
     last_ask: Cell<u64>,
-    // What is sent for each bag, and who sends it.
-    links: RefCell<BTreeMap<JobId, Link>>,
-    leaving: RefCell<Vec<JoinHandle<()>>>,
+    // What is sent for all bags, and who sends it; until nothing more is.
+    link: RefCell<Option<Link>>,
     // Those who wait until what they said is on disk.
     awaiting: RefCell<Vec<(SessionId, u64, oneshot::Sender<()>)>>,
     /// Asks the server.
@@ -59,7 +59,7 @@ type Told = (Vec<Given>, BagState);
 
 #[derive(Debug)]
 struct Link {
-    words: mpsc::UnboundedSender<FromWorker>,
+    words: mpsc::UnboundedSender<Word>,
     task: JoinHandle<()>,
 }
 
@@ -67,15 +67,15 @@ impl Shared {
     pub(crate) fn start(options: Options) -> Rc<Shared> {
         let (tell_gone, gone) = mpsc::unbounded_channel();
         let relay = Relay::new(options.config.clone());
-        Rc::new(Shared {
+        let (words, said) = mpsc::unbounded_channel();
+        let shared = Rc::new(Shared {
             client: Client::start(options.access.clone(), tell_gone),
             options,
             clock: Clock::start(),
             relay: RefCell::new(relay),
             asks: RefCell::default(),
             last_ask: Cell::new(0),
-            links: RefCell::default(),
-            leaving: RefCell::default(),
+            link: RefCell::default(),
             awaiting: RefCell::default(),
             bags: RefCell::default(),
             half_said: half_said::of_relay(),
@@ -87,7 +87,17 @@ impl Shared {
             changed: Notify::new(),
             is_stopped: Cell::new(false),
             missing_since: Cell::new(None),
-        })
+        });
+        let task = tokio::task::spawn_local(server_link::serve(Rc::clone(&shared), said));
+        *shared.link.borrow_mut() = Some(Link { words, task });
+        shared
+    }
+
+    // One that has ended has nobody to tell.
+    fn say(&self, word: Word) {
+        if let Some(link) = &*self.link.borrow() {
+            let _ = link.words.send(word);
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -96,10 +106,6 @@ impl Shared {
 
     pub(crate) fn access(&self) -> &Path {
         &self.options.access
-    }
-
-    pub(crate) fn connections(&self) -> usize {
-        self.connections.get()
     }
 
     pub(crate) fn count_connection(&self, by: isize) {
@@ -151,17 +157,10 @@ impl Shared {
     fn carry_out(self: &Rc<Self>, effect: Effect) {
         match effect {
             Effect::Join { bag } => {
-                let (words, heard) = mpsc::unbounded_channel();
-                let task = tokio::task::spawn_local(server_link::serve(Rc::clone(self), bag, heard));
-                self.links.borrow_mut().insert(bag, Link { words, task });
+                self.say(Word::Join(bag));
                 self.watch(bag);
             }
-            Effect::Send { bag, message } => {
-                if let Some(link) = self.links.borrow().get(&bag) {
-                    // One that has ended is about to be dropped.
-                    let _ = link.words.send(*message);
-                }
-            }
+            Effect::Send { bag, message } => self.say(Word::Say(bag, message)),
             Effect::Given { ask, tasks, state } => {
                 if let Some(answer) = self.asks.borrow_mut().remove(&ask) {
                     // Who asked is there: its end takes the question back before.
@@ -170,10 +169,7 @@ impl Shared {
             }
             Effect::Left { bag, end } => {
                 info!(%bag, ?end, "the relay has left for this bag");
-                if let Some(link) = self.links.borrow_mut().remove(&bag) {
-                    drop(link.words);
-                    self.leaving.borrow_mut().push(link.task);
-                }
+                self.say(Word::Leave(bag));
                 if end == WorkerEnd::Stopped {
                     self.is_stopped.set(true);
                 }
@@ -314,14 +310,9 @@ impl Shared {
 
     /// Lets the last words to the server leave.
     pub(crate) async fn say_goodbye(&self) {
-        let links = std::mem::take(&mut *self.links.borrow_mut()).into_values().map(|link| link.task);
-        let tasks: Vec<JoinHandle<()>> = links.chain(self.leaving.borrow_mut().drain(..)).collect();
-        let all = async {
-            for task in tasks {
-                let _ = task.await;
-            }
-        };
-        let _ = timeout(limits::FAREWELL_LIMIT, all).await;
+        let Some(Link { words, task }) = self.link.take() else { return };
+        drop(words);
+        let _ = timeout(limits::FAREWELL_LIMIT, task).await;
     }
 }
 
@@ -332,7 +323,7 @@ async fn heard(gone: &mut Option<mpsc::UnboundedReceiver<()>>) -> Option<()> {
     }
 }
 
-async fn sleep_until(at: Option<Instant>) {
+pub(crate) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,

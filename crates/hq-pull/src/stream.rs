@@ -46,6 +46,11 @@ impl Reading {
     pub(crate) fn socket(&self) -> &AsyncFd<UnixStream> {
         &self.0
     }
+
+    /// Waits until there is something to read, or the end.
+    pub(crate) async fn has_something(&self) -> io::Result<()> {
+        self.0.readable().await.map(drop)
+    }
 }
 
 impl AsyncRead for Reading {
@@ -104,9 +109,29 @@ impl AsyncWrite for Writing {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+
+    #[test]
+    fn who_says_nothing_is_waited_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (ours, mut theirs) = tokio::net::UnixStream::pair().expect("a pair");
+            let (reading, _writing) = split(ours).expect("a socket");
+            let mut waiting = pin!(reading.has_something());
+            for _ in 0..10 {
+                // The event loop has looked at the socket by then.
+                tokio::task::yield_now().await;
+                let now = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx)));
+                assert!(now.await.is_pending(), "nothing was said");
+            }
+            theirs.write_all(b"{").await.expect("somebody reads");
+            waiting.await.expect("a socket");
+        });
+    }
 
     #[test]
     fn more_than_the_socket_holds_comes_through_in_order_and_ends() {

@@ -11,18 +11,17 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use hq_net::AccessFile;
-use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinHandle, LocalSet};
 use tracing::{debug, info, warn};
 
-use crate::answers::Answer;
 use crate::contract::Problem;
 use crate::passage::{self, PassageError};
+use crate::places::{self, Places};
 use crate::socket::{Listening, SocketError, check_peer};
-use crate::{RelayError, frames, limits};
+use crate::{RelayError, limits};
 
 /// A connection to the relay of a server, for this process, and the process of that relay. A thread passes on what is said, as
 /// long as this process lives.
@@ -69,6 +68,7 @@ pub struct TunnelOptions {
 // What all connections share.
 struct Tunnel {
     access: PathBuf,
+    places: Rc<Places>,
     connections: Cell<usize>,
     last_used: Cell<Instant>,
 }
@@ -92,6 +92,8 @@ async fn serve(options: TunnelOptions, mut listening: Listening) -> Result<(), R
     let mut terminate = signal(SignalKind::terminate()).map_err(system("no signal handlers"))?;
     let tunnel = Rc::new(Tunnel {
         access: options.access,
+        // Each needs a way to the server, too.
+        places: Places::new(2),
         connections: Cell::new(0),
         last_used: Cell::new(Instant::now()),
     });
@@ -141,15 +143,18 @@ async fn accept(listener: UnixListener, tunnel: Rc<Tunnel>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => match check_peer(&stream) {
-                Ok(()) if tunnel.connections.get() < limits::CONNECTIONS_MAX => {
-                    let tunnel = Rc::clone(&tunnel);
-                    tokio::task::spawn_local(async move {
-                        tunnel.count(1);
-                        pass_on(&tunnel, stream).await;
-                        tunnel.count(-1);
-                    });
-                }
-                Ok(()) => warn!(most = limits::CONNECTIONS_MAX, "a connection too many is refused"),
+                Ok(()) => match tunnel.places.take() {
+                    Some(place) => {
+                        let tunnel = Rc::clone(&tunnel);
+                        tokio::task::spawn_local(async move {
+                            tunnel.count(1);
+                            pass_on(&tunnel, stream).await;
+                            tunnel.count(-1);
+                            drop(place);
+                        });
+                    }
+                    None => tunnel.places.turn_away(stream),
+                },
                 Err(error) => warn!(%error, "a connection is refused"),
             },
             Err(error) => {
@@ -164,39 +169,11 @@ async fn pass_on(tunnel: &Tunnel, mut stream: UnixStream) {
     let opened = async { passage::open(&AccessFile::load(&tunnel.access)?).await };
     let ended = match opened.await {
         Ok(way) => way.pass(stream).await.map_err(|error| error.to_string()),
-        Err(error) => refuse(&mut stream, &error).await.map_err(|error| error.to_string()),
+        Err(error) => places::refuse(&mut stream, Problem::new("no-server", error.to_string()))
+            .await
+            .map_err(|error| error.to_string()),
     };
     if let Err(error) = ended {
         debug!(error, "a connection has ended");
     }
-}
-
-// Says why there is no server, in the spelling of whoever asks.
-async fn refuse(stream: &mut UnixStream, error: &PassageError) -> std::io::Result<()> {
-    stream.readable().await?;
-    let mut first = [0];
-    if stream.try_read(&mut first)? == 0 {
-        return Ok(());
-    }
-    let answer = Answer::Error(Problem::new("no-server", error.to_string()));
-    let mut said = Vec::new();
-    match first[0] {
-        0 | 1 => frames::put(answer, &mut said),
-        b'A'..=b'Z' => {
-            let mut body = Vec::new();
-            answer.put_json(&mut body);
-            let (length, close) = (body.len(), "Connection: close");
-            said = format!(
-                "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{close}\r\n\r\n"
-            )
-            .into_bytes();
-            said.extend(body);
-        }
-        _ => {
-            answer.put_json(&mut said);
-            said.push(b'\n');
-        }
-    }
-    stream.write_all(&said).await?;
-    stream.shutdown().await
 }

@@ -449,6 +449,7 @@ mod tests {
                 Message::Answer(request, _) => format!("answer {request}"),
                 Message::Worker(ToWorker::Saved { report }) => format!("saved {report}"),
                 Message::Worker(_) => "worker".to_owned(),
+                Message::OnLine(line, _) => format!("line {line}"),
                 Message::Close => "close".to_owned(),
             };
             left.map(text).collect()

@@ -33,6 +33,7 @@ mod identity;
 mod inbox;
 mod journal_thread;
 pub mod limits;
+mod lines;
 mod listener;
 mod logs;
 mod memory;

@@ -81,6 +81,8 @@ pub const RELAY_READERS_MAX: usize = 1024;
 pub const RELAY_HOLDER_TIME: Duration = Duration::from_secs(10);
 /// How often who waits hears that it goes on.
 pub const RELAY_WORD_TIME: Duration = Duration::from_secs(3);
+/// Workers that may share a connection, beside the first; a relay has one for each bag.
+pub const LINES_MAX: usize = 16_384;
 /// Arguments, environment and standard input of a task together, in bytes; a submit with more is refused.
 pub const TASK_BYTES_MAX: usize = 32 << 20;
 /// Longest entry of a submit, in bytes; a submit with a longer one is refused.
@@ -165,6 +167,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("connections that say nothing", LimitValue::count(net::silent_max())),
         ("connections without a key", LimitValue::count(net::half_open_max())),
         ("handshake time", time(net::HANDSHAKE_TIME_MAX)),
+        ("connections to a relay", LimitValue::count(hq_pull::limits::CONNECTIONS_MAX)),
+        ("bags of a relay", LimitValue::count(hq_pull::limits::BAGS_MAX)),
         ("requests half said to a relay", bytes(hq_pull::limits::HALF_SAID_BYTES_MAX)),
         ("arguments of a task", bytes(TASK_BYTES_MAX)),
         ("entry of a task", bytes(ENTRY_BYTES_MAX)),

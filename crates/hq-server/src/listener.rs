@@ -18,6 +18,7 @@ use tracing::{debug, warn};
 
 use crate::inbox::{Event, Inbox, Room};
 use crate::limits::{CLIENT_QUEUE_BYTES_MAX, CLIENT_STALL_MAX, GOODBYE_TIME, WORKER_QUEUE_BYTES_MAX};
+use crate::lines::{Lines, TooMany};
 use crate::memory;
 use crate::object_relay::ObjectRelay;
 use crate::outbox::{Message, Outbox};
@@ -56,6 +57,8 @@ enum ReadEnd {
     Net(#[from] NetError),
     #[error("it does not keep to the protocol: {0}")]
     Violation(#[from] ProtoError),
+    #[error(transparent)]
+    TooMany(#[from] TooMany),
 }
 
 impl ReadEnd {
@@ -116,12 +119,14 @@ impl PeerListener {
         self.inbox.push(Event::Opened(connection, outbox.clone()), Room::none());
         let mut writer = tokio::spawn(write(sender, queue, outbox.clone()));
         let mut is_closed = false;
+        let (inbox, last_id) = (Arc::clone(&self.inbox), Arc::clone(&self.last_id));
+        let mut lines = Lines::new(inbox, last_id, connection, Arc::clone(&outbox));
         tokio::select! {
-            end = self.read(connection, (first, receiver), &outbox) => {
+            end = self.read(&mut lines, connection, (first, receiver), &outbox) => {
                 is_closed = end.is_by_peer();
                 match end {
                     ReadEnd::Net(error @ (NetError::Unfinished { .. } | NetError::CutShort)) => self.cut(peer, &error),
-                    ReadEnd::Violation(error) => self.cut(peer, &format!("it does not keep to the protocol: {error}")),
+                    end @ (ReadEnd::Violation(_) | ReadEnd::TooMany(_)) => self.cut(peer, &end),
                     end => debug!(%peer, role = %self.role, %end, "disconnected"),
                 }
             }
@@ -138,6 +143,7 @@ impl PeerListener {
             }
         }
         writer.abort();
+        lines.all_gone(is_closed);
         self.inbox.push(
             Event::input(match self.role {
                 Role::Client | Role::Puller => Input::ClientGone { connection },
@@ -164,7 +170,8 @@ impl PeerListener {
 
     async fn read(
         &self,
-        connection: ConnectionId,
+        lines: &mut Lines,
+        own: ConnectionId,
         (mut first, mut receiver): (Option<Vec<u8>>, FrameReceiver),
         outbox: &Outbox,
     ) -> ReadEnd {
@@ -175,6 +182,11 @@ impl PeerListener {
                     None => receiver.next().await?,
                 };
                 let Some(frame) = next else { return Ok(()) };
+                let speaker = match self.role {
+                    Role::Client | Role::Puller => Some(own),
+                    Role::Worker => lines.speaker(hq_proto::line_of(&frame)?)?,
+                };
+                let Some(connection) = speaker else { continue };
                 let turn = match self.role {
                     Role::Client | Role::Puller => Some(outbox.turn().await),
                     Role::Worker => None,
@@ -271,12 +283,14 @@ async fn write(
         while let Some((message, waiting)) = next {
             match message {
                 Message::Close => return sender.close().await,
-                Message::Worker(ToWorker::Run(batches)) => {
-                    for part in sendable::messages(batches) {
-                        sender.send(&hq_proto::encode_to_worker(&ToWorker::Run(part))).await?;
+                Message::Worker(message) => say(&mut sender, message, |frame| frame).await?,
+                Message::OnLine(line, message) => match *message {
+                    Message::Worker(message) => {
+                        say(&mut sender, message, |frame| hq_proto::on_line(frame, line)).await?;
                     }
-                }
-                Message::Worker(message) => sender.send(&hq_proto::encode_to_worker(&message)).await?,
+                    // Nobody but workers has lines.
+                    _ => sender.send(&hq_proto::end_of_line(line)).await?,
+                },
                 Message::Answer(request, body) => answer(&mut sender, request, body).await?,
             }
             drop(waiting);
@@ -286,6 +300,23 @@ async fn write(
         sender.flush().await?;
     }
     sender.close().await
+}
+
+// To a worker, on its line.
+async fn say(
+    sender: &mut FrameSender,
+    message: ToWorker,
+    on_line: impl Fn(Vec<u8>) -> Vec<u8>,
+) -> Result<(), NetError> {
+    match message {
+        ToWorker::Run(batches) => {
+            for part in sendable::messages(batches) {
+                sender.send(&on_line(hq_proto::encode_to_worker(&ToWorker::Run(part)))).await?;
+            }
+            Ok(())
+        }
+        message => sender.send(&on_line(hq_proto::encode_to_worker(&message))).await,
+    }
 }
 
 async fn answer(sender: &mut FrameSender, request: u64, mut body: ClientResponse) -> Result<(), NetError> {

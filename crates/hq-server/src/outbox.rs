@@ -19,7 +19,9 @@ pub(crate) enum Message {
     Answer(u64, ClientResponse),
     /// To a worker.
     Worker(ToWorker),
-    /// Nothing comes after this: the connection is closed.
+    /// The same on a line of a connection that several workers share.
+    OnLine(u32, Box<Message>),
+    /// Nothing comes after this: the connection is closed, or its line has ended.
     Close,
 }
 
@@ -29,6 +31,7 @@ impl Message {
         match self {
             Message::Answer(_, response) => memory_size::of_response(response),
             Message::Worker(message) => memory_size::of_worker_message(message),
+            Message::OnLine(_, message) => message.memory_bytes(),
             Message::Close => 0,
         }
     }
@@ -44,24 +47,31 @@ impl Message {
     }
 }
 
-/// The sending end of a connection.
+/// The sending end of a connection, or of a line of one.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     peer: String,
+    line: Option<u32>,
     queue: QueueSender<Message>,
     /// Messages that wait for the journal; what comes after them must not pass them.
     held: AtomicUsize,
     /// Those of them that wait for a sync.
     held_for_sync: AtomicUsize,
-    /// Nothing is sent any more.
-    is_cut: AtomicBool,
-    kill: Notify,
+    /// Of the whole connection.
+    cut: Arc<Cut>,
     closing: Notify,
     /// Something was sent.
     sent: Notify,
     /// Requests that may be decided together, and the bytes of the last answer.
     turns: Arc<Semaphore>,
     last_answer: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Cut {
+    /// Nothing is sent any more.
+    is_cut: AtomicBool,
+    kill: Notify,
 }
 
 /// A request has been taken from a connection and is not decided yet.
@@ -75,20 +85,28 @@ impl Outbox {
         total: Arc<AtomicUsize>,
     ) -> (Outbox, QueueReceiver<Message>) {
         let (queue, receiver) = counted_bytes(limit, total);
-        let outbox = Outbox {
+        (Outbox::over(peer, None, queue, Arc::default()), receiver)
+    }
+
+    /// The outbox of a line of this connection: what both send leaves together.
+    pub(crate) fn of_line(&self, line: u32) -> Outbox {
+        Outbox::over(self.peer.clone(), Some(line), self.queue.clone(), Arc::clone(&self.cut))
+    }
+
+    fn over(peer: String, line: Option<u32>, queue: QueueSender<Message>, cut: Arc<Cut>) -> Outbox {
+        Outbox {
             peer,
+            line,
             queue,
             held: AtomicUsize::new(0),
             held_for_sync: AtomicUsize::new(0),
-            is_cut: AtomicBool::new(false),
-            kill: Notify::new(),
+            cut,
             closing: Notify::new(),
             sent: Notify::new(),
             turns: Arc::new(Semaphore::new(REQUESTS_AT_ONCE as usize)),
             // Unknown: the first request is decided alone.
             last_answer: AtomicUsize::new(ANSWERS_BYTES_MAX),
-        };
-        (outbox, receiver)
+        }
     }
 
     /// Who is at the other end.
@@ -98,7 +116,7 @@ impl Outbox {
 
     /// Sends after all that was sent before. A peer that does not read what it is sent is disconnected.
     pub(crate) fn send(&self, message: Message) {
-        if self.is_cut.load(Ordering::Relaxed) {
+        if self.is_cut() {
             return;
         }
         let bytes = message.memory_bytes();
@@ -108,6 +126,10 @@ impl Outbox {
         if let Message::Answer(..) = message {
             self.last_answer.store(bytes, Ordering::Relaxed);
         }
+        let message = match self.line {
+            None => message,
+            Some(line) => Message::OnLine(line, Box::new(message)),
+        };
         if self.queue.try_push(message, bytes).is_err() {
             self.cut();
         }
@@ -115,14 +137,14 @@ impl Outbox {
 
     /// The peer does not read what it is sent: the connection is cut, and nothing more is sent.
     pub(crate) fn cut(&self) {
-        if !self.is_cut.swap(true, Ordering::Relaxed) {
-            self.kill.notify_one();
+        if !self.cut.is_cut.swap(true, Ordering::Relaxed) {
+            self.cut.kill.notify_one();
         }
     }
 
     /// True when the connection is about to be cut.
     pub(crate) fn is_cut(&self) -> bool {
-        self.is_cut.load(Ordering::Relaxed)
+        self.cut.is_cut.load(Ordering::Relaxed)
     }
 
     /// Waits until the peer has read enough of what it was sent, and enough of what it has asked is decided, for one
@@ -162,7 +184,7 @@ impl Outbox {
 
     /// Returns when the connection shall be cut without sending more.
     pub(crate) async fn killed(&self) {
-        self.kill.notified().await;
+        self.cut.kill.notified().await;
     }
 
     /// Returns when [`Message::Close`] was sent: the last chance to write what waits.

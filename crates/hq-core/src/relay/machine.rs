@@ -7,6 +7,7 @@ use hq_model::worker::WorkerConfig;
 use hq_model::{Epoch, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId, pulled};
 
 use super::asks::{Ask, Asks};
+use super::due::Due;
 use super::sessions::{Sessions, Taken};
 use super::{AskId, BagState, Effect, Given, How, Refusal, SessionId, SessionInfo, Which};
 use crate::limits::{ANSWER_TIME_MAX, PULLED_RESULT_BYTES_MAX, PULLED_ROOM_MAX, SESSION_TASKS_MAX};
@@ -24,6 +25,9 @@ pub struct Relay {
     bags: BTreeMap<JobId, Bag>,
     sessions: Sessions,
     asks: Asks,
+    // Of these bags somebody wanted tasks when they were settled.
+    wanted: BTreeMap<JobId, u64>,
+    due: Due,
     // Closed, and all of their tasks have ended.
     over: BTreeSet<JobId>,
     is_ending: bool,
@@ -52,6 +56,8 @@ impl Relay {
             bags: BTreeMap::new(),
             sessions: Sessions::default(),
             asks: Asks::default(),
+            wanted: BTreeMap::new(),
+            due: Due::default(),
             over: BTreeSet::new(),
             is_ending: false,
         }
@@ -234,7 +240,11 @@ impl Relay {
 
     /// Somebody waits until all that was said is on the server's disk. To be followed by [`Relay::settle`].
     pub fn hurry(&mut self) {
-        self.bags.values_mut().for_each(|bag| bag.worker.hurry());
+        // Who has said all has nothing to be hurried.
+        for (id, bag) in self.bags.iter_mut().filter(|(_, bag)| !bag.worker.has_said_all()) {
+            bag.worker.hurry();
+            self.due.touch(*id);
+        }
     }
 
     /// True when nothing of what a session said up to its end of this number is on its way to the server's disk any more: it is
@@ -259,6 +269,12 @@ impl Relay {
     pub fn bags(&self) -> Vec<(JobId, u64, u64)> {
         let count = |(id, bag): (&JobId, &Bag)| (*id, self.sessions.taken_of(*id), bag.worker.takeable());
         self.bags.iter().map(count).collect()
+    }
+
+    /// How many bags are asked for here with these.
+    pub fn bags_with(&self, asked: &[JobId]) -> usize {
+        let new: BTreeSet<&JobId> = asked.iter().filter(|bag| !self.bags.contains_key(bag)).collect();
+        self.bags.len() + new.len()
     }
 
     // --- the server ---
@@ -304,21 +320,24 @@ impl Relay {
     // Says how much is wanted, and lets the workers act on that.
     fn settle_bags(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let wanted = self.asks.wanted();
-        for id in self.bags.keys().copied().collect::<Vec<_>>() {
+        let mut due = self.due.take(now);
+        due.extend(wanted.keys().chain(self.wanted.keys()));
+        for id in due {
             let count = wanted.get(&id).copied().unwrap_or(0);
-            self.pass(now, id, worker::Input::Wanted { count }, effects);
             let mut said = Vec::new();
             if let Some(bag) = self.bags.get_mut(&id) {
+                bag.worker.handle(now, worker::Input::Wanted { count }, &mut said);
                 bag.worker.settle(now, &mut said);
             }
             self.take_in(now, id, said, effects);
+            self.due.settled(id, self.bags.get(&id).and_then(|bag| bag.worker.next_wakeup()));
         }
+        self.wanted = wanted;
     }
 
     /// When the relay wants to be settled even if nothing happens.
     pub fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
-        let workers = self.bags.values().filter_map(|bag| bag.worker.next_wakeup());
-        workers.chain(self.asks.next(now)).min()
+        self.due.next().into_iter().chain(self.asks.next(now)).min()
     }
 
     /// True when nobody has or wants anything, and all that was said is on the server's disk.
@@ -388,6 +407,7 @@ impl Relay {
                 continue;
             };
             let mut said = Vec::new();
+            self.due.touch(*id);
             bag.worker.handle(now, worker::Input::Take { count, lease }, &mut said);
             let epoch = bag.epoch;
             for effect in said {
@@ -420,6 +440,7 @@ impl Relay {
 
     fn pass(&mut self, now: Timestamp, bag: JobId, input: worker::Input, effects: &mut Vec<Effect>) {
         let Some(known) = self.bags.get_mut(&bag) else { return };
+        self.due.touch(bag);
         let mut said = Vec::new();
         known.worker.handle(now, input, &mut said);
         self.take_in(now, bag, said, effects);

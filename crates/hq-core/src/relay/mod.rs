@@ -5,6 +5,7 @@
 //! task: sessions that take them, and say how they ended.
 
 mod asks;
+mod due;
 mod machine;
 mod sessions;
 

@@ -244,7 +244,7 @@ impl Worker {
             && self.config.on_server_lost == OnServerLost::Reconnect
     }
 
-    /// True when the server has all that happened here on disk: for the simulator.
+    /// True when the server has all that happened here on disk.
     pub fn has_said_all(&self) -> bool {
         !self.has_news() && self.reporting.last_unsaved() == 0
     }

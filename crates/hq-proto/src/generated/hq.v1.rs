@@ -3912,6 +3912,17 @@ impl WorkerFilter {
         }
     }
 }
+/// A connection may have several workers at its end, which share it: each speaks and hears on a line of its own. Whoever speaks
+/// of a line for the first time opens it. These fields are of `ToWorker` and `FromWorker`, too.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OnLine {
+    /// 0: the only one of most connections.
+    #[prost(uint32, tag = "240")]
+    pub line: u32,
+    /// Nothing more is said there, in neither direction, and it is not used again.
+    #[prost(bool, tag = "241")]
+    pub ends: bool,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
     #[prost(

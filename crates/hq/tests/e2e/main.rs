@@ -26,6 +26,7 @@ mod journal;
 mod lifeline;
 mod logs;
 mod make;
+mod many_bags;
 mod matrix;
 mod metrics;
 mod nodes;

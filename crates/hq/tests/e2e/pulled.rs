@@ -52,7 +52,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    fn to(path: &Path) -> Line {
+    pub(crate) fn to(path: &Path) -> Line {
         let stream = UnixStream::connect(path).expect("a relay");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         Line { reader: BufReader::new(stream.try_clone().expect("a descriptor")), writer: stream }

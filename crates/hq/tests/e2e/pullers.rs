@@ -220,3 +220,23 @@ fn a_server_that_was_started_without_pullers_lets_none_in() {
     let refused = nodes.far.fails(3, "pull status");
     assert!(refused.contains("refuses the puller key"), "{refused}");
 }
+
+#[test]
+fn a_puller_waits_until_its_bag_is_over_and_is_told_how_it_ended() {
+    let nodes = Nodes::new();
+    let far = &nodes.far;
+    far.ok("pull create a --bag dock");
+    far.ok("pull create b --bag numbers");
+    far.ok("pull steal -q --bag dock");
+    far.ok("pull steal -q --bag numbers");
+    assert!(far.fails(1, "pull wait other").contains("does not let you speak of"));
+    let waiting = ["dock", "numbers"].map(|bag| Process::start(far.command(["pull", "wait", bag])));
+    far.ok("pull complete a --bag dock");
+    far.ok("pull close dock");
+    far.ok("pull close numbers");
+    far.ok("pull fail b --bag numbers");
+    let [well, badly] = waiting.map(Process::end);
+    assert_eq!((well, badly), (0, 1));
+    let told = far.ok("pull wait dock");
+    assert_eq!(told, "Bag 1 (dock): finished, 0 waiting, 0 taken, 1 finished, 0 failed\n");
+}

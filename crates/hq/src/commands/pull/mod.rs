@@ -46,6 +46,8 @@ const EXIT_NONE: u8 = 1;
 const EXIT_REFUSED: u8 = 5;
 /// The relay's group as a worker: no task on several nodes is for it.
 const GROUP: &str = "relay";
+/// Between looks whether a bag is over: at first, and at most.
+const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// `--wait` without a time.
 const ANY_TIME: Duration = Duration::from_secs(86_400);
 /// Tasks that are created with one request.
@@ -276,9 +278,13 @@ fn ends(
 }
 
 fn wait(context: &Context, bag: &str) -> Result<Done, HqError> {
-    let status = Line::open(context)?.ask(&json!({"status": {"bags": [bag]}}))?;
-    let bag = status["status"]["bags"][0]["bag"].as_u64().and_then(|bag| u32::try_from(bag).ok());
-    let bag = bag.ok_or_else(|| HqError::failed("no-bag", "There is no such bag."))?;
+    let mut line = Line::open(context)?;
+    let status = status_of(&mut line, bag)?;
+    if is_for_pullers(&context.server_dir)? {
+        return wait_looking(&mut line, bag, status);
+    }
+    let id = status["status"]["bags"][0]["bag"].as_u64().and_then(|bag| u32::try_from(bag).ok());
+    let bag = id.ok_or_else(no_bag)?;
     let jobs = Selector::Ids(IdSet::single(TaskId(bag)));
     let args = WaitArgs {
         jobs,
@@ -288,6 +294,38 @@ fn wait(context: &Context, bag: &str) -> Result<Done, HqError> {
         reconnect_timeout: None,
     };
     job::wait(context, args)
+}
+
+fn status_of(line: &mut Line, bag: &str) -> Result<Value, HqError> {
+    line.ask(&json!({"status": {"bags": [bag]}}))
+}
+
+fn no_bag() -> HqError {
+    HqError::failed("no-bag", "There is no such bag.")
+}
+
+// A puller may not ask the server to be told: it looks now and then.
+fn wait_looking(line: &mut Line, named: &str, mut status: Value) -> Result<Done, HqError> {
+    let mut pause = LOOK_PAUSE.0;
+    let first = status["status"]["bags"][0]["bag"].clone();
+    loop {
+        let bag = &status["status"]["bags"][0];
+        if bag.is_null() {
+            return Err(no_bag());
+        }
+        if bag["bag"] != first {
+            let text = format!("Bag {first} is over, and bag {} has its name now.", bag["bag"]);
+            return Err(HqError::failed("no-bag", text));
+        }
+        let left = bag["waiting"].as_u64().unwrap_or(0) + bag["running"].as_u64().unwrap_or(0);
+        if bag["open"] == false && left == 0 {
+            let exit = if bag["state"] == "finished" { 0 } else { EXIT_FAILED };
+            return Ok(Done::ok(Pulled { answer: status, names_only: false })?.exit(exit));
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(LOOK_PAUSE.1);
+        status = status_of(line, named)?;
+    }
 }
 
 /// Who has a task that was taken from the relay of this node, since when, and how others get it.
