@@ -266,8 +266,7 @@ fn serve(
     let relay = Arc::new(ObjectRelay::new(!options.relays_objects, inbox.clone()));
     let shared = (&inbox, &relay);
     let place = (around.address, dir.path());
-    let (listeners, access) =
-        open_listeners(identity, &runtimes, place, shared, &places, &clients_bytes)?;
+    let (listeners, access) = open_listeners(identity, &runtimes, place, shared, &places, &clients_bytes)?;
     // Kept for the next start, which continues the journal under the same name. Without one there is nothing to continue.
     match journal {
         Some(_) => access.save(&dir.identity())?,
