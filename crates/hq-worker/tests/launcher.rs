@@ -31,69 +31,46 @@ fn main() {
         _ => {}
     }
     let mut lab = Lab { launcher, blocked_at_birth, generation: 0, early: Vec::new() };
-    harness::main(
-        &mut lab,
-        &[
-            ("a_launcher_is_born_deaf", a_launcher_is_born_deaf),
-            ("exit_codes_and_signals_are_reported", exit_codes_and_signals_are_reported),
-            ("a_signal_reaches_the_whole_group", a_signal_reaches_the_whole_group),
-            (
-                "a_signal_before_the_start_is_delivered_after_it",
-                a_signal_before_the_start_is_delivered_after_it,
-            ),
-            ("what_a_task_leaves_behind_is_killed", what_a_task_leaves_behind_is_killed),
-            ("a_start_that_hangs_can_be_killed", a_start_that_hangs_can_be_killed),
-            (
-                "what_is_to_end_before_its_program_never_begins",
-                what_is_to_end_before_its_program_never_begins,
-            ),
-            ("starts_that_hang_do_not_hold_up_others", starts_that_hang_do_not_hold_up_others),
-            ("much_output_goes_to_its_file", much_output_goes_to_its_file),
-            ("both_channels_share_one_file", both_channels_share_one_file),
-            ("bytes_that_are_no_text_pass", bytes_that_are_no_text_pass),
-            ("what_cannot_be_executed_is_told_apart", what_cannot_be_executed_is_told_apart),
-            ("too_many_arguments_are_refused_by_the_system", too_many_arguments_are_refused_by_the_system),
-            ("programs_are_tried_in_order", programs_are_tried_in_order),
-            ("standard_input_starts_at_the_beginning", standard_input_starts_at_the_beginning),
-            ("missing_directories_are_made", missing_directories_are_made),
-            ("directories_that_cannot_be_made_are_named", directories_that_cannot_be_made_are_named),
-            ("use_is_measured", use_is_measured),
-            ("affinity_is_set", affinity_is_set),
-            ("a_task_over_its_memory_is_ended_as_a_whole", a_task_over_its_memory_is_ended_as_a_whole),
-            ("a_task_starts_clean", a_task_starts_clean),
-            ("the_environment_is_base_less_dropped_plus_own", the_environment_is_base_less_dropped_plus_own),
-            ("each_of_many_starts_ends_once", each_of_many_starts_ends_once),
-            ("tasks_die_with_a_killed_worker", tasks_die_with_a_killed_worker),
-            (
-                "everything_dies_with_a_launcher_that_is_killed_or_frozen",
-                everything_dies_with_a_launcher_that_is_killed_or_frozen,
-            ),
-            (
-                "what_left_its_session_ends_with_a_task_that_is_ended",
-                what_left_its_session_ends_with_a_task_that_is_ended,
-            ),
-            (
-                "what_left_its_session_outlives_a_task_that_ends_by_itself",
-                what_left_its_session_outlives_a_task_that_ends_by_itself,
-            ),
-            ("a_start_that_fails_while_it_is_ended_is_told", a_start_that_fails_while_it_is_ended_is_told),
-            ("what_follows_a_start_begins_at_its_end", armed::what_follows_a_start_begins_at_its_end),
-            ("nothing_follows_another_end", armed::nothing_follows_another_end),
-            ("what_is_called_back_never_begins", armed::what_is_called_back_never_begins),
-            ("what_has_begun_is_a_start_like_others", armed::what_has_begun_is_a_start_like_others),
-            ("followers_that_hang_hold_up_nobody", armed::followers_that_hang_hold_up_nobody),
-            (
-                "a_row_of_followers_begins_one_after_the_other",
-                armed::a_row_of_followers_begins_one_after_the_other,
-            ),
-            (
-                "those_behind_one_that_is_called_back_come_back_with_it",
-                armed::those_behind_one_that_is_called_back_come_back_with_it,
-            ),
-            ("each_of_a_long_row_is_answered_once", armed::each_of_a_long_row_is_answered_once),
-            ("each_of_many_followers_is_answered_once", armed::each_of_many_followers_is_answered_once),
-        ],
-    )
+    let own: &[(&str, fn(&mut Lab))] = &[
+        ("a_launcher_is_born_deaf", a_launcher_is_born_deaf),
+        ("exit_codes_and_signals_are_reported", exit_codes_and_signals_are_reported),
+        ("a_signal_reaches_the_whole_group", a_signal_reaches_the_whole_group),
+        ("a_signal_before_the_start_is_delivered_after_it", a_signal_before_the_start_is_delivered_after_it),
+        ("what_a_task_leaves_behind_is_killed", what_a_task_leaves_behind_is_killed),
+        ("a_start_that_hangs_can_be_killed", a_start_that_hangs_can_be_killed),
+        ("what_is_to_end_before_its_program_never_begins", what_is_to_end_before_its_program_never_begins),
+        ("starts_that_hang_do_not_hold_up_others", starts_that_hang_do_not_hold_up_others),
+        ("much_output_goes_to_its_file", much_output_goes_to_its_file),
+        ("both_channels_share_one_file", both_channels_share_one_file),
+        ("bytes_that_are_no_text_pass", bytes_that_are_no_text_pass),
+        ("what_cannot_be_executed_is_told_apart", what_cannot_be_executed_is_told_apart),
+        ("too_many_arguments_are_refused_by_the_system", too_many_arguments_are_refused_by_the_system),
+        ("programs_are_tried_in_order", programs_are_tried_in_order),
+        ("standard_input_starts_at_the_beginning", standard_input_starts_at_the_beginning),
+        ("missing_directories_are_made", missing_directories_are_made),
+        ("directories_that_cannot_be_made_are_named", directories_that_cannot_be_made_are_named),
+        ("use_is_measured", use_is_measured),
+        ("affinity_is_set", affinity_is_set),
+        ("a_task_over_its_memory_is_ended_as_a_whole", a_task_over_its_memory_is_ended_as_a_whole),
+        ("a_task_starts_clean", a_task_starts_clean),
+        ("the_environment_is_base_less_dropped_plus_own", the_environment_is_base_less_dropped_plus_own),
+        ("each_of_many_starts_ends_once", each_of_many_starts_ends_once),
+        ("tasks_die_with_a_killed_worker", tasks_die_with_a_killed_worker),
+        (
+            "everything_dies_with_a_launcher_that_is_killed_or_frozen",
+            everything_dies_with_a_launcher_that_is_killed_or_frozen,
+        ),
+        (
+            "what_left_its_session_ends_with_a_task_that_is_ended",
+            what_left_its_session_ends_with_a_task_that_is_ended,
+        ),
+        (
+            "what_left_its_session_outlives_a_task_that_ends_by_itself",
+            what_left_its_session_outlives_a_task_that_ends_by_itself,
+        ),
+        ("a_start_that_fails_while_it_is_ended_is_told", a_start_that_fails_while_it_is_ended_is_told),
+    ];
+    harness::main(&mut lab, &[own, &armed::ALL].concat())
 }
 
 struct Lab {

@@ -2,6 +2,21 @@
 
 use super::*;
 
+pub(crate) const ALL: [(&str, fn(&mut Lab)); 9] = [
+    ("what_follows_a_start_begins_at_its_end", what_follows_a_start_begins_at_its_end),
+    ("nothing_follows_another_end", nothing_follows_another_end),
+    ("what_is_called_back_never_begins", what_is_called_back_never_begins),
+    ("what_has_begun_is_a_start_like_others", what_has_begun_is_a_start_like_others),
+    ("followers_that_hang_hold_up_nobody", followers_that_hang_hold_up_nobody),
+    ("a_row_of_followers_begins_one_after_the_other", a_row_of_followers_begins_one_after_the_other),
+    (
+        "those_behind_one_that_is_called_back_come_back_with_it",
+        those_behind_one_that_is_called_back_come_back_with_it,
+    ),
+    ("each_of_a_long_row_is_answered_once", each_of_a_long_row_is_answered_once),
+    ("each_of_many_followers_is_answered_once", each_of_many_followers_is_answered_once),
+];
+
 fn sh(script: &str) -> [&[u8]; 3] {
     [b"/bin/sh", b"-c", script.as_bytes()]
 }
@@ -37,7 +52,7 @@ impl Lab {
     }
 }
 
-pub(crate) fn what_follows_a_start_begins_at_its_end(lab: &mut Lab) {
+fn what_follows_a_start_begins_at_its_end(lab: &mut Lab) {
     let dir = temp();
     let (pipe, file) = (pipe(dir.path()), dir.path().join("file"));
     let leader = held(lab, &pipe, "exit 0");
@@ -54,7 +69,7 @@ pub(crate) fn what_follows_a_start_begins_at_its_end(lab: &mut Lab) {
     assert_eq!(lab.early, []);
 }
 
-pub(crate) fn nothing_follows_another_end(lab: &mut Lab) {
+fn nothing_follows_another_end(lab: &mut Lab) {
     let dir = temp();
     let pipe = pipe(dir.path());
     for then in ["exit 1", "kill -9 $$"] {
@@ -79,7 +94,7 @@ pub(crate) fn nothing_follows_another_end(lab: &mut Lab) {
     assert_eq!(lab.early, []);
 }
 
-pub(crate) fn what_is_called_back_never_begins(lab: &mut Lab) {
+fn what_is_called_back_never_begins(lab: &mut Lab) {
     let dir = temp();
     let pipe = pipe(dir.path());
     let leader = held(lab, &pipe, "exit 0");
@@ -97,7 +112,7 @@ pub(crate) fn what_is_called_back_never_begins(lab: &mut Lab) {
     assert_eq!(lab.early, []);
 }
 
-pub(crate) fn what_has_begun_is_a_start_like_others(lab: &mut Lab) {
+fn what_has_begun_is_a_start_like_others(lab: &mut Lab) {
     let dir = temp();
     let pipe = pipe(dir.path());
     let leader = held(lab, &pipe, "exit 0");
@@ -130,7 +145,7 @@ fn held_after(lab: &mut Lab, leader: Slot, pipe: &Path) -> Slot {
     lab.arm(leader, &format!("read line <{}", pipe.display()))
 }
 
-pub(crate) fn followers_that_hang_hold_up_nobody(lab: &mut Lab) {
+fn followers_that_hang_hold_up_nobody(lab: &mut Lab) {
     let dir = temp();
     let (pipe, outputs) = (pipe(dir.path()), dir.path().join("sub"));
     fs::create_dir(&outputs).expect("a directory");
@@ -161,7 +176,7 @@ pub(crate) fn followers_that_hang_hold_up_nobody(lab: &mut Lab) {
     }
 }
 
-pub(crate) fn a_row_of_followers_begins_one_after_the_other(lab: &mut Lab) {
+fn a_row_of_followers_begins_one_after_the_other(lab: &mut Lab) {
     let dir = temp();
     let (pipe, file) = (pipe(dir.path()), dir.path().join("file"));
     let leader = held(lab, &pipe, "exit 0");
@@ -190,7 +205,7 @@ pub(crate) fn a_row_of_followers_begins_one_after_the_other(lab: &mut Lab) {
     assert_eq!(lab.early, []);
 }
 
-pub(crate) fn those_behind_one_that_is_called_back_come_back_with_it(lab: &mut Lab) {
+fn those_behind_one_that_is_called_back_come_back_with_it(lab: &mut Lab) {
     let dir = temp();
     let pipe = pipe(dir.path());
     let leader = held(lab, &pipe, "exit 0");
@@ -212,7 +227,7 @@ pub(crate) fn those_behind_one_that_is_called_back_come_back_with_it(lab: &mut L
     assert_eq!(lab.early, []);
 }
 
-pub(crate) fn each_of_a_long_row_is_answered_once(lab: &mut Lab) {
+fn each_of_a_long_row_is_answered_once(lab: &mut Lab) {
     let dir = temp();
     let pipe = pipe(dir.path());
     let leader = held(lab, &pipe, "exit 0");
@@ -241,7 +256,7 @@ pub(crate) fn each_of_a_long_row_is_answered_once(lab: &mut Lab) {
     assert_eq!(lab.early, []);
 }
 
-pub(crate) fn each_of_many_followers_is_answered_once(lab: &mut Lab) {
+fn each_of_many_followers_is_answered_once(lab: &mut Lab) {
     let count = 400;
     let slots: Vec<Slot> = (0..count).map(|i| Slot { index: 1000 + i, generation: 1 }).collect();
     let (mut begun, mut recalled) = (0, 0);
