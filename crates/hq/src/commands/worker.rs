@@ -83,10 +83,11 @@ fn await_server(context: &Context, server: &ServerSource, patience: Duration) ->
     while !is_there(server) && begin.elapsed() < patience {
         if !is_said {
             is_said = true;
-            // One that has been there may come back: the worker tries that for longer, and says how often.
+            // One that has been there may come back: the worker tries that for a while longer, and says how often.
             let is_known = !matches!(server.endpoint(), Err(AccessError::Missing { .. }));
+            let is_longer = is_known && patience == SERVER_PATIENCE;
             let long =
-                if is_known { String::new() } else { format!(" up to {}", duration::format(patience)) };
+                if is_longer { String::new() } else { format!(" up to {}", duration::format(patience)) };
             let dir = context.server_dir.display();
             context.printer.note(&format!("No server answers in {dir} yet: waiting{long} for one"));
         }
