@@ -102,6 +102,8 @@ pub const ARMED_TIME: Duration = Duration::from_millis(50);
 pub const ARMED_AHEAD: Duration = Duration::from_millis(10);
 /// Most of them.
 pub const ARMED_AHEAD_MAX: usize = 16;
+/// How long what executes tasks keeps to itself that one of these has begun as it was said.
+pub const ARMED_TOLD_MAX: Duration = Duration::from_millis(5);
 /// Request classes whose requests a worker remembers as resolved; over it, it forgets and resolves them again.
 pub const CHOICES_KNOWN_MAX: usize = 4096;
 /// Request classes that get a backlog in one round; the others get what fits at once.

@@ -25,7 +25,7 @@ pub const PACKET_MAX: usize = 48 << 10;
 /// Most reports in one packet from the launcher; more make another packet.
 pub const REPORTS_PER_PACKET: usize = 256;
 /// How long the launcher holds reports of ends after which everything goes on as the worker has said beforehand.
-pub const REPORTS_HELD: Duration = Duration::from_millis(5);
+pub const REPORTS_HELD: Duration = hq_core::limits::ARMED_TOLD_MAX;
 /// Most orders handed to the kernel in one call.
 pub const ORDERS_PER_CALL: usize = 64;
 /// Buffers between worker and launcher, in bytes, each way; full ones make the sender wait.

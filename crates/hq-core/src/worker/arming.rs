@@ -24,7 +24,7 @@ use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp};
 use super::machine::{Batch, Ending, Known, Link, Running, Worker};
 use super::starting::{Entered, has_time, start_of};
 use super::{Effect, Grant};
-use crate::limits::{ARMED_AHEAD, ARMED_AHEAD_MAX, ARMED_TIME};
+use crate::limits::{ARMED_AHEAD, ARMED_AHEAD_MAX, ARMED_TIME, ARMED_TOLD_MAX};
 
 /// A task that the launcher starts by itself.
 #[derive(Debug)]
@@ -37,9 +37,19 @@ pub(super) struct Armed {
     // What is armed after it.
     follower: Option<TaskRef>,
     since: Timestamp,
-    // Once the leader has ended: how, and what it had.
-    pub(super) after: Option<(bool, Grant)>,
+    // Once the leader has ended.
+    pub(super) after: Option<After>,
     called_back: Option<Why>,
+}
+
+/// How a leader has ended.
+#[derive(Debug)]
+pub(super) struct After {
+    is_success: bool,
+    // When, from its start and how long it ran.
+    at: Timestamp,
+    /// What it had.
+    pub(super) grant: Grant,
 }
 
 // A task that runs, and what begins after it.
@@ -260,7 +270,7 @@ impl Worker {
     pub(super) fn hand_on(&mut self, run: &mut Running, is_success: bool, took: Duration) {
         let grant = std::mem::take(&mut run.grant);
         match run.follower.and_then(|task| self.armed.get_mut(&task)) {
-            Some(armed) => armed.after = Some((is_success, grant)),
+            Some(armed) => armed.after = Some(After { is_success, at: run.since.after(took), grant }),
             None => self.pools.free(&grant),
         }
         if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
@@ -272,11 +282,13 @@ impl Worker {
     pub(super) fn task_begun(&mut self, now: Timestamp, task: TaskRef, effects: &mut Vec<Effect>) {
         let Some(armed) = self.armed.remove(&task) else { return };
         let Armed { batch, place, follower, after, called_back, .. } = armed;
-        let Some((is_success, grant)) = after else {
+        let Some(After { is_success, at, grant }) = after else {
             return crate::never!("{task} has begun, and the one before it has not ended");
         };
         let ends_at = self.ends_at();
-        self.enter(now, ends_at, task, Entered::of(&batch, 0, grant, Vec::new()));
+        // It is told a moment later, and several that ran one after the other in the same moment.
+        let earliest = Timestamp(now.0.saturating_sub(ARMED_TOLD_MAX.as_micros() as u64));
+        self.enter(at.clamp(earliest, now), ends_at, task, Entered::of(&batch, 0, grant, Vec::new()));
         self.set_follower(task, follower);
         if let Some(Why::Ended(ending)) = called_back {
             self.end(now, task, ending, effects);
@@ -290,9 +302,9 @@ impl Worker {
     pub(super) fn task_recalled(&mut self, task: TaskRef) {
         let Some(armed) = self.armed.remove(&task) else { return };
         let Armed { batch, place, leader, after, called_back, .. } = armed;
-        let is_over = after.map(|(is_success, grant)| {
-            self.pools.free(&grant);
-            is_success
+        let is_over = after.map(|after| {
+            self.pools.free(&after.grant);
+            after.is_success
         });
         // It may have another one by now.
         self.drop_follower(leader, task);
@@ -334,7 +346,7 @@ impl Worker {
     /// Nothing is heard of what was armed: whether it has begun or not, it does not run.
     pub(super) fn lose_armed(&mut self) {
         for (task, armed) in std::mem::take(&mut self.armed) {
-            armed.after.iter().for_each(|(_, grant)| self.pools.free(grant));
+            armed.after.iter().for_each(|after| self.pools.free(&after.grant));
             if matches!(armed.called_back, Some(Why::Ended(Ending::Canceled | Ending::Elsewhere))) {
                 self.reporting.canceled(task.job, &IdSet::single(task.task));
             }

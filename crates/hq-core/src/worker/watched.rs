@@ -70,7 +70,7 @@ impl Worker {
             .iter()
             .flat_map(|(task, run)| run.ranks.iter().chain([&run.grant]).map(|grant| (*task, grant)));
         let taken_over =
-            self.armed.iter().filter_map(|(task, armed)| Some((*task, &armed.after.as_ref()?.1)));
+            self.armed.iter().filter_map(|(task, armed)| Some((*task, &armed.after.as_ref()?.grant)));
         running.chain(taken_over)
     }
 

@@ -396,3 +396,21 @@ fn a_late_word_of_one_behind_it_unlinks_nothing_newer() {
     world.steps(vec![well(4), Input::Begun { task: task(5) }]);
     assert_eq!(world.worker.running_count(), 2);
 }
+
+#[test]
+fn those_of_a_row_ran_one_after_the_other_though_they_are_told_of_together() {
+    for (later_us, first_us) in [(4_000, 100), (20_000, 15_000)] {
+        let mut world = World::short("2-11");
+        let start = world.now;
+        world.wait(Duration::from_micros(later_us));
+        let begun = |id: u32| Input::Begun { task: task(id) };
+        let (mut since, told) = (Vec::new(), [(2, 4), (4, 6), (6, 8)]);
+        let mut effects = Vec::new();
+        for (leader, follower) in told {
+            world.worker.handle(world.now, well(leader), &mut effects);
+            world.worker.handle(world.now, begun(follower), &mut effects);
+            since.push(world.worker.running[&task(follower)].since.since(start).as_micros());
+        }
+        assert_eq!(since, [first_us, first_us + 100, first_us + 200]);
+    }
+}
