@@ -31,7 +31,7 @@ fn main() {
         _ => {}
     }
     let mut lab = Lab { launcher, blocked_at_birth, generation: 0, early: Vec::new() };
-    let own: &[(&str, fn(&mut Lab))] = &[
+    let own: &[Test] = &[
         ("a_launcher_is_born_deaf", a_launcher_is_born_deaf),
         ("exit_codes_and_signals_are_reported", exit_codes_and_signals_are_reported),
         ("a_signal_reaches_the_whole_group", a_signal_reaches_the_whole_group),
@@ -72,6 +72,9 @@ fn main() {
     ];
     harness::main(&mut lab, &[own, &armed::ALL].concat())
 }
+
+/// A test and its name.
+type Test = (&'static str, fn(&mut Lab));
 
 struct Lab {
     launcher: Launcher,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(crate) const ALL: [(&str, fn(&mut Lab)); 9] = [
+pub(crate) const ALL: [Test; 9] = [
     ("what_follows_a_start_begins_at_its_end", what_follows_a_start_begins_at_its_end),
     ("nothing_follows_another_end", nothing_follows_another_end),
     ("what_is_called_back_never_begins", what_is_called_back_never_begins),
