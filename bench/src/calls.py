@@ -97,6 +97,29 @@ def chain(server, count):
         return {"seconds": time.perf_counter() - begun}
 
 
+def on_ranks(server, count):
+    import headquarters
+
+    def bare(count, comm):
+        group = comm.Get_group()
+        begun = time.perf_counter()
+        for _ in range(count):
+            comm.Create_group(group).Free()
+        return time.perf_counter() - begun
+
+    with headquarters.Executor(cluster=server, ranks=4) as executor:
+        executor.submit(has_comm).result()
+        own = executor.submit(bare, count).result()
+        begun = time.perf_counter()
+        for future in [executor.submit(has_comm) for _ in range(count)]:
+            assert future.result() is None
+        return {"seconds": time.perf_counter() - begun, "bare": own}
+
+
+def has_comm(comm):
+    pass
+
+
 def first(_, __):
     import headquarters
 
@@ -141,7 +164,7 @@ def pending(server, count):
     os._exit(0)
 
 
-CASES = {"map": map_of, "import": imported}
+CASES = {"map": map_of, "import": imported, "ranks": on_ranks}
 
 if __name__ == "__main__":
     case, server, count = sys.argv[1:]

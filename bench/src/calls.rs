@@ -17,6 +17,8 @@ const PROGRAM: &str = include_str!("calls.py");
 const CALLS: u32 = 20_000;
 /// Elements of a map, unless `HQ_BENCH_MAP` says otherwise.
 const MAPPED: u32 = 200_000;
+/// Calls on ranks.
+const RANK_CALLS: u32 = 2000;
 /// Links of a chain.
 const LINKS: u32 = 1000;
 /// Calls on an idle cluster.
@@ -65,6 +67,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
         rows.push(row);
     }
     rows.extend(package.journal()?);
+    rows.push(package.ranks()?);
     rows.push(package.pending()?);
     Ok(rows)
 }
@@ -141,6 +144,18 @@ impl Package<'_> {
             Row::at_most("python: submit, journal", value, "10 000 calls/s", 10_000.0 / rate, 1.0),
             Row::at_most("python: journal", format!("{each:.1} bytes a call"), "60 bytes", each / 60.0, 1.0),
         ])
+    }
+
+    // On ranks that stay, beside a loop that makes and frees communicators on these ranks.
+    fn ranks(&self) -> Result<Row, BoxError> {
+        crate::python::install(&self.python, &["mpi4py", "mpich"])?;
+        let count = self.bench.tasks(RANK_CALLS);
+        let cluster = self.bench.cluster(&WITHOUT_JOURNAL, 1, &["--cpus", "4"])?;
+        let said = self.case("ranks", Some(&cluster), count)?;
+        let rate = |seconds: f64| f64::from(count) / seconds;
+        let (ours, bare) = (rate(number(&said, "seconds")?), rate(number(&said, "bare")?));
+        let value = format!("{ours:.0} calls/s; a bare loop {bare:.0}");
+        Ok(Row::at_most("python: 4 ranks", value, "1 000 calls/s", 1000.0 / ours, 1.0))
     }
 
     // Where there is no worker, calls wait for ever.

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ._waiting import as_completed as as_completed
     from ._waiting import gather as gather
     from ._waiting import wait as wait
+    from . import mpi as mpi
     from .client import Client as Client
     from .client import Event as Event
     from .client import FailedJobsException as FailedJobsException
@@ -119,6 +120,7 @@ _PLACES: dict[str, str] = {
     "get": "._objects",
     "get_version": ".ffi",
     "lazy": "._objects",
+    "mpi": ".mpi",
     "visualize_job": ".visualization",
     "wait": "._waiting",
     "task": ".task",

@@ -54,6 +54,19 @@ class TaskOptions(TypedDict, total=False):
     stdout: str | os.PathLike[str]
     stderr: str | os.PathLike[str]
     variables: Mapping[str, str]
+    ranks: int
+    """Call the function on so many ranks of MPI; amounts of `resources` and `memory` are those of each. A parameter `comm`
+    gets the communicator, and what rank 0 returns is the value."""
+    nodes: int
+    """So many nodes for the ranks, as many on each; 1 if not given."""
+    cpus_per_rank: int | float | str
+    gpus_per_rank: int | float | str
+    mpi: Literal["warm", "world"]
+    """`"world"` starts a world of MPI for each call, whose `COMM_WORLD` has its ranks alone; `"warm"` keeps worlds."""
+    gather: bool
+    """The value is a list of what the ranks returned."""
+    launcher: str
+    """What starts the ranks, as `--launcher` names it; by default what belongs to the MPI that mpi4py uses."""
     env: PythonEnv | None
     """The interpreters of the calls; without one, that which runs here."""
 
@@ -64,6 +77,7 @@ class ExecutorOptions(TaskOptions, JobOptions, total=False):
 
 _DURATIONS = ("time_limit", "kill_grace", "retry_delay", "expect")
 _PLAIN = ("retry", "retry_on", "priority", "crash_limit", "on_walltime", "locality", "pin", "cwd", "stdout", "stderr")
+_OF_RANKS = ("nodes", "cpus_per_rank", "gpus_per_rank", "mpi", "gather", "launcher")
 _KNOWN = frozenset(TaskOptions.__annotations__)
 
 
@@ -100,6 +114,9 @@ def to_json(options: TaskOptions) -> str:
     for word in _PLAIN:
         if word in given:
             out[word] = given[word]
+    for word in ("mpi", "gather", "launcher"):
+        if word in given:
+            out[word] = given[word]
     if "variables" in given:
         out["env"] = given["variables"]
     return json.dumps(out, sort_keys=True)
@@ -107,18 +124,38 @@ def to_json(options: TaskOptions) -> str:
 
 def _request(given: dict[str, Any]) -> dict[str, Any]:
     resources: dict[str, Any] = dict(given.get("resources", {}))
+    request = _ranks(given, resources)
     for word, pool in (("cpus", "cpus"), ("gpus", "gpus"), ("memory", "mem"), ("mem", "mem")):
         if word not in given:
             continue
         if pool in resources:
             raise TypeError(f"{word} is given twice, once of them in resources")
         resources[pool] = given[word]
-    request: dict[str, Any] = {}
     if resources:
         request["resources"] = resources
     if "time_request" in given:
         request["time_request"] = written(given["time_request"])
     return request
+
+
+def _ranks(given: dict[str, Any], resources: dict[str, Any]) -> dict[str, Any]:
+    if "ranks" not in given:
+        unused = next((word for word in _OF_RANKS if word in given), None)
+        if unused is not None:
+            raise TypeError(f"{unused} belongs to calls on ranks: give ranks=, too")
+        return {}
+    for word, instead in (("cpus", "cpus_per_rank"), ("gpus", "gpus_per_rank")):
+        if word in given:
+            raise TypeError(f"{word} belongs to calls without ranks: give {instead}, what each rank takes")
+        if instead in given:
+            if word in resources:
+                raise TypeError(f"{instead} is given twice, once of them in resources")
+            resources[word] = given[instead]
+    resources.setdefault("cpus", 1)
+    nodes = given.get("nodes", 1)
+    if given["ranks"] % nodes:
+        raise ValueError(f"ranks={given['ranks']} cannot be as many on each of {nodes} nodes: give a multiple of {nodes}")
+    return {"ranks": given["ranks"], **({"n_nodes": nodes} if nodes > 1 else {})}
 
 
 _ELSEWHERE = {

@@ -168,12 +168,26 @@ def jobs(name: str, value: object) -> list[str]:
     return texts(name, named)
 
 
+def mpi(name: str, value: object) -> str:
+    """Which world the ranks of a call are."""
+    if value not in ("warm", "world"):
+        raise wrong(name, value, "give 'warm' or 'world'", ValidationException)
+    return str(value)
+
+
 CHECKS: dict[str, Callable[[str, object], Any]] = {
     "cpus": amount,
     "gpus": amount,
     "memory": amount,
     "mem": amount,
     "resources": resources,
+    "ranks": lambda name, value: whole(name, value, 1),
+    "nodes": lambda name, value: whole(name, value, 1),
+    "cpus_per_rank": amount,
+    "gpus_per_rank": amount,
+    "mpi": mpi,
+    "gather": flag,
+    "launcher": text,
     "time_request": duration,
     "time_limit": duration,
     "kill_grace": duration,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
-use hq_model::body::Function;
+use hq_model::body::{Function, Mpi};
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Share, Target, TaskIds};
 use hq_model::notice::Moment;
@@ -257,14 +257,19 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
     }
     // One after the other of the same kind find each other's interpreters.
     if faults.has_functions && key % 4 != 1 && !spec.service {
-        spec.body = Body::Function(Function {
-            name: "work:run".into(),
-            interpreter: vec![b"python3".to_vec()],
-            ..Function::default()
-        });
+        spec.body = function();
     }
     if faults.has_multi_node && key % 4 == 1 {
         spec.requests = vec![multi_node(key / 4)];
+        // Their ranks may be those of a function, in a world that stays or in one that does not.
+        if faults.has_functions && spec.requests[0].ranks > 0 && key >> 24 & 1 == 0 && !spec.service {
+            spec.body = function();
+            if let Body::Function(function) = &mut spec.body
+                && key >> 25 & 1 == 0
+            {
+                function.mpi = Mpi::World;
+            }
+        }
     }
     if let (Target::Open(_), 1..4) = (&target, key % 11) {
         return block(key, &target, &spec);
@@ -277,6 +282,11 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
             ..Submit::new(target, ids, spec)
         }),
     }
+}
+
+fn function() -> Body {
+    let interpreter = vec![b"python3".to_vec()];
+    Body::Function(Function { name: "work:run".into(), interpreter, ..Function::default() })
 }
 
 fn ask_for_groups(request: &mut Request, choice: u64) {

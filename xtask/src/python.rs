@@ -18,11 +18,12 @@ const TESTS_LIMIT: Duration = Duration::from_secs(300);
 /// Releases of Python on which the wheel is tried, beside the one that `python3` is.
 const RELEASES: [&str; 4] = ["3.10", "3.12", "3.13", "3.14"];
 /// Examples, and what each needs from PyPI.
-const EXAMPLES: [(&str, &str); 4] = [
+const EXAMPLES: [(&str, &str); 5] = [
     ("molecules.py", "rdkit"),
     ("grid_search.py", "scikit-learn"),
     ("tables.py", "pyarrow"),
     ("heat.py", "numpy"),
+    ("waves.py", "mpi4py"),
 ];
 /// What the tests need from PyPI; the wheel of MPI brings its launcher.
 const TEST_PACKAGES: [&str; 6] = ["pytest", "mypy", "pyright", "numpy", "mpi4py", "mpich"];

@@ -37,6 +37,20 @@ pub struct Function {
     pub arguments: ByteString,
     /// What the entry of a task is, which comes before the other arguments.
     pub entry: EntryKind,
+    /// Of one with ranks: which world they are.
+    pub mpi: Mpi,
+    /// Of one with ranks: it returns what each of them returned, as a list, and not what rank 0 did.
+    pub gathers: bool,
+}
+
+/// Which world the ranks of a function are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mpi {
+    /// One that stays for the next call on as many ranks; each call has a communicator of its own in it.
+    #[default]
+    Warm,
+    /// One that is started for the call and ends with it.
+    World,
 }
 
 /// What the entry of a task is to its function.

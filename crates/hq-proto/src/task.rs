@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hq_model::body::{EntryKind, Function};
+use hq_model::body::{EntryKind, Function, Mpi};
 use hq_model::object::check_objects;
 use hq_model::request::check_variants;
 use hq_model::result::ResultFrom;
@@ -208,6 +208,8 @@ impl Wire for Function {
             arguments: self.arguments.clone(),
             code: self.code.clone(),
             entry: self.entry.to_wire(),
+            has_own_world: self.mpi == Mpi::World,
+            gathers: self.gathers,
         }
     }
 
@@ -218,6 +220,8 @@ impl Wire for Function {
             arguments: function.arguments,
             code: function.code,
             entry: EntryKind::from_wire(function.entry)?,
+            mpi: if function.has_own_world { Mpi::World } else { Mpi::Warm },
+            gathers: function.gathers,
         };
         function.check().map_err(|rule| ProtoError::Rule { field: "function", rule })?;
         Ok(function)

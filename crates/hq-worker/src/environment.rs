@@ -1,6 +1,7 @@
 //! The environment variables that tasks get beside those of the worker.
 
 mod gpus;
+mod ranks;
 
 use std::io::Write;
 
@@ -13,10 +14,12 @@ use hq_model::{ByteString, PoolKind, TaskSpec, WorkerResources};
 use crate::mpirun;
 use crate::nodes;
 use crate::notify::AccessKeys;
-use crate::prepare::{Text, Values, put_number, strings};
+use crate::prepare::{Text, Values, put_number};
 use crate::ranks::AskStart;
+use crate::supervise::has_node_files;
 
 use gpus::GpuVariables;
+use ranks::append_numbers;
 
 /// Where programs are looked for when nobody says.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -286,7 +289,9 @@ impl VariantEnvironment {
                 block.set_bytes(name.as_bytes(), value);
             }
         }
-        let sets_task_dir = spec.task_dir || spec.requests.iter().any(|request| request.nodes > 0);
+        let is_program = spec.body.function().is_none();
+        let sets_task_dir =
+            spec.task_dir || is_program && spec.requests.iter().any(|request| request.nodes > 0);
         let sets_omp_threads = asks(&[CPUS]) && is_free("OMP_NUM_THREADS");
         let sets_omp_places = is_pinned_by_omp && is_free("OMP_PLACES");
         for (is_set, name) in [
@@ -366,7 +371,7 @@ impl VariantEnvironment {
         out.extend_from_slice(b"\0HQ_ACCESS_KEY=");
         node.keys.append(start.task, start.instance, out);
         out.push(0);
-        if !start.nodes.is_empty() && !start.is_part {
+        if has_node_files(start) && !start.is_part {
             node.append_node_files(start, out);
         }
         for (key, text) in start.services.iter() {
@@ -414,27 +419,9 @@ impl VariantEnvironment {
             }
         }
         let Some(rank) = asked.start.rank else { return out };
-        for (name, value) in [
-            ("HQ_RANK", rank.rank),
-            ("HQ_RANKS", rank.ranks),
-            ("HQ_NODE_RANK", asked.node),
-            ("HQ_LOCAL_RANK", rank.local),
-        ] {
-            // Writing to a vector cannot fail.
-            let _ = write!(out, "{name}={value}\0");
-        }
-        let Some(grant) = start.ranks.get(rank.local as usize) else { return out };
         let says_threads = asked.start.env.iter().any(|variable| variable.starts_with(b"OMP_NUM_THREADS="));
-        for (resource, variables) in grant.resources.iter().zip(&self.resources) {
-            let before = out.len();
-            self.append_resource(resource, variables, node, &mut out);
-            if says_threads && variables.is_cpus {
-                let kept = strings(&out[before..]).filter(|own| !own.starts_with(b"OMP_NUM_THREADS="));
-                let kept: ByteString = kept.flat_map(|own| [own, b"\0"].concat()).collect();
-                out.truncate(before);
-                out.extend(kept);
-            }
-        }
+        append_numbers(asked.node, rank, &mut out);
+        self.append_given(start, rank.local, says_threads, node, &mut out);
         out
     }
 

@@ -130,6 +130,14 @@ pub const STREAM_LEFT: Duration = Duration::from_secs(1);
 pub const STREAM_ROOM_WAIT: Duration = Duration::from_secs(60);
 /// Bytes of code of functions that are remembered as told to one interpreter; with more, it is told again.
 pub const RUNNER_CODE_MAX: usize = 16 << 20;
+/// The ranks of a world of MPI have so long until the first of them speaks to the worker; then the call fails.
+pub const WORLD_START_LIMIT: Duration = Duration::from_secs(300);
+/// A world of MPI that is over has so long to end by itself; then all that is left of it is killed.
+pub const WORLD_END_GRACE: Duration = Duration::from_secs(5);
+/// How long one who comes to a world's socket has to say who it is.
+pub const WORLD_WORDS_LIMIT: Duration = Duration::from_secs(10);
+/// Most bytes of what a launcher of MPI prints that are told where its world ends too early.
+pub const WORLD_LAST_WORDS_MAX: u64 = 2048;
 /// Most bytes that an interpreter says at once: a result, and words about it.
 pub const RUNNER_FRAME_MAX: usize = 64 << 10;
 /// Most inputs handed to the machine before it settles and its effects are carried out.

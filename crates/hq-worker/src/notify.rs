@@ -125,6 +125,12 @@ impl AccessKeys {
         Ok(AccessKeys { socket: socket.as_os_str().as_bytes().to_vec(), key })
     }
 
+    /// The private directory in which the socket is.
+    pub(crate) fn directory(&self) -> &Path {
+        let socket = Path::new(std::ffi::OsStr::from_bytes(&self.socket));
+        socket.parent().unwrap_or(socket)
+    }
+
     /// Appends the key of a task.
     pub(crate) fn append(&self, task: TaskRef, instance: Instance, out: &mut ByteString) {
         out.extend_from_slice(&self.socket);

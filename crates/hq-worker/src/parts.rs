@@ -85,6 +85,13 @@ impl Supervisor {
         None
     }
 
+    /// The ranks of a function have ended with their launcher: nothing of its part is left.
+    pub(crate) fn drop_part(&mut self, task: TaskRef) {
+        let Some(part) = self.parts.remove(&task) else { return };
+        let slots: Vec<u32> = part.processes.into_values().collect();
+        self.signal_slots(&slots, SIGKILL, true);
+    }
+
     /// A process of a part has ended, or never was.
     pub(crate) fn process_ended(&mut self, process: Process, end: End) {
         let Process { task, key, subject, end: tell, .. } = process;

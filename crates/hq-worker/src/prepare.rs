@@ -64,6 +64,8 @@ pub(crate) struct Buffers {
     broadcast_dir: ByteString,
     pub(crate) stdout: ByteString,
     pub(crate) stderr: ByteString,
+    /// Of the next process only: the variable by which the ranks of a function find their worker; else empty.
+    pub(crate) world: ByteString,
     /// Of the next task only: what it opens for channels that go to a stream; else empty.
     pub(crate) streams: [ByteString; 2],
 }
@@ -166,7 +168,8 @@ impl Prepared {
             Body::Program { args } => mpirun::expand(spec, args, &node.hq),
             Body::Pulled | Body::Given => return Err("only relays have pulled tasks".to_owned()),
             Body::Function(function) => {
-                let words = [&b"-c"[..], runners::BOOTSTRAP].map(<[u8]>::to_vec);
+                let program = if spec.starts_ranks() { runners::RANKS_BOOTSTRAP } else { runners::BOOTSTRAP };
+                let words = [&b"-c"[..], program].map(<[u8]>::to_vec);
                 function.interpreter.iter().cloned().chain(words).collect()
             }
         };
@@ -201,9 +204,15 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// True when a task has a private directory: those on several nodes always have.
+    /// Appends the variables of each rank of a function.
+    pub(crate) fn append_ranks(&self, start: &Start, node: &Node, out: &mut Vec<ByteString>) {
+        self.variant(start).append_ranks(start, node, out);
+    }
+
+    /// True when a task has a private directory: programs on several nodes always have.
     pub(crate) fn has_task_dir(&self, start: &Start) -> bool {
-        self.template.spec.task_dir || !start.nodes.is_empty()
+        let spec = &self.template.spec;
+        spec.task_dir || !start.nodes.is_empty() && spec.body.function().is_none()
     }
 
     /// True when something is to be removed or read after such a task has ended.
@@ -506,6 +515,7 @@ impl Prepared {
         let variant = self.variant(start);
         buffers.env.clear();
         variant.append(&mut buffers.env, &values, node, &buffers.task_dir);
+        buffers.env.append(&mut buffers.world);
         if let Some(entry) = &start.entry {
             append_entry(&self.template.spec.body, entry.text(), &mut buffers.env)?;
         }

@@ -223,7 +223,7 @@ impl Supervisor {
         }
         let mut promised = prepared.promised(&start);
         promised.begin(prepared.template.submitted);
-        if !start.nodes.is_empty() {
+        if has_node_files(&start) {
             let mut dir = Vec::new();
             self.node.append_nodes_dir(&start, &mut dir);
             if let Err(error) = nodes::write(&dir, &start.nodes) {
@@ -447,10 +447,8 @@ impl Supervisor {
             let slot = Slot { index: *index, generation: state.generation };
             match &state.active {
                 // A call is interrupted first; its runner goes only when that does not help.
-                Some(Active::Runner(_)) if ends && signal != SIGKILL => {
-                    self.launcher.signal(slot, signal);
-                    self.call_is_ended(*index);
-                }
+                Some(Active::Runner(_)) if ends && signal != SIGKILL => self.interrupt_call(slot, signal),
+                Some(Active::Runner(_)) if ends => self.end_slot(slot, signal),
                 Some(active) if ends => {
                     let (task, instance) = active.attempt();
                     let mut mark = MARK.to_vec();
@@ -616,7 +614,7 @@ impl Supervisor {
         let is_success = outcome == Outcome::Finished;
         let has_aftermath = prepared.has_aftermath(is_success) || value.is_some();
         let input = Input::Ended { task: start.task, outcome, usage, result };
-        if !has_aftermath && start.nodes.is_empty() {
+        if !has_aftermath && !has_node_files(&start) {
             self.ended.push(input);
             return;
         }
@@ -626,7 +624,7 @@ impl Supervisor {
         }
         let sinks = prepared.sinks(&start);
         let mut nodes_dir = Vec::new();
-        if !start.nodes.is_empty() {
+        if has_node_files(&start) {
             self.node.append_nodes_dir(&start, &mut nodes_dir);
         }
         let promised = self.promised.remove(&start.task).unwrap_or_default();
@@ -686,4 +684,9 @@ impl Supervisor {
         self.prepared.insert(address, prepared.clone());
         Ok(prepared)
     }
+}
+
+/// True for tasks on several nodes, unless they are called where ranks are already.
+pub(crate) fn has_node_files(start: &Start) -> bool {
+    !start.nodes.is_empty() && start.runs_in.is_none_or(|runs_in| runs_in.is_new)
 }

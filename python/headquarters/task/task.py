@@ -43,6 +43,14 @@ class TaskOptions(TypedDict, total=False):
     output_patience: Duration
     end_by: Duration
     key: str
+    ranks: int
+    """So many processes in all, of MPI if it is a function; `resources` are those of each."""
+    nodes: int
+    cpus_per_rank: int | float | str
+    gpus_per_rank: int | float | str
+    mpi: str
+    gather: bool
+    launcher: str
 
 
 _DURATIONS = {"time_limit", "kill_grace", "retry_delay", "expect", "output_patience", "end_by"}
@@ -87,11 +95,29 @@ class Task(StaysHere, ABC):
         self.crash_limit = None if crash_limit is None else CHECKS["crash_limit"]("crash_limit", crash_limit)
         self.task_dir = flag("task_dir", task_dir)
         self.options = {key: CHECKS[key](key, value) for key, value in options.items()}
+        self.ranks = {word: self.options.pop(word) for word in _OF_RANKS if word in self.options}
+        if self.ranks and "ranks" not in self.ranks:
+            raise ValidationException(f"{next(iter(self.ranks))} belongs to tasks on ranks: give ranks=, too")
 
     @property
     def label(self) -> str:
         """Its name, or its id if it has none."""
         return self.name if self.name is not None else str(self.task_id)
+
+    def _requests(self) -> list[dict[str, Any]]:
+        tables = [request.table() for request in self.resources]
+        if not self.ranks:
+            return tables
+        for table in tables or [{}]:
+            resources = table.setdefault("resources", {"cpus": 1})
+            for word, pool in (("cpus_per_rank", "cpus"), ("gpus_per_rank", "gpus")):
+                if word in self.ranks:
+                    resources[pool] = self.ranks[word]
+            table["ranks"] = self.ranks["ranks"]
+            if "nodes" in self.ranks:
+                table["n_nodes"] = self.ranks["nodes"]
+            tables = tables or [table]
+        return tables
 
     @abstractmethod
     def _body(self, client: Client) -> tuple[dict[str, Any], PackedCall | None]: ...
@@ -105,7 +131,7 @@ class Task(StaysHere, ABC):
             "stderr": table(self.stderr),
             "priority": self.priority,
             "deps": [dependency.task_id for dependency in self.dependencies],
-            "request": [request.table() for request in self.resources],
+            "request": self._requests(),
             "task_dir": self.task_dir,
         }
         if self.cwd is not None:
@@ -115,6 +141,9 @@ class Task(StaysHere, ABC):
         for key, value in self.options.items():
             written[key] = duration(value) if key in _DURATIONS else value
         return TaskDescription(self.task_id, written, call)
+
+
+_OF_RANKS = ("ranks", "nodes", "cpus_per_rank", "gpus_per_rank")
 
 
 def _all(name: str, given: Iterable[T], kind: type[Any], instead: str) -> list[T]:

@@ -5,15 +5,25 @@ use std::collections::BTreeMap;
 use hq_core::record::Record;
 use hq_core::server::Effect;
 use hq_core::worker::{RunnerId, Start};
+use hq_model::body::Mpi;
 use hq_model::{JobId, TaskRef};
 
-/// The runners of a worker: each has one call at a time, and serves one job.
+/// The runners of a worker: each has one call at a time, and serves one job and one number of ranks; a world that was started for
+/// one call has no other.
 #[derive(Debug, Default)]
 pub struct Runners {
-    all: BTreeMap<RunnerId, (JobId, Option<TaskRef>)>,
+    all: BTreeMap<RunnerId, Runner>,
     last: RunnerId,
     // Calls that wait for others; whether they want to go on.
     waiting: BTreeMap<TaskRef, bool>,
+}
+
+#[derive(Debug)]
+struct Runner {
+    job: JobId,
+    call: Option<TaskRef>,
+    ranks: usize,
+    is_for_one: bool,
 }
 
 impl Runners {
@@ -24,14 +34,15 @@ impl Runners {
     pub fn starts(&mut self, start: &Start) -> Result<bool, String> {
         let (task, is_function) = (start.task, start.template.spec.body.function().is_some());
         let Some(runs_in) = start.runs_in else {
-            return if is_function {
+            // Ranks on other nodes are started from the first.
+            return if is_function && !start.is_part {
                 Err(format!("function {task} is not called anywhere"))
             } else {
                 Ok(false)
             };
         };
-        if !is_function {
-            return Err(format!("program {task} is called as a function"));
+        if !is_function || start.is_part {
+            return Err(format!("{task} is called here, and is a program or is called elsewhere"));
         }
         let id = runs_in.runner;
         if runs_in.is_new {
@@ -39,15 +50,29 @@ impl Runners {
                 return Err(format!("runner {id:?} is started for {task}, and its number was given before"));
             }
             self.last = id;
-            self.all.insert(id, (task.job, Some(task)));
+            let function = start.template.spec.body.function();
+            let is_for_one =
+                start.nodes.len() > 1 || function.is_some_and(|function| function.mpi == Mpi::World);
+            let runner = Runner { job: task.job, call: Some(task), ranks: start.ranks.len(), is_for_one };
+            self.all.insert(id, runner);
             return Ok(false);
         }
         match self.all.get_mut(&id) {
             None => Err(format!("task {task} is called in runner {id:?}, which is not there")),
-            Some((job, _)) if *job != task.job => Err(format!("runner {id:?} of job {job} is given {task}")),
-            Some((_, Some(other))) => Err(format!("runner {id:?} runs {other} and is given {task}")),
-            Some((_, call)) => {
-                *call = Some(task);
+            Some(Runner { job, .. }) if *job != task.job => {
+                Err(format!("runner {id:?} of job {job} is given {task}"))
+            }
+            Some(Runner { call: Some(other), .. }) => {
+                Err(format!("runner {id:?} runs {other} and is given {task}"))
+            }
+            Some(Runner { is_for_one: true, .. }) => {
+                Err(format!("runner {id:?} was for one call, and is given {task}"))
+            }
+            Some(Runner { ranks, .. }) if *ranks != start.ranks.len() => {
+                Err(format!("runner {id:?} has {ranks} ranks and is given {task} with {}", start.ranks.len()))
+            }
+            Some(runner) => {
+                runner.call = Some(task);
                 Ok(true)
             }
         }
@@ -56,14 +81,14 @@ impl Runners {
     /// A task has ended. Where it was called, if it was a function.
     pub fn call_ended(&mut self, task: TaskRef) -> Option<RunnerId> {
         self.waiting.remove(&task);
-        let found = self.all.iter_mut().find(|(_, (_, call))| *call == Some(task))?;
-        found.1.1 = None;
+        let found = self.all.iter_mut().find(|(_, runner)| runner.call == Some(task))?;
+        found.1.call = None;
         Some(*found.0)
     }
 
     /// A call begins to wait for others, or wants to go on. False when it is over or does so already.
     pub fn waits(&mut self, task: TaskRef, wants: bool) -> bool {
-        let is_there = self.all.values().any(|(_, call)| *call == Some(task));
+        let is_there = self.all.values().any(|runner| runner.call == Some(task));
         is_there && self.waiting.insert(task, wants) != Some(wants)
     }
 
@@ -91,14 +116,16 @@ impl Runners {
     pub fn ends(&mut self, id: RunnerId) -> Result<(), String> {
         match self.all.remove(&id) {
             None => Err(format!("runner {id:?} is ended and is not there")),
-            Some((_, Some(task))) => Err(format!("runner {id:?} is ended while it runs {task}")),
-            Some((_, None)) => Ok(()),
+            Some(Runner { call: Some(task), .. }) => {
+                Err(format!("runner {id:?} is ended while it runs {task}"))
+            }
+            Some(Runner { call: None, .. }) => Ok(()),
         }
     }
 
     /// A runner dies. Nothing when it is gone already; else the call that it had.
     pub fn dies(&mut self, id: RunnerId) -> Option<Option<TaskRef>> {
-        let call = self.all.remove(&id).map(|(_, call)| call);
+        let call = self.all.remove(&id).map(|runner| runner.call);
         call.flatten().map(|task| self.waiting.remove(&task));
         call
     }

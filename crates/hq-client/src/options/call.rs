@@ -9,13 +9,16 @@ use serde_json::{Map, Value};
 use super::job_file::Task;
 
 /// Those that a call can have.
-const OPTIONS: [&str; 18] = [
+const OPTIONS: [&str; 21] = [
     "crash_limit",
     "cwd",
     "env",
     "expect",
+    "gather",
     "kill_grace",
+    "launcher",
     "locality",
+    "mpi",
     "on_walltime",
     "pin",
     "priority",

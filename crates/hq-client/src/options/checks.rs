@@ -119,7 +119,7 @@ pub(super) fn check_warning(spec: &TaskSpec) -> Result<(), OptionsError> {
 fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
     let TaskOptions { resources, failures, execution, .. } = task;
     let has_nodes = resources.nodes.is_some_and(|nodes| nodes > 0);
-    let has_ranks = resources.ranks_per_node.is_some_and(|ranks| ranks > 0);
+    let has_ranks = resources.ranks_per_node.or(resources.ranks).is_some_and(|ranks| ranks > 0);
     if has_ranks {
         let excluded = [
             (resources.cpus.is_some(), "--cpus"),

@@ -222,6 +222,16 @@ pub enum OptionsError {
         /// What and where.
         message: String,
     },
+    /// Ranks that cannot be as many on each node.
+    #[error(
+        "--ranks {ranks} are all ranks, and {nodes} nodes cannot have as many each: give a multiple of {nodes}, or --ranks-per-node"
+    )]
+    Ranks {
+        /// Those asked for.
+        ranks: u32,
+        /// The nodes.
+        nodes: u32,
+    },
     /// An element of such a file that programs cannot read.
     #[error(
         "{}: element {place} (the first is 0) is nested {depth} deep, and programs that read it take at most {}: make it \

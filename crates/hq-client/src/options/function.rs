@@ -1,7 +1,7 @@
 //! Functions as tasks: their name, arguments and interpreter, from options and job files.
 
-use hq_model::Body;
-use hq_model::body::{EntryKind, Function};
+use hq_model::body::{EntryKind, Function, Mpi};
+use hq_model::{Body, Request};
 
 use super::error::OptionsError;
 use super::submit::SubmitOptions;
@@ -70,6 +70,7 @@ pub(super) fn body(
         code: Vec::new(),
         arguments: arguments.unwrap_or_default().into_bytes(),
         entry: if is_json { EntryKind::Json } else { EntryKind::Text },
+        ..Function::default()
     })
 }
 
@@ -80,8 +81,13 @@ pub(super) fn body(
 pub(super) fn of_options(options: &SubmitOptions) -> Result<Option<(String, Option<String>)>, OptionsError> {
     let command = &options.command;
     let Some(name) = &command.function else {
-        return match &command.args_json {
-            Some(_) => Err(OptionsError::Needs("--args-json", "--function")),
+        let of_functions = [
+            (command.args_json.is_some(), "--args-json"),
+            (command.mpi.is_some(), "--mpi"),
+            (command.gather, "--gather"),
+        ];
+        return match of_functions.iter().find(|option| option.0) {
+            Some((_, option)) => Err(OptionsError::Needs(option, "--function")),
             None => Ok(None),
         };
     };
@@ -94,13 +100,65 @@ pub(super) fn of_options(options: &SubmitOptions) -> Result<Option<(String, Opti
     Ok(Some((name.clone(), command.args_json.clone())))
 }
 
+/// How a function is called by its ranks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OnRanks {
+    pub(super) mpi: Option<Mpi>,
+    pub(super) gathers: bool,
+}
+
+/// Which world its ranks are.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn mpi(text: &str) -> Result<Mpi, String> {
+    match text {
+        "warm" => Ok(Mpi::Warm),
+        "world" => Ok(Mpi::World),
+        _ => Err("it must be warm or world".to_owned()),
+    }
+}
+
+/// Says how the ranks of a function call it; nothing of a program.
+///
+/// # Errors
+/// When it has none, or they would be no world of MPI.
+pub(super) fn set_ranks(
+    body: &mut Body,
+    requests: &[Request],
+    launcher: &str,
+    said: OnRanks,
+) -> Result<(), OptionsError> {
+    let Body::Function(function) = body else {
+        return match said.mpi.is_some() || said.gathers {
+            true => Err(OptionsError::Needs("--mpi or --gather", "--function")),
+            false => Ok(()),
+        };
+    };
+    if requests.iter().any(|request| request.nodes > 0 && request.ranks == 0) {
+        return Err(OptionsError::Needs("--nodes of a function", "--ranks or --ranks-per-node"));
+    }
+    let has_ranks = requests.iter().any(|request| request.ranks > 0);
+    let without =
+        [(said.mpi.is_some(), "--mpi"), (said.gathers, "--gather"), (!launcher.is_empty(), "--launcher")];
+    if let Some((_, option)) = without.iter().find(|option| option.0 && !has_ranks) {
+        return Err(OptionsError::Needs(option, "--ranks or --ranks-per-node"));
+    }
+    if has_ranks && ["direct", "none"].contains(&launcher) {
+        return Err(OptionsError::Conflict(
+            "--function",
+            "--launcher direct or none, which make no world of MPI",
+        ));
+    }
+    (function.mpi, function.gathers) = (said.mpi.unwrap_or_default(), said.gathers);
+    Ok(())
+}
+
 /// What of tasks a function cannot have.
 pub(super) fn check(task: &super::task::TaskOptions) -> Result<(), OptionsError> {
     let excluded = [
-        (task.resources.nodes.is_some(), "--nodes"),
         (task.execution.stdin.is_some(), "--stdin"),
         (task.execution.service, "--service"),
-        (task.execution.launcher.is_some(), "--launcher"),
         (!task.objects.left.is_empty(), "--output-object"),
         (!task.objects.taken.is_empty(), "--input-object"),
         (!task.objects.broadcasts.is_empty(), "--broadcast"),

@@ -22,7 +22,7 @@ use super::call::wrong_table;
 use super::checks::{check_lengths, check_locality, check_warning};
 use super::dependencies::DependencyOptions;
 use super::error::OptionsError;
-use super::function;
+use super::function::{self, OnRanks};
 use super::graph::Dep;
 use super::job_feed::FeedCommand;
 use super::job_group::{JobFile, prepare_job_file};
@@ -175,6 +175,11 @@ pub(super) struct Task {
     /// Its arguments.
     args: Option<toml::Value>,
     python: Option<String>,
+    /// Which world its ranks are.
+    mpi: Option<String>,
+    /// It returns what each of its ranks returned.
+    #[serde(default)]
+    gather: bool,
     #[serde(default)]
     env: BTreeMap<String, String>,
     stdout: Option<Output>,
@@ -487,7 +492,7 @@ impl Task {
         self.spec_of(Body::Function(function), Together::default())
     }
 
-    fn spec_of(self, body: Body, together: Together) -> Result<TaskSpec, String> {
+    fn spec_of(self, mut body: Body, together: Together) -> Result<TaskSpec, String> {
         let (stream, log) = match together.stream {
             Some(Stream::Directory(path)) => (Some(OsString::from_vec(path)), None),
             Some(Stream::Log(path)) => (None, Some(OsString::from_vec(path))),
@@ -495,6 +500,10 @@ impl Task {
         };
         let objects = self.objects()?;
         let requests = requests(self.request)?;
+        let mpi = option("mpi", self.mpi, function::mpi)?;
+        let said = OnRanks { mpi, gathers: self.gather };
+        let launcher = self.launcher.as_deref().unwrap_or_default();
+        function::set_ranks(&mut body, &requests, launcher, said).map_err(|error| error.to_string())?;
         self.outputs.iter().try_for_each(|output| path("outputs", output).map(|_| ()))?;
         let output_patience = option("output_patience", self.output_patience, values::duration)?;
         if self.outputs.is_empty() && output_patience.is_some() {

@@ -60,6 +60,9 @@ pub(super) struct RequestTable {
     n_nodes: u32,
     #[serde(default)]
     ranks_per_node: u32,
+    /// In all.
+    #[serde(default)]
+    ranks: u32,
     #[serde(default)]
     exclusive: bool,
     time_request: Option<Word>,
@@ -78,12 +81,17 @@ pub(super) fn requests(tables: Vec<RequestTable>) -> Result<Vec<Request>, String
             let text = amount.to_string();
             values::resource(&format!("{name}={text}")).map_err(|error| format!("{name} = {text}: {error}"))
         };
-        if table.n_nodes > 0 && table.ranks_per_node == 0 && !table.resources.is_empty() {
+        let nodes = table.n_nodes.max(1);
+        if table.ranks > 0 && (table.ranks_per_node > 0 || table.ranks % nodes != 0) {
+            return Err("ranks is all of them, as many on each node: say ranks or ranks_per_node, and of ranks a multiple of n_nodes".into());
+        }
+        let ranks_per_node = if table.ranks > 0 { table.ranks / nodes } else { table.ranks_per_node };
+        if table.n_nodes > 0 && ranks_per_node == 0 && !table.resources.is_empty() {
             return Err("n_nodes asks for whole workers; leave resources out, or say ranks_per_node".into());
         }
         Ok(Request {
-            nodes: table.n_nodes.max(u32::from(table.ranks_per_node > 0)),
-            ranks: table.ranks_per_node,
+            nodes: table.n_nodes.max(u32::from(ranks_per_node > 0)),
+            ranks: ranks_per_node,
             exclusive: table.exclusive,
             resources: table.resources.into_iter().map(resource).collect::<Result<_, _>>()?,
             time_request: option("time_request", table.time_request, values::duration)?.unwrap_or_default(),

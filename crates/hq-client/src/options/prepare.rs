@@ -78,6 +78,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let mode = options.command.directives.unwrap_or_default();
     check_stdin(&options, mode)?;
     let function = function::of_options(&options)?;
+    let on_ranks = function::OnRanks { mpi: options.command.mpi, gathers: options.command.gather };
     check_target(&options)?;
     let script = Script::read(&options, mode, around)?;
     let defaults = std::mem::take(&mut around.defaults);
@@ -119,7 +120,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
     let without_interpreter = script.without_interpreter(&options.command.command);
     let hints = hints(&options.command.command, &around.submit_dir, &script.directives);
-    let (name, body) = match function {
+    let (name, mut body) = match function {
         Some((name, arguments)) => {
             function::check(&task)?;
             let python = task.execution.python.as_ref().map(|python| python.0.clone());
@@ -143,6 +144,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         (None, None) => Vec::new(),
     };
     let requests = vec![request(&task.resources)?];
+    let launcher = task.execution.launcher.as_deref().unwrap_or_default();
+    function::set_ranks(&mut body, &requests, launcher, on_ranks)?;
     let stream = task.outputs.place();
     let broadcasts = std::mem::take(&mut task.objects.broadcasts);
     task.objects.taken.extend(broadcast::taken(&broadcasts));
@@ -271,8 +274,8 @@ fn check_target(options: &SubmitOptions) -> Result<(), OptionsError> {
 // Tasks on several nodes have these whole.
 fn without_effect(task: &mut TaskOptions) -> Option<String> {
     let resources = &mut task.resources;
-    let is_whole =
-        resources.nodes.is_some_and(|nodes| nodes > 0) && resources.ranks_per_node.unwrap_or(0) == 0;
+    let is_whole = resources.nodes.is_some_and(|nodes| nodes > 0)
+        && resources.ranks_per_node.or(resources.ranks).unwrap_or(0) == 0;
     if !is_whole || resources.resources.is_empty() {
         return None;
     }
@@ -496,8 +499,18 @@ fn output(arg: Option<OutputArg>, is_streamed: bool, default: &[u8]) -> OutputSi
     }
 }
 
+fn ranks_on_each(ranks: u32, nodes: u32) -> Result<u32, OptionsError> {
+    match ranks % nodes {
+        0 => Ok(ranks / nodes),
+        _ => Err(OptionsError::Ranks { ranks, nodes }),
+    }
+}
+
 pub(super) fn request(options: &ResourceOptions) -> Result<Request, OptionsError> {
-    let ranks = options.ranks_per_node.unwrap_or(0);
+    let ranks = match options.ranks {
+        Some(ranks) => ranks_on_each(ranks, options.nodes.unwrap_or(1).max(1))?,
+        None => options.ranks_per_node.unwrap_or(0),
+    };
     let nodes = options.nodes.unwrap_or(0).max(u32::from(ranks > 0));
     let request = Request {
         nodes,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::OsStringValueParser;
 use clap::{Args, ValueEnum};
 use hq_model::JobId;
+use hq_model::body::Mpi;
 
 use super::dependencies::DependencyOptions;
 use super::feed::FeedOptions;
@@ -72,6 +73,17 @@ pub struct CommandOptions {
     /// Examples: `--args-json '[1, "a"]'`, `--args-json '{"cutoff": 0.5}'`.
     #[arg(long, value_name = "JSON", value_parser = function::arguments, help_heading = "Execution")]
     pub args_json: Option<String>,
+
+    /// Which world the ranks of a function are: one that stays for the next call, or one for each call
+    ///
+    /// `warm`: calls of one job on as many ranks have the same processes, one after the other, and each a communicator of
+    /// its own. `world`: MPI.COMM_WORLD is that of the call alone. On several nodes it is always `world`. [default: warm]
+    #[arg(long, value_name = "WORLD", value_parser = function::mpi, help_heading = "Execution")]
+    pub mpi: Option<Mpi>,
+
+    /// Keep what each rank of the function returned, as a list, and not what rank 0 did
+    #[arg(long, help_heading = "Execution")]
+    pub gather: bool,
 
     /// Program to run and its arguments
     ///

@@ -81,6 +81,14 @@ pub struct ResourceOptions {
     #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
     pub ranks_per_node: Option<u32>,
 
+    /// Run each task as so many processes in all, as many on each of its nodes
+    ///
+    /// As --ranks-per-node, which says how many each node has.
+    ///
+    /// Examples: `hq submit --ranks 4 -- %{MPIRUN} ./solver`, `hq submit --function heat:solve --ranks 4`.
+    #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with_all = ["cpus", "ranks_per_node"], value_parser = values::at_least_one)]
+    pub ranks: Option<u32>,
+
     /// CPUs of each rank [default: 1]
     #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::cpus)]
     pub cpus_per_rank: Option<AmountRequest>,
@@ -431,7 +439,9 @@ impl ResourceOptions {
             resources,
             // 0 is as good as none.
             nodes: self.nodes.or(script.nodes).filter(|nodes| *nodes > 0),
-            ranks_per_node: self.ranks_per_node.or(script.ranks_per_node),
+            // Two ways to say the same.
+            ranks_per_node: self.ranks_per_node.or(script.ranks_per_node.filter(|_| self.ranks.is_none())),
+            ranks: self.ranks.or(script.ranks.filter(|_| self.ranks_per_node.is_none())),
             cpus_per_rank: self.cpus_per_rank.or(script.cpus_per_rank),
             gpus_per_rank: self.gpus_per_rank.or(script.gpus_per_rank),
             exclusive: self.exclusive || script.exclusive,

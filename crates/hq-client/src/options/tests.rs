@@ -14,6 +14,8 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod ranks;
+
 #[derive(Parser)]
 #[command(no_binary_name = true)]
 struct Line {

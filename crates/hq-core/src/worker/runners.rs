@@ -1,6 +1,9 @@
 //! Interpreters that stay from one call of a function to the next.
 //!
 //! What holds:
+//! - A runner is one interpreter, or one world of MPI with an interpreter for each rank. Which of the two makes no difference
+//!   but here: what it was given is what all its ranks were given, and it takes as many places as it has ranks.
+//! - A world serves calls on as many ranks. One that was started for a single call, as those on several nodes are, has no other.
 //! - A runner has one call at a time, and all its calls are of one job, with the same interpreter, variables and amounts.
 //!   Whoever changes a module and submits again never meets the old one.
 //! - What a runner may see is never changed below it: the indices of all it was given but CPUs stay the same (a library
@@ -11,11 +14,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hq_model::body::Mpi;
 use hq_model::request::CPUS;
 use hq_model::task::Pin;
 use hq_model::{TaskSpec, Timestamp, WorkerResources};
 
-use super::{Effect, Grant, RunnerId, RunsIn};
+use super::{Effect, Grant, RunnerId, RunsIn, Start};
 use crate::limits::{RUNNER_IDLE_TIME, RUNNERS_IDLE_MIN};
 use crate::worker_messages::Template;
 
@@ -34,6 +38,7 @@ struct Runner {
     template: Arc<Template>,
     variant: u32,
     grant: Grant,
+    ranks: Vec<Grant>,
     state: State,
     // The call that it has is its last one.
     is_spent: bool,
@@ -63,33 +68,28 @@ impl Runners {
     }
 
     /// Where a task that begins now is called.
-    pub(super) fn take(
-        &mut self,
-        template: &Arc<Template>,
-        variant: u32,
-        grant: &Grant,
-        effects: &mut Vec<Effect>,
-    ) -> RunsIn {
+    pub(super) fn take(&mut self, start: &Start, effects: &mut Vec<Effect>) -> RunsIn {
         let cpus = self.cpus;
         let idle = self.all.iter_mut().filter_map(|(id, runner)| match runner.state {
             State::Idle(since) => Some((since, *id, runner)),
             State::Busy | State::Spent | State::Ending => None,
         });
-        let fitting = idle.filter(|(_, _, runner)| runner.serves(template, variant, grant, cpus));
+        let fitting = idle.filter(|(_, _, runner)| runner.serves(start, cpus));
         // The last one that was used: the others come to their end.
         if let Some((_, id, runner)) = fitting.max_by_key(|(since, id, _)| (*since, *id)) {
             runner.state = State::Busy;
             return RunsIn { runner: id, is_new: false };
         }
-        let idle = self.all.values().filter(|runner| matches!(runner.state, State::Idle(_))).count();
-        if idle >= self.idle_max
+        while self.idle_processes() >= self.idle_max
             && let Some(longest) = self.longest_idle()
         {
             self.end(longest, effects);
         }
         self.last.0 += 1;
-        let (template, grant) = (template.clone(), grant.clone());
-        let runner = Runner { template, variant, grant, state: State::Busy, is_spent: false };
+        let (template, grant, ranks) = (start.template.clone(), start.grant.clone(), start.ranks.clone());
+        let function = template.spec.body.function();
+        let is_spent = function.is_some_and(|function| function.mpi == Mpi::World) || start.nodes.len() > 1;
+        let runner = Runner { template, variant: start.variant, grant, ranks, state: State::Busy, is_spent };
         self.all.insert(self.last, runner);
         RunsIn { runner: self.last, is_new: true }
     }
@@ -150,6 +150,11 @@ impl Runners {
         self.all.values().filter(|runner| runner.state == State::Busy).count()
     }
 
+    fn idle_processes(&self) -> usize {
+        let idle = self.all.values().filter(|runner| matches!(runner.state, State::Idle(_)));
+        idle.map(|runner| runner.ranks.len().max(1)).sum()
+    }
+
     fn longest_idle(&self) -> Option<RunnerId> {
         let idle = self.all.iter().filter_map(|(id, runner)| match runner.state {
             State::Idle(since) => Some((since, *id)),
@@ -167,21 +172,35 @@ impl Runners {
 }
 
 impl Runner {
-    fn serves(&self, template: &Arc<Template>, variant: u32, grant: &Grant, cpus: Option<u32>) -> bool {
-        let is_alike = Arc::ptr_eq(&self.template, template) && self.variant == variant
+    fn serves(&self, start: &Start, cpus: Option<u32>) -> bool {
+        let template = &start.template;
+        let is_alike = Arc::ptr_eq(&self.template, template) && self.variant == start.variant
             || self.template.id.job == template.id.job && is_alike(&self.template.spec, &template.spec);
         let is_bound = template.spec.pin != Pin::None;
-        let (had, has) = (&self.grant.resources, &grant.resources);
+        let had = [&self.grant].into_iter().chain(&self.ranks);
+        let has = [&start.grant].into_iter().chain(&start.ranks);
         is_alike
-            && had.len() == has.len()
-            && had.iter().zip(has).all(|(had, has)| {
-                let may_move = Some(had.pool) == cpus && !is_bound;
-                (had.pool, had.amount) == (has.pool, has.amount) && (may_move || had.indices == has.indices)
-            })
+            && self.ranks.len() == start.ranks.len()
+            && had.zip(has).all(|(had, has)| serves_as(had, has, cpus.filter(|_| !is_bound)))
     }
+}
+
+// `may_move` is a pool of which other indices are as good.
+fn serves_as(had: &Grant, has: &Grant, may_move: Option<u32>) -> bool {
+    let (had, has) = (&had.resources, &has.resources);
+    had.len() == has.len()
+        && had.iter().zip(has).all(|(had, has)| {
+            (had.pool, had.amount) == (has.pool, has.amount)
+                && (Some(had.pool) == may_move || had.indices == has.indices)
+        })
 }
 
 // What an interpreter starts with. Its own arguments stand in no environment.
 fn is_alike(one: &TaskSpec, other: &TaskSpec) -> bool {
-    one.body.texts() == other.body.texts() && one.env == other.env && one.pin == other.pin
+    let world = |spec: &TaskSpec| spec.body.function().map(|function| function.mpi);
+    one.body.texts() == other.body.texts()
+        && one.env == other.env
+        && one.pin == other.pin
+        && one.launcher == other.launcher
+        && world(one) == world(other)
 }

@@ -164,8 +164,9 @@ impl Worker {
                 let variant = way.variant;
                 batch.left.remove(id);
                 let mut start = start_of(known, batch, id, variant, &grant, &ranks);
-                if known.template.spec.body.function().is_some() {
-                    start.runs_in = Some(self.runners.take(&known.template, variant, &grant, effects));
+                // A part of one that has ranks on several nodes runs where its rank 0 is.
+                if known.template.spec.body.function().is_some() && !batch.is_part {
+                    start.runs_in = Some(self.runners.take(&start, effects));
                 }
                 let runner = start.runs_in.map(|runs_in| runs_in.runner);
                 effects.push(Effect::Start(start));

@@ -433,6 +433,12 @@ pub struct Function {
     /// The function itself, with packed entries only.
     #[prost(bytes = "vec", tag = "5")]
     pub code: ::prost::alloc::vec::Vec<u8>,
+    /// Of one with ranks: each call has a world that is started for it.
+    #[prost(bool, tag = "6")]
+    pub has_own_world: bool,
+    /// Of one with ranks: it returns what each of them returned.
+    #[prost(bool, tag = "7")]
+    pub gathers: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {

@@ -16,11 +16,15 @@ const READY: u8 = 1;
 const DONE: u8 = 2;
 const WAITS: u8 = 3;
 const WANTS: u8 = 4;
+const SPENT: u8 = 5;
+const LEAVES: u8 = 6;
 
 const IS_PREPARED: u8 = 1;
 const HAS_ENTRY: u8 = 2;
 const ENTRY_IS_JSON: u8 = 4;
 const IS_PACKED: u8 = 8;
+const HAS_OWN_WORLD: u8 = 16;
+const GATHERS: u8 = 32;
 
 /// Bytes before each body.
 pub(crate) const HEADER: usize = 5;
@@ -55,6 +59,12 @@ pub(crate) struct Call<'a> {
     pub(crate) put: &'a [u8],
     /// Where values are that are among its arguments.
     pub(crate) taken: &'a [Taken],
+    /// Variables of each rank, `KEY=VALUE`, NUL-terminated; of a call without ranks none.
+    pub(crate) ranks: &'a [Vec<u8>],
+    /// Its communicator is that of the whole world.
+    pub(crate) has_own_world: bool,
+    /// It returns what each rank returned.
+    pub(crate) gathers: bool,
 }
 
 impl Call<'_> {
@@ -65,6 +75,8 @@ impl Call<'_> {
             (self.entry.is_some(), HAS_ENTRY),
             (self.entry_is_json, ENTRY_IS_JSON),
             (self.code.is_some(), IS_PACKED),
+            (self.has_own_world, HAS_OWN_WORLD),
+            (self.gathers, GATHERS),
         ];
         let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
         let parts = [
@@ -80,6 +92,7 @@ impl Call<'_> {
             &inputs(self.inputs),
             self.put,
             &taken(self.taken),
+            &ranks(self.ranks),
         ];
         let mut body = Vec::with_capacity(64 + parts.iter().map(|part| 4 + part.len()).sum::<usize>());
         body.extend_from_slice(&self.number.to_le_bytes());
@@ -110,6 +123,13 @@ fn taken(taken: &[Taken]) -> Vec<u8> {
         out.extend_from_slice(&of.task.0.to_le_bytes());
         put(&mut out, path.as_os_str().as_bytes());
     }
+    out
+}
+
+// Length of each block, and the block.
+fn ranks(ranks: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    ranks.iter().for_each(|variables| put(&mut out, variables));
     out
 }
 
@@ -160,6 +180,20 @@ pub(crate) enum Said {
     Waits { number: u64 },
     /// A call that waited wants to go on.
     Wants { number: u64 },
+    /// The call that it has is its last one: what its ranks do is not known any more.
+    Spent,
+    /// Names in `/dev/shm` that a world of MPI leaves there when it is ended by force.
+    Leaves { names: Vec<String> },
+    /// A rank of it has died.
+    RankDied(RankDied),
+}
+
+/// How a rank has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RankDied {
+    pub(crate) rank: u32,
+    /// The signal that ended it, or else its exit code.
+    pub(crate) end: Result<u8, u8>,
 }
 
 /// How a call ended.
@@ -220,6 +254,8 @@ pub(crate) fn decode(kind: u8, body: &[u8]) -> Result<Said, String> {
         DONE => done(body),
         WAITS => number(body).map(|number| Said::Waits { number }),
         WANTS => number(body).map(|number| Said::Wants { number }),
+        SPENT => body.is_empty().then_some(Said::Spent),
+        LEAVES => leaves(body),
         _ => return Err(format!("frames of kind {kind} are not known")),
     };
     said.ok_or_else(|| format!("a frame of kind {kind} with {} bytes is damaged", body.len()))
@@ -232,6 +268,21 @@ fn ready(body: &[u8]) -> Option<Said> {
 
 fn number(body: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(body.try_into().ok()?))
+}
+
+// Names without a directory; a peer may say nothing else.
+fn leaves(body: &[u8]) -> Option<Said> {
+    let names = body.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let names: Option<Vec<String>> = names.map(|name| String::from_utf8(name.to_vec()).ok()).collect();
+    let names =
+        names.filter(|names| names.iter().all(|name| !name.contains('/') && name != "." && name != ".."))?;
+    Some(Said::Leaves { names })
+}
+
+/// How a rank has died, as its parent says it: its number, the signal, and the exit code, `u32`, `u8`, `u8`.
+pub(crate) fn rank_died(body: [u8; 6]) -> RankDied {
+    let [a, b, c, d, signal, code] = body;
+    RankDied { rank: u32::from_le_bytes([a, b, c, d]), end: if signal > 0 { Ok(signal) } else { Err(code) } }
 }
 
 fn done(body: &[u8]) -> Option<Said> {
@@ -298,7 +349,7 @@ mod tests {
         assert!(decode(DONE, &[&body[..], b"x"].concat()).is_err());
         assert!(decode(DONE, &done_body(1, 8, 0, b"", "")).is_err());
         assert!(decode(DONE, &done_body(1, 0, 0, &vec![b'1'; RESULT_BYTES_MAX + 1], "")).is_err());
-        assert!(decode(WAITS, &body).is_err() && decode(5, &body).is_err());
+        assert!(decode(WAITS, &body).is_err() && decode(7, &body).is_err());
         assert_eq!(decode(WAITS, &body[..8]), Ok(Said::Waits { number: 9 }));
         assert_eq!(decode(WANTS, &body[..8]), Ok(Said::Wants { number: 9 }));
         assert!(header([255; HEADER]).is_err());
@@ -309,12 +360,12 @@ mod tests {
         let put = b"/store/put/r-1-1";
         let bytes = Call { put, ..Call::default() }.encode();
         let body = &bytes[HEADER..];
-        // Two more parts than in version 2.
-        assert_eq!(body[9], 12);
-        let lengths = body[14..14 + 4 * 12].chunks(4);
+        // Three more parts than in version 2.
+        assert_eq!(body[9], 13);
+        let lengths = body[14..14 + 4 * 13].chunks(4);
         let lengths: Vec<u32> =
             lengths.map(|length| u32::from_le_bytes(length.try_into().expect("four"))).collect();
-        assert_eq!(lengths[10..], [put.len() as u32, 0]);
+        assert_eq!(lengths[10..], [put.len() as u32, 0, 0]);
         assert!(body.ends_with(put));
         for (number, status) in [(6, Status::Stored), (7, Status::NotStored)] {
             let Ok(Said::Done(done)) = decode(DONE, &done_body(1, number, 0, b"", "full")) else {
@@ -326,7 +377,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_refused_or_understood(kind in 0_u8..6, body in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_refused_or_understood(kind in 0_u8..8, body in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode(kind, &body);
         }
     }

@@ -6,6 +6,7 @@
 
 mod codes;
 pub(crate) mod frames;
+mod world;
 
 use std::collections::HashMap;
 use std::io;
@@ -22,15 +23,17 @@ use hq_model::{Body, Entry, Instance, ObjectName, TaskRef, Usage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
-use crate::launcher::{End, Ended, MARK, Slot, text};
+use crate::launcher::{End, Ended, Slot, text};
 use crate::objects::{Key, PutFile, Taken, Value, not_now};
 use crate::prepare::{Prepared, strings};
 use crate::supervise::{Active, Finish, Supervisor};
 use codes::Codes;
 use frames::{Call, Done, Said, Status};
+pub(crate) use world::BOOTSTRAP as RANKS_BOOTSTRAP;
+use world::{World, is_alone};
 
 /// What is read into an interpreter once it runs.
 const PROGRAM: &str = concat!(include_str!("values.py"), include_str!("runner.py"));
@@ -38,6 +41,7 @@ const PROGRAM: &str = concat!(include_str!("values.py"), include_str!("runner.py
 pub(crate) const BOOTSTRAP: &[u8] = include_bytes!("bootstrap.py");
 
 const SIGKILL: u8 = 9;
+const SIGTERM: u8 = 15;
 
 /// Of a runner: what it says, or why nothing more is heard of it.
 pub(crate) type Heard = (RunnerId, Result<Said, Lost>);
@@ -49,6 +53,8 @@ pub(crate) enum Lost {
     Closed,
     /// It said what makes no sense.
     Fault(String),
+    /// It has had its time to end by itself.
+    Late,
 }
 
 /// The runners of a worker.
@@ -72,6 +78,10 @@ struct Runner {
     is_ending: bool,
     /// Why it is being killed.
     fault: Option<String>,
+    /// It has spoken.
+    is_ready: bool,
+    /// It is several processes.
+    world: Option<World>,
 }
 
 /// The process of a runner.
@@ -89,6 +99,15 @@ struct Current {
     start: Box<Start>,
     prepared: Arc<Prepared>,
     files: Files,
+    /// It has ended, and its end is told with that of the world that was started for it.
+    done: Option<Done>,
+}
+
+impl Current {
+    fn ended(mut self) -> Option<(Current, Done)> {
+        let done = self.done.take()?;
+        Some((self, done))
+    }
 }
 
 /// Files that a call reads and writes in the store. Dropped with the call: then what it takes is not held any more, and what it
@@ -123,27 +142,63 @@ impl Runners {
         Runners { all: HashMap::new(), calls: 0, heard }
     }
 
-    // Carries frames between a runner and the loop, from now on.
-    fn connect(&mut self, id: RunnerId, slot: Slot, socket: UnixStream) {
-        let (reader, writer) = socket.into_split();
+    // Carries frames between a runner and the loop, from when its socket is there.
+    fn connect(&mut self, id: RunnerId, slot: Slot, line: Line) {
         let (to, frames) = mpsc::unbounded_channel();
-        tokio::spawn(write_all(writer, frames));
         let heard = self.heard.clone();
-        tokio::spawn(async move {
-            let why = read_all(reader, id, &heard).await;
-            // The loop may have ended.
-            let _ = heard.send((id, Err(why)));
-        });
-        self.all.insert(
-            id,
-            Runner { slot, to, codes: Codes::default(), is_spent: false, is_ending: false, fault: None },
-        );
+        let world = match line {
+            Line::Socket(socket) => {
+                tokio::spawn(speak(socket, frames, id, heard));
+                None
+            }
+            Line::World(world, socket) => {
+                tokio::spawn(async move {
+                    // Nobody comes to a world that has ended.
+                    if let Ok(socket) = socket.await {
+                        speak(socket, frames, id, heard).await;
+                    }
+                });
+                Some(world)
+            }
+        };
+        let codes = Codes::default();
+        let runner = Runner {
+            slot,
+            to,
+            codes,
+            is_spent: false,
+            is_ending: false,
+            fault: None,
+            is_ready: false,
+            world,
+        };
+        self.all.insert(id, runner);
     }
 
     fn say(&self, id: RunnerId, frame: Vec<u8>) {
         // What is not taken any more has ended, which is heard another way.
         let _ = self.all.get(&id).map(|runner| runner.to.send(frame));
     }
+}
+
+// How a runner and the worker speak.
+enum Line {
+    Socket(UnixStream),
+    // Its rank 0 brings the other end.
+    World(World, oneshot::Receiver<UnixStream>),
+}
+
+async fn speak(
+    socket: UnixStream,
+    frames: mpsc::UnboundedReceiver<Vec<u8>>,
+    id: RunnerId,
+    heard: mpsc::UnboundedSender<Heard>,
+) {
+    let (reader, writer) = socket.into_split();
+    tokio::spawn(write_all(writer, frames));
+    let why = read_all(reader, id, &heard).await;
+    // The loop may have ended.
+    let _ = heard.send((id, Err(why)));
 }
 
 async fn write_all(mut writer: OwnedWriteHalf, mut frames: mpsc::UnboundedReceiver<Vec<u8>>) {
@@ -211,7 +266,12 @@ impl Supervisor {
         match said {
             Ok(slot) => {
                 self.running.insert(task, slot.index);
-                let call = Some(Current { number, start: Box::new(start.clone()), prepared, files });
+                if is_new && start.nodes.len() > 1 {
+                    // Its ranks on other nodes are started through this worker.
+                    self.open_part(start.clone(), prepared.clone());
+                }
+                let call =
+                    Some(Current { number, start: Box::new(start.clone()), prepared, files, done: None });
                 match &mut self.slots[slot.index as usize].active {
                     Some(Active::Runner(process)) => process.call = call,
                     free => *free = Some(Active::Runner(Process { id, first: Box::new(start), call })),
@@ -241,17 +301,36 @@ impl Supervisor {
         id: RunnerId,
         call: (u64, &Files),
     ) -> Result<Slot, Outcome> {
-        let (ours, theirs) = sockets().map_err(|error| {
-            Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"))
-        })?;
+        let no_socket =
+            |error| Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"));
+        let (line, theirs) = match start.ranks.is_empty() {
+            true => {
+                let (ours, theirs) = sockets().map_err(no_socket)?;
+                (Line::Socket(ours), Some(theirs))
+            }
+            false => {
+                let (first, comes) = oneshot::channel();
+                let world = World::open(self.node.keys.directory(), id, first, self.runners.heard.clone());
+                let world = world.map_err(no_socket)?;
+                world.append_variables(&prepared.template.spec.launcher, &mut self.buffers.world);
+                (Line::World(world, comes), None)
+            }
+        };
+        let log = match &line {
+            Line::Socket(_) => None,
+            Line::World(world, _) => Some(world.log().as_os_str().as_bytes().to_vec()),
+        };
         let (memory, cpus) = (self.node.amount_of(start, MEM), self.node.amount_of(start, CPUS));
         let limits = self.enforcer.begin(start, memory, cpus).map_err(Outcome::NotStarted)?;
         let slot = self.take_slot();
         let order = prepared.order((slot, None), start, &self.node, &limits, &mut self.buffers);
         let ordered =
             order.map_err(|error| Outcome::Failed(FailureKind::Start, error)).and_then(|(mut order, _)| {
-                (order.has_stdin, order.is_stdin_socket) = (true, true);
-                let sent = self.launcher.start(&order, Some(&theirs));
+                (order.has_stdin, order.is_stdin_socket) = (theirs.is_some(), theirs.is_some());
+                if let Some(log) = &log {
+                    (order.stdout, order.stderr) = (log, log);
+                }
+                let sent = self.launcher.start(&order, theirs.as_ref());
                 sent.map_err(|error| {
                     Outcome::NotStarted(format!("cannot hand a task to the launcher: {error}"))
                 })
@@ -261,12 +340,13 @@ impl Supervisor {
             self.enforcer.end((start.task, start.instance), None);
             return Err(outcome);
         }
-        self.runners.connect(id, slot, ours);
+        self.runners.connect(id, slot, line);
         let names =
             strings(&self.buffers.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
         let names: Vec<&[u8]> = names.collect();
         self.runners.say(id, frames::preface(PROGRAM.as_bytes(), &names.join(&0)));
-        self.say_call(id, start, prepared, call, true);
+        self.buffers.task_dir.clear();
+        self.say_call(id, start, prepared, call, theirs.is_some());
         Ok(slot)
     }
 
@@ -306,6 +386,10 @@ impl Supervisor {
             }
             _ => None,
         };
+        let mut ranks = Vec::new();
+        if !start.ranks.is_empty() {
+            prepared.append_ranks(start, &self.node, &mut ranks);
+        }
         let buffers = &self.buffers;
         let put = files.put.as_ref().map(PutFile::path).unwrap_or_default();
         let call = Call {
@@ -325,6 +409,9 @@ impl Supervisor {
             environment: &buffers.env,
             put: put.as_os_str().as_bytes(),
             taken: &files.taken,
+            ranks: &ranks,
+            has_own_world: is_alone(start),
+            gathers: function.gathers,
         };
         self.runners.say(id, call.encode());
     }
@@ -333,7 +420,10 @@ impl Supervisor {
     pub(crate) fn end_runner(&mut self, id: RunnerId) {
         let Some(runner) = self.runners.all.get_mut(&id) else { return };
         if runner.is_spent {
-            return self.kill_runner(id);
+            return match runner.world {
+                Some(_) => self.end_world(id),
+                None => self.kill_runner(id),
+            };
         }
         // Its process ends by itself when it hears that.
         runner.is_ending = true;
@@ -343,7 +433,12 @@ impl Supervisor {
     /// A runner says something.
     pub(crate) fn runner_says(&mut self, (id, said): Heard) {
         match said {
-            Ok(Said::Ready { version }) => debug!(runner = id.0, version, "an interpreter is ready"),
+            Ok(Said::Ready { version }) => {
+                debug!(runner = id.0, version, "an interpreter is ready");
+                if let Some(runner) = self.runners.all.get_mut(&id) {
+                    runner.is_ready = true;
+                }
+            }
             Ok(Said::Done(done)) => {
                 if let Err(fault) = self.call_done(id, done) {
                     self.blame_runner(id, fault);
@@ -355,9 +450,34 @@ impl Supervisor {
             Ok(Said::Wants { number }) => {
                 self.ended.extend(self.task_of(id, number).map(|task| Input::CallWants { task }));
             }
+            Ok(Said::Spent) => {
+                if let Some(runner) = self.runners.all.get_mut(&id) {
+                    runner.is_spent = true;
+                    self.ended.push(Input::RunnerSpent { runner: id });
+                }
+            }
+            Ok(Said::Leaves { names }) => {
+                if let Some(world) = self.runners.world(id) {
+                    world.leaves.extend(names);
+                }
+            }
+            Ok(Said::RankDied(died)) => {
+                if let Some(world) = self.runners.world(id) {
+                    world.died.get_or_insert(died);
+                    self.end_world(id);
+                }
+            }
             Err(Lost::Fault(fault)) => self.blame_runner(id, fault),
-            // One that lives is of no use.
-            Err(Lost::Closed) => self.kill_runner(id),
+            // One that lives is of no use. A world takes longer to end than its rank 0.
+            Err(Lost::Closed) => match self.runners.world(id) {
+                Some(_) => self.runners.give_up_later(id),
+                None => self.kill_runner(id),
+            },
+            Err(Lost::Late) => {
+                if let Some(slot) = self.runners.all.get(&id).map(|runner| runner.slot) {
+                    self.end_slot(slot, SIGKILL);
+                }
+            }
         }
     }
 
@@ -392,7 +512,21 @@ impl Supervisor {
         let has_file = matches!(done.status, Status::Stored | Status::NotStored);
         let is_of = |call: &Current| call.number == done.number && (!has_file || call.files.put.is_some());
         let current = process.call.take_if(|call| is_of(call));
-        let current = current.ok_or("it told an end of a call that it does not have")?;
+        let mut current = current.ok_or("it told an end of a call that it does not have")?;
+        if is_alone(&current.start) {
+            // What its ranks leave on all nodes is gone when the call has ended.
+            current.done = Some(done);
+            process.call = Some(current);
+            self.runners.say(id, frames::end());
+            self.runners.give_up_later(id);
+            return Ok(());
+        }
+        self.conclude(id, slot, current, done);
+        Ok(())
+    }
+
+    // Tells the end of a call.
+    fn conclude(&mut self, id: RunnerId, slot: u32, current: Current, done: Done) {
         let task = current.start.task;
         self.running.remove(&task);
         let Done { status, wall_us, user_us, system_us, rss_max_kib, result, text, .. } = done;
@@ -412,7 +546,6 @@ impl Supervisor {
             status => outcome_of_call(&prepared.template.spec.body, status, text),
         };
         self.finish(*start, prepared, Finish { outcome, usage, result, value });
-        Ok(())
     }
 
     // It does not do what runners do.
@@ -426,12 +559,7 @@ impl Supervisor {
 
     fn kill_runner(&mut self, id: RunnerId) {
         let Some(runner) = self.runners.all.get(&id).filter(|runner| !runner.is_ending) else { return };
-        let slot = runner.slot;
-        let Some(Active::Runner(process)) = &self.slots[slot.index as usize].active else { return };
-        let (task, instance) = process.attempt();
-        let mut mark = MARK.to_vec();
-        self.node.keys.append(task, instance, &mut mark);
-        self.launcher.end(slot, SIGKILL, &mark);
+        self.end_slot(runner.slot, SIGKILL);
     }
 
     /// A call is being ended: its runner is not to have another one.
@@ -445,47 +573,66 @@ impl Supervisor {
 
     /// The process of a runner has ended, and with it the call that it had.
     pub(crate) fn runner_ended(&mut self, process: Process, report: Ended) {
-        let Process { id, first, call } = process;
+        let Process { id, first, mut call } = process;
         let runner = self.runners.all.remove(&id);
+        if let Some((call, done)) = call.take_if(|call| call.done.is_some()).and_then(Current::ended) {
+            self.conclude(id, report.slot.index, call, done);
+        }
         let is_expected = runner.as_ref().is_some_and(|runner| runner.is_spent || runner.is_ending);
-        let fault = runner.and_then(|runner| runner.fault);
+        let (is_ready, fault, world) =
+            runner.map_or((true, None, None), |runner| (runner.is_ready, runner.fault, runner.world));
+        if first.nodes.len() > 1 {
+            self.drop_part(first.task);
+        }
         let over_kib = match report.end {
             End::OverMemory(kib) => Some(u64::from(kib)),
             _ => None,
         };
         let for_memory = self.enforcer.end((first.task, first.instance), over_kib);
-        if let Some(Current { start, prepared, files, .. }) = call {
-            drop(files);
-            self.running.remove(&start.task);
-            let early = "before the function returned";
-            let outcome = match (report.end, fault, for_memory) {
-                (End::Exited(0), _, None) => {
-                    // As if nothing were wrong, by `os._exit`.
-                    let text = format!("The interpreter exited with code 0 {early}.");
-                    Outcome::Failed(FailureKind::Output, text)
-                }
-                (End::Exited(code), _, None) => {
-                    let text = format!("The interpreter exited with code {code} {early}.");
-                    Outcome::Failed(FailureKind::Exit(code), text)
-                }
-                (End::Signaled(SIGKILL), Some(fault), None) => {
-                    let text = format!("The interpreter was killed {early}: {fault}.");
-                    Outcome::Failed(FailureKind::Signal(SIGKILL), text)
-                }
-                (End::Signaled(signal), _, None) => {
-                    let text = format!("The interpreter was ended {early}: {}", text::signaled(signal));
-                    Outcome::Failed(FailureKind::Signal(signal), text)
-                }
-                (end, _, for_memory) => match self.outcome_of(end, for_memory, &start, &prepared) {
-                    Some(outcome) => outcome,
-                    None => return,
-                },
-            };
-            self.finish(*start, prepared, Finish::new(outcome, report.usage));
+        if let Some(call) = call {
+            self.call_ended_with_runner(call, (report, for_memory), (is_ready, fault, world));
         } else if !is_expected {
             warn!(runner = id.0, end = ?report.end, "an interpreter without a call has ended");
         }
         self.ended.push(Input::RunnerEnded { runner: id });
+    }
+
+    fn call_ended_with_runner(
+        &mut self,
+        call: Current,
+        (report, for_memory): (Ended, Option<String>),
+        (is_ready, fault, world): (bool, Option<String>, Option<World>),
+    ) {
+        let Current { start, prepared, files, .. } = call;
+        drop(files);
+        self.running.remove(&start.task);
+        let early = "before the function returned";
+        let of_world = world.filter(|_| fault.is_none()).and_then(|world| world.why(is_ready));
+        let outcome = match (report.end, fault, for_memory) {
+            (_, _, None) if let Some(outcome) = of_world => outcome,
+            (End::Exited(0), _, None) => {
+                // As if nothing were wrong, by `os._exit`.
+                let text = format!("The interpreter exited with code 0 {early}.");
+                Outcome::Failed(FailureKind::Output, text)
+            }
+            (End::Exited(code), _, None) => {
+                let text = format!("The interpreter exited with code {code} {early}.");
+                Outcome::Failed(FailureKind::Exit(code), text)
+            }
+            (End::Signaled(SIGKILL), Some(fault), None) => {
+                let text = format!("The interpreter was killed {early}: {fault}.");
+                Outcome::Failed(FailureKind::Signal(SIGKILL), text)
+            }
+            (End::Signaled(signal), _, None) => {
+                let text = format!("The interpreter was ended {early}: {}", text::signaled(signal));
+                Outcome::Failed(FailureKind::Signal(signal), text)
+            }
+            (end, _, for_memory) => match self.outcome_of(end, for_memory, &start, &prepared) {
+                Some(outcome) => outcome,
+                None => return,
+            },
+        };
+        self.finish(*start, prepared, Finish::new(outcome, report.usage));
     }
 }
 

@@ -34,6 +34,9 @@ def main(connection, receive):
     dump_value, write_value, load_value = _hq_value_files()
 
     nowhere = os.open(os.devnull, os.O_RDWR)
+    # Of one that is a rank of a world; see ranks.py.
+    ranks = globals().get("_hq_ranks")
+    is_first = ranks is None or not ranks.rank
     state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0)}
     loaded = {}
 
@@ -50,7 +53,7 @@ def main(connection, receive):
 
     def waits():
         # The call waits for what others return, which may need its CPUs. False when it does not lend them.
-        if not state["runs"] or state["waits"] or threading.get_ident() != main_thread or os.getpid() != own:
+        if ranks is not None or not state["runs"] or state["waits"] or threading.get_ident() != main_thread or os.getpid() != own:
             return False
         state["waits"] = True
         say(WAITS, struct.pack("<Q", state["number"]))
@@ -110,10 +113,16 @@ def main(connection, receive):
         return trace
 
     def print_exception(error):
+        if ranks is not None and isinstance(error, ranks.Gathered):
+            # That of another rank, which has printed it.
+            return
         traceback.print_exception(type(error), error, trace_of(error))
 
     def open_output(path):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOCTTY
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOCTTY | (os.O_TRUNC if is_first else 0)
+        if ranks is not None:
+            # All of them print there.
+            flags |= os.O_APPEND
         try:
             return os.open(path, flags, 0o666)
         except FileNotFoundError:
@@ -145,6 +154,9 @@ def main(connection, receive):
     class Printed(io.FileIO):
         # Does not let what is captured grow for ever.
         def write(self, data):
+            return self.write_plain(data) if is_first else ranks.write(self, bytes(data))
+
+        def write_plain(self, data):
             count = super().write(data)
             state["printed"] += count
             if state["printed"] > CAPTURE_MAX and self.target in captures:
@@ -156,7 +168,7 @@ def main(connection, receive):
 
     def stream_to(target):
         raw = Printed(target, "w", closefd=False)
-        raw.target = target
+        raw.target, raw.begins = target, True
         return io.TextIOWrapper(io.BufferedWriter(raw), errors="backslashreplace", line_buffering=True)
 
     def open_outputs(outputs, captured, only=(True, True)):
@@ -343,6 +355,16 @@ def main(connection, receive):
             sys.modules["cloudpickle"] = module
             spec.loader.exec_module(module)
 
+    def invoke(function, args, kwargs):
+        value = function(*args, **kwargs)
+        if hasattr(value, "send") and hasattr(value, "cr_frame"):
+            import asyncio
+
+            value = asyncio.run(value)
+        return value
+
+    invoked = invoke if ranks is None else lambda *call: ranks.invoke(invoke, *call)
+
     def pack(value, dump=lambda dumps, value: (dumps(value, protocol=5), [])):
         # The pickle, and what `dump` leaves out of it.
         try:
@@ -378,6 +400,8 @@ def main(connection, receive):
     def told(kind, error, text=None):
         # How a call failed, for the client and for people.
         try:
+            if ranks is not None:
+                ranks.note(error)
             packed = pack(error)[0] if kind == "raised" else None
             if packed is not None:
                 pickle.loads(packed)
@@ -389,6 +413,8 @@ def main(connection, receive):
             trace = "".join(traceback.format_exception(type(error), error, trace_of(error)))
         except BaseException:
             trace = type(error).__name__
+        if ranks is not None:
+            trace = ranks.name(trace)
         if text is None:
             try:
                 text = str(error)
@@ -435,15 +461,13 @@ def main(connection, receive):
         kind, status = "not-loaded", NOT_LOADED
         try:
             state["runs"] = True
+            if ranks is not None:
+                ranks.check()
             function = unpack(number)
             kind, status = "arguments", NOT_LOADED
             args, kwargs = pickle.loads(entry)
             kind, status = "raised", RAISED
-            value = function(*args, **kwargs)
-            if hasattr(value, "send") and hasattr(value, "cr_frame"):
-                import asyncio
-
-                value = asyncio.run(value)
+            value = invoked(function, args, kwargs)
         except BaseException as error:
             state["runs"] = False
             return failed(status, kind, error)
@@ -453,6 +477,8 @@ def main(connection, receive):
         try:
             # References in it that belong to who gets the value are noted there.
             module.returned = []
+            if not is_first:
+                return VALUE, 0, ranks.returned(value, pack), ""
             # What is left out of the pickle is too large in any case.
             packed, buffers = pack(value, lambda dumps, value: dump_value(dumps, value, RESULT_MAX))
             held = b"".join(dict.fromkeys(module.returned))
@@ -511,12 +537,7 @@ def main(connection, receive):
                 kwargs = given
             else:
                 args = given
-        value = function(*entries, *args, **kwargs)
-        if hasattr(value, "send") and hasattr(value, "cr_frame"):
-            import asyncio
-
-            value = asyncio.run(value)
-        return value
+        return invoked(function, (*entries, *args), kwargs)
 
     def prepare(flags, cwd, outputs, captured, submit_dir, task_dir):
         # What a call finds; the words of what is in the way.
@@ -544,6 +565,8 @@ def main(connection, receive):
         try:
             state["runs"] = True
             try:
+                if ranks is not None:
+                    ranks.check()
                 load(name)
             except Exception as error:
                 print_exception(error)
@@ -567,6 +590,8 @@ def main(connection, receive):
         finally:
             state["runs"] = False
         try:
+            if not is_first:
+                return VALUE, 0, ranks.returned(value, pack), ""
             result = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         except Exception as error:
             return NOT_TOLD, 1, b"", text_of(error)
@@ -596,6 +621,8 @@ def main(connection, receive):
         # What has no place of its own is told with the result.
         captured = flags & IS_PACKED and not stdout, flags & IS_PACKED and not stderr
         failed = prepare(flags, cwd, (stdout, stderr), captured, submit_dir, task_dir)
+        if ranks is not None and not failed:
+            ranks.begin(flags)
         if failed:
             status, code, result, text = NOT_STARTED, 1, b"", failed
         elif flags & IS_PACKED:

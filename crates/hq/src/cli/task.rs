@@ -1,12 +1,13 @@
 //! `hq task …`.
 
-use clap::builder::{NonEmptyStringValueParser, OsStringValueParser};
+use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, PathBufValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::dependency::After;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, TaskState};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::job::{Channel, JobAndTasks, TasksArg, job_and_tasks, selector_some, task_state, tasks_of_job};
@@ -210,6 +211,12 @@ pub(crate) struct MpirunArgs {
     /// Show all launchers, and which are found here
     #[arg(long)]
     pub list: bool,
+    /// One that lies beside this program goes first; the program runs on this node alone, or on those of the task
+    #[arg(long, hide = true, value_name = "PATH", value_parser = PathBufValueParser::new())]
+    pub beside: Option<PathBuf>,
+    /// Only one that is of this MPI, as that calls itself
+    #[arg(long, hide = true, value_name = "TEXT", requires = "beside")]
+    pub library: Option<String>,
     /// The program and its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, value_parser = OsStringValueParser::new())]
     pub command: Vec<OsString>,

@@ -24,7 +24,16 @@ pub(super) fn mpirun(_context: &Context, args: MpirunArgs) -> Result<Done, HqErr
     if args.command.is_empty() {
         return Err(HqError::usage("no program to start: write it after the options"));
     }
-    let places = places()?;
+    let mut places = places()?;
+    if let Some(program) = &args.beside {
+        let library = args.library.as_deref().unwrap_or_default();
+        let launcher = launchers::of_library(&launchers, program, library, args.launcher.as_deref())?;
+        if launcher.hostfile.is_some() && places.hosts.len() == 1 {
+            // It starts nothing elsewhere: no name has to be known for that.
+            places.hosts = vec!["localhost".into()];
+        }
+        return become_launcher(&launcher, places, &args.command);
+    }
     let name = match args.launcher.as_deref() {
         Some(DIRECT) => DIRECT,
         Some(name) => name,

@@ -35,6 +35,9 @@ pub(crate) struct Launcher {
     pub hostfile: Option<String>,
     /// The variable by which a rank knows its number.
     pub rank: String,
+    /// Of which MPI it is: a text of these is in what the library calls itself. None: of any.
+    #[serde(default)]
+    pub library: Vec<String>,
     /// It was tried with this release.
     #[serde(default)]
     pub verified: bool,
@@ -98,6 +101,31 @@ pub(crate) fn all() -> Result<Vec<Launcher>, HqError> {
     Ok(launchers)
 }
 
+/// A launcher of an MPI library, which calls itself so: one that lies beside a program of that before others.
+///
+/// # Errors
+/// When there is none, or not the one of this name.
+pub(crate) fn of_library(
+    all: &[Launcher],
+    program: &Path,
+    library: &str,
+    name: Option<&str>,
+) -> Result<Launcher, HqError> {
+    let is_of = |launcher: &&Launcher| match name {
+        Some(name) => launcher.name == name,
+        None => launcher.is_of(library),
+    };
+    let directory = program.parent().unwrap_or(Path::new("/"));
+    let beside = all.iter().filter(is_of).filter_map(|launcher| launcher.in_directory(directory));
+    let plain = all.iter().filter(is_of).cloned();
+    let found = beside.chain(plain).find(Launcher::is_found);
+    found.ok_or_else(|| {
+        let of = name.map_or_else(|| format!("for {library}"), |name| format!("{name} for {library}"));
+        HqError::failed("no-launcher", format!("no launcher {of} is found, beside {} or in PATH", program.display()))
+            .hint("install that of the MPI that mpi4py uses, or describe yours in launchers.toml; `hq task mpirun --list` shows all")
+    })
+}
+
 fn parse(text: &str, path: &Path) -> Result<Vec<Launcher>, HqError> {
     let file: File = toml::from_str(text).map_err(|error| {
         HqError::failed("bad-input", format!("{} is no list of launchers: {error}", path.display()))
@@ -114,6 +142,21 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Launcher>, HqError> {
 }
 
 impl Launcher {
+    /// True when it may start programs of a library that calls itself so.
+    fn is_of(&self, library: &str) -> bool {
+        self.library.is_empty() || self.library.iter().any(|name| library.contains(name.as_str()))
+    }
+
+    /// The same one with its programs in this directory, if they are there.
+    fn in_directory(&self, directory: &Path) -> Option<Launcher> {
+        let mut there = self.clone();
+        for word in [&mut there.probe.command[0], &mut there.args[0]] {
+            let path = directory.join(&*word);
+            *word = path.to_str().filter(|_| path.is_file())?.to_owned();
+        }
+        Some(there)
+    }
+
     /// True when it is there: its variable is set, and its program answers as it should.
     pub(crate) fn is_found(&self) -> bool {
         let Probe { variable, command, holds } = &self.probe;
@@ -207,6 +250,35 @@ mod tests {
         }
         insta::assert_snapshot!(shown);
         assert_eq!(launchers[0].hosts(&places()).as_deref(), Some("n1 slots=4\nn2 slots=4\n"));
+    }
+
+    #[test]
+    fn a_launcher_is_of_the_mpi_whose_programs_it_starts() {
+        let launchers = parse(BUILTIN, Path::new("builtin.toml")).expect("the builtin launchers");
+        let of = |library: &str| -> Vec<&str> {
+            let launchers = launchers.iter().filter(|launcher| launcher.is_of(library));
+            launchers.map(|launcher| launcher.name.as_str()).collect()
+        };
+        assert_eq!(of("Open MPI v4.1.4, package: Debian")[..2], ["openmpi5", "openmpi4"]);
+        assert_eq!(of("MPICH Version:      5.0.2")[..2], ["mpich", "pals"]);
+        assert!(!of("Intel(R) MPI Library 2021.9").contains(&"openmpi4"));
+        assert!(of("MPI VERSION    : CRAY MPICH version 8.1.9").contains(&"srun"));
+    }
+
+    #[test]
+    fn one_beside_the_program_goes_first() {
+        let place = tempfile::tempdir().expect("a directory");
+        let launchers = parse(BUILTIN, Path::new("builtin.toml")).expect("the builtin launchers");
+        let mpich =
+            launchers.iter().find(|launcher| launcher.name == "mpich").expect("it comes with the program");
+        assert_eq!(mpich.in_directory(place.path()), None);
+        fs::write(place.path().join("mpiexec"), "").expect("a file");
+        let there = mpich.in_directory(place.path()).expect("it is there");
+        let path = place.path().join("mpiexec").display().to_string();
+        assert_eq!((&there.args[0], &there.probe.command[0]), (&path, &path));
+        let error =
+            of_library(&[there], &place.path().join("python3"), "MPICH", None).expect_err("no program");
+        assert!(error.text.starts_with("no launcher for MPICH is found, beside "), "{}", error.text);
     }
 
     #[test]

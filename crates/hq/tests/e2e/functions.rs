@@ -391,7 +391,7 @@ fn what_goes_with_no_function_is_refused() {
         ("--function lab", "a module and a function"),
         ("--function lab:double --args-json 5", "write a list of arguments, [5]"),
         ("--function lab:double --args-json '{'", "this is no JSON"),
-        ("--function lab:double --nodes 2", "--function cannot be used together with --nodes"),
+        ("--function lab:double --nodes 2", "--nodes of a function works only together with --ranks"),
         ("--function lab:double --stdin=lab.py", "--function cannot be used together with --stdin"),
         ("--function lab:double x", "arguments of the function go into --args-json"),
         ("--args-json [1] -- true", "--args-json works only together with --function"),

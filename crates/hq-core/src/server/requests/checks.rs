@@ -1,11 +1,15 @@
 //! What the tasks of a submit may be, whatever else there is.
 
+use hq_model::body::Mpi;
 use hq_model::job::Target;
 use hq_model::{Body, Request, Submit, pulled};
 
 use super::count_of;
 use crate::client_messages::{ClientRequest, RequestError};
 use crate::limits::LOCALITY_KEY_MAX;
+
+/// What starts ranks that are no world of MPI.
+const WITHOUT_MPI: [&str; 2] = ["direct", "none"];
 
 /// Refuses what no worker and no relay could execute.
 pub(in crate::server) fn check_spec(submit: &Submit) -> Result<(), RequestError> {
@@ -16,8 +20,15 @@ pub(in crate::server) fn check_spec(submit: &Submit) -> Result<(), RequestError>
     }
     if let Some(function) = spec.body.function() {
         function.check().map_err(|rule| RequestError::Invalid(format!("The function of a task {rule}.")))?;
-        if spec.requests.iter().any(|request| request.nodes > 0 || request.ranks > 0) {
-            return invalid("A function runs on one node, in one process: it cannot ask for nodes or ranks.");
+        let has_ranks = spec.requests.iter().any(|request| request.ranks > 0);
+        if spec.requests.iter().any(|request| request.nodes > 0 && request.ranks == 0) {
+            return invalid("A function is called on whole nodes only by ranks: say how many each node has.");
+        }
+        if !has_ranks && (function.mpi != Mpi::Warm || function.gathers) {
+            return invalid("A function without ranks has no world, and gathers nothing.");
+        }
+        if has_ranks && WITHOUT_MPI.contains(&spec.launcher.as_str()) {
+            return invalid("The ranks of a function are started by a launcher of MPI.");
         }
         if spec.service || !spec.stdin.is_empty() {
             return invalid("A function has no standard input, and is no service.");

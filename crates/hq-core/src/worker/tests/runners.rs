@@ -1,6 +1,6 @@
 //! Interpreters that stay from one call of a function to the next.
 
-use hq_model::body::Function;
+use hq_model::body::{Function, Mpi};
 use hq_model::task::Pin;
 
 use super::*;
@@ -303,4 +303,95 @@ fn so_many_lend_and_those_beyond_keep_what_they_have() {
     (0..70).for_each(|task| world.step(waits(task)));
     // Two more run than lend.
     assert_eq!(world.worker.running_count(), LENDING_MAX_LEAST + 2);
+}
+
+fn on_ranks(ranks: u32) -> impl Fn(&mut TaskSpec) {
+    move |spec| {
+        function(spec);
+        (spec.requests[0].nodes, spec.requests[0].ranks) = (1, ranks);
+    }
+}
+
+#[test]
+fn a_world_has_the_next_call_on_as_many_ranks_and_holds_nothing_until_then() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 4)]));
+    world.run(1, "0", 0, on_ranks(3));
+    assert_eq!((world.did().as_str(), world.worker.taken()), ("start 1@0/0 in new 1", vec![30_000]));
+    world.step(returned(1, 0, b"5"));
+    assert_eq!(world.worker.taken(), [0]);
+    world.did();
+    world.run(1, "1", 0, on_ranks(2));
+    assert_eq!(world.did(), "start 1@1/0 in new 2");
+    world.step(returned(1, 1, b"5"));
+    world.did();
+    // What each rank has may be other CPUs than before.
+    world.run(1, "2", 0, on_ranks(3));
+    assert_eq!(world.did(), "start 1@2/0 in 1");
+    world.run(1, "3", 0, function);
+    assert_eq!(world.did(), "start 1@3/0 in new 3", "an interpreter alone is no rank");
+}
+
+#[test]
+fn ranks_that_are_bound_or_have_gpus_find_what_they_had() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 4), ("gpus", 4)]));
+    let with_gpus = |spec: &mut TaskSpec| {
+        on_ranks(2)(spec);
+        spec.requests[0].resources = request(&[("cpus", 1), ("gpus", 1)]).resources;
+    };
+    world.run(1, "0-1", 0, with_gpus);
+    assert_eq!(world.did(), "start 1@0/0 in new 1, start 1@1/0 in new 2");
+    world.step(returned(1, 1, b"5"));
+    world.did();
+    world.run(1, "2", 0, with_gpus);
+    assert_eq!(world.did(), "start 1@2/0 in 2");
+}
+
+#[test]
+fn a_world_of_its_own_has_one_call() {
+    let mut world = World::new(|_| {});
+    let alone = |spec: &mut TaskSpec| {
+        on_ranks(2)(spec);
+        let Body::Function(function) = &mut spec.body else { panic!("a function") };
+        function.mpi = Mpi::World;
+    };
+    world.run(1, "0", 0, alone);
+    world.did();
+    // It ends with its call.
+    world.steps(vec![returned(1, 0, b"5"), Input::RunnerEnded { runner: RunnerId(1) }]);
+    assert!(!world.did().contains("end runner"));
+    world.run(1, "1", 0, alone);
+    assert_eq!(world.did(), "start 1@1/0 in new 2");
+    world.step(returned(1, 1, b"5"));
+    assert!(world.did().starts_with("end runner 2"), "one that stays is ended");
+}
+
+#[test]
+fn a_rank_that_dies_takes_its_world_with_it_and_no_other_call() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 4)]));
+    world.run(1, "0-2", 0, on_ranks(2));
+    assert_eq!(world.did(), "start 1@0/0 in new 1, start 1@1/0 in new 2");
+    let task = TaskRef::new(JobId(1), TaskId(0));
+    world.steps(vec![
+        Input::ended(task, failed(), Usage::default()),
+        Input::RunnerEnded { runner: RunnerId(1) },
+    ]);
+    assert!(world.did().starts_with("start 1@2/0 in new 3"));
+    world.step(returned(1, 1, b"5"));
+    world.did();
+    // Some of its ranks may hang after a call that has ended: that was its last.
+    world.steps(vec![Input::RunnerSpent { runner: RunnerId(3) }, returned(1, 2, b"5")]);
+    assert!(world.did().starts_with("end runner 3"));
+}
+
+#[test]
+fn idle_worlds_count_as_many_interpreters_as_they_have_ranks() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 4)]));
+    for job in 1..=2 {
+        world.run(job, "0", 0, on_ranks(2));
+        world.step(returned(job, 0, b"5"));
+        world.wait(Duration::from_millis(10));
+    }
+    assert!(!world.did().contains("end runner"));
+    world.run(3, "0", 0, function);
+    assert!(world.did().contains("end runner 1, start 3@0/0 in new 3"));
 }
