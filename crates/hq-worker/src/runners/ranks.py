@@ -194,6 +194,12 @@ def ranks_main():
                 base += struct.pack("<BHQ", lost_kind, 8, gone)
         row.result = b"E" + base + rest
 
+    def drain(comm):
+        status = MPI.Status()
+        while comm.Iprobe(status=status):
+            data = bytearray(status.Get_count(MPI.BYTE))
+            comm.Recv([data, MPI.BYTE], status.source, status.tag)
+
     class Ranks:
         # What a runner knows of its world.
         def __init__(self, rank, size, problem):
@@ -243,7 +249,10 @@ def ranks_main():
                 return MPI.COMM_WORLD
             if not self.stock:
                 count = min(2 * len(self.used) or 1, STOCK_MAX)
+                # What was sent and not received would be found by those that MPI makes in their places.
+                MPI.COMM_WORLD.Barrier()
                 for used in self.used:
+                    drain(used)
                     used.Free()
                 self.used = [MPI.COMM_WORLD.Create_group(self.group) for _ in range(count)]
                 self.stock = self.used[::-1]

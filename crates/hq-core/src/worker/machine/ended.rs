@@ -24,7 +24,10 @@ impl Worker {
         self.last_end = now;
         self.lending.ended(task);
         self.reading.ended(task, &run, effects);
-        if self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call()) {
+        let is_awaited =
+            self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call());
+        // Where ranks are idle until the server hears of it, nothing is gained by waiting for more to say.
+        if is_awaited || run.runner.is_some() && !run.ranks.is_empty() {
             self.reporting.await_report();
         }
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
