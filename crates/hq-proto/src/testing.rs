@@ -10,7 +10,7 @@ use std::time::Duration;
 use hq_core::measures::{Measures, MeasuresWriter};
 use hq_core::record::{Failure, FailureKind, FinishedSpan, Outlasted, RestartCause};
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::body::{EntryKind, Function};
+use hq_model::body::{EntryKind, Function, Mpi};
 use hq_model::dependency::{After, Condition, Edges, Mapping, NamedEdges};
 use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::resources::Coupling;
@@ -237,6 +237,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
                             true => EntryKind::Json,
                             false => EntryKind::Text,
                         },
+                        mpi: if cwd.len() % 2 == 0 { Mpi::World } else { Mpi::Warm },
+                        gathers: task_dir,
                     }),
                     _ => Body::Program { args },
                 },
