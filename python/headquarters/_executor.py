@@ -103,7 +103,8 @@ class Executor(StaysHere, concurrent.futures.Executor):
         own = _private_cluster(max_workers) if cluster is None else None
         place: Any = own if cluster is None else cluster
         try:
-            calls = open_calls(server_dir or place.server_dir, opening, job=job)
+            self._server_dir = server_dir or place.server_dir
+            calls = open_calls(self._server_dir, opening, job=job)
         except BaseException:
             if own is not None:
                 own.stop()
@@ -208,6 +209,11 @@ class Executor(StaysHere, concurrent.futures.Executor):
 
     def __repr__(self) -> str:
         return f"<Executor: job {self.job_id}>"
+
+    def _repr_html_(self) -> str:
+        from ._notebook import of_executor
+
+        return of_executor(self, self._server_dir)
 
     if TYPE_CHECKING:
 

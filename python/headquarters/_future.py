@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _pickling, _returned
 from ._errors import DependencyFailed, Forked
-from ._lending import while_waiting
+from ._lending import Waiters, is_in_call, while_waiting
 from ._native_types import ABORTED, CANCELED, FAILED
 from ._outcome import PARTS, decode, printed
 
@@ -76,7 +76,7 @@ class Future(concurrent.futures.Future[T]):
     @property
     def _waiters(self) -> list[Any]:  # type: ignore[override, unused-ignore]
         if self._waiting is None:
-            self._waiting = []
+            self._waiting = Waiters() if is_in_call() else []
         return self._waiting
 
     @property
@@ -223,6 +223,13 @@ class Future(concurrent.futures.Future[T]):
         found.append(self)
         return _pickling.ref, (self._session.job, self._task)
 
+    def _hq_returned(self) -> tuple[int, int]:
+        # Asked by the interpreter of a call that returns this one: which it is, when its value belongs to that call.
+        if self._task is None:
+            raise self._exception or DependencyFailed(f"{self._code_name} was not sent")
+        _returned.given_away(self)
+        return self._session.job, self._task
+
     def _decode(self) -> None:
         end = self._end
         if end is None:
@@ -318,6 +325,15 @@ def given(session: Session, task: int, value: Value) -> Future[Any]:
     future._value = value
     future._state = FINISHED
     return future
+
+
+def outcome(future: concurrent.futures.Future[Any]) -> str:
+    """How a future has ended, without a look at its value: `finished`, `failed` or `canceled`."""
+    if future.cancelled():
+        return "canceled"
+    end = future._end if isinstance(future, Future) else None
+    has_failed = end[1] in (FAILED, ABORTED) if end is not None else future._exception is not None  # type: ignore[attr-defined, unused-ignore]
+    return "failed" if has_failed else "finished"
 
 
 def fail(future: Future[Any], error: BaseException) -> None:
