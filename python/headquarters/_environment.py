@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shlex
@@ -50,6 +49,37 @@ class EnvironmentReport:
         """True if this process has the same minor version of Python, which functions sent by value need: lambdas, closures,
         and functions of scripts and notebooks."""
         return self.python.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
+
+
+INHERITED = "HQ_PYTHON_ENV"
+"""The variable of calls that says what calls within them inherit."""
+
+
+def inherited(env: PythonEnv | None, variables: Iterable[str]) -> str:
+    """What calls within a call inherit: its environment, and the variables of these names. Calls that load other things must not
+    share interpreters, and those with other variables never do."""
+    words: dict[str, Any] = {"variables": sorted(variables)}
+    if env is not None:
+        words |= {"args": env.args, "env": sorted(env.env), "sys_path": env.sys_path, "preload": env.preload}
+    return json.dumps(words)
+
+
+def of_this_call() -> tuple[PythonEnv | None, dict[str, str]]:
+    """Within a call: its environment, if it was given one, and the variables that it was given."""
+    try:
+        words = json.loads(os.environ.get(INHERITED, "{}"))
+        env = None
+        if "args" in words:
+            env = PythonEnv(env=_present(words["env"]), sys_path=words["sys_path"], preload=words["preload"])
+            env.args = list(words["args"])
+        return env, _present(words.get("variables", ()))
+    except (ValueError, KeyError, TypeError):
+        # The variable is of somebody else.
+        return None, {}
+
+
+def _present(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 class PythonEnv:
@@ -110,13 +140,7 @@ class PythonEnv:
 
     def variables(self) -> list[tuple[str, str]]:
         """Variables of the functions."""
-        variables = list(self.env.items())
-        if self.sys_path or self.preload:
-            # Calls of environments that load other things must not share interpreters, which those with other variables
-            # never do.
-            text = json.dumps([self.sys_path, self.preload])
-            variables.append(("HQ_PYTHON_ENV", hashlib.sha256(text.encode()).hexdigest()[:16]))
-        return variables
+        return [*self.env.items(), (INHERITED, inherited(self, ()))]
 
     def check(
         self,

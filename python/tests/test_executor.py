@@ -242,6 +242,27 @@ def test_what_is_printed_is_kept_and_repeated_here(make, capsys):
     assert capsys.readouterr() == ("hello\n", "oh\n")
 
 
+def test_what_calls_within_a_call_inherit(make, monkeypatch):
+    from headquarters._environment import INHERITED, PythonEnv, of_this_call
+
+    executor, calls = make()
+    assert calls.templates[0][1] == [] and of_this_call() == (None, {})
+    env = PythonEnv("/bin/python", "module load a", env={"ITS": "b"}, sys_path=["/lib"], preload=["json"])
+    executor.options(env=env, variables={"MINE": "a"})
+    variables = dict(calls.templates[-1][1])
+    assert set(variables) == {"ITS", INHERITED}
+    for name, value in {**variables, "MINE": "a"}.items():
+        monkeypatch.setenv(name, value)
+    same, own = of_this_call()
+    assert same is not None and own == {"MINE": "a"}
+    assert (same.args, same.env, same.sys_path, same.preload) == (env.args, {"ITS": "b"}, ("/lib",), ("json",))
+    # So calls within these have interpreters like theirs.
+    within = executor.options(env=same, variables=own)
+    assert within._template == executor.options(env=env, variables={"MINE": "a"})._template
+    monkeypatch.setenv(INHERITED, "of somebody else")
+    assert of_this_call() == (None, {})
+
+
 def test_options_are_words_of_job_files(make):
     executor, calls = make(priority=1)
     view = executor.options(cpus=4, gpus=1, memory="8 GiB", time_limit=90, retry=2, retry_on=["signal", 3], pin=True)
