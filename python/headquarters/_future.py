@@ -16,7 +16,7 @@ from . import _pickling, _returned
 from ._errors import DependencyFailed, Forked
 from ._lending import Waiters, is_in_call, while_waiting
 from ._native_types import ABORTED, CANCELED, FAILED
-from ._outcome import PARTS, decode, printed
+from ._outcome import PARTS, decode, printed, returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -237,7 +237,7 @@ class Future(concurrent.futures.Future[T]):
         value, error = decode(end, self._code_name) if not self._holds else self._decoded_here(end)
         output = printed(end[2])
         if end[1] == ABORTED:
-            error = self._because_of_another() or error
+            error = self._because_of_another() or self._because_of_returned(end[4]) or error
         with STATES:
             if self._end is end:
                 self._result, self._exception, self._output = value, error, output
@@ -248,6 +248,19 @@ class Future(concurrent.futures.Future[T]):
         # What is in it belongs to this session.
         with _returned.to(self._session):
             return decode(end, self._code_name)
+
+    def _because_of_returned(self, message: str) -> DependencyFailed | None:
+        # It has returned a call that nobody here knows.
+        job, task = returned(message) or (None, 0)
+        if job != self._session.job or self._deps:
+            return None
+        try:
+            why = self._session.info(task).get("error")
+        except Exception:
+            # The server may be gone.
+            why = None
+        reason = f"{job}@{task}, which has no value: {why or message}"
+        return DependencyFailed(f"{self._code_name} has returned {reason}", reason)
 
     def _because_of_another(self) -> BaseException | None:
         return because_of(self._code_name, self._deps)

@@ -154,6 +154,20 @@ def test_a_call_whose_dependency_failed_says_so(make):
     assert error.__cause__ is a.exception() and len(str(error)) < 200
 
 
+def test_a_call_that_has_returned_one_without_a_value_says_which(make, monkeypatch):
+    executor, calls = make()
+    future, results = executor.submit(abs, -1), executor.starmap(abs, [(-1,)])
+    calls.until_submitted(2)
+    monkeypatch.setattr(calls, "info", lambda task: {"error": f"ValueError: no {task}"})
+    for task in (0, 1):
+        calls.end(task, 3, None, "", "Task 7@1000000005 failed, for which this task waits.")
+    error = future.exception(30)
+    assert type(error) is errors.DependencyFailed
+    assert str(error) == "abs has returned 7@1000000005, which has no value: ValueError: no 1000000005"
+    error = results.exception(0)
+    assert type(error) is errors.DependencyFailed and "7@1000000005 failed" in str(error)
+
+
 def test_a_callback_that_wants_to_exit_harms_nothing(make):
     executor, calls = make()
     first, second = executor.submit(abs, -1), executor.submit(abs, -2)

@@ -30,7 +30,7 @@ def main(connection, receive):
     PRINTED_MAX = 4096
     CAPTURE_MAX = 1 << 20
     # Parts of what a packed call leaves behind.
-    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD = range(1, 11)
+    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD, VALUE_OF = range(1, 12)
     dump_value, write_value, load_value = _hq_value_files()
 
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -364,16 +364,23 @@ def main(connection, receive):
     def part(kind, data):
         return struct.pack("<BH", kind, len(data)) + data
 
-    def without_parts(payload):
-        # The pickle of a value.
-        at = 0
+    def parts_of(payload):
+        # What stands before the pickle of a value, by kinds, and that.
+        parts, at = {}, 0
         if payload[:1] == b"E":
             at = 1
             while at < len(payload) and payload[at] != 0x80:
-                at += 3 + struct.unpack_from("<H", payload, at + 1)[0]
-            if at >= len(payload):
-                raise RuntimeError("the value of a call that is among the arguments was not brought here")
-        return payload[at:]
+                kind, length = struct.unpack_from("<BH", payload, at)
+                parts[kind] = payload[at + 3 : at + 3 + length]
+                at += 3 + length
+        return parts, payload[at:]
+
+    def without_parts(payload):
+        # The pickle of a value.
+        packed = parts_of(payload)[1]
+        if not packed:
+            raise RuntimeError("the value of a call that is among the arguments was not brought here")
+        return packed
 
     def told(kind, error, text=None):
         # How a call failed, for the client and for people.
@@ -435,11 +442,18 @@ def main(connection, receive):
         kind, status = "not-loaded", NOT_LOADED
         try:
             state["runs"] = True
-            function = unpack(number)
-            kind, status = "arguments", NOT_LOADED
-            args, kwargs = pickle.loads(entry)
-            kind, status = "raised", RAISED
-            value = function(*args, **kwargs)
+            if entry[:1] == b"F":
+                # It was called before, and has returned this call, whose value it is to give.
+                kind, of = "arguments", struct.unpack_from("<II", entry, 1)
+                if of not in taken_of_call:
+                    return VALUE, 0, as_it_was_left(of), ""
+                value = ref(*of)
+            else:
+                function = unpack(number)
+                kind = "arguments"
+                args, kwargs = pickle.loads(entry)
+                kind, status = "raised", RAISED
+                value = function(*args, **kwargs)
             if hasattr(value, "send") and hasattr(value, "cr_frame"):
                 import asyncio
 
@@ -451,6 +465,10 @@ def main(connection, receive):
             state["runs"] = False
         module = sys.modules["_hq_runner"]
         try:
+            # A call that it has returned: it ends when that does.
+            returned = getattr(type(value), "_hq_returned", None)
+            if returned is not None:
+                return VALUE, 0, b"E" + part(VALUE_OF, struct.pack("<II", *returned(value))), ""
             # References in it that belong to who gets the value are noted there.
             module.returned = []
             # What is left out of the pickle is too large in any case.
@@ -472,6 +490,12 @@ def main(connection, receive):
         size = len(packed) + sum(buffer.nbytes for buffer in buffers)
         text = f"it takes {size} bytes pickled, and at most {RESULT_MAX} are kept"
         return TOO_LARGE, 1, told("too-large", ValueError(text)), str(size)
+
+    def as_it_was_left(of):
+        # The value of another call, with what is in it.
+        payload = input_of(*of)
+        packed, held = without_parts(payload), parts_of(payload)[0].get(HELD, b"")
+        return b"E" + part(HELD, held) + packed if held else packed
 
     def stored(put, packed, buffers, held):
         # A process that the function forked has no value to leave.
