@@ -4,6 +4,7 @@
 
 
 def main(connection, receive):
+    import errno
     import fcntl
     import io
     import json
@@ -18,6 +19,8 @@ def main(connection, receive):
     import traceback
 
     VERSION = 3
+    # What it exits with when a function has closed the connection.
+    CLOSED = 113
     CALL, END, CODE, GO_ON = 1, 2, 3, 4
     READY, DONE, WAITS, WANTS = 1, 2, 3, 4
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
@@ -407,6 +410,11 @@ def main(connection, receive):
         parts += part(TEXT, cut(text, TEXT_MAX // 2)) + part(TRACEBACK, cut(trace, TRACE_MAX))
         return b"E" + parts + (packed or b"")
 
+    def code_of(error):
+        # As that of a program which ends so.
+        code = error.code if isinstance(error, SystemExit) else 1
+        return code & 255 or 1 if isinstance(code, int) else 1
+
     def cut(text, most):
         # In so many bytes, the beginning and the end.
         data = text.encode("utf-8", "replace")
@@ -436,7 +444,7 @@ def main(connection, receive):
         def failed(status, kind, error, text=None):
             if stderr:
                 print_exception(error)
-            return status, 1, told(kind, error, text), text_of(error)
+            return status, code_of(error), told(kind, error, text), text_of(error)
 
         # What is raised while it is interrupted is of the call, whatever it does at that moment.
         kind, status = "not-loaded", NOT_LOADED
@@ -647,6 +655,20 @@ def main(connection, receive):
         size = 50 + len(result) + len(text)
         head = done_head(size, DONE, number, status, code, *micros, peak, len(result), len(text))
         connection.sendall(head + result + text)
+
+    def or_without_connection(call):
+        # A function may have closed what is not its own, as one that becomes a daemon does: then nothing can be told.
+        def called(body):
+            try:
+                call(body)
+            except OSError as error:
+                if error.errno in (errno.EBADF, errno.ENOTSOCK):
+                    os._exit(CLOSED)
+                raise
+
+        return called
+
+    call = or_without_connection(call)
 
     # What a task runs in comes with each call, and what is of a task is of the first one alone.
     (length,) = struct.unpack("<I", receive(4))
