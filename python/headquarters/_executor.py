@@ -344,9 +344,11 @@ def _within_a_call() -> Executor | None:
                 from ._environment import of_this_call
 
                 env, variables = of_this_call()
-                first = Executor(cluster=server_dir, job=int(job), env=env, variables=variables)
+                first = Executor(cluster=server_dir, job=int(job), env=env)
                 first._session.is_within = True
                 first._lasting = cast("Guest", first._session)
+                if variables:
+                    first = first.options(variables=variables)
             made = first.options(priority=priority)
             made._unranked = first
             _WITHIN[job, priority] = made

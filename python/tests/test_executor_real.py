@@ -275,7 +275,7 @@ def test_the_job_of_a_program_that_was_killed_is_closed(tmp_path):
 
 
 ENDS = """
-import sys, time
+import sys
 import headquarters as hq
 
 def outer(path):
@@ -283,7 +283,7 @@ def outer(path):
         told.read()
     return hq.current().submit(abs, -5).result()
 
-executor = hq.Executor(cluster=sys.argv[1], linger=0)
+executor = hq.Executor(cluster=sys.argv[1], linger=1)
 future = executor.submit(outer, sys.argv[2])
 while not future.running():
     pass
