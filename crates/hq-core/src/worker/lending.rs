@@ -29,14 +29,20 @@ pub(super) struct Lending {
     wanting: VecDeque<TaskRef>,
 }
 
+/// How many calls lend their CPUs at a time on a worker that offers this.
+pub(crate) fn lending_max(resources: &WorkerResources) -> usize {
+    let cpus = resources.pools.iter().find(|pool| pool.name == CPUS);
+    let total = cpus.map_or(0, |pool| pool.kind.total().wholes());
+    let most = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(LENDING_EACH_CPU_MAX);
+    most.max(LENDING_MAX_LEAST)
+}
+
 impl Lending {
     pub(super) fn new(resources: &WorkerResources) -> Lending {
         let cpus = resources.pools.iter().position(|pool| pool.name == CPUS);
-        let total = cpus.map_or(0, |index| resources.pools[index].kind.total().wholes());
-        let most = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(LENDING_EACH_CPU_MAX);
         Lending {
             cpus: cpus.map(|index| index as u32),
-            most: most.max(LENDING_MAX_LEAST),
+            most: lending_max(resources),
             lent: BTreeMap::new(),
             wanting: VecDeque::new(),
         }

@@ -2,7 +2,7 @@
 
 mod arming;
 mod faults;
-mod lending;
+pub(crate) mod lending;
 mod machine;
 mod outside;
 pub mod pools;

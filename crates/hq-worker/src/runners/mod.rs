@@ -39,6 +39,9 @@ pub(crate) const BOOTSTRAP: &[u8] = include_bytes!("bootstrap.py");
 
 const SIGKILL: u8 = 9;
 
+/// What an interpreter exits with whose function has closed its connection.
+const CLOSED: u8 = 113;
+
 /// Of a runner: what it says, or why nothing more is heard of it.
 pub(crate) type Heard = (RunnerId, Result<Said, Lost>);
 
@@ -356,9 +359,18 @@ impl Supervisor {
                 self.ended.extend(self.task_of(id, number).map(|task| Input::CallWants { task }));
             }
             Err(Lost::Fault(fault)) => self.blame_runner(id, fault),
-            // One that lives is of no use.
+            // One that lives is of no use, unless its function still runs, which may have closed all descriptors.
+            Err(Lost::Closed) if self.has_call(id) => {
+                self.runners.all.get_mut(&id).into_iter().for_each(|runner| runner.is_spent = true);
+            }
             Err(Lost::Closed) => self.kill_runner(id),
         }
+    }
+
+    fn has_call(&self, id: RunnerId) -> bool {
+        let slot = self.runners.all.get(&id).map(|runner| runner.slot.index as usize);
+        let active = slot.and_then(|slot| self.slots.get(slot)?.active.as_ref());
+        matches!(active, Some(Active::Runner(Process { call: Some(_), .. })))
     }
 
     // Whose call a runner has, if it is this one.
@@ -463,6 +475,11 @@ impl Supervisor {
                     // As if nothing were wrong, by `os._exit`.
                     let text = format!("The interpreter exited with code 0 {early}.");
                     Outcome::Failed(FailureKind::Output, text)
+                }
+                (End::Exited(CLOSED), _, None) => {
+                    let text = "The function has closed the connection of its interpreter to the worker, as one does that \
+                                closes all descriptors: close only what it has opened.";
+                    Outcome::Failed(FailureKind::Output, text.to_owned())
                 }
                 (End::Exited(code), _, None) => {
                     let text = format!("The interpreter exited with code {code} {early}.");

@@ -4,6 +4,7 @@
 
 
 def main(connection, receive):
+    import errno
     import fcntl
     import io
     import json
@@ -18,6 +19,8 @@ def main(connection, receive):
     import traceback
 
     VERSION = 3
+    # What it exits with when a function has closed the connection.
+    CLOSED = 113
     CALL, END, CODE, GO_ON = 1, 2, 3, 4
     READY, DONE, WAITS, WANTS = 1, 2, 3, 4
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
@@ -30,7 +33,7 @@ def main(connection, receive):
     PRINTED_MAX = 4096
     CAPTURE_MAX = 1 << 20
     # Parts of what a packed call leaves behind.
-    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD = range(1, 11)
+    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD, VALUE_OF = range(1, 12)
     dump_value, write_value, load_value = _hq_value_files()
 
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -364,16 +367,23 @@ def main(connection, receive):
     def part(kind, data):
         return struct.pack("<BH", kind, len(data)) + data
 
-    def without_parts(payload):
-        # The pickle of a value.
-        at = 0
+    def parts_of(payload):
+        # What stands before the pickle of a value, by kinds, and that.
+        parts, at = {}, 0
         if payload[:1] == b"E":
             at = 1
             while at < len(payload) and payload[at] != 0x80:
-                at += 3 + struct.unpack_from("<H", payload, at + 1)[0]
-            if at >= len(payload):
-                raise RuntimeError("the value of a call that is among the arguments was not brought here")
-        return payload[at:]
+                kind, length = struct.unpack_from("<BH", payload, at)
+                parts[kind] = payload[at + 3 : at + 3 + length]
+                at += 3 + length
+        return parts, payload[at:]
+
+    def without_parts(payload):
+        # The pickle of a value.
+        packed = parts_of(payload)[1]
+        if not packed:
+            raise RuntimeError("the value of a call that is among the arguments was not brought here")
+        return packed
 
     def told(kind, error, text=None):
         # How a call failed, for the client and for people.
@@ -399,6 +409,11 @@ def main(connection, receive):
         parts = part(FAILURE, kind.encode()) + part(TYPE, cut(name, NAME_MAX))
         parts += part(TEXT, cut(text, TEXT_MAX // 2)) + part(TRACEBACK, cut(trace, TRACE_MAX))
         return b"E" + parts + (packed or b"")
+
+    def code_of(error):
+        # As that of a program which ends so.
+        code = error.code if isinstance(error, SystemExit) else 1
+        return code & 255 or 1 if isinstance(code, int) else 1
 
     def cut(text, most):
         # In so many bytes, the beginning and the end.
@@ -429,17 +444,24 @@ def main(connection, receive):
         def failed(status, kind, error, text=None):
             if stderr:
                 print_exception(error)
-            return status, 1, told(kind, error, text), text_of(error)
+            return status, code_of(error), told(kind, error, text), text_of(error)
 
         # What is raised while it is interrupted is of the call, whatever it does at that moment.
         kind, status = "not-loaded", NOT_LOADED
         try:
             state["runs"] = True
-            function = unpack(number)
-            kind, status = "arguments", NOT_LOADED
-            args, kwargs = pickle.loads(entry)
-            kind, status = "raised", RAISED
-            value = function(*args, **kwargs)
+            if entry[:1] == b"F":
+                # It was called before, and has returned this call, whose value it is to give.
+                kind, of = "arguments", struct.unpack_from("<II", entry, 1)
+                if of not in taken_of_call:
+                    return VALUE, 0, as_it_was_left(of), ""
+                value = ref(*of)
+            else:
+                function = unpack(number)
+                kind = "arguments"
+                args, kwargs = pickle.loads(entry)
+                kind, status = "raised", RAISED
+                value = function(*args, **kwargs)
             if hasattr(value, "send") and hasattr(value, "cr_frame"):
                 import asyncio
 
@@ -451,6 +473,10 @@ def main(connection, receive):
             state["runs"] = False
         module = sys.modules["_hq_runner"]
         try:
+            # A call that it has returned: it ends when that does.
+            returned = getattr(type(value), "_hq_returned", None)
+            if returned is not None:
+                return VALUE, 0, b"E" + part(VALUE_OF, struct.pack("<II", *returned(value))), ""
             # References in it that belong to who gets the value are noted there.
             module.returned = []
             # What is left out of the pickle is too large in any case.
@@ -472,6 +498,12 @@ def main(connection, receive):
         size = len(packed) + sum(buffer.nbytes for buffer in buffers)
         text = f"it takes {size} bytes pickled, and at most {RESULT_MAX} are kept"
         return TOO_LARGE, 1, told("too-large", ValueError(text)), str(size)
+
+    def as_it_was_left(of):
+        # The value of another call, with what is in it.
+        payload = input_of(*of)
+        packed, held = without_parts(payload), parts_of(payload)[0].get(HELD, b"")
+        return b"E" + part(HELD, held) + packed if held else packed
 
     def stored(put, packed, buffers, held):
         # A process that the function forked has no value to leave.
@@ -623,6 +655,20 @@ def main(connection, receive):
         size = 50 + len(result) + len(text)
         head = done_head(size, DONE, number, status, code, *micros, peak, len(result), len(text))
         connection.sendall(head + result + text)
+
+    def or_without_connection(call):
+        # A function may have closed what is not its own, as one that becomes a daemon does: then nothing can be told.
+        def called(body):
+            try:
+                call(body)
+            except OSError as error:
+                if error.errno in (errno.EBADF, errno.ENOTSOCK):
+                    os._exit(CLOSED)
+                raise
+
+        return called
+
+    call = or_without_connection(call)
 
     # What a task runs in comes with each call, and what is of a task is of the first one alone.
     (length,) = struct.unpack("<I", receive(4))
