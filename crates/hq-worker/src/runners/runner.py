@@ -11,17 +11,19 @@ def main(connection, receive):
     import pickle
     import resource
     import signal
+    import socket
     import struct
     import sys
     import threading
     import time
     import traceback
 
-    VERSION = 3
-    CALL, END, CODE, GO_ON = 1, 2, 3, 4
+    VERSION = 4
+    CALL, END, CODE, GO_ON, ON_STREAM = 1, 2, 3, 4, 5
     READY, DONE, WAITS, WANTS = 1, 2, 3, 4
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
     VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE, STORED, NOT_STORED = range(8)
+    PACKET_MAX = 16384
     RESULT_MAX = 16384
     TEXT_MAX = 2048
     NAME_MAX = 256
@@ -39,6 +41,28 @@ def main(connection, receive):
 
     def say(kind, body):
         connection.sendall(struct.pack("<IB", len(body), kind) + body)
+
+    def hear():
+        # A frame of the stream. Code is kept for the calls that name it.
+        length, kind = struct.unpack("<IB", receive(5))
+        body = receive(length)
+        if kind == CODE:
+            codes[struct.unpack_from("<I", body)[0]] = body[4:]
+        return kind, body
+
+    def hear_call(number):
+        # A call that is too long for a packet. One with another number was taken back.
+        while True:
+            kind, body = hear()
+            if kind == CALL and body[:8] == number:
+                return body
+
+    def receive_queue():
+        # The socket from which calls are taken: whoever takes one has it, and the worker takes back what has not begun.
+        _, received, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(4))
+        descriptor = int.from_bytes(received[0][2][:4], sys.byteorder)
+        os.set_inheritable(descriptor, False)
+        return socket.socket(fileno=descriptor)
 
     def is_to_end(number, frame):
         if state["runs"]:
@@ -61,10 +85,8 @@ def main(connection, receive):
         state["waits"] = False
         try:
             say(WANTS, struct.pack("<Q", state["number"]))
-            while True:
-                length, kind = struct.unpack("<IB", receive(5))
-                if receive(length) == struct.pack("<Q", state["number"]) and kind == GO_ON:
-                    return
+            while hear() != (GO_ON, struct.pack("<Q", state["number"])):
+                pass
         except BaseException:
             # It was interrupted in the middle of what it was told: no further call is understood.
             state["is_lost"] = True
@@ -91,9 +113,13 @@ def main(connection, receive):
     # Without the enumerations around it, which take longer than many a call.
     set_handler = getattr(signal, "_signal", signal).signal
 
+    # Without asking the system.
+    handler_of = getattr(signal, "_signal", signal).getsignal
+
     def use_default_signals():
-        set_handler(15, is_to_end)
-        set_handler(2, is_to_end)
+        for number in (15, 2):
+            if handler_of(number) is not is_to_end:
+                set_handler(number, is_to_end)
 
     def text_of(error):
         try:
@@ -238,7 +264,19 @@ def main(connection, receive):
             if present.get(name) != value:
                 os.environb[name] = value
 
+    entered = {"directory": None, "is": None}
+
     def enter(directory):
+        # To ask where it is takes less than to go there.
+        try:
+            if entered["directory"] == directory and entered["is"] == os.getcwdb():
+                return
+        except OSError:
+            pass
+        change_directory(directory)
+        entered["directory"], entered["is"] = directory, os.getcwdb()
+
+    def change_directory(directory):
         try:
             os.chdir(directory)
         except FileNotFoundError:
@@ -485,10 +523,13 @@ def main(connection, receive):
         return STORED, 0, b"E" + held + part(OBJECT, struct.pack("<Q16s", size, nonce)), ""
 
     def with_printed(status, result, captured):
+        state["printed"] = 0
+        # Mostly nothing.
+        if not any(captured[target - 1] and os.lseek(captures[target], 0, os.SEEK_END) for target in (1, 2)):
+            return status, result
         (out, out_lost), (err, err_lost) = [
             take_printed(target) if captured[target - 1] else (b"", 0) for target in (1, 2)
         ]
-        state["printed"] = 0
         # The value goes first; what is left is shared by the two. 29 is what their parts take beside the texts.
         room = RESULT_MAX - len(result) - 29
         if not (out or err) or not result or room < 0:
@@ -574,6 +615,9 @@ def main(connection, receive):
             return TOO_LARGE, 1, b"", str(len(result))
         return VALUE, 0, result, ""
 
+    # While calls are short, what they use is measured only now and then, and told of the one that ended then.
+    MEASURED_EACH = 0.001
+
     def used():
         usage = resource.getrusage(resource.RUSAGE_SELF)
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -581,16 +625,29 @@ def main(connection, receive):
         peak = max(usage.ru_maxrss, children.ru_maxrss)
         return usage.ru_utime + children.ru_utime, usage.ru_stime + children.ru_stime, peak
 
+    def used_since(now):
+        # What was not told yet, in microseconds, and the peak.
+        before = state["used"]
+        if now - state["measured"] < MEASURED_EACH:
+            return 0, 0, before[2]
+        state["measured"], state["used"] = now, used()
+        user, system, peak = state["used"]
+        return int((user - before[0]) * 1e6), int((system - before[1]) * 1e6), peak
+
+    monotonic = time.monotonic
+    call_head, lengths_of = struct.Struct("<QBBI").unpack_from, struct.Struct("<12I").unpack_from
     done_head = struct.Struct("<IBQBBQQQQII").pack
 
     def call(body):
-        number, flags, count, code_number = struct.unpack_from("<QBBI", body)
+        number, flags, count, code_number = call_head(body)
+        while flags & IS_PACKED and code_number not in codes:
+            hear()
         at, parts = 14 + 4 * count, []
-        for length in struct.unpack_from("<%dI" % count, body, 14):
+        for length in lengths_of(body, 14):
             parts.append(body[at : at + length])
             at += length
-        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs, put, taken = parts[:12]
-        began, (user, system, _) = time.monotonic(), state["used"]
+        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs, put, taken = parts
+        began = monotonic()
         state["number"], state["waits"] = number, False
         set_environment(environment)
         # What has no place of its own is told with the result.
@@ -598,6 +655,8 @@ def main(connection, receive):
         failed = prepare(flags, cwd, (stdout, stderr), captured, submit_dir, task_dir)
         if failed:
             status, code, result, text = NOT_STARTED, 1, b"", failed
+            # There may be no descriptors left: no further call is taken.
+            state["is_lost"] = True
         elif flags & IS_PACKED:
             status, code, result, text = call_packed(code_number, entry, inputs, stderr, put, taken)
         else:
@@ -610,23 +669,26 @@ def main(connection, receive):
                 except Exception:
                     pass
             os._exit(code)
+        # It has lent its CPUs, and was not told to go on.
+        state["is_lost"] |= state["waits"]
         settle_streams()
         if captured[0] or captured[1]:
             status, result = with_printed(status, result, captured)
         close_outputs(captured)
         use_default_signals()
         os.umask(own_umask)
-        took, state["used"] = time.monotonic() - began, used()
-        user_after, system_after, peak = state["used"]
+        ended = monotonic()
+        user, system, peak = used_since(ended)
         text = text.encode("utf-8", "replace")
-        micros = int(took * 1e6), int((user_after - user) * 1e6), int((system_after - system) * 1e6)
         size = 50 + len(result) + len(text)
-        head = done_head(size, DONE, number, status, code, *micros, peak, len(result), len(text))
+        took = int((ended - began) * 1e6)
+        head = done_head(size, DONE, number, status, code, took, user, system, peak, len(result), len(text))
         connection.sendall(head + result + text)
 
     # What a task runs in comes with each call, and what is of a task is of the first one alone.
     (length,) = struct.unpack("<I", receive(4))
     of_task = set(receive(length).split(b"\0"))
+    queue = receive_queue()
     base = {name: value for name, value in os.environb.items() if name not in of_task}
     settle_streams()
     # What stands for results of others among arguments is a function of this module, wherever it is unpickled.
@@ -639,20 +701,21 @@ def main(connection, receive):
     sys.modules["_hq_runner"].goes_on = goes_on
     sys.modules["_hq_runner"].returned = None
     use_default_signals()
-    state["used"] = used()
+    state["used"], state["measured"] = used(), time.monotonic()
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())
     while not state["is_lost"]:
         try:
-            length, kind = struct.unpack("<IB", receive(5))
-            body = receive(length)
+            packet = queue.recv(PACKET_MAX)
+            kind = packet[0] if packet else END
+            if kind == CALL:
+                body = packet[1:]
+            elif kind == ON_STREAM:
+                body = hear_call(packet[1:])
+            else:
+                break
         except (EOFError, OSError):
             break
-        if kind == CALL:
-            call(body)
-        elif kind == CODE:
-            codes[struct.unpack_from("<I", body)[0]] = body[4:]
-        elif kind == END:
-            break
+        call(body)
     # What is to be done at the end may hang.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(5)
