@@ -13,8 +13,8 @@ use std::sync::Arc;
 use hq_core::worker::{Input, Outcome, RunnerId, Start};
 use hq_model::TaskRef;
 
-use super::{Current, Files, frames};
-use crate::limits::RUNNER_PACKET_MAX;
+use super::{Current, Files};
+use crate::limits::RUNNER_AHEAD_BYTES_MAX;
 use crate::objects::Taken;
 use crate::prepare::Prepared;
 use crate::supervise::{Active, Finish, Supervisor};
@@ -25,7 +25,8 @@ impl Supervisor {
         let id = start.runs_in?.runner;
         let prepared = self.prepared_for(&start.template).ok()?;
         let runner = self.runners.all.get(&id)?;
-        let (slot, is_of_use) = (runner.slot, !runner.is_spent && !runner.is_ending && runner.fault.is_none());
+        let (slot, is_of_use) =
+            (runner.slot, !runner.is_spent && !runner.is_ending && runner.fault.is_none());
         let is_behind = self.process_of(id)?.calls.back().is_some_and(|call| call.start.task == leader);
         if !is_of_use || !is_behind || !start.objects.is_empty() || is_large(&start) {
             return None;
@@ -66,19 +67,20 @@ impl Supervisor {
     fn take_back(&mut self, id: RunnerId, mut from: u64) {
         let Some(runner) = self.runners.all.get(&id) else { return };
         let mut dropped = Vec::new();
-        for packet in runner.channel.take_back() {
-            let number = frames::number_of(&packet).unwrap_or_default();
+        for number in runner.channel.take_back() {
             // Of what was there before, all has room; what has none comes back with those behind it.
-            if number >= from || runner.channel.put(&packet).is_err() {
+            if number >= from || runner.channel.put(number).is_err() {
                 from = number;
                 dropped.push(number);
             }
         }
         let Some(process) = self.process_of(id) else { return };
         let mut tasks = Vec::new();
-        process.calls.retain(|call| {
+        process.calls.retain_mut(|call| {
             let stays = !dropped.contains(&call.number);
-            tasks.extend((!stays).then_some(call.start.task));
+            if !stays {
+                tasks.push(call.never_began());
+            }
             stays
         });
         self.recalled(tasks);
@@ -101,7 +103,13 @@ impl Supervisor {
     }
 
     /// Tells the end of a call, and that the next one has begun with it.
-    pub(super) fn finish_call(&mut self, id: RunnerId, start: Start, prepared: Arc<Prepared>, finish: Finish) {
+    pub(super) fn finish_call(
+        &mut self,
+        id: RunnerId,
+        start: Start,
+        prepared: Arc<Prepared>,
+        finish: Finish,
+    ) {
         let calls = self.process_of(id).map(|process| &process.calls);
         let next = calls.and_then(|calls| calls.front()).map(|call| call.start.task);
         self.finish_before(next, start, prepared, finish);
@@ -128,13 +136,12 @@ impl Supervisor {
     }
 
     /// The calls that have begun in a runner that is gone: the first, and what it has taken. The others are told to be recalled.
-    pub(super) fn begun_of(&mut self, calls: VecDeque<Current>, untaken: &[Vec<u8>]) -> Vec<Current> {
-        let untaken: Vec<Option<u64>> = untaken.iter().map(|packet| frames::number_of(packet)).collect();
+    pub(super) fn begun_of(&mut self, calls: VecDeque<Current>, untaken: &[u64]) -> Vec<Current> {
         let mut begun = Vec::new();
         let mut back = Vec::new();
-        for call in calls {
-            match !begun.is_empty() && untaken.contains(&Some(call.number)) {
-                true => back.push(call.start.task),
+        for mut call in calls {
+            match !begun.is_empty() && untaken.contains(&call.number) {
+                true => back.push(call.never_began()),
                 false => begun.push(call),
             }
         }
@@ -146,17 +153,25 @@ impl Supervisor {
     pub(crate) fn is_over(&self, task: TaskRef) -> bool {
         let Some(index) = self.running.get(&task) else { return false };
         match &self.slots[*index as usize].active {
-            Some(Active::Runner(process)) => {
-                process.calls.back().is_some_and(|call| call.start.task != task)
-            }
+            Some(Active::Runner(process)) => process.calls.back().is_some_and(|call| call.start.task != task),
             _ => false,
         }
     }
 }
 
-// It would be told over the stream, and stay there when it is taken back.
+impl Current {
+    // Nothing of it is in the store.
+    fn never_began(&mut self) -> TaskRef {
+        if let Some(put) = self.files.put.take() {
+            put.settle();
+        }
+        self.start.task
+    }
+}
+
+// It would stay in the stream when it is taken back.
 fn is_large(start: &Start) -> bool {
     let entry = start.entry.as_ref().map_or(0, |entry| entry.text().len());
     let inputs = start.inputs.iter().map(|input| input.result.len()).sum::<usize>();
-    entry + inputs > RUNNER_PACKET_MAX / 2
+    entry + inputs > RUNNER_AHEAD_BYTES_MAX
 }

@@ -1,13 +1,13 @@
 //! The two sockets between the worker and an interpreter.
 //!
-//! Over a stream goes what has any length: the program, code, large calls, and all that the interpreter says. Calls go into a
-//! *queue*: packets, each of which is taken by exactly one. That is the interpreter, which begins the call, or the worker, which
-//! holds the other end, too, and takes back what it wants back. So nobody asks an interpreter that may be busy for long whether it
-//! has begun a call, and what was taken back never begins.
+//! Over a stream goes all that they say. The numbers of calls go into a *queue*, another one, and a call begins when its number is
+//! taken out there: by the interpreter, one at a time, or by the worker, which holds that end, too, and takes all at once what it
+//! wants back. The system lets each of them take in its turn. So nobody asks an interpreter that may be busy for long whether it has
+//! begun a call, and what was taken back never begins.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
 use super::Heard;
-use crate::limits::{RUNNER_PACKET_MAX, RUNNER_READ_MAX};
+use crate::limits::{RUNNER_CALLS_MAX, RUNNER_PIECE, RUNNER_READ_MAX};
+use crate::socket::register;
 
 /// What a runner is spoken to through.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Channel {
     ) -> io::Result<(Channel, Arc<OwnedFd>)> {
         let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         let (ours, theirs) = pair(SocketType::STREAM)?;
-        let (queue, queue_out) = pair(SocketType::SEQPACKET)?;
+        let (queue, queue_out) = pair(SocketType::STREAM)?;
         // It has room for the program: nobody waits here.
         let mut rest = preface;
         while !rest.is_empty() {
@@ -83,25 +84,22 @@ impl Channel {
         let _ = self.frames.send(frame);
     }
 
-    /// Puts a packet behind those that wait there.
+    /// Puts a number behind those that wait there.
     ///
     /// # Errors
     /// When there is no room for it.
-    pub(super) fn put(&self, packet: &[u8]) -> io::Result<()> {
-        send(&self.queue, packet, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    pub(super) fn put(&self, number: u64) -> io::Result<()> {
+        send(&self.queue, &number.to_le_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
-    /// Takes back all packets that the interpreter has not taken, in order.
-    pub(super) fn take_back(&self) -> Vec<Vec<u8>> {
-        let mut packets = Vec::new();
-        let mut buffer = vec![0; RUNNER_PACKET_MAX];
-        while let Ok(length) = receive(&self.queue_out, &mut buffer)
-            && length > 0
-        {
-            packets.push(buffer[..length].to_vec());
-        }
-        packets
+    /// Takes back all numbers that the interpreter has not taken, in order.
+    pub(super) fn take_back(&self) -> Vec<u64> {
+        // All at once: else it could take one in between.
+        let mut numbers = [0; 8 * RUNNER_CALLS_MAX];
+        let length = receive(&self.queue_out, &mut numbers).unwrap_or_default();
+        let numbers = numbers[..length].as_chunks::<8>().0;
+        numbers.iter().map(|number| u64::from_le_bytes(*number)).collect()
     }
 
     /// Says when to look again.
@@ -117,7 +115,7 @@ impl Channel {
         &mut self,
         mut take: impl FnMut(&[u8]) -> Result<Option<usize>, String>,
     ) -> Result<bool, String> {
-        let mut buffer = [0; RUNNER_PACKET_MAX];
+        let mut buffer = [0; RUNNER_PIECE];
         let mut left = RUNNER_READ_MAX;
         let mut is_closed = false;
         while left > 0 {
@@ -164,7 +162,12 @@ fn pass(socket: &OwnedFd, descriptor: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 async fn write_all(socket: Arc<OwnedFd>, mut frames: mpsc::UnboundedReceiver<Vec<u8>>) {
-    while let Some(frame) = frames.recv().await {
+    while let Some(mut frame) = frames.recv().await {
+        while frame.len() < RUNNER_PIECE
+            && let Ok(more) = frames.try_recv()
+        {
+            frame.extend_from_slice(&more);
+        }
         let mut rest = &frame[..];
         while !rest.is_empty() {
             match send(&socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -184,12 +187,13 @@ async fn watch(
     mut looks: mpsc::UnboundedReceiver<Look>,
     heard: mpsc::UnboundedSender<Heard>,
 ) {
+    let alarm = Alarm::new().ok();
     while let Some(look) = looks.recv().await {
-        match look {
-            // What makes waiting fail shows when it is read.
-            Look::Once => drop(wait(&socket, Interest::READABLE).await),
-            Look::In(pause) => tokio::time::sleep(pause).await,
-        }
+        // What makes waiting fail shows when it is read.
+        let _ = match (look, &alarm) {
+            (Look::In(pause), Some(alarm)) => alarm.sleep(pause).await,
+            (Look::Once | Look::In(_), _) => wait(&socket, Interest::READABLE).await,
+        };
         if heard.send(id).is_err() {
             return;
         }
@@ -198,9 +202,51 @@ async fn watch(
 
 // Only while it is waited for does the system say anything of it.
 async fn wait(socket: &Arc<OwnedFd>, interest: Interest) -> io::Result<()> {
-    let socket = AsyncFd::with_interest(socket.clone(), interest)?;
+    let socket = register(socket.try_clone()?, interest)?;
     drop(socket.ready(interest).await?);
     Ok(())
+}
+
+/// Sleeps for less than a millisecond, which the event loop cannot.
+struct Alarm(AsyncFd<OwnedFd>);
+
+impl Alarm {
+    #[expect(unsafe_code, reason = "a plain system call that gives a descriptor")]
+    fn new() -> io::Result<Alarm> {
+        // SAFETY: the descriptor is new, and ours.
+        let timer = unsafe {
+            let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+            match libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) {
+                timer if timer >= 0 => OwnedFd::from_raw_fd(timer),
+                _ => return Err(io::Error::last_os_error()),
+            }
+        };
+        Ok(Alarm(register(timer, Interest::READABLE)?))
+    }
+
+    #[expect(unsafe_code, reason = "a plain system call with a pointer to a value of ours")]
+    async fn sleep(&self, time: Duration) -> io::Result<()> {
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let at = libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos() as libc::c_long,
+        };
+        let once = libc::itimerspec { it_interval: never, it_value: at };
+        // SAFETY: both outlive the call; nothing is written where the pointer is null.
+        let set =
+            unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const once, std::ptr::null_mut()) };
+        if set != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut count = [0; 8];
+        loop {
+            let mut ready = self.0.readable().await?;
+            match rustix::io::read(&self.0, &mut count) {
+                Err(Errno::AGAIN) => ready.clear_ready(),
+                _ => return Ok(()),
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -213,17 +259,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_packet_is_taken_once_by_whoever_is_first() {
+    async fn a_number_is_taken_once_by_whoever_is_first() {
         let (channel, _hears) = queue();
-        for packet in [b"one", b"two", b"six"] {
-            channel.put(packet).expect("room");
-        }
-        let mut buffer = [0; 16];
-        assert_eq!(receive(&channel.queue_out, &mut buffer), Ok(3), "as an interpreter does");
-        assert_eq!(channel.take_back(), [b"two", b"six"]);
+        (1..=RUNNER_CALLS_MAX as u64).for_each(|number| channel.put(number).expect("room"));
+        let mut buffer = [0; 8];
+        assert_eq!(receive(&channel.queue_out, &mut buffer), Ok(8), "as an interpreter does");
+        assert_eq!(channel.take_back(), (2..=RUNNER_CALLS_MAX as u64).collect::<Vec<_>>());
         assert!(channel.take_back().is_empty());
-        channel.put(b"six").expect("room");
-        assert_eq!(channel.take_back(), [b"six"]);
+        channel.put(6).expect("room");
+        assert_eq!(channel.take_back(), [6]);
+    }
+
+    #[tokio::test]
+    async fn it_is_looked_again_when_there_is_something_or_after_a_time() {
+        let (channel, mut hears) = queue();
+        channel.look(Look::In(Duration::from_micros(1)));
+        channel.look(Look::In(Duration::from_micros(1)));
+        // It has closed its end.
+        for _ in 0..3 {
+            assert_eq!(hears.recv().await, Some(RunnerId(1)));
+        }
     }
 
     #[tokio::test]
@@ -234,7 +289,8 @@ mod tests {
         // A frame has as many bytes as its first one says.
         let mut read = |channel: &mut Channel| {
             let closed = channel.read(|bytes| {
-                let length = bytes.first().map(|first| *first as usize).filter(|length| *length <= bytes.len());
+                let length =
+                    bytes.first().map(|first| *first as usize).filter(|length| *length <= bytes.len());
                 taken.extend(length.map(|length| bytes[..length].to_vec()));
                 Ok(length)
             });

@@ -5,18 +5,19 @@ use std::os::unix::ffi::OsStrExt;
 use hq_core::limits::RESULT_BYTES_MAX;
 use hq_core::worker_messages::CallInput;
 
-use crate::limits::{RUNNER_FRAME_MAX, RUNNER_PACKET_MAX};
+use crate::limits::RUNNER_FRAME_MAX;
 use crate::objects::Taken;
 
 const CALL: u8 = 1;
-const END: u8 = 2;
 const CODE: u8 = 3;
 const GO_ON: u8 = 4;
-const ON_STREAM: u8 = 5;
 const READY: u8 = 1;
 const DONE: u8 = 2;
 const WAITS: u8 = 3;
 const WANTS: u8 = 4;
+
+/// Stands in the queue where no call comes any more.
+pub(crate) const END: u64 = 0;
 
 const IS_PREPARED: u8 = 1;
 const HAS_ENTRY: u8 = 2;
@@ -122,28 +123,6 @@ pub(crate) fn code(number: u32, code: &[u8]) -> Vec<u8> {
 /// The frame that lets a call that waited go on.
 pub(crate) fn go_on(number: u64) -> Vec<u8> {
     frame(GO_ON, &number.to_le_bytes())
-}
-
-/// The packet that ends a runner.
-pub(crate) fn end() -> Vec<u8> {
-    vec![END]
-}
-
-/// The packet of a call, unless that is too long for one.
-pub(crate) fn packet_of(frame: &[u8]) -> Option<&[u8]> {
-    // Packets have a length of their own.
-    Some(&frame[HEADER - 1..]).filter(|packet| packet.len() <= RUNNER_PACKET_MAX)
-}
-
-/// The packet of a call that comes as a frame.
-pub(crate) fn on_stream(number: u64) -> Vec<u8> {
-    [&[ON_STREAM][..], &number.to_le_bytes()].concat()
-}
-
-/// The number of the call of a packet.
-pub(crate) fn number_of(packet: &[u8]) -> Option<u64> {
-    let bytes = packet.get(1..9)?;
-    Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
 /// What comes before all frames: the runner's program, and the names of the variables that are of a task.
@@ -358,16 +337,6 @@ mod tests {
         }
         let Ok(Some((Said::Done(_), length))) = decode_next(&two) else { panic!("an end") };
         assert_eq!(decode_next(&two[length..]), Ok(Some((Said::Waits { number: 9 }, HEADER + 8))));
-    }
-
-    #[test]
-    fn packets_have_the_number_of_their_call() {
-        let call = Call { number: 7, ..Call::default() };
-        let frame = call.encode();
-        let packet = packet_of(&frame).expect("a short one");
-        assert_eq!((number_of(packet), number_of(&on_stream(8)), number_of(&end())), (Some(7), Some(8), None));
-        let entry = vec![b'1'; RUNNER_PACKET_MAX];
-        assert_eq!(packet_of(&Call { entry: Some(&entry), ..call }.encode()), None);
     }
 
     proptest! {

@@ -199,8 +199,7 @@ impl Supervisor {
         match ordered {
             Ok(channel) => {
                 let codes = Codes::default();
-                let runner =
-                    Runner { slot, channel, codes, is_spent: false, is_ending: false, fault: None };
+                let runner = Runner { slot, channel, codes, is_spent: false, is_ending: false, fault: None };
                 self.runners.all.insert(id, runner);
             }
             Err(outcome) => {
@@ -269,15 +268,9 @@ impl Supervisor {
             put: put.as_os_str().as_bytes(),
             taken: &files.taken,
         };
-        let frame = call.encode();
-        match frames::packet_of(&frame) {
-            Some(packet) => runner.channel.put(packet),
-            None => {
-                runner.channel.put(&frames::on_stream(number))?;
-                runner.channel.say(frame);
-                Ok(())
-            }
-        }
+        runner.channel.put(number)?;
+        runner.channel.say(call.encode());
+        Ok(())
     }
 
     /// The machine has no further use for a runner.
@@ -289,7 +282,7 @@ impl Supervisor {
         // Its process ends by itself when it hears that.
         runner.is_ending = true;
         // One that has no call has room for this.
-        let _ = runner.channel.put(&frames::end());
+        let _ = runner.channel.put(frames::END);
     }
 
     /// A runner may have said something.

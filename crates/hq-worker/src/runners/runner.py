@@ -19,11 +19,11 @@ def main(connection, receive):
     import traceback
 
     VERSION = 4
-    CALL, END, CODE, GO_ON, ON_STREAM = 1, 2, 3, 4, 5
+    CALL, CODE, GO_ON = 1, 3, 4
     READY, DONE, WAITS, WANTS = 1, 2, 3, 4
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
     VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE, STORED, NOT_STORED = range(8)
-    PACKET_MAX = 16384
+    PIECE = 65536
     RESULT_MAX = 16384
     TEXT_MAX = 2048
     NAME_MAX = 256
@@ -31,6 +31,7 @@ def main(connection, receive):
     HELD_MAX = 200 * 33
     PRINTED_MAX = 4096
     CAPTURE_MAX = 1 << 20
+    CALLS_FEW = 100
     # Parts of what a packed call leaves behind.
     STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD = range(1, 11)
     dump_value, write_value, load_value = _hq_value_files()
@@ -42,23 +43,48 @@ def main(connection, receive):
     def say(kind, body):
         connection.sendall(struct.pack("<IB", len(body), kind) + body)
 
+    unread = [b"", 0]
+
+    def read(count):
+        # So many bytes of the stream, of which all is taken that is there.
+        data, at = unread
+        if len(data) - at < count:
+            data, at = data[at:], 0
+            if count > PIECE:
+                data += receive(count - len(data))
+            while len(data) < count:
+                piece = connection.recv(PIECE)
+                if not piece:
+                    raise EOFError
+                data += piece
+        unread[:] = data, at + count
+        return data[at : at + count]
+
+    frame_head, number_of = struct.Struct("<IB").unpack, struct.Struct("<Q").unpack_from
+    # By their numbers. They begin when it is their turn.
+    told_calls = {}
+
     def hear():
-        # A frame of the stream. Code is kept for the calls that name it.
-        length, kind = struct.unpack("<IB", receive(5))
-        body = receive(length)
+        # A frame. Code is kept for the calls that name it.
+        length, kind = frame_head(read(5))
+        body = read(length)
         if kind == CODE:
             codes[struct.unpack_from("<I", body)[0]] = body[4:]
+        elif kind == CALL:
+            told_calls[number_of(body)[0]] = body
         return kind, body
 
     def hear_call(number):
-        # A call that is too long for a packet. One with another number was taken back.
-        while True:
-            kind, body = hear()
-            if kind == CALL and body[:8] == number:
-                return body
+        # Those before it were taken back.
+        while number not in told_calls:
+            hear()
+        body = told_calls.pop(number)
+        for other in [other for other in told_calls if other < number]:
+            del told_calls[other]
+        return body
 
     def receive_queue():
-        # The socket from which calls are taken: whoever takes one has it, and the worker takes back what has not begun.
+        # The socket from which numbers of calls are taken: whoever takes one has it, and the worker takes back what has not begun.
         _, received, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(4))
         descriptor = int.from_bytes(received[0][2][:4], sys.byteorder)
         os.set_inheritable(descriptor, False)
@@ -234,24 +260,65 @@ def main(connection, receive):
             if not captured[target - 1]:
                 os.dup2(nowhere, target)
 
-    variables = {"lines": [], "wanted": None}
+    variables = {"same": b"", "lines": [], "wanted": None, "calls": 0}
 
     def set_environment(block):
         # The bytes below the mapping: to ask that for each variable takes longer than many a call.
         present = getattr(os.environ, "_data", None)
-        if present is None:
-            present = dict(os.environb)
-        before, lines = variables["lines"], block.split(b"\0")
-        variables["lines"] = lines
-        wanted = variables["wanted"]
-        if len(before) == len(lines) and present == wanted:
-            # Mostly the same variables as those of the call before, few of which differ.
-            changed = [(old, new) for old, new in zip(before, lines) if old != new]
-            if all(old.partition(b"=")[0] == new.partition(b"=")[0] for old, new in changed):
-                for _, line in changed:
-                    name, _, value = line.partition(b"=")
-                    os.environb[name] = wanted[name] = value
+        # What comes before this is mostly that of the call before.
+        at = block.find(b"\0HQ_TASK_ID=") + 1
+        same, lines = block[:at], block[at:].split(b"\0")
+        if same == variables["same"] and present is not None and present == variables["wanted"]:
+            if set_few(present, variables["lines"], lines):
+                variables["lines"] = lines
                 return
+        variables["same"], variables["lines"] = same, lines
+        set_all(dict(os.environb) if present is None else present, block.split(b"\0"))
+
+    def set_few(present, before, lines):
+        # Where the same variables are there as before. False when there are others.
+        if len(before) != len(lines):
+            return False
+        changed = []
+        for old, new in zip(before, lines):
+            if old != new:
+                name, _, value = new.partition(b"=")
+                if not old.startswith(name + b"="):
+                    return False
+                changed.append((name, value))
+        wanted, put = variables["wanted"], put_of[0]
+        for name, value in changed:
+            put(name, value)
+            present[name] = wanted[name] = value
+        variables["calls"] += 1
+        if variables["calls"] == CALLS_FEW:
+            put_of[0] = put_in_place() or put
+        return True
+
+    put_of = [os.putenv]
+
+    def put_in_place():
+        # The C library keeps all values that a variable ever had. After many calls they take memory, and time to look through.
+        try:
+            import ctypes
+
+            putenv, room_of = ctypes.CDLL(None).putenv, ctypes.create_string_buffer
+        except Exception:
+            return None
+        rooms = {}
+
+        def put(name, value):
+            # The one before stays until it is not the variable any more.
+            room = before = rooms.get(name)
+            if room is None or len(name) + len(value) + 2 > len(room):
+                room = rooms[name] = room_of(len(name) + len(value) + 64)
+            room.value = name + b"=" + value
+            putenv(room)
+            del before
+
+        return put
+
+    def set_all(present, lines):
         wanted = dict(base)
         for line in lines:
             name, is_set, value = line.partition(b"=")
@@ -640,8 +707,6 @@ def main(connection, receive):
 
     def call(body):
         number, flags, count, code_number = call_head(body)
-        while flags & IS_PACKED and code_number not in codes:
-            hear()
         at, parts = 14 + 4 * count, []
         for length in lengths_of(body, 14):
             parts.append(body[at : at + length])
@@ -705,14 +770,11 @@ def main(connection, receive):
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())
     while not state["is_lost"]:
         try:
-            packet = queue.recv(PACKET_MAX)
-            kind = packet[0] if packet else END
-            if kind == CALL:
-                body = packet[1:]
-            elif kind == ON_STREAM:
-                body = hear_call(packet[1:])
-            else:
+            number = queue.recv(8)
+            # None, or 0: no call comes any more.
+            if not any(number):
                 break
+            body = hear_call(number_of(number)[0])
         except (EOFError, OSError):
             break
         call(body)
