@@ -222,6 +222,7 @@ fn functions_are_played() {
     assert_eq!(outcomes.len(), 20, "a seed failed");
     assert!(outcomes.iter().map(|outcome| outcome.reused_runners).sum::<u64>() > 1_000);
     assert!(outcomes.iter().map(|outcome| outcome.waits).sum::<u64>() > 100);
+    assert!(outcomes.iter().map(|outcome| outcome.calls_begun).sum::<u64>() > 100);
 }
 
 #[test]

@@ -130,6 +130,16 @@ pub const STREAM_LEFT: Duration = Duration::from_secs(1);
 pub const STREAM_ROOM_WAIT: Duration = Duration::from_secs(60);
 /// Bytes of code of functions that are remembered as told to one interpreter; with more, it is told again.
 pub const RUNNER_CODE_MAX: usize = 16 << 20;
+/// Most calls in the queue of an interpreter: those that are armed, and some more.
+pub const RUNNER_CALLS_MAX: usize = 2 * hq_core::limits::CALLS_AHEAD_MAX;
+/// Most bytes of arguments of a call that is told beforehand.
+pub const RUNNER_AHEAD_BYTES_MAX: usize = 8 << 10;
+/// What an interpreter says is read in pieces of so many bytes.
+pub const RUNNER_PIECE: usize = 16 << 10;
+/// While an interpreter has several calls, it is looked this often which of them have ended.
+pub const RUNNER_LOOK: Duration = Duration::from_micros(300);
+/// So many bytes of what an interpreter says are read before anything else has its turn.
+pub const RUNNER_READ_MAX: usize = 1 << 20;
 /// Most bytes that an interpreter says at once: a result, and words about it.
 pub const RUNNER_FRAME_MAX: usize = 64 << 10;
 /// Most inputs handed to the machine before it settles and its effects are carried out.

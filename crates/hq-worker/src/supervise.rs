@@ -353,7 +353,11 @@ impl Supervisor {
     /// prints.
     pub(crate) fn arm(&mut self, start: Start, after: TaskRef) {
         let task = start.task;
-        if self.try_to_arm(start, after).is_none() {
+        let armed = match start.runs_in {
+            Some(_) => self.arm_call(start, after),
+            None => self.try_to_arm(start, after),
+        };
+        if armed.is_none() {
             // Started the usual way, it says what is wrong.
             self.ended.push(Input::Recalled { task });
         }
@@ -390,7 +394,9 @@ impl Supervisor {
 
     /// Calls an armed task back.
     pub(crate) fn recall(&mut self, task: TaskRef) {
-        if let Some(slot) = self.slot_of(task) {
+        if let Some(slot) = self.slot_of(task)
+            && !self.recall_call(task)
+        {
             self.launcher.recall(slot);
         }
     }
@@ -403,6 +409,9 @@ impl Supervisor {
     /// Sends a signal to the process group of a task, if it still runs. One that is ended is to leave nothing behind.
     pub(crate) fn signal(&mut self, task: TaskRef, signal: u8, ends: Option<Ends>) {
         if self.signal_part(task, signal) || ends.is_some() && self.stop_staging(task, signal) {
+            return;
+        }
+        if self.is_over(task) {
             return;
         }
         if let (Some(Ends::ForNobody), Some(streams)) = (ends, &self.streams) {
@@ -480,7 +489,7 @@ impl Supervisor {
             let active = self.slots[*index as usize].active.as_ref();
             match active {
                 Some(Active::Task { start, .. }) => start.instance == instance,
-                Some(Active::Runner(runner)) => runner.runs(instance),
+                Some(Active::Runner(runner)) => runner.runs(task, instance),
                 Some(Active::Process(_)) | None => false,
             }
         })
@@ -538,6 +547,12 @@ impl Supervisor {
             self.ended.push(Input::Begun { task: active.attempt().0 });
             return;
         }
+        if let Some(Active::Runner(runner)) = &state.active {
+            // What it has said of the ends of calls is heard before its own.
+            let runner = runner.id();
+            self.listen(runner);
+        }
+        let state = &mut self.slots[report.slot.index as usize];
         let Some(active) = state.active.take() else { return };
         self.free.push(report.slot.index);
         match active {
@@ -675,7 +690,7 @@ impl Supervisor {
         Slot { index, generation: state.generation }
     }
 
-    fn prepared_for(&mut self, template: &Arc<Template>) -> Result<Arc<Prepared>, String> {
+    pub(crate) fn prepared_for(&mut self, template: &Arc<Template>) -> Result<Arc<Prepared>, String> {
         let address = Arc::as_ptr(template) as usize;
         if let Some(prepared) = self.prepared.get(&address) {
             return Ok(prepared.clone());

@@ -12,6 +12,7 @@ use hq_model::request::CPUS;
 use hq_model::task::Pin;
 use hq_model::{TaskRef, WorkerResources};
 
+use super::arming::Why;
 use super::machine::Worker;
 use super::pools::ResolvedRequest;
 use super::{Effect, Grant};
@@ -76,7 +77,11 @@ impl Lending {
 
 impl Worker {
     /// A call waits for what others return.
-    pub(super) fn call_waits(&mut self, task: TaskRef) {
+    pub(super) fn call_waits(&mut self, task: TaskRef, effects: &mut Vec<Effect>) {
+        // Whether it lends anything or not, its end may be far.
+        if let Some(follower) = self.running.get(&task).and_then(|run| run.follower) {
+            self.call_one_back(follower, Why::Better, effects);
+        }
         let Some(cpus) = self.lending.cpus else { return };
         if self.lending.lent.len() >= self.lending.most || self.lending.lends(task) {
             return;

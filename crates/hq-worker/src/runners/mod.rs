@@ -4,14 +4,14 @@
 //! socket, so that nothing has to be installed where it runs. It begins as the process of its first task, with the outputs
 //! of that: what goes wrong before it can speak is said like that of any program.
 
+mod ahead;
+mod channel;
 mod codes;
 pub(crate) mod frames;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
 
 use hq_core::record::FailureKind;
@@ -19,16 +19,15 @@ use hq_core::worker::{Input, Outcome, RunnerId, Start};
 use hq_model::body::EntryKind;
 use hq_model::request::{CPUS, MEM};
 use hq_model::{Body, Entry, Instance, ObjectName, TaskRef, Usage};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
 use crate::launcher::{End, Ended, MARK, Slot, text};
+use crate::limits::RUNNER_LOOK;
 use crate::objects::{Key, PutFile, Taken, Value, not_now};
 use crate::prepare::{Prepared, strings};
 use crate::supervise::{Active, Finish, Supervisor};
+use channel::{Channel, Look};
 use codes::Codes;
 use frames::{Call, Done, Said, Status};
 
@@ -42,17 +41,8 @@ const SIGKILL: u8 = 9;
 /// What an interpreter exits with whose function has closed its connection.
 const CLOSED: u8 = 113;
 
-/// Of a runner: what it says, or why nothing more is heard of it.
-pub(crate) type Heard = (RunnerId, Result<Said, Lost>);
-
-/// Why nothing more is heard of a runner.
-#[derive(Debug)]
-pub(crate) enum Lost {
-    /// Its end of the socket is closed: mostly it has ended, and how is told by the launcher.
-    Closed,
-    /// It said what makes no sense.
-    Fault(String),
-}
+/// A runner may have said something, or has ended.
+pub(crate) type Heard = RunnerId;
 
 /// The runners of a worker.
 #[derive(Debug)]
@@ -66,8 +56,7 @@ pub(crate) struct Runners {
 #[derive(Debug)]
 struct Runner {
     slot: Slot,
-    // What waits to be written there is written by a task of its own: this loop waits for no interpreter.
-    to: mpsc::UnboundedSender<Vec<u8>>,
+    channel: Channel,
     codes: Codes,
     /// Its last call is or was ended by force.
     is_spent: bool,
@@ -83,7 +72,8 @@ pub(crate) struct Process {
     id: RunnerId,
     /// The task for which it was started.
     first: Box<Start>,
-    call: Option<Current>,
+    /// Its call, and behind that those that it was told beforehand.
+    calls: VecDeque<Current>,
 }
 
 #[derive(Debug)]
@@ -92,6 +82,8 @@ struct Current {
     start: Box<Start>,
     prepared: Arc<Prepared>,
     files: Files,
+    /// It waits for what others return, and has no CPUs.
+    waits: bool,
 }
 
 /// Files that a call reads and writes in the store. Dropped with the call: then what it takes is not held any more, and what it
@@ -103,21 +95,25 @@ struct Files {
 }
 
 impl Process {
+    pub(crate) fn id(&self) -> RunnerId {
+        self.id
+    }
+
     /// The attempt that runs there, or that for which it was started.
     pub(crate) fn attempt(&self) -> (TaskRef, Instance) {
-        let start = self.call.as_ref().map_or(&self.first, |call| &call.start);
+        let start = self.calls.front().map_or(&self.first, |call| &call.start);
         (start.task, start.instance)
     }
 
     /// The attempt for which it was started, and the one that runs there now.
     pub(crate) fn attempts(&self) -> ((TaskRef, Instance), Option<(TaskRef, Instance)>) {
         let of = |start: &Start| (start.task, start.instance);
-        (of(&self.first), self.call.as_ref().map(|call| of(&call.start)))
+        (of(&self.first), self.calls.front().map(|call| of(&call.start)))
     }
 
-    /// True when this is what runs there.
-    pub(crate) fn runs(&self, instance: Instance) -> bool {
-        self.call.as_ref().is_some_and(|call| call.start.instance == instance)
+    /// True when this is what runs there, or will: what it says may be heard before the end of the one before it.
+    pub(crate) fn runs(&self, task: TaskRef, instance: Instance) -> bool {
+        self.calls.iter().any(|call| (call.start.task, call.start.instance) == (task, instance))
     }
 }
 
@@ -125,68 +121,6 @@ impl Runners {
     pub(crate) fn new(heard: mpsc::UnboundedSender<Heard>) -> Runners {
         Runners { all: HashMap::new(), calls: 0, heard }
     }
-
-    // Carries frames between a runner and the loop, from now on.
-    fn connect(&mut self, id: RunnerId, slot: Slot, socket: UnixStream) {
-        let (reader, writer) = socket.into_split();
-        let (to, frames) = mpsc::unbounded_channel();
-        tokio::spawn(write_all(writer, frames));
-        let heard = self.heard.clone();
-        tokio::spawn(async move {
-            let why = read_all(reader, id, &heard).await;
-            // The loop may have ended.
-            let _ = heard.send((id, Err(why)));
-        });
-        self.all.insert(
-            id,
-            Runner { slot, to, codes: Codes::default(), is_spent: false, is_ending: false, fault: None },
-        );
-    }
-
-    fn say(&self, id: RunnerId, frame: Vec<u8>) {
-        // What is not taken any more has ended, which is heard another way.
-        let _ = self.all.get(&id).map(|runner| runner.to.send(frame));
-    }
-}
-
-async fn write_all(mut writer: OwnedWriteHalf, mut frames: mpsc::UnboundedReceiver<Vec<u8>>) {
-    while let Some(frame) = frames.recv().await {
-        // The reader hears of the end.
-        if writer.write_all(&frame).await.is_err() {
-            return;
-        }
-    }
-}
-
-// Says why there is nothing more.
-async fn read_all(mut reader: OwnedReadHalf, id: RunnerId, heard: &mpsc::UnboundedSender<Heard>) -> Lost {
-    loop {
-        let mut header = [0; frames::HEADER];
-        if reader.read_exact(&mut header).await.is_err() {
-            return Lost::Closed;
-        }
-        let said = match frames::header(header) {
-            Ok((kind, length)) => {
-                let mut body = vec![0; length];
-                if reader.read_exact(&mut body).await.is_err() {
-                    return Lost::Closed;
-                }
-                frames::decode(kind, &body)
-            }
-            Err(fault) => Err(fault),
-        };
-        match said {
-            Ok(said) => drop(heard.send((id, Ok(said)))),
-            Err(fault) => return Lost::Fault(fault),
-        }
-    }
-}
-
-// Our end, and that of the runner.
-fn sockets() -> io::Result<(UnixStream, Arc<OwnedFd>)> {
-    let (ours, theirs) = StdStream::pair()?;
-    ours.set_nonblocking(true)?;
-    Ok((UnixStream::from_std(ours)?, Arc::new(theirs.into())))
 }
 
 impl Supervisor {
@@ -203,10 +137,7 @@ impl Supervisor {
             self.ended.push(Input::ended(task, outcome, Usage::default()));
             return self.runner_is_not_made(&start);
         }
-        self.runners.calls += 1;
-        let number = self.runners.calls;
-        let put = self.put_file(id, number).filter(|_| prepared.template.spec.body.is_packed_call());
-        let files = Files { taken, put };
+        let (number, files) = self.begin_call(id, &prepared, taken);
         let said = match is_new {
             true => self.start_runner(&start, &prepared, id, (number, &files)),
             false => self.call_again(&start, &prepared, id, (number, &files)),
@@ -214,10 +145,13 @@ impl Supervisor {
         match said {
             Ok(slot) => {
                 self.running.insert(task, slot.index);
-                let call = Some(Current { number, start: Box::new(start.clone()), prepared, files });
+                let call = Current { number, start: Box::new(start.clone()), prepared, files, waits: false };
                 match &mut self.slots[slot.index as usize].active {
-                    Some(Active::Runner(process)) => process.call = call,
-                    free => *free = Some(Active::Runner(Process { id, first: Box::new(start), call })),
+                    Some(Active::Runner(process)) => process.calls.push_back(call),
+                    free => {
+                        let (first, calls) = (Box::new(start), VecDeque::from([call]));
+                        *free = Some(Active::Runner(Process { id, first, calls }));
+                    }
                 }
             }
             Err(outcome) => {
@@ -244,32 +178,41 @@ impl Supervisor {
         id: RunnerId,
         call: (u64, &Files),
     ) -> Result<Slot, Outcome> {
-        let (ours, theirs) = sockets().map_err(|error| {
-            Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"))
-        })?;
         let (memory, cpus) = (self.node.amount_of(start, MEM), self.node.amount_of(start, CPUS));
         let limits = self.enforcer.begin(start, memory, cpus).map_err(Outcome::NotStarted)?;
         let slot = self.take_slot();
         let order = prepared.order((slot, None), start, &self.node, &limits, &mut self.buffers);
         let ordered =
             order.map_err(|error| Outcome::Failed(FailureKind::Start, error)).and_then(|(mut order, _)| {
+                let names =
+                    strings(order.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
+                let names: Vec<&[u8]> = names.collect();
+                let preface = frames::preface(PROGRAM.as_bytes(), &names.join(&0));
+                let opened = Channel::open(id, self.runners.heard.clone(), &preface);
+                let (channel, theirs) = opened.map_err(|error| {
+                    Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"))
+                })?;
                 (order.has_stdin, order.is_stdin_socket) = (true, true);
                 let sent = self.launcher.start(&order, Some(&theirs));
                 sent.map_err(|error| {
                     Outcome::NotStarted(format!("cannot hand a task to the launcher: {error}"))
-                })
+                })?;
+                Ok(channel)
             });
-        if let Err(outcome) = ordered {
-            self.free.push(slot.index);
-            self.enforcer.end((start.task, start.instance), None);
-            return Err(outcome);
+        match ordered {
+            Ok(channel) => {
+                let codes = Codes::default();
+                let runner = Runner { slot, channel, codes, is_spent: false, is_ending: false, fault: None };
+                self.runners.all.insert(id, runner);
+            }
+            Err(outcome) => {
+                self.free.push(slot.index);
+                self.enforcer.end((start.task, start.instance), None);
+                return Err(outcome);
+            }
         }
-        self.runners.connect(id, slot, ours);
-        let names =
-            strings(&self.buffers.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
-        let names: Vec<&[u8]> = names.collect();
-        self.runners.say(id, frames::preface(PROGRAM.as_bytes(), &names.join(&0)));
-        self.say_call(id, start, prepared, call, true);
+        // There is room for it: nothing was put there before.
+        let _ = self.say_call(id, start, prepared, call, true);
         Ok(slot)
     }
 
@@ -285,7 +228,7 @@ impl Supervisor {
         prepared
             .fill(start, &self.node, &mut self.buffers)
             .map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
-        self.say_call(id, start, prepared, call, false);
+        self.say_call(id, start, prepared, call, false).map_err(|_| gone())?;
         Ok(slot)
     }
 
@@ -297,18 +240,17 @@ impl Supervisor {
         prepared: &Prepared,
         (number, files): (u64, &Files),
         is_prepared: bool,
-    ) {
-        let Some(function) = prepared.template.spec.body.function() else { return };
-        let code = match (function.is_packed(), self.runners.all.get_mut(&id)) {
-            (true, Some(runner)) => {
-                let (number, is_new) = runner.codes.number_of(&prepared.template.spec, &function.code);
-                if is_new {
-                    self.runners.say(id, frames::code(number, &function.code));
-                }
-                Some(number)
+    ) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::NotConnected);
+        let function = prepared.template.spec.body.function().ok_or_else(gone)?;
+        let runner = self.runners.all.get_mut(&id).ok_or_else(gone)?;
+        let code = function.is_packed().then(|| {
+            let (number, is_new) = runner.codes.number_of(&prepared.template.spec, &function.code);
+            if is_new {
+                runner.channel.say(frames::code(number, &function.code));
             }
-            _ => None,
-        };
+            number
+        });
         let buffers = &self.buffers;
         let put = files.put.as_ref().map(PutFile::path).unwrap_or_default();
         let call = Call {
@@ -329,7 +271,9 @@ impl Supervisor {
             put: put.as_os_str().as_bytes(),
             taken: &files.taken,
         };
-        self.runners.say(id, call.encode());
+        runner.channel.put(number)?;
+        runner.channel.say(call.encode());
+        Ok(())
     }
 
     /// The machine has no further use for a runner.
@@ -340,79 +284,116 @@ impl Supervisor {
         }
         // Its process ends by itself when it hears that.
         runner.is_ending = true;
-        self.runners.say(id, frames::end());
+        // One that has no call has room for this.
+        let _ = runner.channel.put(frames::END);
     }
 
-    /// A runner says something.
-    pub(crate) fn runner_says(&mut self, (id, said): Heard) {
-        match said {
-            Ok(Said::Ready { version }) => debug!(runner = id.0, version, "an interpreter is ready"),
-            Ok(Said::Done(done)) => {
-                if let Err(fault) = self.call_done(id, done) {
-                    self.blame_runner(id, fault);
-                }
-            }
-            Ok(Said::Waits { number }) => {
-                self.ended.extend(self.task_of(id, number).map(|task| Input::CallWaits { task }));
-            }
-            Ok(Said::Wants { number }) => {
-                self.ended.extend(self.task_of(id, number).map(|task| Input::CallWants { task }));
-            }
-            Err(Lost::Fault(fault)) => self.blame_runner(id, fault),
-            // One that lives is of no use, unless its function still runs, which may have closed all descriptors.
-            Err(Lost::Closed) if self.has_call(id) => {
-                self.runners.all.get_mut(&id).into_iter().for_each(|runner| runner.is_spent = true);
-            }
-            Err(Lost::Closed) => self.kill_runner(id),
+    /// A runner may have said something.
+    pub(crate) fn runner_says(&mut self, id: RunnerId) {
+        if self.listen(id)
+            && let Some(calls) = self.process_of(id).map(|process| process.calls.len())
+            && let Some(runner) = self.runners.all.get(&id)
+        {
+            runner.channel.look(if calls > 1 { Look::In(RUNNER_LOOK) } else { Look::Once });
         }
     }
 
-    fn has_call(&self, id: RunnerId) -> bool {
-        let slot = self.runners.all.get(&id).map(|runner| runner.slot.index as usize);
-        let active = slot.and_then(|slot| self.slots.get(slot)?.active.as_ref());
-        matches!(active, Some(Active::Runner(Process { call: Some(_), .. })))
+    /// Takes in all that a runner has said. False when it says no more.
+    pub(crate) fn listen(&mut self, id: RunnerId) -> bool {
+        let mut said = Vec::new();
+        let Some(runner) = self.runners.all.get_mut(&id) else { return false };
+        let read = runner.channel.read(|bytes| {
+            let frame = frames::decode_next(bytes)?;
+            Ok(frame.map(|(one, length)| {
+                said.push(one);
+                length
+            }))
+        });
+        for one in said {
+            if let Err(fault) = self.said(id, one) {
+                self.blame_runner(id, fault);
+                return false;
+            }
+        }
+        match read {
+            Ok(false) => return true,
+            // Mostly it has ended, and how is told by the launcher. One that lives is of no use, unless its function still runs,
+            // which may have closed all descriptors.
+            Ok(true) if self.has_call(id) => {
+                self.runners.all.get_mut(&id).into_iter().for_each(|runner| runner.is_spent = true);
+            }
+            Ok(true) => self.kill_runner(id),
+            Err(fault) => self.blame_runner(id, fault),
+        }
+        false
     }
 
-    // Whose call a runner has, if it is this one.
-    fn task_of(&self, id: RunnerId, number: u64) -> Option<TaskRef> {
+    fn said(&mut self, id: RunnerId, said: Said) -> Result<(), String> {
+        match said {
+            Said::Ready { version } => debug!(runner = id.0, version, "an interpreter is ready"),
+            Said::Done(done) => return self.call_done(id, done),
+            Said::Waits { number } => {
+                let call = self.call_of(id, number);
+                let task = call.map(|call| {
+                    call.waits = true;
+                    call.start.task
+                });
+                self.ended.extend(task.map(|task| Input::CallWaits { task }));
+            }
+            Said::Wants { number } => {
+                let task = self.call_of(id, number).map(|call| call.start.task);
+                self.ended.extend(task.map(|task| Input::CallWants { task }));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_call(&mut self, id: RunnerId) -> bool {
+        self.process_of(id).is_some_and(|process| !process.calls.is_empty())
+    }
+
+    fn process_of(&mut self, id: RunnerId) -> Option<&mut Process> {
         let slot = self.runners.all.get(&id)?.slot;
         let state =
-            self.slots.get(slot.index as usize).filter(|state| state.generation == slot.generation)?;
-        let Some(Active::Runner(process)) = &state.active else { return None };
-        let call = process.call.as_ref().filter(|call| call.number == number)?;
-        Some(call.start.task)
+            self.slots.get_mut(slot.index as usize).filter(|state| state.generation == slot.generation)?;
+        match &mut state.active {
+            Some(Active::Runner(process)) => Some(process),
+            _ => None,
+        }
+    }
+
+    // The call that a runner has, if it is this one.
+    fn call_of(&mut self, id: RunnerId, number: u64) -> Option<&mut Current> {
+        self.process_of(id)?.calls.front_mut().filter(|call| call.number == number)
     }
 
     /// A call that waited goes on.
     pub(crate) fn go_on(&mut self, task: TaskRef) {
         let Some(slot) = self.running.get(&task) else { return };
-        if let Some(Active::Runner(Process { id, call: Some(call), .. })) = &self.slots[*slot as usize].active
+        if let Some(Active::Runner(Process { id, calls, .. })) = &mut self.slots[*slot as usize].active
+            && let Some(call) = calls.front_mut().filter(|call| call.start.task == task)
         {
-            self.runners.say(*id, frames::go_on(call.number));
+            call.waits = false;
+            if let Some(runner) = self.runners.all.get(id) {
+                runner.channel.say(frames::go_on(call.number));
+            }
         }
     }
 
     fn call_done(&mut self, id: RunnerId, done: Done) -> Result<(), String> {
-        let Some(runner) = self.runners.all.get(&id) else { return Ok(()) };
-        let slot = runner.slot.index;
-        let state = &mut self.slots[slot as usize];
-        let Some(Active::Runner(process)) =
-            state.active.as_mut().filter(|_| state.generation == runner.slot.generation)
-        else {
-            return Ok(());
-        };
+        let Some(process) = self.process_of(id) else { return Ok(()) };
         let has_file = matches!(done.status, Status::Stored | Status::NotStored);
         let is_of = |call: &Current| call.number == done.number && (!has_file || call.files.put.is_some());
-        let current = process.call.take_if(|call| is_of(call));
+        let is_known = process.calls.front().is_some_and(is_of);
+        let current = if is_known { process.calls.pop_front() } else { None };
         let current = current.ok_or("it told an end of a call that it does not have")?;
         let task = current.start.task;
         self.running.remove(&task);
         let Done { status, wall_us, user_us, system_us, rss_max_kib, result, text, .. } = done;
         let usage = Usage { wall_us, user_us, system_us, rss_max_kib, ..Usage::default() };
-        if status == Status::NotStarted {
-            // It may have no descriptors left.
-            self.call_is_ended(slot);
-            self.ended.push(Input::RunnerSpent { runner: id });
+        if status == Status::NotStarted || current.waits {
+            // It may have no descriptors left, or does not know whether it was told to go on.
+            self.spend_runner(id);
         }
         let Current { start, prepared, files, .. } = current;
         let value = value_of(&start, &prepared, files.put, status);
@@ -423,7 +404,7 @@ impl Supervisor {
             }
             status => outcome_of_call(&prepared.template.spec.body, status, text),
         };
-        self.finish(*start, prepared, Finish { outcome, usage, result, value });
+        self.finish_call(id, *start, prepared, Finish { outcome, usage, result, value });
         Ok(())
     }
 
@@ -457,8 +438,9 @@ impl Supervisor {
 
     /// The process of a runner has ended, and with it the call that it had.
     pub(crate) fn runner_ended(&mut self, process: Process, report: Ended) {
-        let Process { id, first, call } = process;
+        let Process { id, first, calls } = process;
         let runner = self.runners.all.remove(&id);
+        let untaken = runner.as_ref().map_or_else(Vec::new, |runner| runner.channel.take_back());
         let is_expected = runner.as_ref().is_some_and(|runner| runner.is_spent || runner.is_ending);
         let fault = runner.and_then(|runner| runner.fault);
         let over_kib = match report.end {
@@ -466,11 +448,17 @@ impl Supervisor {
             _ => None,
         };
         let for_memory = self.enforcer.end((first.task, first.instance), over_kib);
-        if let Some(Current { start, prepared, files, .. }) = call {
+        // What it has not taken has not begun; but the call that it was to have fails with it.
+        let begun = self.begun_of(calls, &untaken);
+        if begun.is_empty() && !is_expected {
+            warn!(runner = id.0, end = ?report.end, "an interpreter without a call has ended");
+        }
+        let tasks: Vec<TaskRef> = begun.iter().map(|call| call.start.task).collect();
+        for (place, Current { start, prepared, files, .. }) in begun.into_iter().enumerate() {
             drop(files);
             self.running.remove(&start.task);
             let early = "before the function returned";
-            let outcome = match (report.end, fault, for_memory) {
+            let outcome = match (report.end, &fault, &for_memory) {
                 (End::Exited(0), _, None) => {
                     // As if nothing were wrong, by `os._exit`.
                     let text = format!("The interpreter exited with code 0 {early}.");
@@ -493,14 +481,13 @@ impl Supervisor {
                     let text = format!("The interpreter was ended {early}: {}", text::signaled(signal));
                     Outcome::Failed(FailureKind::Signal(signal), text)
                 }
-                (end, _, for_memory) => match self.outcome_of(end, for_memory, &start, &prepared) {
+                (end, _, for_memory) => match self.outcome_of(end, for_memory.clone(), &start, &prepared) {
                     Some(outcome) => outcome,
                     None => return,
                 },
             };
-            self.finish(*start, prepared, Finish::new(outcome, report.usage));
-        } else if !is_expected {
-            warn!(runner = id.0, end = ?report.end, "an interpreter without a call has ended");
+            let next = tasks.get(place + 1).copied();
+            self.finish_before(next, *start, prepared, Finish::new(outcome, report.usage));
         }
         self.ended.push(Input::RunnerEnded { runner: id });
     }
