@@ -159,6 +159,9 @@ mod tests {
                 part(number, text.as_bytes(), &mut out);
             }
         }
+        if let Some(task) = packed.value_of {
+            part(VALUE_OF, &[task.job.0.to_le_bytes(), task.task.0.to_le_bytes()].concat(), &mut out);
+        }
         out.extend(packed.pickle);
         out
     }
@@ -195,6 +198,7 @@ mod tests {
             lost in any::<(u64, u64)>(),
             failure in proptest::option::of(any::<(String, String, String, String)>()),
             rest in any::<Option<Vec<u8>>>(),
+            value_of in any::<Option<(u32, u32)>>(),
         ) {
             let pickle = rest.map_or(Vec::new(), |rest| [&[PICKLE][..], &rest].concat());
             let failure = failure.map(|(kind, type_name, text, traceback)| Raised {
@@ -206,6 +210,7 @@ mod tests {
             let packed = Packed {
                 pickle: &pickle,
                 object: None,
+                value_of: value_of.map(|(job, task)| TaskRef::new(JobId(job), TaskId(task))),
                 stdout: Printed { bytes: &stdout, lost: lost.0 },
                 stderr: Printed { bytes: &stderr, lost: lost.1 },
                 failure,
