@@ -431,6 +431,6 @@ fn may_be_armed(known: &Known) -> bool {
     // Who is told beforehand begins at any time, and a warning of one call is none of another.
     let is_timeless = spec.end_by.is_none() && !(is_call && spec.warning.is_some());
     let is_plain = request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
-    let is_alone = !spec.has_aftermath_in_files() && !(is_call && spec.is_streamed());
-    is_timeless && is_plain && is_alone && !spec.service && spec.speculate.is_none()
+    let has_aftermath = spec.has_aftermath_in_files() || is_call && spec.is_streamed();
+    is_timeless && is_plain && !has_aftermath && !spec.service && spec.speculate.is_none()
 }
