@@ -120,6 +120,103 @@ def has_comm(comm):
     pass
 
 
+def fan_in(server, count):
+    import headquarters
+
+    with headquarters.Executor(cluster=server) as executor:
+        futures = [executor.submit(nothing) for _ in range(count)]
+        headquarters.wait(futures)
+        begun = time.perf_counter()
+        assert executor.submit(sum, futures).result() == count
+        return {"seconds": time.perf_counter() - begun}
+
+
+def clients(server, count):
+    import subprocess
+
+    command = [sys.executable, __file__, "submit", server, str(count)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
+    seconds = [json.loads(client.communicate()[0])["seconds"] for client in running]
+    return {"rate": sum(count / each for each in seconds)}
+
+
+def fib(n):
+    import headquarters
+
+    here = headquarters.current()
+    return n if n < 2 else here.submit(int.__add__, here.submit(fib, n - 1), here.submit(fib, n - 2))
+
+
+def nested(server, n):
+    import headquarters
+
+    with headquarters.Executor(cluster=server) as executor:
+        executor.submit(fib, 2).result()
+        begun = time.perf_counter()
+        # Of each number: its call, that of the sum, and those of the two before.
+        calls = [1, 1]
+        while len(calls) <= n:
+            calls.append(calls[-1] + calls[-2] + 2)
+        executor.submit(fib, n).result()
+        return {"rate": calls[n] / (time.perf_counter() - begun)}
+
+
+def spin():
+    while True:
+        pass
+
+
+def hold():
+    import ctypes
+
+    # No handler of a signal runs meanwhile.
+    ctypes.PyDLL(None).sleep(60)
+
+
+def ended(server, function):
+    import concurrent.futures
+
+    import headquarters
+
+    with headquarters.Executor(cluster=server, kill_grace="1s") as executor:
+        future = executor.submit(function)
+        while not future.running():
+            pass
+        begun = time.perf_counter()
+        future.kill()
+        concurrent.futures.wait([future])
+        return {"seconds": time.perf_counter() - begun}
+
+
+def interrupt(server, _):
+    return ended(server, spin)
+
+
+def interrupt_c(server, _):
+    return ended(server, hold)
+
+
+def five(_, count):
+    import headquarters
+
+    begun = time.perf_counter()
+    with headquarters.Executor(count) as executor:
+        assert headquarters.gather([executor.submit(nothing) for _ in range(count)]) == [1] * count
+    return {"seconds": time.perf_counter() - begun}
+
+
+def outputs(server, count):
+    from headquarters import Client, Job
+
+    client = Client(server)
+    job = Job(default_workdir="outputs")
+    for _ in range(count):
+        job.function(nothing)
+    begun = time.perf_counter()
+    client.wait_for_jobs([client.submit(job)])
+    return {"seconds": time.perf_counter() - begun}
+
+
 def first(_, __):
     import headquarters
 

@@ -19,6 +19,10 @@ const CALLS: u32 = 20_000;
 const MAPPED: u32 = 200_000;
 /// Calls on ranks.
 const RANK_CALLS: u32 = 2000;
+/// Functions of a job, each with files for its outputs.
+const OUTPUTS: u32 = 10_000;
+/// Number whose Fibonacci number is asked for, each call of which returns others.
+const FIB: u32 = 16;
 /// Links of a chain.
 const LINKS: u32 = 1000;
 /// Calls on an idle cluster.
@@ -52,19 +56,34 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let seconds = package.seconds("chain", Some(&cluster), bench.tasks(LINKS))?;
     let link = seconds / f64::from(bench.tasks(LINKS)) * 1e6;
     rows.push(Row::at_most("python: chain", format!("{link:.0} µs a link"), "150 µs", link / 150.0, 1.0));
-    drop(cluster);
-    for (name, case, most_ms) in [("LocalCluster", "first", 200.0), ("import", "import", 60.0)] {
+    let few = [("fan-in", "fan_in", bench.tasks(LINKS), 50.0)];
+    let ends = [("interrupt", "interrupt", 1, 50.0), ("interrupt, C code", "interrupt_c", 1, 1200.0)];
+    for (name, case, count, most_ms) in few.into_iter().chain(ends) {
         let rounds: Result<Vec<f64>, BoxError> =
-            (0..ROUNDS).map(|_| package.seconds(case, None, 1)).collect();
-        let took = median_of(rounds?) * 1e3;
-        let row = Row::at_most(
-            &format!("python: {name}"),
-            format!("{took:.0} ms"),
-            &format!("{most_ms:.0} ms"),
-            took / most_ms,
-            1.0,
-        );
-        rows.push(row);
+            (0..ROUNDS).map(|_| package.seconds(case, Some(&cluster), count)).collect();
+        rows.push(in_ms(name, median_of(rounds?), most_ms));
+    }
+    rows.push(package.clients(&cluster)?);
+    let rate = number(&package.case("nested", Some(&cluster), FIB)?, "rate")?;
+    rows.push(Row::at_most(
+        "python: nested",
+        format!("{rate:.0} calls/s"),
+        "3 000 calls/s",
+        3000.0 / rate,
+        1.0,
+    ));
+    let count = bench.tasks(OUTPUTS);
+    let rate = f64::from(count) / package.seconds("outputs", Some(&cluster), count)?;
+    rows.push(Row::at_most("python: job", format!("{rate:.0} functions/s"), "2 000/s", 2000.0 / rate, 1.0));
+    drop(cluster);
+    for (name, case, count, most_ms) in [
+        ("LocalCluster", "first", 1, 200.0),
+        ("Executor(5)", "five", 5, 400.0),
+        ("import", "import", 1, 60.0),
+    ] {
+        let rounds: Result<Vec<f64>, BoxError> =
+            (0..ROUNDS).map(|_| package.seconds(case, None, count)).collect();
+        rows.push(in_ms(name, median_of(rounds?), most_ms));
     }
     rows.extend(package.journal()?);
     rows.push(package.ranks()?);
@@ -72,7 +91,22 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     Ok(rows)
 }
 
+fn in_ms(name: &str, seconds: f64, most_ms: f64) -> Row {
+    let took = seconds * 1e3;
+    let name = format!("python: {name}");
+    Row::at_most(&name, format!("{took:.0} ms"), &format!("{most_ms:.0} ms"), took / most_ms, 1.0)
+}
+
 impl Package<'_> {
+    // Four at a time, beside one alone.
+    fn clients(&self, cluster: &Cluster) -> Result<Row, BoxError> {
+        let count = self.bench.tasks(CALLS);
+        let one = f64::from(count) / self.seconds("submit", Some(cluster), count)?;
+        let four = number(&self.case("clients", Some(cluster), count)?, "rate")?;
+        let value = format!("{four:.0} calls/s; one client {one:.0}");
+        Ok(Row::at_most("python: 4 clients", value, "1.5 times one", 1.5 * one / four, 1.0))
+    }
+
     // One by one, in turns with the pool; and Dask, once.
     fn submits(&self, cluster: &Cluster) -> Result<Vec<Row>, BoxError> {
         let count = self.bench.tasks(CALLS);

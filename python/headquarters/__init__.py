@@ -9,6 +9,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import aio as aio
     from ._base import Forked as Forked
     from ._base import HqError as HqError
     from ._base import NativeError as NativeError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ._executor import Executor as Executor
     from ._executor import current as current
     from ._future import Future as Future
+    from ._notebook import progress as progress
     from ._objects import Lazy as Lazy
     from ._objects import Ref as Ref
     from ._objects import get as get
@@ -113,12 +115,14 @@ _PLACES: dict[str, str] = {
     "ValidationException": ".validation",
     "WorkerConfig": ".cluster",
     "WorkerInfo": ".client",
+    "aio": ".aio",
     "as_completed": "._waiting",
     "by_value": "._pickling",
     "current": "._executor",
     "gather": "._waiting",
     "get": "._objects",
     "get_version": ".ffi",
+    "progress": "._notebook",
     "lazy": "._objects",
     "mpi": ".mpi",
     "visualize_job": ".visualization",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shlex
@@ -11,11 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from . import _limits as limits
+from . import validation
 from ._errors import EnvironmentBroken, RunnerDied
 from ._probe import MARK, Probe, program
 
@@ -51,6 +51,37 @@ class EnvironmentReport:
         return self.python.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
 
 
+INHERITED = "HQ_PYTHON_ENV"
+"""The variable of calls that says what calls within them inherit."""
+
+
+def inherited(env: PythonEnv | None, variables: Iterable[str]) -> str:
+    """What calls within a call inherit: its environment, and the variables of these names. Calls that load other things must not
+    share interpreters, and those with other variables never do."""
+    words: dict[str, Any] = {"variables": sorted(variables)}
+    if env is not None:
+        words |= {"args": env.args, "env": sorted(env.env), "sys_path": env.sys_path, "preload": env.preload}
+    return json.dumps(words)
+
+
+def of_this_call() -> tuple[PythonEnv | None, dict[str, str]]:
+    """Within a call: its environment, if it was given one, and the variables that it was given."""
+    try:
+        words = json.loads(os.environ.get(INHERITED, "{}"))
+        env = None
+        if "args" in words:
+            env = PythonEnv(env=_present(words["env"]), sys_path=words["sys_path"], preload=words["preload"])
+            env.args = list(words["args"])
+        return env, _present(words.get("variables", ()))
+    except (ValueError, KeyError, TypeError):
+        # The variable is of somebody else.
+        return None, {}
+
+
+def _present(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 class PythonEnv:
     """How interpreters for functions are started, and what they load before their first call.
 
@@ -83,21 +114,24 @@ class PythonEnv:
         sys_path: Sequence[GenericPath] = (),
         preload: Sequence[str] = (),
     ) -> None:
+        for name, value in (("python_bin", python_bin), ("prologue", prologue), ("conda", conda), ("shell", shell)):
+            if value is not None:
+                validation.text(name, value)
         lines = [f"module load {shlex.quote(module)}" for module in _words("modules", modules)]
         if conda is not None:
             lines += [f'eval "$({shlex.quote("conda")} shell.bash hook)"', f"conda activate {shlex.quote(conda)}"]
         if prologue:
             lines.append(prologue)
         if python_bin is None and venv is not None:
-            python_bin = f"{os.fspath(venv)}/bin/python"
+            python_bin = f"{validation.path('venv', venv)}/bin/python"
         if python_bin is None and conda is not None:
             python_bin = "python3"
         python = ["/bin/sh", "-c", _OURS_OR_ANY, sys.executable] if python_bin is None else [python_bin]
         if lines:
             python = [shell, "-c", "\n".join([*lines, 'exec "$0" "$@"']), *python]
-        self.args = [*_words("wrap", wrap), *python]
-        self.env = dict(env or {})
-        self.sys_path = tuple(os.path.abspath(path) for path in _words("sys_path", sys_path))
+        self.args = [*_words("wrap", wrap, validation.path), *python]
+        self.env = {} if env is None else validation.variables("env", env)
+        self.sys_path = tuple(os.path.abspath(path) for path in _words("sys_path", sys_path, validation.path))
         self.preload = _words("preload", preload)
 
     def interpreter(self) -> list[str]:
@@ -106,13 +140,7 @@ class PythonEnv:
 
     def variables(self) -> list[tuple[str, str]]:
         """Variables of the functions."""
-        variables = list(self.env.items())
-        if self.sys_path or self.preload:
-            # Calls of environments that load other things must not share interpreters, which those with other variables
-            # never do.
-            text = json.dumps([self.sys_path, self.preload])
-            variables.append(("HQ_PYTHON_ENV", hashlib.sha256(text.encode()).hexdigest()[:16]))
-        return variables
+        return [*self.env.items(), (INHERITED, inherited(self, ()))]
 
     def check(
         self,
@@ -126,6 +154,7 @@ class PythonEnv:
         Raises EnvironmentBroken, with the last words of the interpreter, when it is missing, does not start, or has not
         answered after `timeout` seconds.
         """
+        timeout = validation.seconds("timeout", timeout)
         if executor is not None and cluster is not None:
             raise TypeError("executor and cluster both say where to look; give one of them")
         if cluster is not None:
@@ -199,10 +228,12 @@ class PythonEnv:
         return f"<PythonEnv {shlex.join(self.args)}>"
 
 
-def _words(name: str, value: Sequence[Any]) -> tuple[Any, ...]:
+def _words(name: str, value: Sequence[Any], check: Callable[[str, object], str] = validation.text) -> tuple[str, ...]:
     if isinstance(value, (str, os.PathLike)):
         raise TypeError(f"{name} is a list, and {value!r} is a single text: write [{os.fspath(value)!r}]")
-    return tuple(value)
+    if not isinstance(value, Iterable):
+        raise validation.wrong(name, value, "give a list of texts")
+    return tuple(check(f"{name}[{at}]", one) for at, one in enumerate(value))
 
 
 def _last_words(said: IO[bytes]) -> str:

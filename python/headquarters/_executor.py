@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ._guest import Guest
-    from ._options import ExecutorOptions, TaskOptions, Unpack
+    from ._options import ExecutorOptions, PythonEnv, TaskOptions, Unpack
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,7 +103,8 @@ class Executor(StaysHere, concurrent.futures.Executor):
         own = _private_cluster(max_workers) if cluster is None else None
         place: Any = own if cluster is None else cluster
         try:
-            calls = open_calls(server_dir or place.server_dir, opening, job=job)
+            self._server_dir = server_dir or place.server_dir
+            calls = open_calls(self._server_dir, opening, job=job)
         except BaseException:
             if own is not None:
                 own.stop()
@@ -116,6 +117,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
             echo=is_echoed,
             on_end=None if own is None else lambda: own.stopped or own.stop(),
         )
+        self._session.lingers = linger is not None
         self._end = weakref.finalize(self, self._session.shutdown, False, False)
         self._end.atexit = False
         try:
@@ -209,6 +211,11 @@ class Executor(StaysHere, concurrent.futures.Executor):
     def __repr__(self) -> str:
         return f"<Executor: job {self.job_id}>"
 
+    def _repr_html_(self) -> str:
+        from ._notebook import of_executor
+
+        return of_executor(self, self._server_dir)
+
     if TYPE_CHECKING:
 
         def __enter__(self) -> Self: ...
@@ -254,7 +261,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
     def _enter_environment(self) -> None:
         env = self._options.get("env")
         interpreter = [sys.executable] if env is None else env.interpreter()
-        variables = [] if env is None else env.variables()
+        variables = self._variables(env)
         loads = ((), ()) if env is None else (env.sys_path, env.preload)
         key = self._json, tuple(interpreter), tuple(variables)
         with self._lock:
@@ -263,6 +270,16 @@ class Executor(StaysHere, concurrent.futures.Executor):
             if key not in self._templates:
                 self._templates[key] = self._session.template(self._json, variables, interpreter)
             self._codes, self._template = self._codes_of[loads], self._templates[key]
+
+
+    def _variables(self, env: PythonEnv | None) -> list[tuple[str, str]]:
+        given = self._options.get("variables", {})
+        if not given:
+            return [] if env is None else env.variables()
+        from ._environment import INHERITED, inherited
+
+        own = [] if env is None else list(env.env.items())
+        return [*own, (INHERITED, inherited(env, given))]
 
 
 def _divided(options: ExecutorOptions) -> tuple[JobOptions, TaskOptions]:
@@ -324,9 +341,14 @@ def _within_a_call() -> Executor | None:
 
                 if not Client(server_dir).job(int(job)).is_open:
                     return None
-                first = Executor(cluster=server_dir, job=int(job))
+                from ._environment import of_this_call
+
+                env, variables = of_this_call()
+                first = Executor(cluster=server_dir, job=int(job), env=env)
                 first._session.is_within = True
                 first._lasting = cast("Guest", first._session)
+                if variables:
+                    first = first.options(variables=variables)
             made = first.options(priority=priority)
             made._unranked = first
             _WITHIN[job, priority] = made

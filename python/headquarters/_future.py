@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _pickling, _returned
 from ._errors import DependencyFailed, Forked
-from ._lending import while_waiting
+from ._lending import Waiters, is_in_call, while_waiting
 from ._native_types import ABORTED, CANCELED, FAILED
-from ._outcome import PARTS, decode, printed
+from ._outcome import PARTS, decode, printed, returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -76,7 +76,7 @@ class Future(concurrent.futures.Future[T]):
     @property
     def _waiters(self) -> list[Any]:  # type: ignore[override, unused-ignore]
         if self._waiting is None:
-            self._waiting = []
+            self._waiting = Waiters() if is_in_call() else []
         return self._waiting
 
     @property
@@ -223,6 +223,13 @@ class Future(concurrent.futures.Future[T]):
         found.append(self)
         return _pickling.ref, (self._session.job, self._task)
 
+    def _hq_returned(self) -> tuple[int, int]:
+        # Asked by the interpreter of a call that returns this one: which it is, when its value belongs to that call.
+        if self._task is None:
+            raise self._exception or DependencyFailed(f"{self._code_name} was not sent")
+        _returned.given_away(self)
+        return self._session.job, self._task
+
     def _decode(self) -> None:
         end = self._end
         if end is None:
@@ -230,7 +237,7 @@ class Future(concurrent.futures.Future[T]):
         value, error = decode(end, self._code_name) if not self._holds else self._decoded_here(end)
         output = printed(end[2])
         if end[1] == ABORTED:
-            error = self._because_of_another() or error
+            error = self._because_of_another() or self._because_of_returned(end[4]) or error
         with STATES:
             if self._end is end:
                 self._result, self._exception, self._output = value, error, output
@@ -241,6 +248,19 @@ class Future(concurrent.futures.Future[T]):
         # What is in it belongs to this session.
         with _returned.to(self._session):
             return decode(end, self._code_name)
+
+    def _because_of_returned(self, message: str) -> DependencyFailed | None:
+        # It has returned a call that nobody here knows.
+        job, task = returned(message) or (None, 0)
+        if job != self._session.job or self._deps:
+            return None
+        try:
+            why = self._session.info(task).get("error")
+        except Exception:
+            # The server may be gone.
+            why = None
+        reason = f"{job}@{task}, which has no value: {why or message}"
+        return DependencyFailed(f"{self._code_name} has returned {reason}", reason)
 
     def _because_of_another(self) -> BaseException | None:
         return because_of(self._code_name, self._deps)
@@ -318,6 +338,15 @@ def given(session: Session, task: int, value: Value) -> Future[Any]:
     future._value = value
     future._state = FINISHED
     return future
+
+
+def outcome(future: concurrent.futures.Future[Any]) -> str:
+    """How a future has ended, without a look at its value: `finished`, `failed` or `canceled`."""
+    if future.cancelled():
+        return "canceled"
+    end = future._end if isinstance(future, Future) else None
+    has_failed = end[1] in (FAILED, ABORTED) if end is not None else future._exception is not None  # type: ignore[attr-defined, unused-ignore]
+    return "failed" if has_failed else "finished"
 
 
 def fail(future: Future[Any], error: BaseException) -> None:

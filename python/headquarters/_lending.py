@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import TracebackType
+from typing import Any
 
 
 def is_in_call() -> bool:
@@ -23,3 +25,22 @@ class while_waiting:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._is_lent:
             sys.modules["_hq_runner"].goes_on()
+
+
+class _LendingEvent(threading.Event):
+    # Who waits for it in a call lends its CPUs.
+    def wait(self, timeout: float | None = None) -> bool:
+        if self.is_set():
+            return True
+        with while_waiting():
+            return super().wait(timeout)
+
+
+class Waiters(list[Any]):
+    """Within a call: who waits for a future by a function of `concurrent.futures`, and lends its CPUs meanwhile."""
+
+    def append(self, waiter: Any) -> None:
+        """Adds what such a function has made, and does not wait for yet."""
+        if type(getattr(waiter, "event", None)) is threading.Event and not waiter.event.is_set():
+            waiter.event = _LendingEvent()
+        super().append(waiter)

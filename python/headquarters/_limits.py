@@ -105,5 +105,14 @@ SERVER_AWAY_S = 600.0
 SERVER_PAUSE_S = 0.5
 """Seconds between two looks for it."""
 
+PROGRESS_S = 0.2
+"""Seconds between two times that it is shown how far calls are."""
+
+PROGRESS_CHARS = 40
+"""Length of the bar that shows it at a terminal."""
+
+SHOWN_JOBS_MAX = 20
+"""Jobs in the table of a cluster: the newest."""
+
 SERVER_END_S = 5.0
 """How long the end of the process of a server is waited for that was lost."""

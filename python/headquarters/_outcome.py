@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,16 @@ _BY_ANSWER: dict[str, type[errors.HqError]] = {
     "too-large": errors.ResultTooLarge,
     "not-stored": errors.NotStored,
 }
+
+
+_WAITED = re.compile(r"Task (\d+)@(\d+) .*, for which th")
+
+
+def returned(message: str) -> tuple[int, int] | None:
+    """Of a call that was given up: the call that it waited for, as the server says. It is one that the call has returned, if the
+    client does not know of any."""
+    found = _WAITED.match(message)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def printed(payload: bytes | None) -> tuple[bytes, bytes] | None:
@@ -108,6 +119,8 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
             return None, errors.NotStored(message)
         if state == ABORTED and message.startswith("Object ") and _GONE in message:
             return None, errors.ObjectLost(message)
+        if state == ABORTED and returned(message) is not None:
+            return None, errors.DependencyFailed(message, message)
         if state == ABORTED:
             return None, errors.JobAborted(message or f"{name} was aborted")
         answer = _answer(payload) if payload else None

@@ -218,6 +218,16 @@ class Results(StaysHere, Sequence[T], Generic[T]):
                 ids.append(block.first + place)
         return self._session.cancel_ids(ids)
 
+    @property
+    def name(self) -> str:
+        """What the calls are called."""
+        return self._blocks[0].name if self._blocks else "call"
+
+    def _repr_html_(self) -> str:
+        from ._notebook import of_results
+
+        return of_results(self)
+
     def __repr__(self) -> str:
         return f"<Results: {self.done_count} of {len(self)} ended>"
 

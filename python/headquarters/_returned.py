@@ -43,10 +43,7 @@ def given_back(future: Future[Any], is_ref: bool) -> tuple[Callable[..., Any], t
     if not is_returning():
         return None
     session, task = future._session, future._task
-    if not session.is_within:
-        raise TypeError(
-            f"{future.task} is of another executor than headquarters.current(), and ends with that: return its value instead"
-        )
+    _check_within(future)
     assert task is not None, "what was not sent is not pickled"
     value = future._value if is_ref else None
     size, nonce = (value.size, value.nonce or b"") if value is not None else (0, b"")
@@ -54,6 +51,20 @@ def given_back(future: Future[Any], is_ref: bool) -> tuple[Callable[..., Any], t
     if value is None or not value.is_held:
         _hand_over(session, task, future._holds)
     return arrived, (is_ref, session.job, task, size, nonce, future._code_name)
+
+
+def given_away(future: Future[Any]) -> None:
+    """A call that another one returns instead of a value: what it leaves is not let go of when that one has ended."""
+    _check_within(future)
+    assert future._task is not None, "what was not sent is not returned"
+    _hand_over(future._session, future._task, future._holds)
+
+
+def _check_within(future: Future[Any]) -> None:
+    if not future._session.is_within:
+        raise TypeError(
+            f"{future.task} is of another executor than headquarters.current(), and ends with that: return its value instead"
+        )
 
 
 def _hand_over(session: Session, task: int, holds: tuple[Any, ...]) -> None:

@@ -47,6 +47,8 @@ class Session:
         self.is_forked = False
         # It is that of a call: what this returns belongs to others.
         self.is_within = False
+        # The server closes the job by itself, some time after the end of the last call.
+        self.lingers = False
         self.objects = Objects(self)
         self._calls = calls
         self._owns_job = owns_job
@@ -392,6 +394,8 @@ class Session:
             return
         self.sent_through(self._next, until)
         with self._lock:
+            # What runs may still make calls within the job.
+            self._owns_job = self._owns_job and not (self.lingers and self._has_pending())
             self._is_shut = self._is_over = True
             self._to_send.notify()
             self._was_sent.notify_all()

@@ -24,6 +24,7 @@ class DoneAndPending(NamedTuple):
 
 def wait(fs: Iterable[concurrent.futures.Future[T]], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> DoneAndPending:
     """The futures that have ended and those that have not, as `concurrent.futures.wait`."""
+    fs = _futures("wait", fs)
     with while_waiting():
         done, not_done = concurrent.futures.wait(fs, timeout, return_when)
     return DoneAndPending(set(done), set(not_done))
@@ -41,7 +42,7 @@ def as_completed(
     that have ended since. After `timeout` seconds from now, TimeoutError is raised.
     """
     until = None if timeout is None else time.monotonic() + timeout
-    return _as_completed(list(dict.fromkeys(fs)), until, with_results, batches)
+    return _as_completed(list(dict.fromkeys(_futures("as_completed", fs))), until, with_results, batches)
 
 
 def _as_completed(
@@ -78,23 +79,36 @@ def _as_completed(
             yield given.pop()
 
 
+def _futures(name: str, fs: Iterable[concurrent.futures.Future[T]]) -> list[concurrent.futures.Future[T]]:
+    if isinstance(fs, concurrent.futures.Future):
+        raise TypeError(f"{name} takes one list of futures: {name}([first, second])")
+    if not isinstance(fs, Iterable):
+        raise TypeError(f"{name} takes a list of futures, and not {fs!r}")
+    listed = list(fs)
+    for at, one in enumerate(listed):
+        if not isinstance(one, concurrent.futures.Future):
+            raise TypeError(f"{name} takes a list of futures, and element {at} is {one!r:.100}: submit(...) gives one")
+    return listed
+
+
 @overload
 def gather(fs: Iterable[concurrent.futures.Future[T]], errors: Literal["raise", "skip"] = "raise") -> list[T]: ...
 @overload
 def gather(fs: Iterable[concurrent.futures.Future[T]], errors: Literal["return"]) -> list[T | BaseException]: ...
 def gather(
-    fs: Iterable[concurrent.futures.Future[T]], errors: Literal["raise", "return", "skip"] = "raise"
+    fs: Iterable[concurrent.futures.Future[T]], errors: Literal["raise", "return", "skip"] = "raise", *more: object
 ) -> list[T] | list[T | BaseException]:
     """The values in the order of the futures; waits for all of them.
 
     Of calls without a value, the first raises its exception, or theirs stand in the list, or they are left out.
     """
-    if isinstance(fs, concurrent.futures.Future):
+    fs = _futures("gather", fs)
+    if more:
         raise TypeError("gather takes one list of futures: gather([first, second])")
     if errors not in ("raise", "return", "skip"):
         raise ValueError(f"errors is raise, return or skip, not {errors!r}")
     values: list[Any] = []
-    for future in list(fs):
+    for future in fs:
         try:
             values.append(future.result())
         except (Exception, concurrent.futures.CancelledError) as error:

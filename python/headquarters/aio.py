@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from . import _executor
+from ._lending import is_in_call, while_waiting
 from ._waiting import gather as _gather
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from . import cluster as _cluster
     from ._future import Future as _Future
     from ._objects import Ref as _Ref
     from ._options import TaskOptions, Unpack
@@ -38,7 +40,8 @@ class Future(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.future.done():
-            yield from _ended(self.future).__await__()
+            with _Calls.of_this_loop():
+                yield from _ended(self.future).__await__()
         value = self.future._value
         if value is not None and not value.is_here():
             # It comes from a store, and may take a while.
@@ -57,7 +60,8 @@ class Future(Generic[T]):
     async def stored(self) -> Ref[T]:
         """As `Future.stored`."""
         if not self.future.done():
-            await _ended(self.future)
+            with _Calls.of_this_loop():
+                await _ended(self.future)
         return Ref(self.future.stored())
 
     async def cancel(self) -> bool:
@@ -74,6 +78,9 @@ class Future(Generic[T]):
     def __reduce_ex__(self, protocol: Any) -> Any:
         # Among arguments it is what its future is there.
         return self.future.__reduce_ex__(protocol)
+
+    def _hq_returned(self) -> tuple[int, int]:
+        return self.future._hq_returned()
 
 
 class Ref(Generic[T]):
@@ -195,6 +202,53 @@ class Executor:
             await asyncio.to_thread(self._made.shutdown, wait, cancel_futures=cancel_futures)
 
 
+class LocalCluster:
+    """The async twin of `LocalCluster`, with the same arguments, for `async with`; all else is asked of `cluster`."""
+
+    def __init__(self, server_dir: _cluster.GenericPath | None = None, **options: Any) -> None:
+        self._arguments = server_dir, options
+        self._made: _cluster.LocalCluster | None = None
+
+    @property
+    def cluster(self) -> _cluster.LocalCluster:
+        """The cluster for threads; made when it is first needed, which blocks unless `async with` has made it."""
+        if self._made is None:
+            from .cluster import LocalCluster
+
+            server_dir, options = self._arguments
+            self._made = LocalCluster(server_dir, **options)
+        return self._made
+
+    @property
+    def server_dir(self) -> str:
+        """Directory of the server."""
+        return self.cluster.server_dir
+
+    def executor(self, **options: Any) -> Executor:
+        """An executor whose calls run in this cluster, for `async with`."""
+        return Executor(cluster=self.cluster, **options)
+
+    async def wait_for_workers(self, count: int = 1) -> None:
+        """As `LocalCluster.wait_for_workers`."""
+        await asyncio.to_thread(self.cluster.wait_for_workers, count)
+
+    async def stop(self) -> None:
+        """As `LocalCluster.stop`."""
+        await asyncio.to_thread(self.cluster.stop)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(lambda: self.cluster)
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.cluster.__exit__, exc_type, exc_val, exc_tb)
+
+    def __repr__(self) -> str:
+        return repr(self._made) if self._made is not None else "<LocalCluster that is not started>"
+
+
 async def as_completed(fs: Iterable[Future[Any]]) -> AsyncIterator[Future[Any]]:
     """The futures in the order in which they end."""
     ended: asyncio.Queue[Future[Any]] = asyncio.Queue()
@@ -205,7 +259,9 @@ async def as_completed(fs: Iterable[Future[Any]]) -> AsyncIterator[Future[Any]]:
         put = functools.partial(ended.put_nowait, future)
         future.future.add_done_callback(functools.partial(calls.soon, put))
     for _ in range(left):
-        yield await ended.get()
+        with _Calls.of_this_loop():
+            one = await ended.get()
+        yield one
 
 
 async def get(refs: Iterable[Ref[T] | Future[T]], writable: bool = True) -> list[T]:
@@ -218,7 +274,8 @@ async def gather(fs: Iterable[Future[T]], errors: Literal["raise", "return", "sk
     all_of_them = list(fs)
     for future in all_of_them:
         if not future.done():
-            await _ended(future.future)
+            with _Calls.of_this_loop():
+                await _ended(future.future)
     futures = [future.future for future in all_of_them]
     if any(future._value is not None for future in futures):
         return await asyncio.to_thread(lambda: _gather(futures, errors))
@@ -244,13 +301,17 @@ def _ended(future: concurrent.futures.Future[Any]) -> asyncio.Future[None]:
 
 
 class _Calls:
-    # What a loop is to call, said by other threads.
+    # What a loop is to call, said by other threads. Entered by who awaits one of these: within a call, the loop lends the CPUs
+    # of the call while it has nothing else to do.
     _of: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = weakref.WeakKeyDictionary()
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
         self._queue: deque[Callable[[], None]] = deque()
         self._is_called = False
+        self._awaited = 0
+        if is_in_call():
+            self._lend(loop)
 
     @classmethod
     def of_this_loop(cls) -> _Calls:
@@ -259,6 +320,27 @@ class _Calls:
         if calls is None:
             calls = cls._of[loop] = cls(loop)
         return calls
+
+    def __enter__(self) -> None:
+        self._awaited += 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._awaited -= 1
+
+    def _lend(self, loop: asyncio.AbstractEventLoop) -> None:
+        # There is no other way to see that a loop is idle. One of another kind lends nothing.
+        selector = getattr(loop, "_selector", None)
+        select = getattr(selector, "select", None)
+        if select is None:
+            return
+
+        def lending(timeout: float | None = None) -> Any:
+            if not self._awaited or (timeout is not None and timeout <= 0):
+                return select(timeout)
+            with while_waiting():
+                return select(timeout)
+
+        selector.select = lending  # type: ignore[union-attr]
 
     def soon(self, function: Callable[[], None], _future: object) -> None:
         self._queue.append(function)

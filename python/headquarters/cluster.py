@@ -186,6 +186,11 @@ class LocalCluster(StaysHere):
         state = "stopped" if self._stopped else f"{self._workers} workers started"
         return f"<LocalCluster {self._dir}, {state}>"
 
+    def _repr_html_(self) -> str:
+        from ._notebook import of_cluster
+
+        return of_cluster(self)
+
     def _check(self) -> None:
         if self._children.forked:
             raise Forked("this cluster belongs to the process that started it, not to one that it forked")

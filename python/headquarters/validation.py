@@ -62,6 +62,15 @@ def duration(name: str, value: object) -> float | str | timedelta:
     return value if isinstance(value, timedelta) else seconds
 
 
+def seconds(name: str, value: object) -> float:
+    """A number of seconds, also endless."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise wrong(name, value, "give a number of seconds")
+    if math.isnan(value) or value < 0:
+        raise wrong(name, value, "give a number of seconds", ValidationException)
+    return float(value)
+
+
 def text(name: str, value: object) -> str:
     """A text that can be sent."""
     if not isinstance(value, str):

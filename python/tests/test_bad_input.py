@@ -129,6 +129,39 @@ def test_what_cannot_be_called_is_no_call(make):
     assert not calls.submits
 
 
+def test_environments_say_what_cannot_be():
+    for make, said in [
+        (lambda: hq.PythonEnv(prologue=["a"]), "prologue is ['a']: give a text"),
+        (lambda: hq.PythonEnv(3), "python_bin is 3: give a text"),
+        (lambda: hq.PythonEnv(env=["A"]), "env is ['A']: give a dict of variables"),
+        (lambda: hq.PythonEnv(env={"A": None}), "env['A'] is None: give a text, such as 'None'"),
+        (lambda: hq.PythonEnv(venv=3), "venv is 3: give a path"),
+        (lambda: hq.PythonEnv(preload=3), "preload is 3: give a list of texts"),
+        (lambda: hq.PythonEnv(modules=["gcc", 3]), "modules[1] is 3: give a text"),
+        (lambda: hq.PythonEnv().check(timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: hq.PythonEnv().check(timeout=-1), "timeout is -1: give a number of seconds"),
+    ]:
+        with pytest.raises(hq.ValidationException, match=re.escape(said)):
+            make()
+    assert hq.PythonEnv(env={"A": 1}).env == {"A": "1"}
+
+
+def test_who_waits_for_many_gives_a_list_of_futures(make):
+    executor, _ = make(automatic=True)
+    first, second, third = (executor.submit(abs, -1) for _ in range(3))
+    for call, said in [
+        (lambda: hq.wait(first), "wait takes one list of futures: wait([first, second])"),
+        (lambda: hq.wait(3), "wait takes a list of futures, and not 3"),
+        (lambda: hq.as_completed(first), "as_completed takes one list of futures"),
+        (lambda: hq.gather(first, second), "gather takes one list of futures: gather([first, second])"),
+        (lambda: hq.gather(first, second, third), "gather takes one list of futures"),
+        (lambda: hq.gather([first], "skip", third), "gather takes one list of futures"),
+        (lambda: hq.gather([first, 3]), "gather takes a list of futures, and element 1 is 3: submit(...) gives one"),
+    ]:
+        with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+            call()
+
+
 class Exits:
     def __reduce__(self):
         raise SystemExit(3)

@@ -41,6 +41,24 @@ def test_modules_are_imported_before_the_first_call(executor, modules):
     assert with_env.options(env=None).submit(loaded).result(60)[0] == []
 
 
+def told():
+    import os
+
+    return loaded()[0], os.environ.get("MINE"), os.environ.get("ITS")
+
+
+def told_within(depth):
+    return hq.current().submit(told_within, depth - 1).result() if depth else told()
+
+
+def test_calls_within_calls_inherit_what_theirs_was_given(executor, modules):
+    env = hq.PythonEnv(sys.executable, sys_path=[modules], preload=["found_here"], env={"ITS": "b"})
+    given = executor.options(env=env, variables={"MINE": "a"})
+    assert given.submit(told_within, 2).result(60) == (["found_here"], "a", "b")
+    assert executor.options(variables={"MINE": "a"}).submit(told_within, 1).result(60) == ([], "a", None)
+    assert executor.submit(told_within, 1).result(60) == ([], None, None)
+
+
 def test_a_module_that_cannot_be_imported_is_named(executor, modules):
     env = hq.PythonEnv(sys.executable, sys_path=[modules], preload=["found_here", "broken_here"])
     futures = [executor.options(env=env).submit(abs, -1) for _ in range(3)]

@@ -154,6 +154,20 @@ def test_a_call_whose_dependency_failed_says_so(make):
     assert error.__cause__ is a.exception() and len(str(error)) < 200
 
 
+def test_a_call_that_has_returned_one_without_a_value_says_which(make, monkeypatch):
+    executor, calls = make()
+    future, results = executor.submit(abs, -1), executor.starmap(abs, [(-1,)])
+    calls.until_submitted(2)
+    monkeypatch.setattr(calls, "info", lambda task: {"error": f"ValueError: no {task}"})
+    for task in (0, 1):
+        calls.end(task, 3, None, "", "Task 7@1000000005 failed, for which this task waits.")
+    error = future.exception(30)
+    assert type(error) is errors.DependencyFailed
+    assert str(error) == "abs has returned 7@1000000005, which has no value: ValueError: no 1000000005"
+    error = results.exception(0)
+    assert type(error) is errors.DependencyFailed and "7@1000000005 failed" in str(error)
+
+
 def test_a_callback_that_wants_to_exit_harms_nothing(make):
     executor, calls = make()
     first, second = executor.submit(abs, -1), executor.submit(abs, -2)
@@ -240,6 +254,27 @@ def test_what_is_printed_is_kept_and_repeated_here(make, capsys):
     assert quiet.output() == ""
     executor.shutdown()
     assert capsys.readouterr() == ("hello\n", "oh\n")
+
+
+def test_what_calls_within_a_call_inherit(make, monkeypatch):
+    from headquarters._environment import INHERITED, PythonEnv, of_this_call
+
+    executor, calls = make()
+    assert calls.templates[0][1] == [] and of_this_call() == (None, {})
+    env = PythonEnv("/bin/python", "module load a", env={"ITS": "b"}, sys_path=["/lib"], preload=["json"])
+    executor.options(env=env, variables={"MINE": "a"})
+    variables = dict(calls.templates[-1][1])
+    assert set(variables) == {"ITS", INHERITED}
+    for name, value in {**variables, "MINE": "a"}.items():
+        monkeypatch.setenv(name, value)
+    same, own = of_this_call()
+    assert same is not None and own == {"MINE": "a"}
+    assert (same.args, same.env, same.sys_path, same.preload) == (env.args, {"ITS": "b"}, ("/lib",), ("json",))
+    # So calls within these have interpreters like theirs.
+    within = executor.options(env=same, variables=own)
+    assert within._template == executor.options(env=env, variables={"MINE": "a"})._template
+    monkeypatch.setenv(INHERITED, "of somebody else")
+    assert of_this_call() == (None, {})
 
 
 def test_options_are_words_of_job_files(make):

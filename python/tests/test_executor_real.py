@@ -274,6 +274,36 @@ def test_the_job_of_a_program_that_was_killed_is_closed(tmp_path):
         assert closed["job"] == job and closed["reason"].endswith("no client was there for it for 1s"), closed
 
 
+ENDS = """
+import sys
+import headquarters as hq
+
+def outer(path):
+    with open(path) as told:
+        told.read()
+    return hq.current().submit(abs, -5).result()
+
+executor = hq.Executor(cluster=sys.argv[1], linger=1)
+future = executor.submit(outer, sys.argv[2])
+while not future.running():
+    pass
+print(future.task)
+"""
+
+
+def test_what_runs_when_its_program_ends_may_still_make_calls(cluster, tmp_path):
+    waits = tmp_path / "waits"
+    os.mkfifo(waits)
+    line = [sys.executable, "-c", ENDS, cluster.server_dir, os.fspath(waits)]
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=120)
+    job = int(ran.stdout.partition("@")[0])
+    waits.write_text("now")
+    client = cluster.client()
+    client.connection.session.wait([job], None, True)
+    info = client.job(job)
+    assert (info.state, info.finished, info.is_open) == ("finished", 2, False)
+
+
 def test_a_job_that_a_client_has_opened_goes_on(cluster):
     client = cluster.client()
     job = client.open_job("long")

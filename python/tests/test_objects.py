@@ -598,7 +598,7 @@ def test_a_call_that_is_given_up_for_a_value_says_so():
     for message, kind in [
         ("Tried 8 times: object 3@1:value, which it leaves, could not be stored; the last time: no room", hq.NotStored),
         ("Object 3@1:value is gone, which this task takes: it was dropped.", hq.ObjectLost),
-        ("Task 3@1 failed, for which this task waits.", errors.JobAborted),
+        ("Task 3@1 failed, for which this task waits.", errors.DependencyFailed),
     ]:
         end = (1, _native_types.ABORTED, None, "", message)
         value, error = _outcome.decode(end, "f")

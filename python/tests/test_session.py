@@ -285,6 +285,18 @@ def test_futures_of_another_executor_are_sent_first(make):
     assert b.result(30) == 5 and calls_two.submits[0][0][5] == [(0, [(7, 0)])]
 
 
+@pytest.mark.parametrize(("linger", "waits"), [("1h", True), ("1h", False), (None, True)])
+def test_a_program_that_ends_leaves_its_job_open_for_what_runs(make, linger, waits):
+    import time
+
+    executor, calls = make(automatic=not waits, linger=linger)
+    future = executor.submit(abs, -1)
+    if not waits:
+        assert future.result(30) == 1
+    executor._session.leave(time.monotonic() + 30)
+    assert calls.is_closed == (linger is None or not waits)
+
+
 def test_in_a_forked_process_everything_ends(make):
     executor, calls = make(automatic=True)
     done = executor.submit(abs, -1)
@@ -331,4 +343,4 @@ executor = Executor(cluster="/nowhere")
 future = executor.submit(abs, -1)
 """
     ran = subprocess.run([sys.executable, "-c", program, here], capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout == "1 True\n"
+    assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout == "1 False\n"

@@ -232,6 +232,10 @@ impl World {
             let outcome = TaskOutcome::Failed(FailureKind::Signal(9), "signal 9".into());
             said.insert(0, WorkerInput::ended(task, outcome, process.usage(self.now)));
         }
+        // Those behind it have not begun.
+        if let Some(follower) = call.and_then(|task| self.nodes[node].armed.remove(&task)) {
+            self.goes_back(node, follower.task, &mut said);
+        }
         self.worker_steps(node, said)
     }
 
@@ -279,14 +283,19 @@ impl World {
         let is_success = outcome == TaskOutcome::Finished;
         let runner = self.nodes[node].runners.call_ended(task);
         let follower = self.nodes[node].armed.remove(&task);
+        // A program follows a success; a runner goes on after an exception, but not after a call that was interrupted.
+        let was_called = runner.is_some() && matches!(outcome, TaskOutcome::Failed(FailureKind::Exit(_), _));
+        let mut goes_on = is_success || was_called;
+        let has_stored = runner.is_some() && !stored.is_empty();
         let mut said = stored;
         said.push(WorkerInput::ended(task, outcome, process.usage(self.now)));
         if process.is_streamed {
-            return self.exits(node, (task, number), said, (follower, is_success));
+            return self.exits(node, (task, number), said, is_success, (follower, is_success));
         }
         if let Some(runner) = unmade {
             self.nodes[node].runners.dies(runner);
             said.push(WorkerInput::RunnerEnded { runner });
+            goes_on = false;
         } else if let (Some(runner), Some(WorkerInput::Ended { result, .. })) = (runner, said.last_mut()) {
             if is_success {
                 *result = result_of(task);
@@ -296,12 +305,17 @@ impl World {
                 3 => {
                     self.nodes[node].runners.dies(runner);
                     said.push(WorkerInput::RunnerEnded { runner });
+                    goes_on = false;
                 }
                 7 => self.at(number % 1_000_000, Event::RunnerDies { node, life, runner }),
                 _ => {}
             }
         }
-        self.goes_on(node, said, (follower, is_success))
+        // What it has returned is put into the store while the next one runs.
+        if has_stored && goes_on && follower.is_some() {
+            return self.exits(node, (task, number), said, is_success, (follower, goes_on));
+        }
+        self.goes_on(node, said, (follower, goes_on))
     }
 
     // Its end comes when what it has printed is safe. Takes nothing from the chances.
@@ -310,10 +324,11 @@ impl World {
         node: usize,
         (task, number): (TaskRef, u64),
         ended: Vec<WorkerInput>,
-        (follower, is_success): (Option<Start>, bool),
+        is_success: bool,
+        (follower, follows): (Option<Start>, bool),
     ) -> Result<(), String> {
         let said = vec![WorkerInput::Exited { task, is_success }];
-        self.goes_on(node, said, (follower, is_success))?;
+        self.goes_on(node, said, (follower, follows))?;
         let known = &self.nodes[node];
         let takes = [0, 100, 20_000, 3_000_000][(number % 4) as usize];
         let at = known.says_from.max(self.now).after(Duration::from_micros(takes));
@@ -327,7 +342,7 @@ impl World {
         &mut self,
         node: usize,
         mut said: Vec<WorkerInput>,
-        (follower, is_success): (Option<Start>, bool),
+        (follower, follows): (Option<Start>, bool),
     ) -> Result<(), String> {
         let Some(start) = follower else {
             // What it said in this very moment may not have been heard yet.
@@ -338,14 +353,15 @@ impl World {
             return Ok(());
         };
         let task = start.task;
-        if is_success {
+        if follows {
             self.begun.0 += 1;
+            self.calls_begun += u64::from(start.runs_in.is_some());
             said.push(WorkerInput::Begun { task });
             self.starts(node, &start)?;
         } else {
             self.goes_back(node, task, &mut said);
         }
-        self.launcher_says(node, said, is_success.then_some(start.instance));
+        self.launcher_says(node, said, follows.then_some(start.instance));
         Ok(())
     }
 }

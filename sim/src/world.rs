@@ -62,6 +62,8 @@ pub struct Outcome {
     pub begun_late: u64,
     /// Calls of functions in interpreters that had calls before.
     pub reused_runners: u64,
+    /// Calls that began behind others, as their runners were told beforehand.
+    pub calls_begun: u64,
     /// Calls of functions that waited for others.
     pub waits: u64,
     /// Tasks that got all objects that they take.
@@ -179,6 +181,8 @@ pub(crate) struct World {
     pub(crate) begun: (u64, u64),
     /// Calls of functions in runners that had calls before.
     pub(crate) reused_runners: u64,
+    // Calls that were armed and began.
+    pub(crate) calls_begun: u64,
     /// Calls of functions that waited for others.
     pub(crate) waits: u64,
     /// Tasks that got all objects that they take, and those that did not.
@@ -216,6 +220,7 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             begun: world.begun.0,
             begun_late: world.begun.1,
             reused_runners: world.reused_runners,
+            calls_begun: world.calls_begun,
             waits: world.waits,
             taken: world.taken,
             unfetched: world.unfetched,
@@ -326,6 +331,7 @@ impl World {
             processes: 0,
             begun: (0, 0),
             reused_runners: 0,
+            calls_begun: 0,
             waits: 0,
             taken: 0,
             unfetched: 0,

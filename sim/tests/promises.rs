@@ -4,7 +4,11 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 42] = [
+const REGRESSIONS: [(u64, &str); 43] = [
+    (
+        4_875_838_604_539_528_997,
+        "what an earlier attempt had left stayed where the one that counted left nothing",
+    ),
     (9_662_839_736_037_621_460, "what was to be left once more for a forgotten job was kept of that"),
     (6_086_642_934_160_475_000, "as 9_662_839_736_037_621_460"),
     (
@@ -218,6 +222,7 @@ fn functions_are_played() {
     assert_eq!(outcomes.len(), 20, "a seed failed");
     assert!(outcomes.iter().map(|outcome| outcome.reused_runners).sum::<u64>() > 1_000);
     assert!(outcomes.iter().map(|outcome| outcome.waits).sum::<u64>() > 100);
+    assert!(outcomes.iter().map(|outcome| outcome.calls_begun).sum::<u64>() > 100);
 }
 
 #[test]

@@ -104,6 +104,12 @@ pub const ARMED_AHEAD: Duration = Duration::from_millis(10);
 pub const ARMED_AHEAD_MAX: usize = 16;
 /// How long what executes tasks keeps to itself that one of these has begun as it was said.
 pub const ARMED_TOLD_MAX: Duration = Duration::from_millis(5);
+/// How long what is armed behind one call of a function is to take in all. Where calls take longer, none is.
+pub const CALLS_AHEAD: Duration = Duration::from_millis(1);
+/// Most of them.
+pub const CALLS_AHEAD_MAX: usize = 64;
+/// A call that is armed is taken back when it has not begun by then.
+pub const CALLS_ARMED_TIME: Duration = Duration::from_millis(10);
 /// Request classes whose requests a worker remembers as resolved; over it, it forgets and resolves them again.
 pub const CHOICES_KNOWN_MAX: usize = 4096;
 /// Request classes that get a backlog in one round; the others get what fits at once.

@@ -8,8 +8,8 @@ use hq_model::dependency::After;
 use hq_model::notice::{Notice, Told};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    ByteString, Dependencies, Entries, Epoch, IdSet, Instance, JobId, JobSpec, NodeSample, TaskId, TaskSpec,
-    Timestamp, Usage, WorkerId,
+    ByteString, Dependencies, Entries, Epoch, IdSet, Instance, JobId, JobSpec, NodeSample, TaskId, TaskRef,
+    TaskSpec, Timestamp, Usage, WorkerId,
 };
 
 use crate::cause::FailureCause;
@@ -147,6 +147,8 @@ pub enum Record {
         after: Vec<After>,
         /// Not before this time, where nothing of that was left to wait for.
         not_before: Option<Timestamp>,
+        /// A call that has returned this one instead of a value: when it runs again, it is to give the value of that.
+        value_of: Option<TaskRef>,
     },
     /// Files that tasks of a job waited for exist.
     FilesFound {
@@ -438,6 +440,8 @@ pub struct JobProgress {
     pub seconds: BTreeMap<TaskId, SecondAttempt>,
     /// What tasks wait for that put themselves back while they ran.
     pub deferred: BTreeMap<TaskId, Vec<After>>,
+    /// Calls that have returned other ones instead of a value, and have not ended: each is to give the value of that.
+    pub values_of: BTreeMap<TaskId, TaskRef>,
     /// What services said when they were ready; those that wait for them may start, whatever becomes of them.
     pub ready: BTreeMap<TaskId, ByteString>,
     /// Files that its tasks waited for and that were found, whatever became of them.

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::{JobId, TaskId, TaskRef};
+
 const PARTS: u8 = b'E';
 const PICKLE: u8 = 0x80;
 const STDOUT: u8 = 1;
@@ -16,6 +18,7 @@ const TYPE: u8 = 6;
 const TEXT: u8 = 7;
 const TRACEBACK: u8 = 8;
 const OBJECT: u8 = 9;
+const VALUE_OF: u8 = 11;
 /// Kind and length of a part.
 const PART_HEAD: usize = 3;
 
@@ -37,6 +40,8 @@ pub struct Packed<'a> {
     pub pickle: &'a [u8],
     /// Bytes of the object `value` of its task, where that is what it returned.
     pub object: Option<u64>,
+    /// The call that it has returned instead of a value: it ends with the value of that.
+    pub value_of: Option<TaskRef>,
     /// What it printed to standard output.
     pub stdout: Printed<'a>,
     /// What it printed to standard error.
@@ -99,6 +104,7 @@ impl<'a> Packed<'a> {
                 TEXT => raised.text = text(),
                 TRACEBACK => raised.traceback = text(),
                 OBJECT => packed.object = Some(u64::from_le_bytes(*part.first_chunk()?)),
+                VALUE_OF => packed.value_of = Some(value_of(part)?),
                 128.. => return None,
                 _ => {}
             }
@@ -115,6 +121,12 @@ impl<'a> Packed<'a> {
             crate::Channel::Stderr => self.stderr,
         }
     }
+}
+
+fn value_of(part: &[u8]) -> Option<TaskRef> {
+    let (job, task) = part.split_first_chunk()?;
+    let task = u32::from_le_bytes(task.try_into().ok()?);
+    Some(TaskRef::new(JobId(u32::from_le_bytes(*job)), TaskId(task)))
 }
 
 #[cfg(test)]
@@ -147,6 +159,9 @@ mod tests {
                 part(number, text.as_bytes(), &mut out);
             }
         }
+        if let Some(task) = packed.value_of {
+            part(VALUE_OF, &[task.job.0.to_le_bytes(), task.task.0.to_le_bytes()].concat(), &mut out);
+        }
         out.extend(packed.pickle);
         out
     }
@@ -165,6 +180,10 @@ mod tests {
         let object = Packed { object: Some(20_480), ..Packed::default() };
         let stored = b"E\x09\x0a\x00\x00\x50\0\0\0\0\0\0xy";
         assert_eq!(LeftBehind::of(stored), LeftBehind::Packed(object));
+        let value_of = Some(TaskRef::new(JobId(3), TaskId(258)));
+        let returned = Packed { value_of, ..Packed::default() };
+        assert_eq!(LeftBehind::of(b"E\x0b\x08\x00\x03\0\0\0\x02\x01\0\0"), LeftBehind::Packed(returned));
+        assert_eq!(LeftBehind::of(b"E\x0b\x05\x00\x03\0\0\0\x02"), LeftBehind::Unknown);
         for unknown in
             [&b"E\x01"[..], b"E\x01\x05\x00abc", b"E\x03\x01\x00x", b"E\x09\x01\x00x", b"E\xff\x00\x00"]
         {
@@ -179,6 +198,7 @@ mod tests {
             lost in any::<(u64, u64)>(),
             failure in proptest::option::of(any::<(String, String, String, String)>()),
             rest in any::<Option<Vec<u8>>>(),
+            value_of in any::<Option<(u32, u32)>>(),
         ) {
             let pickle = rest.map_or(Vec::new(), |rest| [&[PICKLE][..], &rest].concat());
             let failure = failure.map(|(kind, type_name, text, traceback)| Raised {
@@ -190,6 +210,7 @@ mod tests {
             let packed = Packed {
                 pickle: &pickle,
                 object: None,
+                value_of: value_of.map(|(job, task)| TaskRef::new(JobId(job), TaskId(task))),
                 stdout: Printed { bytes: &stdout, lost: lost.0 },
                 stderr: Printed { bytes: &stderr, lost: lost.1 },
                 failure,

@@ -114,13 +114,16 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             instance: instance.0,
             cause: Some(cause_to_wire(cause)),
         }),
-        Record::Deferred { job, task, instance, after, not_before } => Kind::Deferred(form::Deferred {
-            job: job.0,
-            task: task.0,
-            instance: instance.0,
-            after: list_to_wire(after),
-            not_before_us: not_before.map(|at| at.0),
-        }),
+        Record::Deferred { job, task, instance, after, not_before, value_of } => {
+            Kind::Deferred(form::Deferred {
+                job: job.0,
+                task: task.0,
+                instance: instance.0,
+                after: list_to_wire(after),
+                not_before_us: not_before.map(|at| at.0),
+                value_of: value_of.as_ref().map(Wire::to_wire),
+            })
+        }
         Record::ServiceReady { job, task, text } => {
             Kind::ServiceReady(form::ServiceReady { job: job.0, task: task.0, text: text.clone() })
         }
@@ -242,6 +245,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             instance: Instance(deferred.instance),
             after: list_from_wire(deferred.after)?,
             not_before: deferred.not_before_us.map(Timestamp),
+            value_of: deferred.value_of.map(Wire::from_wire).transpose()?,
         },
         Kind::ServiceReady(ready) => {
             Record::ServiceReady { job: JobId(ready.job), task: TaskId(ready.task), text: ready.text }
@@ -417,6 +421,9 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
             .map(|(task, text)| form::ReadyService { task: task.0, text: text.clone() })
             .collect(),
         deferred: progress.deferred.iter().map(deferred_to_wire).collect(),
+        values_of: (progress.values_of.iter())
+            .map(|(task, of)| form::ValueOf { task: task.0, of: Some(of.to_wire()) })
+            .collect(),
         nodes: progress.nodes.iter().map(nodes_to_wire).collect(),
         causes: list_to_wire(&progress.causes),
         too_late: (progress.too_late.iter())
@@ -477,6 +484,9 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         files: kept.files.into_iter().collect(),
         ready: kept.ready.into_iter().map(|ready| (TaskId(ready.task), ready.text)).collect(),
         deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
+        values_of: (kept.values_of.into_iter())
+            .map(|value| Ok((TaskId(value.task), required("call whose value another one gives", value.of)?)))
+            .collect::<Result<_, ProtoError>>()?,
         nodes: kept.nodes.into_iter().map(nodes_from_wire).collect::<Result<_, _>>()?,
         causes: list_from_wire(kept.causes)?,
         too_late: (kept.too_late.into_iter())

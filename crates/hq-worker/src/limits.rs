@@ -138,6 +138,16 @@ pub const WORLD_END_GRACE: Duration = Duration::from_secs(5);
 pub const WORLD_WORDS_LIMIT: Duration = Duration::from_secs(10);
 /// Most bytes of what a launcher of MPI prints that are told where its world ends too early.
 pub const WORLD_LAST_WORDS_MAX: u64 = 2048;
+/// Most calls in the queue of an interpreter: those that are armed, and some more.
+pub const RUNNER_CALLS_MAX: usize = 2 * hq_core::limits::CALLS_AHEAD_MAX;
+/// Most bytes of arguments of a call that is told beforehand.
+pub const RUNNER_AHEAD_BYTES_MAX: usize = 8 << 10;
+/// What an interpreter says is read in pieces of so many bytes.
+pub const RUNNER_PIECE: usize = 16 << 10;
+/// While an interpreter has several calls, it is looked this often which of them have ended.
+pub const RUNNER_LOOK: Duration = Duration::from_micros(300);
+/// So many bytes of what an interpreter says are read before anything else has its turn.
+pub const RUNNER_READ_MAX: usize = 1 << 20;
 /// Most bytes that an interpreter says at once: a result, and words about it.
 pub const RUNNER_FRAME_MAX: usize = 64 << 10;
 /// Most inputs handed to the machine before it settles and its effects are carried out.

@@ -382,11 +382,6 @@ impl Turns {
             }
         }
         while self.inputs.len() < limits::INPUTS_PER_TURN
-            && let Ok(input) = self.cleaned.try_recv()
-        {
-            self.inputs.push(input);
-        }
-        while self.inputs.len() < limits::INPUTS_PER_TURN
             && let Ok(words) = self.words.try_recv()
         {
             self.speak(words);
@@ -412,6 +407,12 @@ impl Turns {
             && let Err(error) = self.supervisor.take_ended(&mut self.inputs)
         {
             self.lose_launcher(error);
+        }
+        // After what was said of the same tasks: that they have begun, or that nothing of them runs any more.
+        while self.inputs.len() < limits::INPUTS_PER_TURN
+            && let Ok(input) = self.cleaned.try_recv()
+        {
+            self.inputs.push(input);
         }
     }
 

@@ -12,7 +12,7 @@ use hq_core::record::FailureKind;
 use hq_core::worker::{Ends, Input, Outcome, RunsIn, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
-use hq_model::{ByteString, Instance, Stream, TaskLoad, TaskRef, TaskSample, Usage, WorkerId, paths};
+use hq_model::{ByteString, Instance, Stream, TaskRef, Usage, WorkerId, paths};
 use hq_stream::{Attempt, Output};
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -353,7 +353,11 @@ impl Supervisor {
     /// prints.
     pub(crate) fn arm(&mut self, start: Start, after: TaskRef) {
         let task = start.task;
-        if self.try_to_arm(start, after).is_none() {
+        let armed = match start.runs_in {
+            Some(_) => self.arm_call(start, after),
+            None => self.try_to_arm(start, after),
+        };
+        if armed.is_none() {
             // Started the usual way, it says what is wrong.
             self.ended.push(Input::Recalled { task });
         }
@@ -390,7 +394,9 @@ impl Supervisor {
 
     /// Calls an armed task back.
     pub(crate) fn recall(&mut self, task: TaskRef) {
-        if let Some(slot) = self.slot_of(task) {
+        if let Some(slot) = self.slot_of(task)
+            && !self.recall_call(task)
+        {
             self.launcher.recall(slot);
         }
     }
@@ -405,6 +411,9 @@ impl Supervisor {
         if self.signal_part(task, signal) || ends.is_some() && self.stop_staging(task, signal) {
             return;
         }
+        if self.is_over(task) {
+            return;
+        }
         if let (Some(Ends::ForNobody), Some(streams)) = (ends, &self.streams) {
             streams.wait_no_more(task);
         }
@@ -417,27 +426,6 @@ impl Supervisor {
         if let Some(index) = self.running.get(&task).copied() {
             self.signal_slots(&[index], signal, ends.is_some());
         }
-    }
-
-    /// What was seen of processes, as of the tasks that run there: an interpreter is called by one after the other.
-    pub(crate) fn as_they_run(&self, mut samples: Vec<TaskSample>) -> Vec<TaskSample> {
-        let runners = self.slots.iter().filter_map(|slot| match &slot.active {
-            Some(Active::Runner(runner)) => Some(runner.attempts()),
-            _ => None,
-        });
-        let calls: HashMap<_, _> = runners.collect();
-        samples.retain_mut(|sample| match calls.get(&(sample.task, sample.instance)) {
-            None => true,
-            Some(None) => false,
-            Some(Some((task, instance))) => {
-                (sample.task, sample.instance) = (*task, *instance);
-                // Calls before it have used some of that.
-                let TaskLoad { cpus, memory_bytes, processes, .. } = sample.load;
-                sample.load = TaskLoad { cpus, memory_bytes, processes, ..TaskLoad::default() };
-                true
-            }
-        });
-        samples
     }
 
     /// Signals what runs in some slots.
@@ -478,7 +466,7 @@ impl Supervisor {
             let active = self.slots[*index as usize].active.as_ref();
             match active {
                 Some(Active::Task { start, .. }) => start.instance == instance,
-                Some(Active::Runner(runner)) => runner.runs(instance),
+                Some(Active::Runner(runner)) => runner.runs(task, instance),
                 Some(Active::Process(_)) | None => false,
             }
         })
@@ -536,6 +524,12 @@ impl Supervisor {
             self.ended.push(Input::Begun { task: active.attempt().0 });
             return;
         }
+        if let Some(Active::Runner(runner)) = &state.active {
+            // What it has said of the ends of calls is heard before its own.
+            let runner = runner.id();
+            self.listen(runner);
+        }
+        let state = &mut self.slots[report.slot.index as usize];
         let Some(active) = state.active.take() else { return };
         self.free.push(report.slot.index);
         match active {
@@ -673,7 +667,7 @@ impl Supervisor {
         Slot { index, generation: state.generation }
     }
 
-    fn prepared_for(&mut self, template: &Arc<Template>) -> Result<Arc<Prepared>, String> {
+    pub(crate) fn prepared_for(&mut self, template: &Arc<Template>) -> Result<Arc<Prepared>, String> {
         let address = Arc::as_ptr(template) as usize;
         if let Some(prepared) = self.prepared.get(&address) {
             return Ok(prepared.clone());

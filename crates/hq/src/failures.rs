@@ -12,6 +12,7 @@ use hq_client::ClientError;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::record::FailureKind;
+use hq_model::left_behind::LeftBehind;
 use hq_model::paths::Place;
 use hq_model::selector::Selector;
 use hq_model::{Channel, IdSet, Instance, JobId, TaskId, TaskRef};
@@ -19,6 +20,7 @@ use hq_stream::{Attempt, Output};
 
 use crate::error::HqError;
 use crate::jobs::SharedSession;
+use crate::results::LeftReader;
 use crate::tasks::{ServerPages, TaskStream};
 
 /// How much of the end of an output is looked at for its last line.
@@ -142,6 +144,9 @@ fn with_examples(
 ) -> Result<FailedJob, HqError> {
     let causes = std::mem::take(&mut failures.causes);
     let mut places = places_of_stderr(session, failures.job, &causes)?;
+    let without: IdSet =
+        causes.iter().map(|(cause, _)| cause.first).filter(|task| !places.contains_key(task)).collect();
+    let mut lines = lines_of_calls(session, failures.job, &without)?;
     let server_uid = session.borrow().server_uid().to_owned();
     // The sum of what is told apart is still to be known.
     failures.causes.clone_from(&causes);
@@ -161,7 +166,8 @@ fn with_examples(
         };
         let attempt = Attempt { task: TaskRef::new(job, cause.first), instance };
         let output = place.map(|place| Output::new(place, &server_uid, attempt, Channel::Stderr));
-        vec![Cause { cause, instance, stderr, last_line: output.and_then(last_line), told: Told::Whole }]
+        let last_line = output.and_then(last_line).or_else(|| lines.remove(&cause.first));
+        vec![Cause { cause, instance, stderr, last_line, told: Told::Whole }]
     });
     let mut causes: Vec<Cause> = causes.collect();
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.cause.count));
@@ -197,11 +203,35 @@ fn places_of_stderr(
     Ok(places)
 }
 
+// The last lines that calls printed to their standard error, which come with their ends.
+fn lines_of_calls(
+    session: &SharedSession,
+    job: JobId,
+    tasks: &IdSet,
+) -> Result<BTreeMap<TaskId, String>, HqError> {
+    let mut lines = BTreeMap::new();
+    if tasks.is_empty() {
+        return Ok(lines);
+    }
+    let mut left = LeftReader::new(Rc::clone(session), &[job], Some(tasks.clone()));
+    for task in tasks.iter() {
+        let Some(result) = left.of(TaskRef::new(job, task))? else { continue };
+        if let LeftBehind::Packed(packed) = LeftBehind::of(&result.result) {
+            lines.extend(line_in(packed.stderr.bytes).map(|line| (task, line)));
+        }
+    }
+    Ok(lines)
+}
+
 // The last line of an output that says something. Nothing goes wrong when there is none to read.
 fn last_line(mut output: Output) -> Option<String> {
     let length = output.length(true).ok()?;
     let tail = output.read(length.saturating_sub(TAIL_BYTES as u64), TAIL_BYTES).ok()?;
-    let tail = String::from_utf8_lossy(&tail);
+    line_in(&tail)
+}
+
+fn line_in(tail: &[u8]) -> Option<String> {
+    let tail = String::from_utf8_lossy(tail);
     let line = tail.lines().rev().map(said).find(|line| !line.is_empty())?;
     match line.char_indices().nth(LINE_CHARS_MAX) {
         Some((end, _)) => Some(format!("{}…", &line[..end])),

@@ -65,7 +65,8 @@ impl Server {
                     Reason::new(ReasonKind::Running, "it is one of its nodes").on(*worker)
                 };
                 let first = Reason::new(kind, text).on(run.worker);
-                let waits = self.output_reason(run.worker, template);
+                let waits = self.lending_reason(run.worker, template, task);
+                let waits = waits.into_iter().chain(self.output_reason(run.worker, template));
                 [first].into_iter().chain(waits).chain(others.iter().map(other)).collect()
             }
             (ended, ..) => {
@@ -96,6 +97,13 @@ impl Server {
             reasons,
             workers,
         })))
+    }
+
+    // Of a call that waits for others.
+    fn lending_reason(&self, worker: WorkerId, template: TemplateId, task: TaskId) -> Option<Reason> {
+        let held = self.live.get(&worker)?.held().get(&template)?;
+        let text = "it waits for calls that it has made, and lends them its CPUs";
+        held.has_lent(task).then(|| Reason::new(ReasonKind::Running, text).on(worker))
     }
 
     // Of a task that prints into a stream or a log, where some of these have no room on its worker.

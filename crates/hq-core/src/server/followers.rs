@@ -170,6 +170,8 @@ impl Server {
             && !first.service
             // Its arguments are not known before.
             && !second.body.is_packed_call()
+            // It may return another call, with whose value it ends.
+            && !first.body.is_packed_call()
             && second.input_objects.is_empty()
             && !job.spec.is_rationed();
         let lives = live.life.is_none() || request.time_request.is_zero();

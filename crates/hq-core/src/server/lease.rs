@@ -1,8 +1,11 @@
 //! What a worker is given: some tasks of a template, as the same attempt, and the words in which it is told.
 
-use hq_model::task::CrashLimit;
-use hq_model::{IdSet, Instance, TaskId, TaskRef, WorkerId};
+use std::borrow::Cow;
 
+use hq_model::task::CrashLimit;
+use hq_model::{Entries, IdSet, Instance, TaskId, TaskRef, WorkerId};
+
+use super::job::{Job, SubmitState};
 use super::machine::Server;
 use super::readiness::Services;
 use super::state::State;
@@ -61,7 +64,7 @@ impl Server {
             submit_dir: submit.submit_dir.clone(),
             submitted: submit.submitted,
         });
-        let entries = submit.entries_of(&ids);
+        let entries = entries_of(&self.state.jobs[&template.job], submit, &ids);
         // Of the workers of a task on several nodes the first one runs the program.
         let runs_here = nodes.first().is_none_or(|first| first.worker == worker);
         let inputs = if runs_here { inputs_of(&self.state, template, &ids) } else { Vec::new() };
@@ -109,12 +112,31 @@ impl Server {
     }
 }
 
+/// The entries of some tasks of a submit. One that has returned another call, and is to give the value of that, has an entry that
+/// names it: `F`, its job and its task.
+fn entries_of(job: &Job, submit: &SubmitState, ids: &IdSet) -> Entries {
+    let entries = submit.entries_of(ids);
+    if !job.values_of.keys().any(|task| ids.contains(*task)) {
+        return entries;
+    }
+    let named = |task: TaskId| {
+        let of = job.values_of.get(&task)?;
+        Some([&b"F"[..], &of.job.0.to_le_bytes(), &of.task.0.to_le_bytes()].concat())
+    };
+    let all: Vec<Cow<'_, [u8]>> = (ids.iter().zip(entries.iter()))
+        .map(|(task, entry)| named(task).map_or(Cow::Borrowed(entry), Cow::Owned))
+        .collect();
+    Entries::new(all.iter().map(|entry| &**entry)).unwrap_or_default()
+}
+
 /// What others have left behind that some tasks of a submit wait for, as far as it may be among their arguments.
 fn inputs_of(state: &State, template: TemplateId, ids: &IdSet) -> Vec<CallInput> {
     let mut inputs = Vec::new();
     let Some(job) = state.jobs.get(&template.job) else { return inputs };
     let submit = &job.submits[template.submit as usize];
-    if !submit.task.body.is_packed_call() || submit.dependencies.is_empty() {
+    if !submit.task.body.is_packed_call()
+        || (submit.dependencies.is_empty() && job.deferred.is_empty() && job.values_of.is_empty())
+    {
         return inputs;
     }
     for task in ids.iter() {

@@ -48,6 +48,7 @@ mod requests;
 mod reserve;
 mod resubmit;
 mod retention;
+mod returned;
 mod running;
 mod shapes;
 mod shares;

@@ -339,6 +339,8 @@ impl Server {
         let copies = missing.into_iter().map(copy).collect();
         self.record(now, Record::Objects(Box::new(ObjectChange::Stored(copies))), effects);
         for object in objects {
+            // What an earlier attempt has left is not meant any more.
+            self.copies.free(&object);
             self.copies.is_lost(
                 object,
                 "its worker did not store it any more when its task had finished".to_owned(),

@@ -182,9 +182,10 @@ impl Server {
         if valid.is_empty() {
             return;
         }
-        self.end_other_attempts(Some(worker), id, &valid, effects);
-        self.end_running(id, &valid);
         let span = if valid.len() == span.ids.len() { span } else { part_of(&span, valid) };
+        let Some(span) = self.without_returned_calls(now, worker, span, effects) else { return };
+        self.end_other_attempts(Some(worker), id, &span.ids, effects);
+        self.end_running(id, &span.ids);
         self.check_left(now, &span, effects);
         self.record(now, Record::Finished { worker, span }, effects);
         self.forget_if_over(id);
@@ -387,7 +388,7 @@ fn ended_early(worker: WorkerId, task: TaskId, instance: Instance) -> Failure {
 }
 
 // Some tasks of a span.
-fn part_of(span: &FinishedSpan, ids: IdSet) -> FinishedSpan {
+pub(super) fn part_of(span: &FinishedSpan, ids: IdSet) -> FinishedSpan {
     let mut measures = MeasuresWriter::new(span.measures.has_usage());
     for (task, (start, usage)) in span.ids.iter().zip(span.measures.iter()) {
         if ids.contains(task) {

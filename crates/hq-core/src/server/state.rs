@@ -244,6 +244,7 @@ impl State {
                     job.spend_on_span(&self.workers, *worker, span);
                     job.settle_seconds(&span.ids, span.instance);
                     job.take_alive_from(*worker, &span.ids);
+                    job.forget_values_of(&span.ids);
                     job.progress.finished.union_with(&span.ids);
                     job.progress.usage.add(span.measures.total());
                     job.note_workers([worker].into_iter().chain(nodes.iter().flat_map(|(_, nodes)| nodes)));
@@ -262,6 +263,7 @@ impl State {
             Record::Failed { job: id, failure } => {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.take_alive(&IdSet::single(failure.task));
+                    job.progress.values_of.remove(&failure.task);
                     job.spend_on(&self.workers, failure);
                     job.progress.failed.insert(failure.task);
                     cause::note(&mut job.progress.causes, failure);
@@ -498,7 +500,7 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
         Record::ServiceReady { task, text, .. } => {
             job.progress.ready.insert(*task, text.clone());
         }
-        Record::Deferred { task, instance, after, not_before, .. } => {
+        Record::Deferred { task, instance, after, not_before, value_of, .. } => {
             let ids = IdSet::single(*task);
             job.take_alive(&ids);
             job.queued.union_with(&ids);
@@ -506,9 +508,11 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
             job.progress.deferred.insert(*task, after.clone());
             job.progress.delayed.remove(task);
             job.progress.delayed.extend(not_before.map(|at| (*task, at)));
+            job.progress.values_of.extend(value_of.map(|of| (*task, of)));
         }
         Record::Canceled { ids, reason, end_by, .. } => {
             job.take_alive(ids);
+            job.forget_values_of(ids);
             job.progress.canceled.union_with(ids);
             if let Some(end) = end_by {
                 let too_late = &mut job.progress.too_late;
@@ -524,6 +528,7 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
         }
         Record::Aborted { ids, reason, .. } => {
             job.take_alive(ids);
+            job.forget_values_of(ids);
             job.aborted.union_with(ids);
             job.progress.abort_reasons.push((ids.clone(), reason.clone()));
             job.progress.last_end = at;

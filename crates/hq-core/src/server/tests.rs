@@ -40,6 +40,7 @@ mod possible;
 mod pulled;
 mod reads;
 mod resubmit;
+mod returned;
 mod services;
 mod shapes;
 mod shares;

@@ -36,7 +36,11 @@ impl Server {
                 Ok(ClientResponse::JobList(self.latest_jobs((states, text), *before, *limit)))
             }
             ClientRequest::Load { worker, time } => {
-                Ok(ClientResponse::Load(Box::new(self.loads.history(now, *worker, *time))))
+                let unknown = worker.filter(|worker| !self.state.workers.contains_key(worker));
+                match unknown {
+                    Some(worker) => Err(RequestError::NoWorker(worker)),
+                    None => Ok(ClientResponse::Load(Box::new(self.loads.history(now, *worker, *time)))),
+                }
             }
             ClientRequest::CountJobs => Ok(ClientResponse::JobCounts(self.count_jobs())),
             ClientRequest::JobInfo { jobs, page } => self.job_info(now, jobs, page.as_ref(), JOB_PAGE_BYTES),

@@ -1,18 +1,20 @@
-//! What follows a task that runs is said to the launcher beforehand, so that nobody has to be woken up between the end of
-//! the one and the start of the other.
+//! What follows a task that runs is said beforehand to what executes it, so that nobody has to be woken up between the end of
+//! the one and the start of the other: to the launcher, which starts programs, or to the runner in which a function is called.
 //!
 //! What holds:
 //! - Armed is what would start on the resources of the leader if that ended now: the first task of the queue, or with an
 //!   empty queue the one that waits for the leader, of the same template. So admission stays as it is.
 //! - One that is armed is a leader, too, where tasks of its kind are so short that one after the other would wake this worker
-//!   up all the time, and as long as more wait here than run. All of them together are to take [`ARMED_AHEAD`].
+//!   up all the time, and as long as more wait here than run. All of them together are to take [`ARMED_AHEAD`]; calls, which
+//!   take much less to begin, [`CALLS_AHEAD`], and where one of them is expected to take longer, none is armed.
 //! - Over is a leader for this when nothing of it runs any more, though what it has printed may not be safe yet.
-//! - It begins with the leader's success only, and has what the leader had. In all other cases it comes back here.
+//! - It has what the leader had, a call its runner, too. A program begins with the leader's success only, a call whenever the
+//!   runner goes on. In all other cases it comes back here.
 //! - It counts as waiting, for the server too, until the launcher says that it has begun, and then as started. Whoever wants
 //!   it back, canceled or replaced gets an answer when the launcher has given its own: it has never been, or it runs and
 //!   is ended as usual.
 //! - It is called back when something of higher priority comes, when it fits elsewhere, when its leader is being ended or
-//!   takes long, when it waits for its leader and the server cannot hear of that, and when this worker leaves.
+//!   takes long or waits for others, when it waits for its leader and the server cannot hear of that, and when this worker leaves.
 //! - When one is called back or does not begin, those behind it come back, too.
 //! - A leader has one at most in all its life, so nothing goes back and forth.
 
@@ -23,10 +25,12 @@ use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp};
 
 use super::machine::{Batch, Ending, Known, Link, Running, Worker};
 use super::starting::{Entered, has_time, start_of};
-use super::{Effect, Grant};
-use crate::limits::{ARMED_AHEAD, ARMED_AHEAD_MAX, ARMED_TIME, ARMED_TOLD_MAX};
+use super::{Effect, Grant, RunnerId, RunsIn, Start};
+use crate::limits::{
+    ARMED_AHEAD, ARMED_AHEAD_MAX, ARMED_TIME, ARMED_TOLD_MAX, CALLS_AHEAD, CALLS_AHEAD_MAX, CALLS_ARMED_TIME,
+};
 
-/// A task that the launcher starts by itself.
+/// A task that begins at the end of another one.
 #[derive(Debug)]
 pub(super) struct Armed {
     // Of this task alone.
@@ -36,7 +40,8 @@ pub(super) struct Armed {
     leader: TaskRef,
     // What is armed after it.
     follower: Option<TaskRef>,
-    since: Timestamp,
+    // It is called back when it has not begun by then.
+    until: Timestamp,
     // Once the leader has ended.
     pub(super) after: Option<After>,
     called_back: Option<Why>,
@@ -50,6 +55,10 @@ pub(super) struct After {
     at: Timestamp,
     /// What it had.
     pub(super) grant: Grant,
+    /// Where it was called.
+    pub(super) runner: Option<RunnerId>,
+    /// It was being ended.
+    was_forced: bool,
 }
 
 // A task that runs, and what begins after it.
@@ -95,9 +104,13 @@ impl Worker {
             rows.extend(begun.iter().filter_map(|first| self.row_of(*first)));
         }
         let before = effects.len();
+        let mut waiting = match rows.is_empty() {
+            true => 0,
+            false => self.queue.values().map(|batch| batch.left.len()).sum::<u64>(),
+        };
         // Each gets its first one before any gets its second.
-        for _ in 0..ARMED_AHEAD_MAX {
-            rows.retain_mut(|row| row.count < row.most && self.lengthen(now, row, effects));
+        while !rows.is_empty() {
+            rows.retain_mut(|row| row.count < row.most && self.lengthen(now, row, &mut waiting, effects));
         }
         effects.len() > before
     }
@@ -109,10 +122,11 @@ impl Worker {
         // What is free when the leader ends may be closer to each other than what that had.
         let is_placed = known.ways.first().is_none_or(|way| self.pools.place_matters(&way.needs));
         let is_over = run.ending.is_some() || run.has_exited;
-        if is_over || known.took >= ARMED_TIME || is_placed || !may_be_armed(known) {
+        let is_last = run.runner.is_some_and(|runner| self.runners.is_spent(runner));
+        let most = most_ahead(known);
+        if is_over || is_last || most == 0 || is_placed || !may_be_armed(known) {
             return None;
         }
-        let most = most_ahead(known);
         let (mut last, mut count) = (first, 0);
         let mut next = run.follower;
         while let Some((task, armed)) = next.and_then(|task| Some((task, self.armed.get(&task)?))) {
@@ -124,20 +138,30 @@ impl Worker {
         Some(Row { first, last, count, most })
     }
 
-    fn lengthen(&mut self, now: Timestamp, row: &mut Row, effects: &mut Vec<Effect>) -> bool {
+    // `waiting` is how many are queued here.
+    fn lengthen(
+        &mut self,
+        now: Timestamp,
+        row: &mut Row,
+        waiting: &mut u64,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
         let life = self.config.life(self.started);
         let Some(run) = self.running.get(&row.first) else { return false };
         let known = &self.templates[&run.template];
         // What others would take up soon is not said to be behind this one.
-        let waiting = || self.queue.values().map(|batch| batch.left.len()).sum::<u64>();
-        if row.count > 0 && waiting() <= self.running.len() as u64 {
+        if row.count > 0 && *waiting <= self.running.len() as u64 {
             return false;
         }
         let place = self.queue.first_key_value().map(|(place, _)| *place);
         let batch = match place {
             Some(place) => self.queue.get_mut(&place),
             // What waits for a task waits until that has ended, which is later than the end of its program.
-            None if row.count == 0 && self.link == Link::Up && !known.template.spec.is_streamed() => {
+            None if row.count == 0
+                && self.link == Link::Up
+                && !known.template.spec.is_streamed()
+                && run.runner.is_none() =>
+            {
                 self.followers.get_mut(&row.first).filter(|batch| batch.left.len() == 1)
             }
             None => None,
@@ -149,22 +173,29 @@ impl Worker {
         let has_time = life.is_none() || request.time_request.is_zero() && has_time(life, now, request);
         let Some(id) = batch.left.first().filter(|_| is_same && has_time) else { return false };
         let task = TaskRef::new(row.first.job, id);
+        if run.runner.is_some() && batch.takes_objects(id) {
+            return false;
+        }
         if self.running.contains_key(&task) || self.armed.contains_key(&task) {
             return false;
         }
         batch.left.remove(id);
         let batch = Batch { left: IdSet::single(id), ..batch.clone() };
-        let start = start_of(known, &batch, id, 0, &run.grant, &[]);
+        let runs_in = run.runner.map(|runner| RunsIn { runner, is_new: false });
+        let start = Start { runs_in, ..start_of(known, &batch, id, 0, &run.grant, &[]) };
+        let until = now.after(armed_time(known));
         match place {
-            Some(place) => self.drop_if_empty(place),
+            Some(place) => {
+                *waiting = waiting.saturating_sub(1);
+                self.drop_if_empty(place);
+            }
             None => drop(self.followers.remove(&row.first)),
         }
         let leader = std::mem::replace(&mut row.last, task);
         self.set_follower(leader, Some(task));
         row.count += 1;
         effects.push(Effect::Arm { start, after: leader });
-        let armed =
-            Armed { batch, place, leader, follower: None, since: now, after: None, called_back: None };
+        let armed = Armed { batch, place, leader, follower: None, until, after: None, called_back: None };
         self.armed.insert(task, armed);
         true
     }
@@ -200,7 +231,7 @@ impl Worker {
             None => self.link != Link::Up,
             Some(_) => {
                 let needs = &self.templates[&armed.batch.template].ways[0].needs;
-                now >= armed.since.after(ARMED_TIME) || self.pools.scarce(needs) == 0
+                now >= armed.until || self.pools.scarce(needs) == 0
             }
         };
         let wanted = self.armed.iter().filter(|(_, armed)| armed.called_back.is_none());
@@ -214,7 +245,7 @@ impl Worker {
     pub(super) fn next_call_back(&self) -> Option<Timestamp> {
         let waits =
             |armed: &&Armed| armed.place.is_some() && armed.after.is_none() && armed.called_back.is_none();
-        self.armed.values().filter(waits).map(|armed| armed.since.after(ARMED_TIME)).min()
+        self.armed.values().filter(waits).map(|armed| armed.until).min()
     }
 
     /// Calls an armed task back. The last word counts, but an end is an end.
@@ -250,14 +281,15 @@ impl Worker {
     /// Nothing runs any more of a task. What it has printed may take a while to be safe, and what it had is of use meanwhile;
     /// its end, and all that depends on that, comes later.
     pub(super) fn task_exited(&mut self, now: Timestamp, task: TaskRef, is_success: bool) {
-        // A part is there until it is ended, a call leaves its runner to the next one at its end.
-        let is_plain = |run: &Running| !run.is_part && run.ranks.is_empty() && run.runner.is_none();
+        // A part is there until it is ended.
+        let is_plain = |run: &Running| !run.is_part && run.ranks.is_empty();
         let may_go = self.running.get(&task).is_some_and(|run| is_plain(run) && !run.has_exited);
         let run = if may_go { self.running.remove(&task) } else { None };
         let Some(mut run) = run else { return };
         let is_success = is_success && run.ending.is_none();
         let took = now.since(run.since);
-        self.hand_on(&mut run, is_success, took);
+        self.lending.ended(task);
+        self.hand_on(now, &mut run, is_success, took);
         run.has_exited = true;
         if !self.deadlines.is_empty() {
             // Its time does not run any more, and there is nothing to be killed.
@@ -267,28 +299,41 @@ impl Worker {
     }
 
     /// What a task had is free, or of the one that is armed after it until it is known how that goes on.
-    pub(super) fn hand_on(&mut self, run: &mut Running, is_success: bool, took: Duration) {
-        let grant = std::mem::take(&mut run.grant);
+    pub(super) fn hand_on(&mut self, now: Timestamp, run: &mut Running, is_success: bool, took: Duration) {
+        let (grant, runner) = (std::mem::take(&mut run.grant), run.runner.take());
+        let (at, was_forced) = (run.since.after(took), run.ending.is_some());
+        let after = After { is_success, at, grant, runner, was_forced };
         match run.follower.and_then(|task| self.armed.get_mut(&task)) {
-            Some(armed) => armed.after = Some(After { is_success, at: run.since.after(took), grant }),
-            None => self.pools.free(&grant),
+            Some(armed) => armed.after = Some(after),
+            None => self.let_go(now, &after),
         }
         if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
             known.took = took;
         }
     }
 
-    /// The launcher has begun an armed task.
+    // Nothing goes on with what it had.
+    fn let_go(&mut self, now: Timestamp, after: &After) {
+        self.pools.free(&after.grant);
+        if let Some(runner) = after.runner {
+            self.runners.release(now, runner, after.was_forced);
+        }
+    }
+
+    /// An armed task has begun.
     pub(super) fn task_begun(&mut self, now: Timestamp, task: TaskRef, effects: &mut Vec<Effect>) {
         let Some(armed) = self.armed.remove(&task) else { return };
         let Armed { batch, place, follower, after, called_back, .. } = armed;
-        let Some(After { is_success, at, grant }) = after else {
+        let Some(After { is_success, at, grant, runner, was_forced }) = after else {
             return crate::never!("{task} has begun, and the one before it has not ended");
         };
         let ends_at = self.ends_at();
         // It is told a moment later, and several that ran one after the other in the same moment.
         let earliest = Timestamp(now.0.saturating_sub(ARMED_TOLD_MAX.as_micros() as u64));
-        self.enter(at.clamp(earliest, now), ends_at, task, Entered::of(&batch, 0, grant, Vec::new()));
+        let entered = Entered::of(&batch, 0, grant, Vec::new()).called_in(runner);
+        self.enter(at.clamp(earliest, now), ends_at, task, entered);
+        // It was over before it could be ended, and so this one runs there.
+        runner.filter(|_| was_forced).iter().for_each(|runner| self.runners.spend(*runner));
         self.set_follower(task, follower);
         if let Some(Why::Ended(ending)) = called_back {
             self.end(now, task, ending, effects);
@@ -299,11 +344,11 @@ impl Worker {
     }
 
     /// An armed task has never been: it waits here again, or it is said what has become of it.
-    pub(super) fn task_recalled(&mut self, task: TaskRef) {
+    pub(super) fn task_recalled(&mut self, now: Timestamp, task: TaskRef) {
         let Some(armed) = self.armed.remove(&task) else { return };
         let Armed { batch, place, leader, after, called_back, .. } = armed;
         let is_over = after.map(|after| {
-            self.pools.free(&after.grant);
+            self.let_go(now, &after);
             after.is_success
         });
         // It may have another one by now.
@@ -361,19 +406,31 @@ impl Worker {
 
 // What prints into a stream has pipes from the moment it is armed.
 fn most_ahead(known: &Known) -> usize {
-    if known.template.spec.is_streamed() {
-        return 1;
+    let spec = &known.template.spec;
+    let of = |ahead: Duration| usize::try_from(ahead.as_micros() / known.took.as_micros().max(1));
+    if spec.body.function().is_some() {
+        return of(CALLS_AHEAD).map_or(CALLS_AHEAD_MAX, |count| count.min(CALLS_AHEAD_MAX));
     }
-    let count = ARMED_AHEAD.as_micros() / known.took.as_micros().max(1);
-    usize::try_from(count).map_or(ARMED_AHEAD_MAX, |count| count.clamp(1, ARMED_AHEAD_MAX))
+    match known.took < ARMED_TIME {
+        false => 0,
+        true if spec.is_streamed() => 1,
+        true => of(ARMED_AHEAD).map_or(ARMED_AHEAD_MAX, |count| count.clamp(1, ARMED_AHEAD_MAX)),
+    }
+}
+
+// How long it waits for its leader.
+fn armed_time(known: &Known) -> Duration {
+    if known.template.spec.body.function().is_some() { CALLS_ARMED_TIME } else { ARMED_TIME }
 }
 
 // Nothing is to be done before or after but to keep what it prints, and it needs one thing only.
 fn may_be_armed(known: &Known) -> bool {
     let spec = &known.template.spec;
     let [request] = &spec.requests[..] else { return false };
-    // The launcher starts programs, at any time; a function is called.
-    let is_program = spec.body.function().is_none() && spec.end_by.is_none();
-    let is_plain = is_program && request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
-    is_plain && !spec.has_aftermath_in_files() && !spec.service && spec.speculate.is_none()
+    let is_call = spec.body.function().is_some();
+    // Who is told beforehand begins at any time, and a warning of one call is none of another.
+    let is_timeless = spec.end_by.is_none() && !(is_call && spec.warning.is_some());
+    let is_plain = request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
+    let has_aftermath = spec.has_aftermath_in_files() || is_call && spec.is_streamed();
+    is_timeless && is_plain && !has_aftermath && !spec.service && spec.speculate.is_none()
 }

@@ -12,6 +12,7 @@ use hq_model::request::CPUS;
 use hq_model::task::Pin;
 use hq_model::{TaskRef, WorkerResources};
 
+use super::arming::Why;
 use super::machine::Worker;
 use super::pools::ResolvedRequest;
 use super::{Effect, Grant};
@@ -29,14 +30,20 @@ pub(super) struct Lending {
     wanting: VecDeque<TaskRef>,
 }
 
+/// How many calls lend their CPUs at a time on a worker that offers this.
+pub(crate) fn lending_max(resources: &WorkerResources) -> usize {
+    let cpus = resources.pools.iter().find(|pool| pool.name == CPUS);
+    let total = cpus.map_or(0, |pool| pool.kind.total().wholes());
+    let most = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(LENDING_EACH_CPU_MAX);
+    most.max(LENDING_MAX_LEAST)
+}
+
 impl Lending {
     pub(super) fn new(resources: &WorkerResources) -> Lending {
         let cpus = resources.pools.iter().position(|pool| pool.name == CPUS);
-        let total = cpus.map_or(0, |index| resources.pools[index].kind.total().wholes());
-        let most = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(LENDING_EACH_CPU_MAX);
         Lending {
             cpus: cpus.map(|index| index as u32),
-            most: most.max(LENDING_MAX_LEAST),
+            most: lending_max(resources),
             lent: BTreeMap::new(),
             wanting: VecDeque::new(),
         }
@@ -70,7 +77,11 @@ impl Lending {
 
 impl Worker {
     /// A call waits for what others return.
-    pub(super) fn call_waits(&mut self, task: TaskRef) {
+    pub(super) fn call_waits(&mut self, task: TaskRef, effects: &mut Vec<Effect>) {
+        // Whether it lends anything or not, its end may be far.
+        if let Some(follower) = self.running.get(&task).and_then(|run| run.follower) {
+            self.call_one_back(follower, Why::Better, effects);
+        }
         let Some(cpus) = self.lending.cpus else { return };
         if self.lending.lent.len() >= self.lending.most || self.lending.lends(task) {
             return;

@@ -2,7 +2,7 @@
 
 mod arming;
 mod faults;
-mod lending;
+pub(crate) mod lending;
 mod machine;
 mod outside;
 pub mod pools;
@@ -82,12 +82,13 @@ pub enum Input {
         task: TaskRef,
     },
     /// An armed task has begun. It comes after the end of the one for which it waited, or after [`Input::Exited`] of that, and
-    /// its own end comes later.
+    /// its own end comes later. A call has begun in the runner of that one.
     Begun {
         /// The armed task.
         task: TaskRef,
     },
-    /// An armed task does not begin: it was called back, or the one for which it waited did not end with success.
+    /// An armed task does not begin: it was called back, or the one for which it waited did not end with success; of a call, its
+    /// runner does not go on.
     Recalled {
         /// The armed task.
         task: TaskRef,
@@ -184,8 +185,8 @@ pub enum Effect {
         /// Whose call it is.
         task: TaskRef,
     },
-    /// Start a task at the end of another one, with what that has, if it ends with success. Answered by exactly one
-    /// [`Input::Begun`], and then an end; or [`Input::Recalled`], and then it was never there.
+    /// Start a task at the end of another one, with what that has, if it ends with success; a call in its runner, however it ends.
+    /// Answered by exactly one [`Input::Begun`], and then an end; or [`Input::Recalled`], and then it was never there.
     Arm {
         /// The task.
         start: Start,
@@ -320,7 +321,7 @@ pub struct RunnerId(pub u32);
 pub struct RunsIn {
     /// The runner.
     pub runner: RunnerId,
-    /// It is to be started for this call. Else it is there, and has no other call.
+    /// It is to be started for this call. Else it is there, and has no other call but those that this one is armed behind.
     pub is_new: bool,
 }
 

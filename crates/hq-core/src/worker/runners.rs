@@ -4,7 +4,8 @@
 //! - A runner is one interpreter, or one world of MPI with an interpreter for each rank. Which of the two makes no difference
 //!   but here: what it was given is what all its ranks were given, and it takes as many places as it has ranks.
 //! - A world serves calls on as many ranks. One that was started for a single call, as those on several nodes are, has no other.
-//! - A runner has one call at a time, and all its calls are of one job, with the same interpreter, variables and amounts.
+//! - A runner has one call at a time, and others of its kind may be armed behind that (`arming.rs`): then it stays busy until it
+//!   is known whether the next one has begun. All its calls are of one job, with the same interpreter, variables and amounts.
 //!   Whoever changes a module and submits again never meets the old one.
 //! - What a runner may see is never changed below it: the indices of all it was given but CPUs stay the same (a library
 //!   looks for its GPUs once), and those of CPUs, too, where tasks are bound to them.
@@ -107,6 +108,11 @@ impl Runners {
         if let Some(runner) = self.all.get_mut(&id) {
             runner.is_spent = true;
         }
+    }
+
+    /// True when it is not used again after the call that it has.
+    pub(super) fn is_spent(&self, id: RunnerId) -> bool {
+        self.all.get(&id).is_none_or(|runner| runner.is_spent)
     }
 
     /// It is gone, by itself or because that was wanted.

@@ -170,7 +170,7 @@ impl Worker {
                 }
                 let runner = start.runs_in.map(|runs_in| runs_in.runner);
                 effects.push(Effect::Start(start));
-                let entered = Entered { runner, ..Entered::of(batch, variant, grant, ranks) };
+                let entered = Entered::of(batch, variant, grant, ranks).called_in(runner);
                 self.enter(now, ends_at, task, entered);
             }
         }
@@ -248,6 +248,11 @@ impl Entered {
     pub(super) fn of(batch: &Batch, variant: u32, grant: Grant, ranks: Vec<Grant>) -> Entered {
         let Batch { template, instance, is_part, .. } = *batch;
         Entered { template, instance, is_part, variant, grant, ranks, runner: None }
+    }
+
+    /// The same, of a function.
+    pub(super) fn called_in(self, runner: Option<RunnerId>) -> Entered {
+        Entered { runner, ..self }
     }
 }
 

@@ -9,6 +9,7 @@ mod reading;
 mod runners;
 mod time;
 mod whole_nodes;
+mod windows;
 mod words;
 
 use std::collections::BTreeMap;
@@ -90,7 +91,9 @@ impl World {
                     self.done.push(format!("start {}/{}{variant}{runs_in}", start.task, start.instance));
                 }
                 Effect::Arm { start, after } => {
-                    self.done.push(format!("arm {}/{} after {after}", start.task, start.instance));
+                    let runs_in =
+                        start.runs_in.map_or(String::new(), |runs_in| format!(" in {}", runs_in.runner.0));
+                    self.done.push(format!("arm {}/{} after {after}{runs_in}", start.task, start.instance));
                 }
                 Effect::EndRunner { runner } => self.done.push(format!("end runner {}", runner.0)),
                 Effect::GoOn { task } => self.done.push(format!("go on {task}")),

@@ -4933,6 +4933,8 @@ pub struct JobKept {
     pub seconds: ::prost::alloc::vec::Vec<SecondAttempt>,
     #[prost(message, repeated, tag = "90")]
     pub deferred: ::prost::alloc::vec::Vec<DeferredTask>,
+    #[prost(message, repeated, tag = "93")]
+    pub values_of: ::prost::alloc::vec::Vec<ValueOf>,
     #[prost(message, repeated, tag = "91")]
     pub ready: ::prost::alloc::vec::Vec<ReadyService>,
     #[prost(bytes = "vec", repeated, tag = "92")]
@@ -4990,6 +4992,14 @@ pub struct ReadyService {
     pub task: u32,
     #[prost(bytes = "vec", tag = "2")]
     pub text: ::prost::alloc::vec::Vec<u8>,
+}
+/// A call that has returned another one, and is to give its value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ValueOf {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(message, optional, tag = "2")]
+    pub of: ::core::option::Option<TaskRef>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeferredTask {
@@ -5064,6 +5074,9 @@ pub struct Deferred {
     /// Where nothing of that was left to wait for.
     #[prost(uint64, optional, tag = "5")]
     pub not_before_us: ::core::option::Option<u64>,
+    /// A call that has returned this one, and is to give its value.
+    #[prost(message, optional, tag = "6")]
+    pub value_of: ::core::option::Option<TaskRef>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AttemptDropped {

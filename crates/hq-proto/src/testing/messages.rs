@@ -439,7 +439,8 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
         .prop_map(|(task, instance, worker)| (task, SecondAttempt { worker, instance }));
     let deferred = (edgy_id().prop_map(TaskId), dependencies()).prop_map(|(task, waits)| (task, waits.after));
     let ready = vec((edgy_id().prop_map(TaskId), byte_string()), 0..3);
-    let seconds = (vec(second, 0..3), vec(deferred, 0..3), ready);
+    let value_of = (edgy_id().prop_map(TaskId), task_ref());
+    let seconds = (vec(second, 0..3), vec(deferred, 0..3), ready, vec(value_of, 0..3));
     let nodes = vec((edgy_id().prop_map(TaskId), vec(worker(), 1..4)), 0..3);
     let feed = of(feed::feed().prop_map(Box::new));
     let told =
@@ -464,6 +465,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             workers: rest.4.into_iter().collect(),
             seconds: seconds.0.into_iter().collect(),
             deferred: seconds.1.into_iter().collect(),
+            values_of: seconds.3.into_iter().collect(),
             files: seconds.2.iter().map(|(_, text): &(TaskId, _)| Vec::clone(text)).collect(),
             ready: seconds.2.into_iter().collect(),
             nodes: nodes.into_iter().collect(),
@@ -527,11 +529,10 @@ pub fn record() -> impl Strategy<Value = Record> {
             task,
             text
         }),
-        (job(), edgy_id().prop_map(TaskId), instance(), dependencies(), of(timestamp())).prop_map(
-            |(job, task, instance, waits, not_before)| {
-                Deferred { job, task, instance, after: waits.after, not_before }
-            }
-        ),
+        (job(), edgy_id().prop_map(TaskId), instance(), dependencies(), of(timestamp()), of(task_ref()))
+            .prop_map(|(job, task, instance, waits, not_before, value_of)| {
+                Deferred { job, task, instance, after: waits.after, not_before, value_of }
+            }),
         (job(), edgy_id().prop_map(TaskId), instance()).prop_map(|(job, task, instance)| AttemptDropped {
             job,
             task,

@@ -9,7 +9,6 @@ use crate::limits::RUNNER_FRAME_MAX;
 use crate::objects::Taken;
 
 const CALL: u8 = 1;
-const END: u8 = 2;
 const CODE: u8 = 3;
 const GO_ON: u8 = 4;
 const READY: u8 = 1;
@@ -19,6 +18,9 @@ const WANTS: u8 = 4;
 const SPENT: u8 = 5;
 const LEAVES: u8 = 6;
 
+/// Stands in the queue where no call comes any more.
+pub(crate) const END: u64 = 0;
+
 const IS_PREPARED: u8 = 1;
 const HAS_ENTRY: u8 = 2;
 const ENTRY_IS_JSON: u8 = 4;
@@ -27,7 +29,7 @@ const HAS_OWN_WORLD: u8 = 16;
 const GATHERS: u8 = 32;
 
 /// Bytes before each body.
-pub(crate) const HEADER: usize = 5;
+const HEADER: usize = 5;
 
 /// A call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,11 +145,6 @@ pub(crate) fn go_on(number: u64) -> Vec<u8> {
     frame(GO_ON, &number.to_le_bytes())
 }
 
-/// The frame that ends a runner.
-pub(crate) fn end() -> Vec<u8> {
-    frame(END, &[])
-}
-
 /// What comes before all frames: the runner's program, and the names of the variables that are of a task.
 pub(crate) fn preface(program: &[u8], own_variables: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(program.len() + own_variables.len() + 8);
@@ -184,8 +181,6 @@ pub(crate) enum Said {
     Spent,
     /// Names in `/dev/shm` that a world of MPI leaves there when it is ended by force.
     Leaves { names: Vec<String> },
-    /// A rank of it has died.
-    RankDied(RankDied),
 }
 
 /// How a rank has died.
@@ -231,11 +226,21 @@ pub(crate) enum Status {
     NotStored,
 }
 
-/// The kind of a frame and how many bytes of body follow, from its first bytes.
+/// What the first frame of some bytes says, and how long it is; nothing when it is not whole.
 ///
 /// # Errors
-/// When no runner says so much.
-pub(crate) fn header(bytes: [u8; HEADER]) -> Result<(u8, usize), String> {
+/// When no runner says so much, or it makes no sense.
+pub(crate) fn decode_next(bytes: &[u8]) -> Result<Option<(Said, usize)>, String> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(None) };
+    let (kind, length) = header(*head)?;
+    match rest.get(..length) {
+        None => Ok(None),
+        Some(body) => Ok(Some((decode(kind, body)?, HEADER + length))),
+    }
+}
+
+// The kind of a frame and how many bytes of body follow, from its first bytes.
+fn header(bytes: [u8; HEADER]) -> Result<(u8, usize), String> {
     let [a, b, c, d, kind] = bytes;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     match length <= RUNNER_FRAME_MAX {
@@ -244,11 +249,8 @@ pub(crate) fn header(bytes: [u8; HEADER]) -> Result<(u8, usize), String> {
     }
 }
 
-/// What is said in the body of a frame.
-///
-/// # Errors
-/// When it makes no sense.
-pub(crate) fn decode(kind: u8, body: &[u8]) -> Result<Said, String> {
+// What is said in the body of a frame.
+fn decode(kind: u8, body: &[u8]) -> Result<Said, String> {
     let said = match kind {
         READY => ready(body),
         DONE => done(body),
@@ -375,10 +377,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn frames_are_understood_one_after_the_other_and_only_when_they_are_whole() {
+        let one = frame(DONE, &done_body(1, 0, 0, b"[1]", ""));
+        let two = [&one[..], &frame(WAITS, &9_u64.to_le_bytes())].concat();
+        for cut in 0..one.len() {
+            assert_eq!(decode_next(&two[..cut]), Ok(None), "cut at {cut}");
+        }
+        let Ok(Some((Said::Done(_), length))) = decode_next(&two) else { panic!("an end") };
+        assert_eq!(decode_next(&two[length..]), Ok(Some((Said::Waits { number: 9 }, HEADER + 8))));
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_understood(kind in 0_u8..8, body in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode(kind, &body);
+            let _ = decode_next(&body);
         }
     }
 }

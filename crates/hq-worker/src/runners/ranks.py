@@ -15,7 +15,7 @@ def ranks_main():
     import threading
     import time
 
-    CALL, END, CODE = 1, 2, 3
+    CALL = 1
     READY, DONE, SPENT, LEAVES = 1, 2, 5, 6
     IS_PREPARED, HAS_OWN_WORLD, GATHERS = 1, 16, 32
     VALUE, STORED = 0, 6
@@ -300,13 +300,22 @@ def ranks_main():
             self.ready = bytearray(struct.pack("<I", len(names)) + names)
             self.lock = threading.Lock()
             self.number, self.failure, self.deadline, self.is_over, self.rows = 0, None, None, False, None
-            self.bodies = []
+            self.bodies, self.codes = [], b""
             self.wakes, self.wake = os.pipe()
             if lines:
                 threading.Thread(target=self.watch, daemon=True).start()
 
+        def recvmsg(self, *sizes):
+            # The queue of calls is that of rank 0.
+            return self.line.recvmsg(*sizes)
+
         def receive(self, count):
             while len(self.ready) < count:
+                self.take()
+            return self.recv(count)
+
+        def recv(self, count):
+            while not self.ready:
                 self.take()
             data = bytes(self.ready[:count])
             del self.ready[:count]
@@ -315,8 +324,7 @@ def ranks_main():
         def take(self):
             data = read_frame(self.line)
             if data[4] != CALL:
-                for line in self.lines:
-                    line.sendall(data)
+                self.codes += data
                 self.ready += data
                 return
             number, bodies = split(data[5:], len(self.lines) + 1)
@@ -326,9 +334,19 @@ def ranks_main():
             self.ready += frame(CALL, bodies[0])
 
         def call_others(self):
+            # A rank looks for the number of a call first.
+            before = struct.pack("<Q", self.number) + self.codes
             for line, body in zip(self.lines, self.bodies):
-                line.sendall(frame(CALL, body))
-            self.bodies = []
+                line.sendall(before + frame(CALL, body))
+            self.bodies, self.codes = [], b""
+
+        def end_others(self):
+            for line in self.lines:
+                try:
+                    line.sendall(bytes(8))
+                except OSError:
+                    # That rank has died.
+                    pass
 
         def sendall(self, data):
             if data[4] != DONE:
@@ -446,6 +464,9 @@ def ranks_main():
         def receive(self, count):
             return read(self.line, count)
 
+        def recv(self, count):
+            return self.line.recv(count)
+
         def sendall(self, data):
             if data[4] == DONE:
                 if Row(data).has_failed:
@@ -527,11 +548,14 @@ def ranks_main():
         except (EOFError, OSError):
             # Another one has said it.
             return
-        connection = Hub(line, names, [], [])
+        # It stands for all of them.
+        rank, connection = 0, Hub(line, names, [], [])
         connection.memory = b""
     if not rank and connection.memory:
         connection.sendall(frame(LEAVES, connection.memory))
     become(program, connection, Ranks(rank, size, problem))
+    if not rank:
+        connection.end_others()
     if problem is None:
         os.write(parent, b"end")
 

@@ -4,6 +4,7 @@
 
 
 def main(connection, receive):
+    import errno
     import fcntl
     import io
     import json
@@ -11,17 +12,21 @@ def main(connection, receive):
     import pickle
     import resource
     import signal
+    import socket
     import struct
     import sys
     import threading
     import time
     import traceback
 
-    VERSION = 3
-    CALL, END, CODE, GO_ON = 1, 2, 3, 4
+    VERSION = 4
+    # What it exits with when a function has closed the connection.
+    CLOSED = 113
+    CALL, CODE, GO_ON = 1, 3, 4
     READY, DONE, WAITS, WANTS = 1, 2, 3, 4
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
     VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE, STORED, NOT_STORED = range(8)
+    PIECE = 65536
     RESULT_MAX = 16384
     TEXT_MAX = 2048
     NAME_MAX = 256
@@ -29,8 +34,9 @@ def main(connection, receive):
     HELD_MAX = 200 * 33
     PRINTED_MAX = 4096
     CAPTURE_MAX = 1 << 20
+    CALLS_FEW = 100
     # Parts of what a packed call leaves behind.
-    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD = range(1, 11)
+    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD, VALUE_OF = range(1, 12)
     dump_value, write_value, load_value = _hq_value_files()
 
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -42,6 +48,53 @@ def main(connection, receive):
 
     def say(kind, body):
         connection.sendall(struct.pack("<IB", len(body), kind) + body)
+
+    unread = [b"", 0]
+
+    def read(count):
+        # So many bytes of the stream, of which all is taken that is there.
+        data, at = unread
+        if len(data) - at < count:
+            data, at = data[at:], 0
+            if count > PIECE:
+                data += receive(count - len(data))
+            while len(data) < count:
+                piece = connection.recv(PIECE)
+                if not piece:
+                    raise EOFError
+                data += piece
+        unread[:] = data, at + count
+        return data[at : at + count]
+
+    frame_head, number_of = struct.Struct("<IB").unpack, struct.Struct("<Q").unpack_from
+    # By their numbers. They begin when it is their turn.
+    told_calls = {}
+
+    def hear():
+        # A frame. Code is kept for the calls that name it.
+        length, kind = frame_head(read(5))
+        body = read(length)
+        if kind == CODE:
+            codes[struct.unpack_from("<I", body)[0]] = body[4:]
+        elif kind == CALL:
+            told_calls[number_of(body)[0]] = body
+        return kind, body
+
+    def hear_call(number):
+        # Those before it were taken back.
+        while number not in told_calls:
+            hear()
+        body = told_calls.pop(number)
+        for other in [other for other in told_calls if other < number]:
+            del told_calls[other]
+        return body
+
+    def receive_queue():
+        # The socket from which numbers of calls are taken: whoever takes one has it, and the worker takes back what has not begun.
+        _, received, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(4))
+        descriptor = int.from_bytes(received[0][2][:4], sys.byteorder)
+        os.set_inheritable(descriptor, False)
+        return socket.socket(fileno=descriptor)
 
     def is_to_end(number, frame):
         if state["runs"]:
@@ -64,10 +117,8 @@ def main(connection, receive):
         state["waits"] = False
         try:
             say(WANTS, struct.pack("<Q", state["number"]))
-            while True:
-                length, kind = struct.unpack("<IB", receive(5))
-                if receive(length) == struct.pack("<Q", state["number"]) and kind == GO_ON:
-                    return
+            while hear() != (GO_ON, struct.pack("<Q", state["number"])):
+                pass
         except BaseException:
             # It was interrupted in the middle of what it was told: no further call is understood.
             state["is_lost"] = True
@@ -94,9 +145,13 @@ def main(connection, receive):
     # Without the enumerations around it, which take longer than many a call.
     set_handler = getattr(signal, "_signal", signal).signal
 
+    # Without asking the system.
+    handler_of = getattr(signal, "_signal", signal).getsignal
+
     def use_default_signals():
-        set_handler(15, is_to_end)
-        set_handler(2, is_to_end)
+        for number in (15, 2):
+            if handler_of(number) is not is_to_end:
+                set_handler(number, is_to_end)
 
     def text_of(error):
         try:
@@ -220,24 +275,65 @@ def main(connection, receive):
             if not captured[target - 1]:
                 os.dup2(nowhere, target)
 
-    variables = {"lines": [], "wanted": None}
+    variables = {"same": b"", "lines": [], "wanted": None, "calls": 0}
 
     def set_environment(block):
         # The bytes below the mapping: to ask that for each variable takes longer than many a call.
         present = getattr(os.environ, "_data", None)
-        if present is None:
-            present = dict(os.environb)
-        before, lines = variables["lines"], block.split(b"\0")
-        variables["lines"] = lines
-        wanted = variables["wanted"]
-        if len(before) == len(lines) and present == wanted:
-            # Mostly the same variables as those of the call before, few of which differ.
-            changed = [(old, new) for old, new in zip(before, lines) if old != new]
-            if all(old.partition(b"=")[0] == new.partition(b"=")[0] for old, new in changed):
-                for _, line in changed:
-                    name, _, value = line.partition(b"=")
-                    os.environb[name] = wanted[name] = value
+        # What comes before this is mostly that of the call before.
+        at = block.find(b"\0HQ_TASK_ID=") + 1
+        same, lines = block[:at], block[at:].split(b"\0")
+        if same == variables["same"] and present is not None and present == variables["wanted"]:
+            if set_few(present, variables["lines"], lines):
+                variables["lines"] = lines
                 return
+        variables["same"], variables["lines"] = same, lines
+        set_all(dict(os.environb) if present is None else present, block.split(b"\0"))
+
+    def set_few(present, before, lines):
+        # Where the same variables are there as before. False when there are others.
+        if len(before) != len(lines):
+            return False
+        changed = []
+        for old, new in zip(before, lines):
+            if old != new:
+                name, _, value = new.partition(b"=")
+                if not old.startswith(name + b"="):
+                    return False
+                changed.append((name, value))
+        wanted, put = variables["wanted"], put_of[0]
+        for name, value in changed:
+            put(name, value)
+            present[name] = wanted[name] = value
+        variables["calls"] += 1
+        if variables["calls"] == CALLS_FEW:
+            put_of[0] = put_in_place() or put
+        return True
+
+    put_of = [os.putenv]
+
+    def put_in_place():
+        # The C library keeps all values that a variable ever had. After many calls they take memory, and time to look through.
+        try:
+            import ctypes
+
+            putenv, room_of = ctypes.CDLL(None).putenv, ctypes.create_string_buffer
+        except Exception:
+            return None
+        rooms = {}
+
+        def put(name, value):
+            # The one before stays until it is not the variable any more.
+            room = before = rooms.get(name)
+            if room is None or len(name) + len(value) + 2 > len(room):
+                room = rooms[name] = room_of(len(name) + len(value) + 64)
+            room.value = name + b"=" + value
+            putenv(room)
+            del before
+
+        return put
+
+    def set_all(present, lines):
         wanted = dict(base)
         for line in lines:
             name, is_set, value = line.partition(b"=")
@@ -250,7 +346,19 @@ def main(connection, receive):
             if present.get(name) != value:
                 os.environb[name] = value
 
+    entered = {"directory": None, "is": None}
+
     def enter(directory):
+        # To ask where it is takes less than to go there.
+        try:
+            if entered["directory"] == directory and entered["is"] == os.getcwdb():
+                return
+        except OSError:
+            pass
+        change_directory(directory)
+        entered["directory"], entered["is"] = directory, os.getcwdb()
+
+    def change_directory(directory):
         try:
             os.chdir(directory)
         except FileNotFoundError:
@@ -386,16 +494,23 @@ def main(connection, receive):
     def part(kind, data):
         return struct.pack("<BH", kind, len(data)) + data
 
-    def without_parts(payload):
-        # The pickle of a value.
-        at = 0
+    def parts_of(payload):
+        # What stands before the pickle of a value, by kinds, and that.
+        parts, at = {}, 0
         if payload[:1] == b"E":
             at = 1
             while at < len(payload) and payload[at] != 0x80:
-                at += 3 + struct.unpack_from("<H", payload, at + 1)[0]
-            if at >= len(payload):
-                raise RuntimeError("the value of a call that is among the arguments was not brought here")
-        return payload[at:]
+                kind, length = struct.unpack_from("<BH", payload, at)
+                parts[kind] = payload[at + 3 : at + 3 + length]
+                at += 3 + length
+        return parts, payload[at:]
+
+    def without_parts(payload):
+        # The pickle of a value.
+        packed = parts_of(payload)[1]
+        if not packed:
+            raise RuntimeError("the value of a call that is among the arguments was not brought here")
+        return packed
 
     def told(kind, error, text=None):
         # How a call failed, for the client and for people.
@@ -426,6 +541,11 @@ def main(connection, receive):
         parts += part(TEXT, cut(text, TEXT_MAX // 2)) + part(TRACEBACK, cut(trace, TRACE_MAX))
         return b"E" + parts + (packed or b"")
 
+    def code_of(error):
+        # As that of a program which ends so.
+        code = error.code if isinstance(error, SystemExit) else 1
+        return code & 255 or 1 if isinstance(code, int) else 1
+
     def cut(text, most):
         # In so many bytes, the beginning and the end.
         data = text.encode("utf-8", "replace")
@@ -455,7 +575,7 @@ def main(connection, receive):
         def failed(status, kind, error, text=None):
             if stderr:
                 print_exception(error)
-            return status, 1, told(kind, error, text), text_of(error)
+            return status, code_of(error), told(kind, error, text), text_of(error)
 
         # What is raised while it is interrupted is of the call, whatever it does at that moment.
         kind, status = "not-loaded", NOT_LOADED
@@ -463,11 +583,18 @@ def main(connection, receive):
             state["runs"] = True
             if ranks is not None:
                 ranks.check()
-            function = unpack(number)
-            kind, status = "arguments", NOT_LOADED
-            args, kwargs = pickle.loads(entry)
-            kind, status = "raised", RAISED
-            value = invoked(function, args, kwargs)
+            if entry[:1] == b"F":
+                # It was called before, and has returned this call, whose value it is to give.
+                kind, of = "arguments", struct.unpack_from("<II", entry, 1)
+                if of not in taken_of_call:
+                    return VALUE, 0, as_it_was_left(of), ""
+                value = ref(*of)
+            else:
+                function = unpack(number)
+                kind = "arguments"
+                args, kwargs = pickle.loads(entry)
+                kind, status = "raised", RAISED
+                value = invoked(function, args, kwargs)
         except BaseException as error:
             state["runs"] = False
             return failed(status, kind, error)
@@ -479,6 +606,10 @@ def main(connection, receive):
             module.returned = []
             if not is_first:
                 return VALUE, 0, ranks.returned(value, pack), ""
+            # A call that it has returned: it ends when that does.
+            returned = getattr(type(value), "_hq_returned", None)
+            if returned is not None:
+                return VALUE, 0, b"E" + part(VALUE_OF, struct.pack("<II", *returned(value))), ""
             # What is left out of the pickle is too large in any case.
             packed, buffers = pack(value, lambda dumps, value: dump_value(dumps, value, RESULT_MAX))
             held = b"".join(dict.fromkeys(module.returned))
@@ -499,6 +630,12 @@ def main(connection, receive):
         text = f"it takes {size} bytes pickled, and at most {RESULT_MAX} are kept"
         return TOO_LARGE, 1, told("too-large", ValueError(text)), str(size)
 
+    def as_it_was_left(of):
+        # The value of another call, with what is in it.
+        payload = input_of(*of)
+        packed, held = without_parts(payload), parts_of(payload)[0].get(HELD, b"")
+        return b"E" + part(HELD, held) + packed if held else packed
+
     def stored(put, packed, buffers, held):
         # A process that the function forked has no value to leave.
         if os.getpid() != own:
@@ -511,10 +648,13 @@ def main(connection, receive):
         return STORED, 0, b"E" + held + part(OBJECT, struct.pack("<Q16s", size, nonce)), ""
 
     def with_printed(status, result, captured):
+        state["printed"] = 0
+        # Mostly nothing.
+        if not any(captured[target - 1] and os.lseek(captures[target], 0, os.SEEK_END) for target in (1, 2)):
+            return status, result
         (out, out_lost), (err, err_lost) = [
             take_printed(target) if captured[target - 1] else (b"", 0) for target in (1, 2)
         ]
-        state["printed"] = 0
         # The value goes first; what is left is shared by the two. 29 is what their parts take beside the texts.
         room = RESULT_MAX - len(result) - 29
         if not (out or err) or not result or room < 0:
@@ -599,6 +739,9 @@ def main(connection, receive):
             return TOO_LARGE, 1, b"", str(len(result))
         return VALUE, 0, result, ""
 
+    # While calls are short, what they use is measured only now and then, and told of the one that ended then.
+    MEASURED_EACH = 0.001
+
     def used():
         usage = resource.getrusage(resource.RUSAGE_SELF)
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -606,16 +749,27 @@ def main(connection, receive):
         peak = max(usage.ru_maxrss, children.ru_maxrss)
         return usage.ru_utime + children.ru_utime, usage.ru_stime + children.ru_stime, peak
 
+    def used_since(now):
+        # What was not told yet, in microseconds, and the peak.
+        before = state["used"]
+        if now - state["measured"] < MEASURED_EACH:
+            return 0, 0, before[2]
+        state["measured"], state["used"] = now, used()
+        user, system, peak = state["used"]
+        return int((user - before[0]) * 1e6), int((system - before[1]) * 1e6), peak
+
+    monotonic = time.monotonic
+    call_head, lengths_of = struct.Struct("<QBBI").unpack_from, struct.Struct("<12I").unpack_from
     done_head = struct.Struct("<IBQBBQQQQII").pack
 
     def call(body):
-        number, flags, count, code_number = struct.unpack_from("<QBBI", body)
+        number, flags, count, code_number = call_head(body)
         at, parts = 14 + 4 * count, []
-        for length in struct.unpack_from("<%dI" % count, body, 14):
+        for length in lengths_of(body, 14):
             parts.append(body[at : at + length])
             at += length
-        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs, put, taken = parts[:12]
-        began, (user, system, _) = time.monotonic(), state["used"]
+        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs, put, taken = parts
+        began = monotonic()
         state["number"], state["waits"] = number, False
         set_environment(environment)
         # What has no place of its own is told with the result.
@@ -625,6 +779,8 @@ def main(connection, receive):
             ranks.begin(flags)
         if failed:
             status, code, result, text = NOT_STARTED, 1, b"", failed
+            # There may be no descriptors left: no further call is taken.
+            state["is_lost"] = True
         elif flags & IS_PACKED:
             status, code, result, text = call_packed(code_number, entry, inputs, stderr, put, taken)
         else:
@@ -637,23 +793,41 @@ def main(connection, receive):
                 except Exception:
                     pass
             os._exit(code)
+        # It has lent its CPUs, and was not told to go on.
+        state["is_lost"] |= state["waits"]
         settle_streams()
         if captured[0] or captured[1]:
             status, result = with_printed(status, result, captured)
         close_outputs(captured)
         use_default_signals()
         os.umask(own_umask)
-        took, state["used"] = time.monotonic() - began, used()
-        user_after, system_after, peak = state["used"]
+        ended = monotonic()
+        user, system, peak = used_since(ended)
         text = text.encode("utf-8", "replace")
-        micros = int(took * 1e6), int((user_after - user) * 1e6), int((system_after - system) * 1e6)
         size = 50 + len(result) + len(text)
-        head = done_head(size, DONE, number, status, code, *micros, peak, len(result), len(text))
+        took = int((ended - began) * 1e6)
+        head = done_head(size, DONE, number, status, code, took, user, system, peak, len(result), len(text))
         connection.sendall(head + result + text)
+
+    def or_without_connection(call):
+        # A function may have closed what is not its own, as one that becomes a daemon does: then nothing can be told.
+        def called(body):
+            try:
+                call(body)
+            except OSError as error:
+                if error.errno in (errno.EBADF, errno.ENOTSOCK):
+                    os._exit(CLOSED)
+                raise
+
+        return called
+
+    call = or_without_connection(call)
 
     # What a task runs in comes with each call, and what is of a task is of the first one alone.
     (length,) = struct.unpack("<I", receive(4))
     of_task = set(receive(length).split(b"\0"))
+    # To the other ranks of a world it is rank 0 that says the number of each call, and then the call.
+    queue = receive_queue() if is_first else connection
     base = {name: value for name, value in os.environb.items() if name not in of_task}
     settle_streams()
     # What stands for results of others among arguments is a function of this module, wherever it is unpickled.
@@ -666,20 +840,18 @@ def main(connection, receive):
     sys.modules["_hq_runner"].goes_on = goes_on
     sys.modules["_hq_runner"].returned = None
     use_default_signals()
-    state["used"] = used()
+    state["used"], state["measured"] = used(), time.monotonic()
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())
     while not state["is_lost"]:
         try:
-            length, kind = struct.unpack("<IB", receive(5))
-            body = receive(length)
+            number = queue.recv(8)
+            # None, or 0: no call comes any more.
+            if not any(number):
+                break
+            body = hear_call(number_of(number)[0])
         except (EOFError, OSError):
             break
-        if kind == CALL:
-            call(body)
-        elif kind == CODE:
-            codes[struct.unpack_from("<I", body)[0]] = body[4:]
-        elif kind == END:
-            break
+        call(body)
     # What is to be done at the end may hang.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(5)

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,12 +18,12 @@ use hq_model::ByteString;
 use hq_model::body::{Function, Mpi};
 use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::frames::{self, RankDied};
-use super::{Heard, Lost, Runners, SIGTERM};
+use super::{Heard, News, Runners, SIGTERM};
 use crate::launcher::{MARK, Slot, text};
 use crate::limits::{WORLD_END_GRACE, WORLD_LAST_WORDS_MAX, WORLD_START_LIMIT, WORLD_WORDS_LIMIT};
 use crate::supervise::{Active, Supervisor};
@@ -53,14 +54,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Waits for ranks in a directory of the worker. `first` gets the connection of rank 0.
+    /// Waits for ranks in a directory of the worker. What becomes of that is heard.
     ///
     /// # Errors
     /// When there is no socket, or no randomness.
     pub(crate) fn open(
         directory: &Path,
         id: RunnerId,
-        first: oneshot::Sender<UnixStream>,
         heard: mpsc::UnboundedSender<Heard>,
     ) -> io::Result<World> {
         let mut secret = [0; TOKEN / 2];
@@ -70,7 +70,7 @@ impl World {
         let log = directory.join(format!("world-{}.log", id.0));
         // The directory is private: who comes here is this user.
         let listener = UnixListener::bind(&socket)?;
-        let accepting = tokio::spawn(accept(listener, token.clone(), id, first, heard)).abort_handle();
+        let accepting = tokio::spawn(accept(listener, token.clone(), id, heard)).abort_handle();
         Ok(World { socket, log, token, accepting, leaves: Vec::new(), died: None })
     }
 
@@ -136,7 +136,7 @@ impl Runners {
         tokio::spawn(async move {
             tokio::time::sleep(WORLD_END_GRACE).await;
             // The loop may have ended.
-            let _ = heard.send((id, Err(Lost::Late)));
+            let _ = heard.send((id, News::Late));
         });
     }
 }
@@ -196,14 +196,10 @@ impl Drop for World {
     }
 }
 
-async fn accept(
-    listener: UnixListener,
-    token: String,
-    id: RunnerId,
-    first: oneshot::Sender<UnixStream>,
-    heard: mpsc::UnboundedSender<Heard>,
-) {
-    let mut first = Some(first);
+async fn accept(listener: UnixListener, token: String, id: RunnerId, heard: mpsc::UnboundedSender<Heard>) {
+    let mut is_awaited = true;
+    // The loop may have ended.
+    let tell = |news| drop(heard.send((id, news)));
     let (found, mut come) = mpsc::unbounded_channel();
     let start = tokio::time::sleep(WORLD_START_LIMIT);
     tokio::pin!(start);
@@ -225,20 +221,23 @@ async fn accept(
             }
             Some(words) = come.recv() => match words {
                 // Others that say so have no world of MPI: each of them took itself for rank 0.
-                Words::Runner(stream) => drop(first.take().map(|first| first.send(stream))),
-                Words::Died(died) => drop(heard.send((id, Ok(frames::Said::RankDied(died))))),
+                Words::Runner(_) if !is_awaited => {}
+                Words::Runner(stream) => {
+                    is_awaited = false;
+                    tell(News::Came(stream));
+                }
+                Words::Died(died) => tell(News::RankDied(died)),
             },
-            () = &mut start, if first.is_some() => {
-                first = None;
-                let text = format!("no rank has spoken within {} s", WORLD_START_LIMIT.as_secs());
-                drop(heard.send((id, Err(Lost::Fault(text)))));
+            () = &mut start, if is_awaited => {
+                is_awaited = false;
+                tell(News::NobodyCame);
             }
         }
     }
 }
 
 enum Words {
-    Runner(UnixStream),
+    Runner(OwnedFd),
     Died(RankDied),
 }
 
@@ -249,7 +248,7 @@ async fn words_of(mut stream: UnixStream, token: &str) -> Option<Words> {
         return None;
     }
     match words[TOKEN] {
-        IS_RUNNER => Some(Words::Runner(stream)),
+        IS_RUNNER => Some(Words::Runner(stream.into_std().ok()?.into())),
         HAS_DIED => {
             let mut how = [0; 6];
             stream.read_exact(&mut how).await.ok()?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_core::record::FailureKind;
+use hq_model::job::Counters;
 use hq_model::left_behind::{LeftBehind, Packed, Raised};
 use hq_model::paths::TaskPaths;
 use hq_model::resources::Coupling;
@@ -65,18 +66,23 @@ pub(crate) fn job(summary: &JobSummary) -> Value {
         "name": summary.name,
         "task_count": counters.total(),
         "is_open": summary.is_open,
-        "task_stats": {
-            "running": counters.running,
-            "finished": counters.finished,
-            "failed": counters.failed,
-            "canceled": counters.canceled,
-            "aborted": counters.aborted,
-            "waiting": counters.waiting,
-        },
+        "task_stats": task_stats(counters),
         "cancel_reason": summary.cancel_reason,
         "state": summary.state().word(),
         "unrunnable_tasks": summary.unrunnable,
         "stalled": summary.stalled,
+    })
+}
+
+/// How many tasks there are of each state.
+pub(crate) fn task_stats(counters: &Counters) -> Value {
+    json!({
+        "running": counters.running,
+        "finished": counters.finished,
+        "failed": counters.failed,
+        "canceled": counters.canceled,
+        "aborted": counters.aborted,
+        "waiting": counters.waiting,
     })
 }
 

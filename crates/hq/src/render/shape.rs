@@ -1,7 +1,6 @@
 //! Layers and timelines of jobs as documents.
 
 use hq_core::job_shape::{JobShape, Layer};
-use hq_model::job::Counters;
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
@@ -39,17 +38,6 @@ fn layer(layer: &Layer) -> Value {
         "first": layer.first,
         "last": layer.last,
         "first_task": layer.task.0,
-        "task_stats": stats(&layer.counters),
-    })
-}
-
-fn stats(counters: &Counters) -> Value {
-    json!({
-        "running": counters.running,
-        "finished": counters.finished,
-        "failed": counters.failed,
-        "canceled": counters.canceled,
-        "aborted": counters.aborted,
-        "waiting": counters.waiting,
+        "task_stats": json::task_stats(&layer.counters),
     })
 }

@@ -211,6 +211,7 @@ fn the_page_shows_what_is_and_what_happens() {
         ("#/", "Overview"),
         ("#/jobs", "Jobs"),
         ("#/jobs/1", "Job 1"),
+        ("#/jobs/4", "Job 4"),
         ("#/jobs/3/tasks/0", "Task 3@0"),
         ("#/workers", "Workers"),
         ("#/workers/1", "Worker 1"),

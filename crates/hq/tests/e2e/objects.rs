@@ -7,10 +7,12 @@ use std::process::Stdio;
 use crate::cluster::{Cluster, Process, Ran};
 use crate::patience;
 
-// A server with two workers; each of them gets what asks for its resource. The task of job 1 has left an object on the
-// first one.
 fn with_an_object() -> Cluster {
-    let mut cluster = Cluster::server();
+    leaves_an_object(Cluster::server())
+}
+
+// With two workers; each of them gets what asks for its resource. The task of job 1 has left two objects on the first one.
+fn leaves_an_object(mut cluster: Cluster) -> Cluster {
     cluster.worker("--cpus 1 --detect-resources none --resource a=sum(1) --hostname nodeA");
     cluster.worker("--cpus 1 --detect-resources none --resource b=sum(1) --hostname nodeB");
     let leave = "seq 300000 > parts.bin; echo note > note";
@@ -388,15 +390,9 @@ fn another_worker_stores_what_a_frozen_one_does_not_take() {
 
 // Two workers that cannot reach each other, since the server does not encrypt, and so none of them listens.
 fn apart(options: &str) -> Cluster {
-    let mut cluster =
-        Cluster::server_with(&format!("--disable-worker-authentication-and-encryption {options}"));
-    cluster.worker("--cpus 1 --detect-resources none --resource a=sum(1) --hostname nodeA");
-    cluster.worker("--cpus 1 --detect-resources none --resource b=sum(1) --hostname nodeB");
-    let leave = "seq 300000 > parts.bin; echo note > note";
-    cluster.ok(&format!(
-        "submit --wait --resource a=1 --output-object parts=parts.bin --output-object note=note -- sh -c '{leave}'"
-    ));
-    cluster
+    leaves_an_object(Cluster::server_with(&format!(
+        "--disable-worker-authentication-and-encryption {options}"
+    )))
 }
 
 #[test]

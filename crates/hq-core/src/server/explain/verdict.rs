@@ -12,6 +12,7 @@ use super::super::machine::Server;
 use super::super::queue::ClassId;
 use crate::explanation::{Lack, Reason, ReasonKind};
 use crate::limits::EXPLAINED_HOLDERS_MAX;
+use crate::worker::lending::lending_max;
 use crate::worker_messages::TemplateId;
 
 // Something that runs on a worker and holds some of a pool.
@@ -157,7 +158,15 @@ impl Server {
             .iter()
             .map(|(pool, free, wanted)| self.in_use(now, id, live, (*pool, *free, wanted), by_whom));
         let (texts, until): (Vec<String>, Vec<Option<Timestamp>>) = told.unzip();
-        let reason = Reason::new(ReasonKind::Busy, texts.join("; as another variant: ")).on(id);
+        let mut text = texts.join("; as another variant: ");
+        let lent: usize = live.held().values().map(|held| held.lent_count()).sum();
+        if lent >= lending_max(&live.resources) {
+            text.push_str(&format!(
+                "; {lent} calls wait there for others, and no more of them lend their CPUs: return the futures of these instead of \
+                 waiting for them, or start another worker"
+            ));
+        }
+        let reason = Reason::new(ReasonKind::Busy, text).on(id);
         reason.until(until.into_iter().flatten().min())
     }
 

@@ -63,6 +63,16 @@ impl Lacking {
 }
 
 impl Held {
+    /// True when a call lends its CPUs.
+    pub(in crate::server) fn has_lent(&self, task: TaskId) -> bool {
+        self.lent.contains_key(&task)
+    }
+
+    /// How many calls do.
+    pub(in crate::server) fn lent_count(&self) -> usize {
+        self.lent.len()
+    }
+
     /// What a task was promised.
     pub(in crate::server) fn needs_of(&self, task: TaskId) -> Option<&Needs> {
         self.placed.iter().find(|(_, ids)| ids.contains(task)).map(|(needs, _)| needs)

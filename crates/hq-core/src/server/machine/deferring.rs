@@ -34,7 +34,8 @@ impl Server {
         // One that puts itself back again and again behind what has ended would start as often as it can be started.
         let is_over = after.iter().all(|after| self.readiness.is_over(&self.state, after));
         let not_before = is_over.then(|| now.after(DEFER_PAUSE));
-        let record = Record::Deferred { job: task.job, task: task.task, instance, after, not_before };
+        let record =
+            Record::Deferred { job: task.job, task: task.task, instance, after, not_before, value_of: None };
         self.record(now, record, effects);
         if !is_over {
             self.make_ready(task.job, &ids);

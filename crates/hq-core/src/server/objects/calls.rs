@@ -19,7 +19,9 @@ impl Server {
     pub(super) fn values_for(&self, worker: WorkerId, template: TemplateId, ids: &IdSet) -> Vec<TaskObjects> {
         let Some(job) = self.state.jobs.get(&template.job) else { return Vec::new() };
         let submit = &job.submits[template.submit as usize];
-        if !submit.task.body.is_packed_call() || (submit.dependencies.is_empty() && job.deferred.is_empty()) {
+        if !submit.task.body.is_packed_call()
+            || (submit.dependencies.is_empty() && job.deferred.is_empty() && job.values_of.is_empty())
+        {
             return Vec::new();
         }
         let tried = self.copies.tried_among(template.job, ids);

@@ -252,7 +252,14 @@ impl Server {
         };
         let instance = job.instance_of(task.task);
         self.make_unready(task.job, &IdSet::single(task.task));
-        let record = Record::Deferred { job: task.job, task: task.task, instance, after, not_before: None };
+        let record = Record::Deferred {
+            job: task.job,
+            task: task.task,
+            instance,
+            after,
+            not_before: None,
+            value_of: None,
+        };
         self.record(now, record, effects);
     }
 }

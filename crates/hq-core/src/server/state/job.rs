@@ -298,6 +298,10 @@ impl Job {
 
     /// What a task of this job, whose id is `own`, was to wait for.
     pub fn dependencies_of(&self, own: JobId, task: TaskId) -> Vec<After> {
+        if let Some(of) = self.values_of.get(&task) {
+            // It was called before, and takes nothing but this.
+            return vec![After { tasks: Some(IdSet::single(of.task)), ..After::of(of.job) }];
+        }
         let submit = self.submit_of(task).map(|index| &self.submits[index as usize]);
         let submit = submit.filter(|submit| !submit.dependencies.is_empty());
         let mut found = submit.map_or_else(Vec::new, |submit| {

@@ -61,6 +61,13 @@ impl Job {
         self.forget_nodes(ids);
     }
 
+    /// Tasks have ended: of no other call they are to give the value any more.
+    pub(super) fn forget_values_of(&mut self, ids: &IdSet) {
+        if !self.progress.values_of.is_empty() {
+            self.progress.values_of.retain(|task, _| !ids.contains(*task));
+        }
+    }
+
     /// Takes tasks from what one worker holds.
     pub(super) fn take_leased(&mut self, worker: WorkerId, ids: &IdSet) {
         self.forget_nodes(ids);

@@ -315,6 +315,24 @@ fn lends(job: JobId, task: u32, instance: u32, is_lent: bool) -> Lends {
 }
 
 #[test]
+fn when_no_more_calls_lend_their_cpus_those_that_wait_say_so() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    let most = crate::limits::LENDING_MAX_LEAST as u32;
+    let waits = world.calls(most + 2);
+    for task in 0..=most {
+        let at = world.now;
+        let started = Started { job: waits, task: TaskId(task), instance: Instance(0), at, variant: None };
+        world.hears_report(|report| report.started.push(started));
+        if task < most {
+            world.hears_report(|report| report.lends.push(lends(waits, task, 0, true)));
+        }
+    }
+    let said = super::explanations::explained(&mut world, waits, most + 1).join("; ");
+    assert!(said.contains("64 calls wait there for others, and no more of them lend their CPUs"), "{said}");
+}
+
+#[test]
 fn cpus_that_a_call_lends_are_given_to_others_until_it_goes_on() {
     let mut world = World::new();
     world.worker(1, 2);
@@ -333,6 +351,8 @@ fn cpus_that_a_call_lends_are_given_to_others_until_it_goes_on() {
     assert_eq!(taken(&world), 20_000);
     world.hears_report(|report| report.lends.extend([lends(waits, 0, 0, true), lends(waits, 0, 0, true)]));
     assert_eq!(taken(&world), 0);
+    let said = super::explanations::explained(&mut world, waits, 0);
+    assert_eq!(said[1], "1: it waits for calls that it has made, and lends them its CPUs");
     world.sent(1);
     let called = world.submit(1, whole);
     assert!(world.sent(1).contains(&format!("{called}")), "it is handed out at once");

@@ -1,6 +1,6 @@
 //! What workers tell of their nodes and of what tasks use.
 
-use hq_model::{NodeSample, TaskLoad, TaskRef, TaskSample, TasksSample};
+use hq_model::{NodeSample, TaskLoad, TaskRef, TaskSample, TasksSample, WorkerId};
 
 use super::*;
 use crate::client_messages::{LoadHistory, TaskInfo};
@@ -88,7 +88,8 @@ fn loads_of_nodes_are_kept_over_time_and_added_up() {
     let now = world.load(None, Duration::from_secs(60)).nodes;
     assert_eq!((now.nodes, now.load.cpus, now.load.memory_mib), (2, 1100, 4));
     assert_eq!((now.cpus_total, now.memory_total_mib), (2000, 16));
-    assert_eq!(world.load(Some(9), Duration::from_secs(60)).points, [], "no such worker");
+    let unknown = ClientRequest::Load { worker: Some(WorkerId(9)), time: Duration::from_secs(60) };
+    assert_eq!(world.ask(unknown), ClientResponse::Error(RequestError::NoWorker(WorkerId(9))));
 }
 
 #[test]

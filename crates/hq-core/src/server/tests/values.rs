@@ -281,6 +281,22 @@ fn what_is_not_left_once_more_is_gone() {
 }
 
 #[test]
+fn what_an_earlier_attempt_has_left_is_freed_where_the_one_that_counts_leaves_nothing() {
+    let mut world = World::new();
+    world.session();
+    world.worker(1, 1);
+    world.call(&[]);
+    world.reports(1, |report| {
+        report.objects =
+            Some(Box::new(ObjectNews { stored: vec![copy("1@0:value", 0)], ..ObjectNews::default() }));
+        report.interrupted = vec![(JOB, IdSet::single(TaskId(0)))];
+    });
+    assert_eq!(world.sent(1), "1:0/0 1:0/1");
+    world.reports(1, |report| report.finished = vec![finished(JOB, 0, 0, 1)]);
+    assert_eq!(world.sent(1), "free 1@0:value");
+}
+
+#[test]
 fn what_a_client_gives_is_there_when_a_worker_has_taken_it() {
     let mut world = World::new();
     world.session();

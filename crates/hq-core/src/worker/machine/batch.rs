@@ -39,6 +39,11 @@ impl Batch {
         self.inputs[first..].iter().take_while(|input| input.task == task).cloned().collect()
     }
 
+    /// True when one of them takes objects.
+    pub(in crate::worker) fn takes_objects(&self, task: TaskId) -> bool {
+        !self.objects.is_empty() && !self.objects_of(task).is_empty()
+    }
+
     /// The objects that one of them takes.
     pub(in crate::worker) fn objects_of(&self, task: TaskId) -> Vec<ObjectSource> {
         // They come in order of their first tasks; those with more tasks are few.

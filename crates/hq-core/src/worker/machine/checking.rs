@@ -28,8 +28,9 @@ impl Worker {
                 return Err(format!("task {task} runs without a template"));
             }
         }
-        let calls = self.running.values().filter_map(|run| run.runner).filter(|id| self.runners.is_busy(*id));
-        if calls.count() != self.runners.busy_count() {
+        let kept = self.armed.values().filter_map(|armed| armed.after.as_ref()?.runner);
+        let calls = self.running.values().filter_map(|run| run.runner).chain(kept);
+        if calls.filter(|id| self.runners.is_busy(*id)).count() != self.runners.busy_count() {
             return Err("a runner is busy without a call, or has two".into());
         }
         let is_kept = self.armed.values().any(|armed| armed.after.is_some());

@@ -35,7 +35,7 @@ impl Worker {
             // What began at another end is known a little later than it began.
             let took =
                 if usage.wall_us > 0 { Duration::from_micros(usage.wall_us) } else { now.since(run.since) };
-            self.hand_on(&mut run, is_success, took);
+            self.hand_on(now, &mut run, is_success, took);
         }
         run.ranks.iter().for_each(|rank| self.pools.free(rank));
         if let Some(at) = run.lease_until {
@@ -46,9 +46,6 @@ impl Worker {
             if spec.time_limit.is_some() || run.ending.is_some() {
                 self.deadlines.retain(|deadline| deadline.1 != task);
             }
-        }
-        if let Some(runner) = run.runner {
-            self.runners.release(now, runner, run.ending.is_some());
         }
         self.leader_ended(task, is_success);
         let single = IdSet::single(task.task);

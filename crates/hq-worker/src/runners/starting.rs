@@ -1,0 +1,232 @@
+//! How runners are started, and told their calls.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use hq_core::record::FailureKind;
+use hq_core::worker::{Input, Outcome, RunnerId, Start};
+use hq_model::body::EntryKind;
+use hq_model::request::{CPUS, MEM};
+use hq_model::{Entry, Usage};
+
+use super::channel::Channel;
+use super::codes::Codes;
+use super::frames::{self, Call};
+use super::world::{World, is_alone};
+use super::{Current, Files, Process, Runner};
+use crate::launcher::Slot;
+use crate::objects::{PutFile, Taken};
+use crate::prepare::{Prepared, strings};
+use crate::supervise::{Active, Supervisor};
+
+/// What is read into an interpreter once it runs.
+const PROGRAM: &str = concat!(include_str!("values.py"), include_str!("runner.py"));
+
+impl Supervisor {
+    /// Calls a function, in a runner that is there or in a new one, with what was brought for it.
+    pub(crate) fn call(
+        &mut self,
+        start: Start,
+        prepared: Arc<Prepared>,
+        (id, is_new): (RunnerId, bool),
+        taken: Vec<Taken>,
+    ) {
+        let task = start.task;
+        if let Err(outcome) = self.open_stream(&start, &prepared) {
+            self.ended.push(Input::ended(task, outcome, Usage::default()));
+            return self.runner_is_not_made(&start);
+        }
+        let (number, files) = self.begin_call(id, &prepared, taken);
+        let said = match is_new {
+            true => self.start_runner(&start, &prepared, id, (number, &files)),
+            false => self.call_again(&start, &prepared, id, (number, &files)),
+        };
+        match said {
+            Ok(slot) => {
+                self.running.insert(task, slot.index);
+                if is_new && start.nodes.len() > 1 {
+                    // Its ranks on other nodes are started through this worker.
+                    self.open_part(start.clone(), prepared.clone());
+                }
+                let call = Current {
+                    number,
+                    start: Box::new(start.clone()),
+                    prepared,
+                    files,
+                    waits: false,
+                    done: None,
+                };
+                match &mut self.slots[slot.index as usize].active {
+                    Some(Active::Runner(process)) => process.calls.push_back(call),
+                    free => {
+                        let (first, calls) = (Box::new(start), VecDeque::from([call]));
+                        *free = Some(Active::Runner(Process { id, first, calls }));
+                    }
+                }
+            }
+            Err(outcome) => {
+                if let (Some(ends), Some(streams)) = (self.streaming.remove(&task), &mut self.streams) {
+                    streams.forget(ends);
+                }
+                self.ended.push(Input::ended(task, outcome, Usage::default()));
+                self.runner_is_not_made(&start);
+            }
+        }
+    }
+
+    /// A call was not begun for which a runner was to be started.
+    pub(crate) fn runner_is_not_made(&mut self, start: &Start) {
+        let runs_in = start.runs_in.filter(|runs_in| runs_in.is_new);
+        self.ended.extend(runs_in.map(|runs_in| Input::RunnerEnded { runner: runs_in.runner }));
+    }
+
+    // Has a process started whose first call this is.
+    fn start_runner(
+        &mut self,
+        start: &Start,
+        prepared: &Prepared,
+        id: RunnerId,
+        call: (u64, &Files),
+    ) -> Result<Slot, Outcome> {
+        let no_socket =
+            |error| Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"));
+        let world = match start.ranks.is_empty() {
+            true => None,
+            false => Some(
+                World::open(self.node.keys.directory(), id, self.runners.heard.clone()).map_err(no_socket)?,
+            ),
+        };
+        let log = world.as_ref().map(|world| world.log().as_os_str().as_bytes());
+        let (memory, cpus) = (self.node.amount_of(start, MEM), self.node.amount_of(start, CPUS));
+        let limits = self.enforcer.begin(start, memory, cpus).map_err(Outcome::NotStarted)?;
+        let slot = self.take_slot();
+        if let Some(world) = &world {
+            world.append_variables(&prepared.template.spec.launcher, &mut self.buffers.world);
+        }
+        let order = prepared.order((slot, None), start, &self.node, &limits, &mut self.buffers);
+        let ordered =
+            order.map_err(|error| Outcome::Failed(FailureKind::Start, error)).and_then(|(mut order, _)| {
+                let names =
+                    strings(order.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
+                let names: Vec<&[u8]> = names.collect();
+                let preface = frames::preface(PROGRAM.as_bytes(), &names.join(&0));
+                let heard = self.runners.heard.clone();
+                let opened = match &world {
+                    None => {
+                        Channel::open(id, heard, preface).map(|(channel, theirs)| (channel, Some(theirs)))
+                    }
+                    Some(_) => Channel::without_stream(id, heard, preface).map(|channel| (channel, None)),
+                };
+                let (channel, theirs) = opened.map_err(no_socket)?;
+                (order.has_stdin, order.is_stdin_socket) = (theirs.is_some(), theirs.is_some());
+                if let Some(log) = log {
+                    (order.stdout, order.stderr) = (log, log);
+                }
+                let sent = self.launcher.start(&order, theirs.as_ref());
+                sent.map_err(|error| {
+                    Outcome::NotStarted(format!("cannot hand a task to the launcher: {error}"))
+                })?;
+                Ok(channel)
+            });
+        // Without an order nothing has taken them.
+        self.buffers.world.clear();
+        let is_prepared = world.is_none();
+        match ordered {
+            Ok(channel) => {
+                let runner = Runner {
+                    slot,
+                    channel,
+                    codes: Codes::default(),
+                    is_spent: false,
+                    is_ending: false,
+                    fault: None,
+                    is_ready: false,
+                    world,
+                };
+                self.runners.all.insert(id, runner);
+            }
+            Err(outcome) => {
+                self.free.push(slot.index);
+                self.enforcer.end((start.task, start.instance), None);
+                return Err(outcome);
+            }
+        }
+        // It was made for the process.
+        self.buffers.task_dir.clear();
+        // There is room for it: nothing was put there before.
+        let _ = self.say_call(id, start, prepared, call, is_prepared);
+        Ok(slot)
+    }
+
+    fn call_again(
+        &mut self,
+        start: &Start,
+        prepared: &Prepared,
+        id: RunnerId,
+        call: (u64, &Files),
+    ) -> Result<Slot, Outcome> {
+        let gone = || Outcome::NotStarted("the interpreter for a function is gone".to_owned());
+        let slot = self.runners.all.get(&id).ok_or_else(gone)?.slot;
+        prepared
+            .fill(start, &self.node, &mut self.buffers)
+            .map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
+        self.say_call(id, start, prepared, call, false).map_err(|_| gone())?;
+        Ok(slot)
+    }
+
+    /// Tells a runner a call, and that it is the next one. The buffers are those of this task.
+    ///
+    /// # Errors
+    /// When the runner is gone, or has no room for more.
+    pub(super) fn say_call(
+        &mut self,
+        id: RunnerId,
+        start: &Start,
+        prepared: &Prepared,
+        (number, files): (u64, &Files),
+        is_prepared: bool,
+    ) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::NotConnected);
+        let function = prepared.template.spec.body.function().ok_or_else(gone)?;
+        let runner = self.runners.all.get_mut(&id).ok_or_else(gone)?;
+        let code = function.is_packed().then(|| {
+            let (number, is_new) = runner.codes.number_of(&prepared.template.spec, &function.code);
+            if is_new {
+                runner.channel.say(frames::code(number, &function.code));
+            }
+            number
+        });
+        let mut ranks = Vec::new();
+        if !start.ranks.is_empty() {
+            prepared.append_ranks(start, &self.node, &mut ranks);
+        }
+        let buffers = &self.buffers;
+        let put = files.put.as_ref().map(PutFile::path).unwrap_or_default();
+        let call = Call {
+            number,
+            is_prepared,
+            name: function.name.as_bytes(),
+            arguments: &function.arguments,
+            entry: start.entry.as_ref().map(Entry::text),
+            entry_is_json: function.entry == EntryKind::Json,
+            code,
+            inputs: &start.inputs,
+            cwd: &buffers.cwd,
+            stdout: &buffers.stdout,
+            stderr: &buffers.stderr,
+            submit_dir: &prepared.template.submit_dir,
+            task_dir: &buffers.task_dir,
+            environment: &buffers.env,
+            put: put.as_os_str().as_bytes(),
+            taken: &files.taken,
+            ranks: &ranks,
+            has_own_world: is_alone(start),
+            gathers: function.gathers,
+        };
+        runner.channel.put(number)?;
+        runner.channel.say(call.encode());
+        Ok(())
+    }
+}
