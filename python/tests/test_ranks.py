@@ -123,12 +123,20 @@ def test_an_exception_of_a_rank_is_that_of_the_call(shared):
     assert not {*later} & {*pids}
 
 
+def test_a_call_that_rank_0_returns_is_its_value(shared):
+    def returns(comm):
+        return hq.current().submit(pow, 2, comm.size) if not comm.rank else None
+
+    assert shared.options(ranks=2).submit(returns).result(60) == 4
+
+
 @pytest.mark.parametrize(
     ("end", "said"),
     [
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "Rank 1 was ended before the function returned"),
         (lambda: os._exit(3), "Rank 1 exited with code 3 before the function returned"),
         (lambda: os._exit(0), "Rank 1 exited with code 0 before the function returned"),
+        (lambda: os.closerange(3, 256), "On rank 1: The function has closed the connection"),
     ],
 )
 def test_only_the_call_of_a_rank_that_dies_fails(shared, end, said):

@@ -10,7 +10,11 @@ use crate::launcher::{End, Ended, text};
 use crate::supervise::{Active, Finish, Supervisor};
 
 /// What an interpreter exits with whose function has closed its connection.
-const CLOSED: u8 = 113;
+pub(super) const CLOSED: u8 = 113;
+
+/// What is said of that.
+pub(super) const CLOSED_TEXT: &str = "The function has closed the connection of its interpreter to the worker, as one does that \
+                                      closes all descriptors: close only what it has opened.";
 
 impl Supervisor {
     /// The machine has no further use for a runner.
@@ -125,11 +129,7 @@ impl How {
                 let text = format!("The interpreter exited with code 0 {early}.");
                 Outcome::Failed(FailureKind::Output, text)
             }
-            (End::Exited(CLOSED), _) => {
-                let text = "The function has closed the connection of its interpreter to the worker, as one does that \
-                            closes all descriptors: close only what it has opened.";
-                Outcome::Failed(FailureKind::Output, text.to_owned())
-            }
+            (End::Exited(CLOSED), _) => Outcome::Failed(FailureKind::Output, CLOSED_TEXT.to_owned()),
             (End::Exited(code), _) => {
                 let text = format!("The interpreter exited with code {code} {early}.");
                 Outcome::Failed(FailureKind::Exit(code), text)

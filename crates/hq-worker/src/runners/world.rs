@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use super::ended::{CLOSED, CLOSED_TEXT};
 use super::frames::{self, RankDied};
 use super::{Heard, News, Runners, SIGTERM};
 use crate::launcher::{MARK, Slot, text};
@@ -99,6 +100,9 @@ impl World {
             // As if nothing were wrong, by `os._exit`.
             Some(RankDied { rank, end: Err(0) }) => {
                 Outcome::Failed(FailureKind::Output, format!("Rank {rank} exited with code 0 {early}."))
+            }
+            Some(RankDied { rank, end: Err(CLOSED) }) => {
+                Outcome::Failed(FailureKind::Output, format!("On rank {rank}: {CLOSED_TEXT}"))
             }
             Some(RankDied { rank, end: Err(code) }) => Outcome::Failed(
                 FailureKind::Exit(code),
