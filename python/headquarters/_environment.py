@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -13,11 +13,12 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _limits as limits
 from ._errors import EnvironmentBroken, RunnerDied
 from ._probe import MARK, Probe, program
+from .validation import whole, wrong
 
 if TYPE_CHECKING:
     from ._executor import Executor, HasServerDir
@@ -43,6 +44,10 @@ class EnvironmentReport:
     cloudpickle: str | None
     """The version of cloudpickle; None where it is missing. Functions by value then need that of the client, on a file
     system that both see."""
+    is_forked: bool | None = None
+    """True where workers fork interpreters that have loaded `preload`; None if no worker was asked."""
+    why_not_forked: str | None = None
+    """Why they start each of them by itself, where that is known."""
 
     @property
     def has_minor_of_client(self) -> bool:
@@ -66,7 +71,11 @@ class PythonEnv:
         the interpreter are those within.
     :param sys_path: Directories that are put at the front of `sys.path`.
     :param preload: Modules that are imported before the first call; a call ends with EnvironmentBroken, which names the
-        module, where one cannot be.
+        module, where one cannot be. A worker imports them once, and forks interpreters from there.
+    :param fork: Whether interpreters are forked: `"auto"` where that is safe, or False.
+    :param max_calls: After so many calls an interpreter is replaced.
+    :param max_growth: An interpreter is replaced when its resident memory has grown by more since its first call: bytes, or a
+        text such as `"2 GiB"`.
     """
 
     def __init__(
@@ -82,10 +91,15 @@ class PythonEnv:
         env: Mapping[str, str] | None = None,
         sys_path: Sequence[GenericPath] = (),
         preload: Sequence[str] = (),
+        fork: Literal["auto"] | bool = "auto",
+        max_calls: int | None = None,
+        max_growth: int | str = "2 GiB",
     ) -> None:
-        lines = [f"module load {shlex.quote(module)}" for module in _words("modules", modules)]
+        lines = [_needs("module", "modules")] if modules else []
+        lines += [_or_says(f"module load {shlex.quote(module)}") for module in _words("modules", modules)]
         if conda is not None:
-            lines += [f'eval "$({shlex.quote("conda")} shell.bash hook)"', f"conda activate {shlex.quote(conda)}"]
+            lines += [_needs("conda", "conda"), 'eval "$(conda shell.bash hook)"']
+            lines.append(_or_says(f"conda activate {shlex.quote(conda)}"))
         if prologue:
             lines.append(prologue)
         if python_bin is None and venv is not None:
@@ -99,19 +113,32 @@ class PythonEnv:
         self.env = dict(env or {})
         self.sys_path = tuple(os.path.abspath(path) for path in _words("sys_path", sys_path))
         self.preload = _words("preload", preload)
+        if fork not in ("auto", True, False):
+            raise wrong("fork", fork, "give 'auto' or False")
+        self.fork = fork is not False
+        self.max_calls = None if max_calls is None else whole("max_calls", max_calls, 1)
+        self.max_growth = _bytes("max_growth", max_growth)
 
     def interpreter(self) -> list[str]:
         """The program to start and its arguments, before those of the worker."""
         return list(self.args)
 
-    def variables(self) -> list[tuple[str, str]]:
-        """Variables of the functions."""
+    def variables(self, *, is_fresh: bool = False) -> list[tuple[str, str]]:
+        """Variables of the functions. With `is_fresh`, each call has an interpreter of its own."""
         variables = list(self.env.items())
+        # Calls of environments that load other things must not share interpreters, which those with other variables never do.
+        from ._pickling import script_paths
+
+        loads: dict[str, Any] = {}
         if self.sys_path or self.preload:
-            # Calls of environments that load other things must not share interpreters, which those with other variables
-            # never do.
-            text = json.dumps([self.sys_path, self.preload])
-            variables.append(("HQ_PYTHON_ENV", hashlib.sha256(text.encode()).hexdigest()[:16]))
+            loads = {"sys_path": self.sys_path, "preload": self.preload, "paths": script_paths()}
+        if not self.fork:
+            loads["fork"] = False
+        if loads:
+            variables.append(("HQ_PYTHON_ENV", json.dumps(loads)))
+        max_calls = 1 if is_fresh else self.max_calls or 0
+        if max_calls or self.max_growth != limits.GROWTH_BYTES:
+            variables.append(recycling(max_calls, self.max_growth))
         return variables
 
     def check(
@@ -197,6 +224,33 @@ class PythonEnv:
 
     def __repr__(self) -> str:
         return f"<PythonEnv {shlex.join(self.args)}>"
+
+
+def _needs(command: str, option: str) -> str:
+    # A line for the shell, which goes no further where there is no such command.
+    text = f"there is no command {command} here, which {option}= of PythonEnv needs"
+    return f"command -v {command} >/dev/null 2>&1 || {{ echo {shlex.quote(text)} >&2; exit 127; }}"
+
+
+def _or_says(line: str) -> str:
+    return f"{line} || {{ echo {shlex.quote(line + ' has failed')} >&2; exit 1; }}"
+
+
+def recycling(max_calls: int, max_growth: int = limits.GROWTH_BYTES) -> tuple[str, str]:
+    """The variable that says when an interpreter is replaced; 0 calls are any number."""
+    return "HQ_PYTHON_RECYCLE", f"{max_calls} {max_growth}"
+
+
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def _bytes(name: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", value.strip()) if isinstance(value, str) else None
+    if found is None or found[2] not in _UNITS or not float(found[1]):
+        raise wrong(name, value, "give bytes, or a text such as '2 GiB'")
+    return int(float(found[1]) * _UNITS[found[2]])
 
 
 def _words(name: str, value: Sequence[Any]) -> tuple[Any, ...]:

@@ -254,7 +254,12 @@ class Executor(StaysHere, concurrent.futures.Executor):
     def _enter_environment(self) -> None:
         env = self._options.get("env")
         interpreter = [sys.executable] if env is None else env.interpreter()
-        variables = [] if env is None else env.variables()
+        is_fresh = self._options.get("fresh", False)
+        variables = env.variables(is_fresh=is_fresh) if env is not None else []
+        if is_fresh and env is None:
+            from ._environment import recycling
+
+            variables = [recycling(1)]
         loads = ((), ()) if env is None else (env.sys_path, env.preload)
         key = self._json, tuple(interpreter), tuple(variables)
         with self._lock:

@@ -16,6 +16,7 @@ const READY: u8 = 1;
 const DONE: u8 = 2;
 const WAITS: u8 = 3;
 const WANTS: u8 = 4;
+const WORN: u8 = 5;
 
 const IS_PREPARED: u8 = 1;
 const HAS_ENTRY: u8 = 2;
@@ -128,11 +129,10 @@ pub(crate) fn end() -> Vec<u8> {
     frame(END, &[])
 }
 
-/// What comes before all frames: the runner's program, and the names of the variables that are of a task.
-pub(crate) fn preface(program: &[u8], own_variables: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(program.len() + own_variables.len() + 8);
-    put(&mut out, program);
-    put(&mut out, own_variables);
+/// A text, as they come before all frames: the runner's program, and the names of the variables that are of a task.
+pub(crate) fn text_before(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 4);
+    put(&mut out, text);
     out
 }
 
@@ -160,6 +160,8 @@ pub(crate) enum Said {
     Waits { number: u64 },
     /// A call that waited wants to go on.
     Wants { number: u64 },
+    /// It wants no other call after this one, whose end comes next: it has had so many, or has grown by so much.
+    Worn { number: u64 },
 }
 
 /// How a call ended.
@@ -220,6 +222,7 @@ pub(crate) fn decode(kind: u8, body: &[u8]) -> Result<Said, String> {
         DONE => done(body),
         WAITS => number(body).map(|number| Said::Waits { number }),
         WANTS => number(body).map(|number| Said::Wants { number }),
+        WORN => number(body).map(|number| Said::Worn { number }),
         _ => return Err(format!("frames of kind {kind} are not known")),
     };
     said.ok_or_else(|| format!("a frame of kind {kind} with {} bytes is damaged", body.len()))
@@ -298,9 +301,10 @@ mod tests {
         assert!(decode(DONE, &[&body[..], b"x"].concat()).is_err());
         assert!(decode(DONE, &done_body(1, 8, 0, b"", "")).is_err());
         assert!(decode(DONE, &done_body(1, 0, 0, &vec![b'1'; RESULT_BYTES_MAX + 1], "")).is_err());
-        assert!(decode(WAITS, &body).is_err() && decode(5, &body).is_err());
+        assert!(decode(WAITS, &body).is_err() && decode(6, &body).is_err());
         assert_eq!(decode(WAITS, &body[..8]), Ok(Said::Waits { number: 9 }));
         assert_eq!(decode(WANTS, &body[..8]), Ok(Said::Wants { number: 9 }));
+        assert_eq!(decode(WORN, &body[..8]), Ok(Said::Worn { number: 9 }));
         assert!(header([255; HEADER]).is_err());
     }
 

@@ -6,6 +6,7 @@
 
 mod codes;
 pub(crate) mod frames;
+pub(crate) mod zygotes;
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +16,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
 
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input, Outcome, RunnerId, Start};
+use hq_core::worker::{Input, Outcome, RunnerId, RunsIn, Start, ZygoteId};
 use hq_model::body::EntryKind;
 use hq_model::request::{CPUS, MEM};
 use hq_model::{Body, Entry, Instance, ObjectName, TaskRef, Usage};
@@ -25,22 +26,29 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
-use crate::launcher::{End, Ended, MARK, Slot, text};
+use crate::launcher::{End, Ended, MARK, Order, Slot, Stage, text};
 use crate::objects::{Key, PutFile, Taken, Value, not_now};
-use crate::prepare::{Prepared, strings};
+use crate::prepare::Prepared;
 use crate::supervise::{Active, Finish, Supervisor};
 use codes::Codes;
 use frames::{Call, Done, Said, Status};
 
 /// What is read into an interpreter once it runs.
-const PROGRAM: &str = concat!(include_str!("values.py"), include_str!("runner.py"));
+pub(super) const PROGRAM: &str =
+    concat!(include_str!("values.py"), include_str!("keeping.py"), include_str!("runner.py"));
 /// What an interpreter is started with: it reads the program from its standard input, which is a socket.
 pub(crate) const BOOTSTRAP: &[u8] = include_bytes!("bootstrap.py");
 
 const SIGKILL: u8 = 9;
 
-/// Of a runner: what it says, or why nothing more is heard of it.
-pub(crate) type Heard = (RunnerId, Result<Said, Lost>);
+/// What interpreters say.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// The process of a runner, or why nothing more is heard of it.
+    Runner((RunnerId, Slot), Result<Said, Lost>),
+    /// A zygote, in its own words.
+    Zygote(ZygoteId, Vec<u8>),
+}
 
 /// Why nothing more is heard of a runner.
 #[derive(Debug)]
@@ -130,9 +138,9 @@ impl Runners {
         tokio::spawn(write_all(writer, frames));
         let heard = self.heard.clone();
         tokio::spawn(async move {
-            let why = read_all(reader, id, &heard).await;
+            let why = read_all(reader, (id, slot), &heard).await;
             // The loop may have ended.
-            let _ = heard.send((id, Err(why)));
+            let _ = heard.send(Heard::Runner((id, slot), Err(why)));
         });
         self.all.insert(
             id,
@@ -156,7 +164,11 @@ async fn write_all(mut writer: OwnedWriteHalf, mut frames: mpsc::UnboundedReceiv
 }
 
 // Says why there is nothing more.
-async fn read_all(mut reader: OwnedReadHalf, id: RunnerId, heard: &mpsc::UnboundedSender<Heard>) -> Lost {
+async fn read_all(
+    mut reader: OwnedReadHalf,
+    id: (RunnerId, Slot),
+    heard: &mpsc::UnboundedSender<Heard>,
+) -> Lost {
     loop {
         let mut header = [0; frames::HEADER];
         if reader.read_exact(&mut header).await.is_err() {
@@ -173,7 +185,7 @@ async fn read_all(mut reader: OwnedReadHalf, id: RunnerId, heard: &mpsc::Unbound
             Err(fault) => Err(fault),
         };
         match said {
-            Ok(said) => drop(heard.send((id, Ok(said)))),
+            Ok(said) => drop(heard.send(Heard::Runner(id, Ok(said)))),
             Err(fault) => return Lost::Fault(fault),
         }
     }
@@ -195,15 +207,24 @@ impl Supervisor {
         (id, is_new): (RunnerId, bool),
         taken: Vec<Taken>,
     ) {
-        let task = start.task;
         if let Err(outcome) = self.open_stream(&start, &prepared) {
-            self.ended.push(Input::ended(task, outcome, Usage::default()));
+            self.ended.push(Input::ended(start.task, outcome, Usage::default()));
             return self.runner_is_not_made(&start);
         }
         self.runners.calls += 1;
         let number = self.runners.calls;
         let put = self.put_file(id, number).filter(|_| prepared.template.spec.body.is_packed_call());
-        let files = Files { taken, put };
+        self.begin_call(start, prepared, (id, is_new), (number, Files { taken, put }));
+    }
+
+    fn begin_call(
+        &mut self,
+        start: Start,
+        prepared: Arc<Prepared>,
+        (id, is_new): (RunnerId, bool),
+        (number, files): (u64, Files),
+    ) {
+        let task = start.task;
         let said = match is_new {
             true => self.start_runner(&start, &prepared, id, (number, &files)),
             false => self.call_again(&start, &prepared, id, (number, &files)),
@@ -233,7 +254,7 @@ impl Supervisor {
         self.ended.extend(runs_in.map(|runs_in| Input::RunnerEnded { runner: runs_in.runner }));
     }
 
-    // Has a process started whose first call this is.
+    // Has a process started whose first call this is: forked from a zygote where that is said and it is there.
     fn start_runner(
         &mut self,
         start: &Start,
@@ -247,26 +268,38 @@ impl Supervisor {
         let (memory, cpus) = (self.node.amount_of(start, MEM), self.node.amount_of(start, CPUS));
         let limits = self.enforcer.begin(start, memory, cpus).map_err(Outcome::NotStarted)?;
         let slot = self.take_slot();
+        let zygote = start.runs_in.and_then(|runs_in| self.zygotes.socket(runs_in.zygote?));
         let order = prepared.order((slot, None), start, &self.node, &limits, &mut self.buffers);
         let ordered =
             order.map_err(|error| Outcome::Failed(FailureKind::Start, error)).and_then(|(mut order, _)| {
                 (order.has_stdin, order.is_stdin_socket) = (true, true);
+                let forked = Order { is_forked: true, ..order };
+                if zygote.is_some_and(|zygote| self.launcher.fork_from(&zygote, &forked, &theirs)) {
+                    return Ok(true);
+                }
                 let sent = self.launcher.start(&order, Some(&theirs));
-                sent.map_err(|error| {
+                sent.map(|()| false).map_err(|error| {
                     Outcome::NotStarted(format!("cannot hand a task to the launcher: {error}"))
                 })
             });
-        if let Err(outcome) = ordered {
-            self.free.push(slot.index);
-            self.enforcer.end((start.task, start.instance), None);
-            return Err(outcome);
-        }
+        let is_forked = match ordered {
+            Ok(is_forked) => is_forked,
+            Err(outcome) => {
+                self.free.push(slot.index);
+                self.enforcer.end((start.task, start.instance), None);
+                return Err(outcome);
+            }
+        };
         self.runners.connect(id, slot, ours);
-        let names =
-            strings(&self.buffers.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
-        let names: Vec<&[u8]> = names.collect();
-        self.runners.say(id, frames::preface(PROGRAM.as_bytes(), &names.join(&0)));
-        self.say_call(id, start, prepared, call, true);
+        // A forked one has the program.
+        if !is_forked {
+            let why = serde_json::Value::from(self.zygotes.why_not(&prepared.template.spec));
+            let program = format!("_hq_why_not_forked = {why}\n{PROGRAM}");
+            self.runners.say(id, frames::text_before(program.as_bytes()));
+        }
+        let names = prepared.own_variables(start, &self.node, &self.buffers);
+        self.runners.say(id, frames::text_before(&names));
+        self.say_call(id, start, prepared, call, !is_forked);
         Ok(slot)
     }
 
@@ -340,8 +373,20 @@ impl Supervisor {
         self.runners.say(id, frames::end());
     }
 
-    /// A runner says something.
-    pub(crate) fn runner_says(&mut self, (id, said): Heard) {
+    /// An interpreter says something.
+    pub(crate) fn interpreter_says(&mut self, heard: Heard) {
+        match heard {
+            // Another process has taken its place where one could not be forked.
+            Heard::Runner((id, slot), said) => {
+                if self.runners.all.get(&id).is_some_and(|runner| runner.slot == slot) {
+                    self.runner_says(id, said);
+                }
+            }
+            Heard::Zygote(id, packet) => self.zygote_says(id, &packet),
+        }
+    }
+
+    fn runner_says(&mut self, id: RunnerId, said: Result<Said, Lost>) {
         match said {
             Ok(Said::Ready { version }) => debug!(runner = id.0, version, "an interpreter is ready"),
             Ok(Said::Done(done)) => {
@@ -354,6 +399,10 @@ impl Supervisor {
             }
             Ok(Said::Wants { number }) => {
                 self.ended.extend(self.task_of(id, number).map(|task| Input::CallWants { task }));
+            }
+            Ok(Said::Worn { number }) => {
+                let is_its = self.task_of(id, number).is_some();
+                self.ended.extend(is_its.then_some(Input::RunnerSpent { runner: id }));
             }
             Err(Lost::Fault(fault)) => self.blame_runner(id, fault),
             // One that lives is of no use.
@@ -454,7 +503,18 @@ impl Supervisor {
             _ => None,
         };
         let for_memory = self.enforcer.end((first.task, first.instance), over_kib);
-        if let Some(Current { start, prepared, files, .. }) = call {
+        let is_unforked = matches!(report.end, End::NotStarted(Stage::Zygote, _)) && !is_expected;
+        if let Some(Current { number, start, prepared, files }) = call {
+            if is_unforked {
+                let mut start = *start;
+                debug!(task = %start.task, end = ?report.end, "an interpreter is started, as none could be forked");
+                self.running.remove(&start.task);
+                start.runs_in = start.runs_in.map(|runs_in| RunsIn { zygote: None, ..runs_in });
+                if let Some(ends) = self.streaming.get(&start.task) {
+                    self.buffers.streams = ends.paths();
+                }
+                return self.begin_call(start, prepared, (id, true), (number, files));
+            }
             drop(files);
             self.running.remove(&start.task);
             let early = "before the function returned";

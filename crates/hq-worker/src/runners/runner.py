@@ -19,7 +19,7 @@ def main(connection, receive):
 
     VERSION = 3
     CALL, END, CODE, GO_ON = 1, 2, 3, 4
-    READY, DONE, WAITS, WANTS = 1, 2, 3, 4
+    READY, DONE, WAITS, WANTS, WORN = 1, 2, 3, 4, 5
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
     VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE, STORED, NOT_STORED = range(8)
     RESULT_MAX = 16384
@@ -32,9 +32,11 @@ def main(connection, receive):
     # Parts of what a packed call leaves behind.
     STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD = range(1, 11)
     dump_value, write_value, load_value = _hq_value_files()
+    note, put_back = _hq_keeping()
+    is_worn = _hq_recycling()
 
     nowhere = os.open(os.devnull, os.O_RDWR)
-    state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0)}
+    state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0), "kept": None}
     loaded = {}
 
     def say(kind, body):
@@ -256,6 +258,7 @@ def main(connection, receive):
             if not callable(function):
                 raise TypeError(f"{name} is a {type(function).__name__} and cannot be called")
             loaded[name] = function
+            state["kept"] = None
         return loaded[name]
 
     # --- calls whose function, arguments and results the client has packed ---
@@ -328,6 +331,7 @@ def main(connection, receive):
                 sys.path.append(path)
         use_cloudpickle_of(cloudpickle_dir)
         functions[number] = pickle.loads(function)
+        state["kept"] = None
         return functions[number]
 
     def use_cloudpickle_of(directory):
@@ -439,6 +443,8 @@ def main(connection, receive):
             kind, status = "arguments", NOT_LOADED
             args, kwargs = pickle.loads(entry)
             kind, status = "raised", RAISED
+            if state["kept"] is None:
+                state["kept"] = note()
             value = function(*args, **kwargs)
             if hasattr(value, "send") and hasattr(value, "cr_frame"):
                 import asyncio
@@ -551,6 +557,8 @@ def main(connection, receive):
             if flags & HAS_ENTRY:
                 # Python reads no JSON that is nested too deep.
                 entries.append(json.loads(entry) if flags & ENTRY_IS_JSON else os.fsdecode(entry))
+            if state["kept"] is None:
+                state["kept"] = note()
             value = run(name, arguments, entries)
         except SystemExit as error:
             code = error.code
@@ -614,6 +622,8 @@ def main(connection, receive):
         if captured[0] or captured[1]:
             status, result = with_printed(status, result, captured)
         close_outputs(captured)
+        if state["kept"] is not None:
+            put_back(state["kept"])
         use_default_signals()
         os.umask(own_umask)
         took, state["used"] = time.monotonic() - began, used()
@@ -622,7 +632,8 @@ def main(connection, receive):
         micros = int(took * 1e6), int((user_after - user) * 1e6), int((system_after - system) * 1e6)
         size = 50 + len(result) + len(text)
         head = done_head(size, DONE, number, status, code, *micros, peak, len(result), len(text))
-        connection.sendall(head + result + text)
+        worn = struct.pack("<IBQ", 8, WORN, number) if is_worn() else b""
+        connection.sendall(worn + head + result + text)
 
     # What a task runs in comes with each call, and what is of a task is of the first one alone.
     (length,) = struct.unpack("<I", receive(4))
@@ -638,6 +649,10 @@ def main(connection, receive):
     sys.modules["_hq_runner"].waits = waits
     sys.modules["_hq_runner"].goes_on = goes_on
     sys.modules["_hq_runner"].returned = None
+    # What was loaded within a call is not of it.
+    sys.modules["_hq_runner"].has_loaded = lambda: state.update(kept=note())
+    # Empty where nothing is known of that, and None in one that was forked.
+    sys.modules["_hq_runner"].why_not_forked = globals().get("_hq_why_not_forked")
     use_default_signals()
     state["used"] = used()
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())
