@@ -84,6 +84,36 @@ def latency(server, count):
         return {"median": times[count // 2], "p99": times[count * 99 // 100]}
 
 
+def runners(server, count):
+    # Until a call has returned that has an interpreter of its own, with numpy in it: forked, started by itself, and after a crash.
+    import headquarters
+
+    found = {}
+    for word, fork in (("forked", "auto"), ("started", False)):
+        env = headquarters.PythonEnv(sys.executable, preload=["numpy"], fork=fork)
+        with headquarters.Executor(cluster=server, env=env) as executor:
+            fresh = executor.options(fresh=True)
+            fresh.submit(nothing).result()
+            found[word] = median(took(lambda: fresh.submit(nothing).result()) for _ in range(count))
+            crashes = []
+            for _ in range(count):
+                assert executor.submit(os._exit, 1).exception()
+                crashes.append(took(lambda: executor.submit(nothing).result()))
+            found[word + " after a crash"] = median(crashes)
+    return found
+
+
+def took(body):
+    begun = time.perf_counter()
+    body()
+    return time.perf_counter() - begun
+
+
+def median(times):
+    times = sorted(times)
+    return times[len(times) // 2]
+
+
 def chain(server, count):
     import headquarters
 

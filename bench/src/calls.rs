@@ -27,6 +27,8 @@ const FIB: u32 = 16;
 const LINKS: u32 = 1000;
 /// Calls on an idle cluster.
 const IDLE_CALLS: u32 = 2000;
+/// Interpreters with numpy that are started.
+const NEW_RUNNERS: u32 = 30;
 /// Rounds of what is measured in turns.
 const ROUNDS: usize = 3;
 const WORKER: [&str; 2] = ["--cpus", "2"];
@@ -56,6 +58,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let seconds = package.seconds("chain", Some(&cluster), bench.tasks(LINKS))?;
     let link = seconds / f64::from(bench.tasks(LINKS)) * 1e6;
     rows.push(Row::at_most("python: chain", format!("{link:.0} µs a link"), "150 µs", link / 150.0, 1.0));
+    rows.extend(package.runners(&cluster)?);
     let few = [("fan-in", "fan_in", bench.tasks(LINKS), 50.0)];
     let ends = [("interrupt", "interrupt", 1, 50.0), ("interrupt, C code", "interrupt_c", 1, 1200.0)];
     for (name, case, count, most_ms) in few.into_iter().chain(ends) {
@@ -160,6 +163,21 @@ impl Package<'_> {
             Ok(Row::at_most(name, format!("{took:.2} ms"), &target, took / most_ms, 1.0))
         };
         Ok(vec![of("python: latency", "median", 0.5)?, of("python: latency, 99 %", "p99", 3.0)?])
+    }
+
+    // New interpreters with numpy, forked and started by themselves.
+    fn runners(&self, cluster: &Cluster) -> Result<Vec<Row>, BoxError> {
+        crate::python::install(&self.python, &["numpy"])?;
+        let said = self.case("runners", Some(cluster), self.bench.tasks(NEW_RUNNERS))?;
+        let of = |name: &str, forked: &str, started: &str, most_ms: f64| -> Result<Row, BoxError> {
+            let (forked, started) = (number(&said, forked)? * 1e3, number(&said, started)? * 1e3);
+            let value = format!("{forked:.1} ms; one by one {started:.1} ms");
+            Ok(Row::at_most(name, value, &format!("{most_ms} ms"), forked / most_ms, 1.0))
+        };
+        Ok(vec![
+            of("python: new interpreter", "forked", "started", 5.0)?,
+            of("python: call after a crash", "forked after a crash", "started after a crash", 20.0)?,
+        ])
     }
 
     // How fast with a journal, and how long that becomes.

@@ -138,7 +138,10 @@ async fn talk(
         machine.settle(now(), effects);
         for effect in effects.drain(..) {
             match effect {
-                Effect::EndRunner { .. } | Effect::GoOn { .. } => {}
+                Effect::EndRunner { .. }
+                | Effect::StartZygote { .. }
+                | Effect::EndZygote { .. }
+                | Effect::GoOn { .. } => {}
                 Effect::Start(_) => drop(seen.starts.fetch_add(1, Ordering::Relaxed)),
                 Effect::Signal { .. } => drop(seen.signals.fetch_add(1, Ordering::Relaxed)),
                 Effect::Send(message) => {

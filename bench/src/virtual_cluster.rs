@@ -195,7 +195,10 @@ impl VirtualCluster {
         self.workers[at].settle(self.now, &mut effects);
         for effect in effects {
             match effect {
-                worker::Effect::EndRunner { .. } | worker::Effect::GoOn { .. } => {}
+                worker::Effect::EndRunner { .. }
+                | worker::Effect::StartZygote { .. }
+                | worker::Effect::EndZygote { .. }
+                | worker::Effect::GoOn { .. } => {}
                 worker::Effect::FreeObjects(_)
                 | worker::Effect::BringObjects(_)
                 | worker::Effect::Relay { .. }

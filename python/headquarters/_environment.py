@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -12,11 +13,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _limits as limits
 from . import validation
 from ._errors import EnvironmentBroken, RunnerDied
+from ._pickling import script_paths
 from ._probe import MARK, Probe, program
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ class EnvironmentReport:
     cloudpickle: str | None
     """The version of cloudpickle; None where it is missing. Functions by value then need that of the client, on a file
     system that both see."""
+    is_forked: bool | None = None
+    """True where workers fork interpreters that have loaded `preload`; None if no worker was asked."""
+    why_not_forked: str | None = None
+    """Why they start each of them by itself, where that is known."""
 
     @property
     def has_minor_of_client(self) -> bool:
@@ -52,15 +58,23 @@ class EnvironmentReport:
 
 
 INHERITED = "HQ_PYTHON_ENV"
-"""The variable of calls that says what calls within them inherit."""
+"""The variable of calls that says what their interpreters load, and what calls within them inherit."""
 
 
 def inherited(env: PythonEnv | None, variables: Iterable[str]) -> str:
-    """What calls within a call inherit: its environment, and the variables of these names. Calls that load other things must not
-    share interpreters, and those with other variables never do."""
+    """What calls within a call inherit: its environment, and the variables of these names; and what their interpreters load, where
+    they are forked. Calls that load other things must not share interpreters, and those with other variables never do."""
     words: dict[str, Any] = {"variables": sorted(variables)}
     if env is not None:
         words |= {"args": env.args, "env": sorted(env.env), "sys_path": env.sys_path, "preload": env.preload}
+        if env.sys_path or env.preload:
+            words["paths"] = env.paths or script_paths()
+        if not env.fork:
+            words["fork"] = False
+        if env.max_calls is not None:
+            words["max_calls"] = env.max_calls
+        if env.max_growth != limits.GROWTH_BYTES:
+            words["max_growth"] = env.max_growth
     return json.dumps(words)
 
 
@@ -70,8 +84,9 @@ def of_this_call() -> tuple[PythonEnv | None, dict[str, str]]:
         words = json.loads(os.environ.get(INHERITED, "{}"))
         env = None
         if "args" in words:
-            env = PythonEnv(env=_present(words["env"]), sys_path=words["sys_path"], preload=words["preload"])
-            env.args = list(words["args"])
+            options = {word: words[word] for word in ("fork", "max_calls", "max_growth") if word in words}
+            env = PythonEnv(env=_present(words["env"]), sys_path=words["sys_path"], preload=words["preload"], **options)
+            env.args, env.paths = list(words["args"]), list(words.get("paths", ()))
         return env, _present(words.get("variables", ()))
     except (ValueError, KeyError, TypeError):
         # The variable is of somebody else.
@@ -97,7 +112,11 @@ class PythonEnv:
         the interpreter are those within.
     :param sys_path: Directories that are put at the front of `sys.path`.
     :param preload: Modules that are imported before the first call; a call ends with EnvironmentBroken, which names the
-        module, where one cannot be.
+        module, where one cannot be. A worker imports them once, and forks interpreters from there.
+    :param fork: Whether interpreters are forked: `"auto"` where that is safe, or False.
+    :param max_calls: After so many calls an interpreter is replaced.
+    :param max_growth: An interpreter is replaced when its resident memory has grown by more since its first call: bytes, or a
+        text such as `"2 GiB"`.
     """
 
     def __init__(
@@ -113,13 +132,18 @@ class PythonEnv:
         env: Mapping[str, str] | None = None,
         sys_path: Sequence[GenericPath] = (),
         preload: Sequence[str] = (),
+        fork: Literal["auto"] | bool = "auto",
+        max_calls: int | None = None,
+        max_growth: int | str = "2 GiB",
     ) -> None:
         for name, value in (("python_bin", python_bin), ("prologue", prologue), ("conda", conda), ("shell", shell)):
             if value is not None:
                 validation.text(name, value)
-        lines = [f"module load {shlex.quote(module)}" for module in _words("modules", modules)]
+        lines = [_needs("module", "modules")] if modules else []
+        lines += [_or_says(f"module load {shlex.quote(module)}") for module in _words("modules", modules)]
         if conda is not None:
-            lines += [f'eval "$({shlex.quote("conda")} shell.bash hook)"', f"conda activate {shlex.quote(conda)}"]
+            lines += [_needs("conda", "conda"), 'eval "$(conda shell.bash hook)"']
+            lines.append(_or_says(f"conda activate {shlex.quote(conda)}"))
         if prologue:
             lines.append(prologue)
         if python_bin is None and venv is not None:
@@ -133,14 +157,26 @@ class PythonEnv:
         self.env = {} if env is None else validation.variables("env", env)
         self.sys_path = tuple(os.path.abspath(path) for path in _words("sys_path", sys_path, validation.path))
         self.preload = _words("preload", preload)
+        # Where modules of the program are looked for, of one that is inherited.
+        self.paths: list[str] = []
+        if fork not in ("auto", True, False):
+            raise validation.wrong("fork", fork, "give 'auto' or False")
+        self.fork = fork is not False
+        self.max_calls = None if max_calls is None else validation.whole("max_calls", max_calls, 1)
+        self.max_growth = _bytes("max_growth", max_growth)
 
     def interpreter(self) -> list[str]:
         """The program to start and its arguments, before those of the worker."""
         return list(self.args)
 
-    def variables(self) -> list[tuple[str, str]]:
-        """Variables of the functions."""
-        return [*self.env.items(), (INHERITED, inherited(self, ()))]
+    def variables(self, *, is_fresh: bool = False, given: Iterable[str] = ()) -> list[tuple[str, str]]:
+        """Variables of the functions. With `is_fresh`, each call has an interpreter of its own; calls within calls inherit those of
+        the names `given`, too."""
+        variables = [*self.env.items(), (INHERITED, inherited(self, given))]
+        max_calls = 1 if is_fresh else self.max_calls or 0
+        if max_calls or self.max_growth != limits.GROWTH_BYTES:
+            variables.append(recycling(max_calls, self.max_growth))
+        return variables
 
     def check(
         self,
@@ -226,6 +262,33 @@ class PythonEnv:
 
     def __repr__(self) -> str:
         return f"<PythonEnv {shlex.join(self.args)}>"
+
+
+def _needs(command: str, option: str) -> str:
+    # A line for the shell, which goes no further where there is no such command.
+    text = f"there is no command {command} here, which {option}= of PythonEnv needs"
+    return f"command -v {command} >/dev/null 2>&1 || {{ echo {shlex.quote(text)} >&2; exit 127; }}"
+
+
+def _or_says(line: str) -> str:
+    return f"{line} || {{ echo {shlex.quote(line + ' has failed')} >&2; exit 1; }}"
+
+
+def recycling(max_calls: int, max_growth: int = limits.GROWTH_BYTES) -> tuple[str, str]:
+    """The variable that says when an interpreter is replaced; 0 calls are any number."""
+    return "HQ_PYTHON_RECYCLE", f"{max_calls} {max_growth}"
+
+
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def _bytes(name: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", value.strip()) if isinstance(value, str) else None
+    if found is None or found[2] not in _UNITS or not float(found[1]):
+        raise validation.wrong(name, value, "give bytes, or a text such as '2 GiB'")
+    return int(float(found[1]) * _UNITS[found[2]])
 
 
 def _words(name: str, value: Sequence[Any], check: Callable[[str, object], str] = validation.text) -> tuple[str, ...]:

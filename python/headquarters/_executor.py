@@ -273,13 +273,15 @@ class Executor(StaysHere, concurrent.futures.Executor):
 
 
     def _variables(self, env: PythonEnv | None) -> list[tuple[str, str]]:
-        given = self._options.get("variables", {})
-        if not given:
-            return [] if env is None else env.variables()
-        from ._environment import INHERITED, inherited
+        given, is_fresh = self._options.get("variables", {}), self._options.get("fresh", False)
+        if env is not None:
+            return env.variables(is_fresh=is_fresh, given=given)
+        if not (given or is_fresh):
+            return []
+        from ._environment import INHERITED, inherited, recycling
 
-        own = [] if env is None else list(env.env.items())
-        return [*own, (INHERITED, inherited(env, given))]
+        variables = [(INHERITED, inherited(None, given))] if given else []
+        return [*variables, recycling(1)] if is_fresh else variables
 
 
 def _divided(options: ExecutorOptions) -> tuple[JobOptions, TaskOptions]:

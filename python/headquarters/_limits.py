@@ -116,3 +116,7 @@ SHOWN_JOBS_MAX = 20
 
 SERVER_END_S = 5.0
 """How long the end of the process of a server is waited for that was lost."""
+
+GROWTH_BYTES = 2 << 30
+"""An interpreter whose resident memory has grown by more since its first call is replaced, unless its environment says
+otherwise."""

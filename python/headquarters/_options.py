@@ -69,6 +69,8 @@ class TaskOptions(TypedDict, total=False):
     """What starts the ranks, as `--launcher` names it; by default what belongs to the MPI that mpi4py uses."""
     env: PythonEnv | None
     """The interpreters of the calls; without one, that which runs here."""
+    fresh: bool
+    """Each call has an interpreter of its own, which ends with it."""
 
 
 class ExecutorOptions(TaskOptions, JobOptions, total=False):
@@ -160,7 +162,7 @@ def _ranks(given: dict[str, Any], resources: dict[str, Any]) -> dict[str, Any]:
 
 _ELSEWHERE = {
     "mp_context": "calls run in interpreters that workers start, and nothing is forked; leave it out",
-    "max_tasks_per_child": "interpreters stay for the next calls of their job; leave it out",
+    "max_tasks_per_child": "give env=PythonEnv(max_calls=...) instead",
     "thread_name_prefix": "calls run in interpreters of their own, and not in threads; leave it out",
 }
 
@@ -179,5 +181,9 @@ def _checked(word: str, value: object) -> Any:
 
         if value is not None and not isinstance(value, PythonEnv):
             raise wrong(word, value, "give a PythonEnv; variables= sets variables")
+        return value
+    if word == "fresh":
+        if not isinstance(value, bool):
+            raise wrong(word, value, "give True or False")
         return value
     return CHECKS[word](word, value)

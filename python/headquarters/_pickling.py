@@ -289,8 +289,8 @@ def _installed() -> frozenset[str | None]:
     return frozenset(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
-def _paths(function: Any) -> list[str]:
-    # Where a runner has to look for modules: beside the script, here, and where the function's own module was found.
+def script_paths() -> list[str]:
+    """Where interpreters have to look for modules of this program: beside the script, and here."""
     paths: list[str] = []
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main:
@@ -299,6 +299,12 @@ def _paths(function: Any) -> list[str]:
         paths.append(os.getcwd())
     except FileNotFoundError:
         pass
+    return paths
+
+
+def _paths(function: Any) -> list[str]:
+    # There, and where the function's own module was found.
+    paths = script_paths()
     package = (getattr(function, "__module__", None) or "").partition(".")[0]
     file = getattr(sys.modules.get(package), "__file__", None)
     if file:
@@ -341,6 +347,8 @@ def make(key, sys_path, preload, initializer, function, state):
             raise InitializerFailed(done[key])
         if not state:
             state.append(pickle.loads(function))
+            # What that has changed is not of the call, and stays.
+            getattr(sys.modules.get("_hq_runner"), "has_loaded", lambda: None)()
         return state[0](*args, **kwargs)
     return call
 """

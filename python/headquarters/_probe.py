@@ -43,7 +43,11 @@ def probe(preload):
         import cloudpickle
     except ImportError:
         pass
+    runner = sys.modules.get("_hq_runner")
+    why = getattr(runner, "why_not_forked", "")
     return {
+        "is_forked": None if runner is None else why is None,
+        "why_not_forked": why or None,
         "executable": sys.executable,
         "python": platform.python_version(),
         "platform": platform.platform(),

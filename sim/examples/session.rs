@@ -69,7 +69,10 @@ impl Session {
                     let connection = self.connection;
                     self.server(Input::Worker { connection, message });
                 }
-                WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
+                WorkerEffect::EndRunner { .. }
+                | WorkerEffect::StartZygote { .. }
+                | WorkerEffect::EndZygote { .. }
+                | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)
                 | WorkerEffect::BringObjects(_)
                 | WorkerEffect::Relay { .. }

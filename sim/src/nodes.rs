@@ -222,6 +222,9 @@ impl Node {
         if self.arms {
             worker = worker.with_arming();
         }
+        if self.life % 4 != 3 && self.relay_of.is_none() {
+            worker = worker.with_zygotes();
+        }
         self.store = self.room.map(Store::new);
         self.handing = Handing::default();
         if self.store.is_some() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId, Start};
+use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId, Start, ZygoteId};
 use hq_model::{Instance, ObjectName, TaskRef, Timestamp};
 
 use crate::canary::Canary;
@@ -210,6 +210,41 @@ impl World {
         let outcome = TaskOutcome::Failed(FailureKind::Signal(signal), format!("signal {signal}"));
         let after = self.rng.between(100, 50_000);
         self.at(after, Event::ProcessEnds { node, life, task, number: process.number, outcome });
+    }
+
+    /// An interpreter begins to load what runners are forked with. Some cannot be forked, or die. Takes nothing from the
+    /// chances.
+    pub(crate) fn starts_zygote(&mut self, node: usize, zygote: ZygoteId) -> Result<(), String> {
+        let known = &mut self.nodes[node];
+        let (life, tries) = (known.life, known.runners.starts_zygote(zygote)?);
+        let number = u64::from(zygote.0) * 7_919 + life * 31 + node as u64 + u64::from(tries) * 101;
+        let after = [100, 20_000, 3_000_000][(number % 3) as usize] * (1 + number % 5);
+        let dies = Event::ZygoteDies { node, life, zygote };
+        let says = match number % 16 {
+            // It hangs for as long as it may.
+            0 => return Ok(()),
+            1..5 => {
+                self.at(after, dies);
+                return Ok(());
+            }
+            5 | 6 => WorkerInput::ZygoteUnfit { zygote },
+            _ => WorkerInput::ZygoteReady { zygote, is_of_job: number.is_multiple_of(3) },
+        };
+        let is_unfit = matches!(says, WorkerInput::ZygoteUnfit { .. });
+        if is_unfit || number % 16 < 12 {
+            self.at(after * (2 + number % 40), dies);
+        }
+        self.launcher_says(node, vec![says], None);
+        Ok(())
+    }
+
+    /// A zygote dies by itself, if it is there.
+    pub(crate) fn zygote_dies(&mut self, node: usize, life: u64, zygote: ZygoteId) {
+        let known = &mut self.nodes[node];
+        if known.life == life && known.runners.zygote_dies(zygote) {
+            let why = "no such file".to_owned();
+            self.launcher_says(node, vec![WorkerInput::ZygoteEnded { zygote, why }], None);
+        }
     }
 
     /// A runner dies by itself, and with it the call that it has: one that it is given before its worker hears of that, too.

@@ -123,6 +123,13 @@ impl World {
                     self.nodes[node].runners.ends(runner)?;
                     self.launcher_says(node, vec![WorkerInput::RunnerEnded { runner }], None);
                 }
+                WorkerEffect::StartZygote { zygote, .. } => self.starts_zygote(node, zygote)?,
+                WorkerEffect::EndZygote { zygote } => {
+                    if self.nodes[node].runners.ends_zygote(zygote)? {
+                        let why = String::new();
+                        self.launcher_says(node, vec![WorkerInput::ZygoteEnded { zygote, why }], None);
+                    }
+                }
                 WorkerEffect::GoOn { task } => self.nodes[node].runners.goes_on(task)?,
                 WorkerEffect::Arm { start, after } => {
                     never_too_late(&start)?;

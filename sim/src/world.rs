@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_core::server::{ConnectionId, Input as ServerInput, Server, ServerOptions};
-use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId};
+use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId, ZygoteId};
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
 use hq_model::{Instance, JobId, Notice, TaskRef, Timestamp};
@@ -121,6 +121,7 @@ pub(crate) enum Event {
     RelayOver { ticket: u64 },
     ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
     RunnerDies { node: usize, life: u64, runner: RunnerId },
+    ZygoteDies { node: usize, life: u64, zygote: ZygoteId },
     CallWaits { node: usize, life: u64, task: TaskRef, number: u64, wants: bool },
     LauncherSays { node: usize, launcher: u64, inputs: Vec<WorkerInput>, begun: Option<Instance> },
     Planned { life: u64, number: u64, plan: Box<Plan> },
@@ -444,6 +445,7 @@ impl World {
                 self.process_ends(node, life, task, number, outcome)?;
             }
             Event::RunnerDies { node, life, runner } => self.runner_dies(node, life, runner)?,
+            Event::ZygoteDies { node, life, zygote } => self.zygote_dies(node, life, zygote),
             Event::CallWaits { node, life, task, number, wants } => {
                 self.call_waits(node, life, task, number, wants);
             }

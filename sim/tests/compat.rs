@@ -130,7 +130,10 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                 }
                 WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
                 WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
-                WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
+                WorkerEffect::EndRunner { .. }
+                | WorkerEffect::StartZygote { .. }
+                | WorkerEffect::EndZygote { .. }
+                | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)
                 | WorkerEffect::BringObjects(_)
                 | WorkerEffect::Relay { .. }

@@ -310,6 +310,22 @@ pub const AWAITED_REPORT_INTERVAL: Duration = Duration::from_millis(1);
 pub const RUNNER_IDLE_TIME: Duration = Duration::from_secs(60);
 /// So many idle interpreters are kept where a worker has fewer CPUs.
 pub const RUNNERS_IDLE_MIN: usize = 4;
+/// A worker keeps a zygote, from which interpreters are forked, for so long after the last one.
+pub const ZYGOTE_IDLE_TIME: Duration = Duration::from_secs(60);
+/// Calls wait for a zygote that starts for so long; then interpreters are started one by one until it is ready.
+pub const ZYGOTE_PATIENCE: Duration = Duration::from_secs(10);
+/// A zygote that has not loaded what it should after this time is ended, as one that failed.
+pub const ZYGOTE_START_TIME: Duration = Duration::from_secs(300);
+/// A zygote is started so often in a row.
+pub const ZYGOTE_TRIES: u32 = 3;
+/// The pause after the first of these; the next one is four times as long.
+pub const ZYGOTE_PAUSE: Duration = Duration::from_millis(100);
+/// For so long after the last of these calls fail at once; then it is tried again.
+pub const ZYGOTE_BROKEN_TIME: Duration = Duration::from_secs(10);
+/// For so long interpreters of an environment that cannot be forked are started one by one.
+pub const ZYGOTE_UNFIT_TIME: Duration = Duration::from_secs(600);
+/// Most zygotes of a worker; interpreters of further environments are started one by one.
+pub const ZYGOTES_MAX: usize = 16;
 /// So many calls of functions wait for others without CPUs, for each CPU of a worker: the interpreter of each stays.
 pub const LENDING_EACH_CPU_MAX: usize = 4;
 /// So many do on a worker with few CPUs.

@@ -128,6 +128,14 @@ pub const LOG_AGAIN: Duration = Duration::from_millis(50);
 pub const STREAM_LEFT: Duration = Duration::from_secs(1);
 /// How long the end of a task waits for room for what it has printed; then the task fails.
 pub const STREAM_ROOM_WAIT: Duration = Duration::from_secs(60);
+/// A zygote forks an interpreter within this time, or one is started by itself.
+pub const FORK_LIMIT: Duration = Duration::from_secs(5);
+/// Most bytes of what a zygote has printed before it failed that are told.
+pub const LAST_WORDS_MAX: usize = 4 << 10;
+/// So many environments in which interpreters cannot be forked are remembered with the reason.
+pub const ZYGOTES_REMEMBERED: usize = 16;
+/// Most bytes that a zygote says at once.
+pub const ZYGOTE_PACKET_MAX: usize = 16 << 10;
 /// Bytes of code of functions that are remembered as told to one interpreter; with more, it is told again.
 pub const RUNNER_CODE_MAX: usize = 16 << 20;
 /// The ranks of a world of MPI have so long until the first of them speaks to the worker; then the call fails.

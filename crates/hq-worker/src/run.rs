@@ -203,7 +203,7 @@ impl Turns {
         let mut supervisor =
             Supervisor::new(launcher, node, enforcer, cleaned_sender.clone(), said, heard_sender)
                 .map_err(system("no thread"))?;
-        let mut machine = Worker::new(config.clone(), clock.now()).with_arming();
+        let mut machine = Worker::new(config.clone(), clock.now()).with_arming().with_zygotes();
         let (staged_sender, staged) = mpsc::unbounded_channel();
         if let Some(store) = store {
             let objects = Objects::new(store);
@@ -360,7 +360,7 @@ impl Turns {
             // A server that was lost meanwhile does not know what it was asked for.
             Event::Read((life, _)) if life != self.life => {}
             Event::Read((_, answer)) => self.send(encode_from_worker(&FromWorker::Output(answer))),
-            Event::Runner(said) => self.supervisor.runner_says(said),
+            Event::Runner(said) => self.supervisor.interpreter_says(said),
             Event::Sampled(sampled) => self.tell_sample(sampled),
             Event::Interrupt { .. } => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
@@ -391,7 +391,7 @@ impl Turns {
             && let Ok(said) = self.heard.try_recv()
         {
             heard_left -= 1;
-            self.supervisor.runner_says(said);
+            self.supervisor.interpreter_says(said);
         }
         while let Ok(frame) = self.logs.try_recv() {
             self.send(frame);
@@ -504,6 +504,8 @@ impl Turns {
                 Effect::Start(start) => self.supervisor.start(start),
                 Effect::Arm { start, after } => self.supervisor.arm(start, after),
                 Effect::EndRunner { runner } => self.supervisor.end_runner(runner),
+                Effect::StartZygote { zygote, template } => self.supervisor.start_zygote(zygote, template),
+                Effect::EndZygote { zygote } => self.supervisor.end_zygote(zygote),
                 Effect::GoOn { task } => self.supervisor.go_on(task),
                 Effect::Recall { task } => self.supervisor.recall(task),
                 Effect::Signal { task, signal, ends } => self.supervisor.signal(task, signal, ends),

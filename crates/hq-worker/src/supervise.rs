@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hq_core::log::Written;
 use hq_core::output_messages::{ReadAnswer, ReadOrder};
 use hq_core::record::FailureKind;
-use hq_core::worker::{Ends, Input, Outcome, RunsIn, Start};
+use hq_core::worker::{Ends, Input, Outcome, RunsIn, Start, ZygoteId};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
 use hq_model::{ByteString, Instance, Stream, TaskRef, Usage, WorkerId, paths};
@@ -29,6 +29,7 @@ use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
 use crate::ranks::AskStart;
 use crate::reader::{self, Answered, Reader};
+use crate::runners::zygotes::Zygotes;
 use crate::runners::{self, Heard, Runners};
 use crate::staging::Staging;
 use crate::streams::{Done, LogLink, NoStream, Place, Streams, WriteEnds};
@@ -48,6 +49,7 @@ pub(crate) struct Supervisor {
     pub(crate) free: Vec<u32>,
     pub(crate) running: HashMap<TaskRef, u32>,
     pub(crate) runners: Runners,
+    pub(crate) zygotes: Zygotes,
     /// Of tasks that are to leave something behind.
     promised: HashMap<TaskRef, Promised>,
     /// Of tasks on several nodes.
@@ -87,6 +89,8 @@ pub(crate) enum Active {
     Task { start: Box<Start>, prepared: Arc<Prepared>, links: Option<Links> },
     /// An interpreter, in which functions are called one after the other.
     Runner(runners::Process),
+    /// An interpreter from which such ones are forked.
+    Zygote(ZygoteId),
     /// A process of a task on several nodes.
     Process(Process),
 }
@@ -109,11 +113,13 @@ impl Finish {
 }
 
 impl Active {
-    fn attempt(&self) -> (TaskRef, Instance) {
+    // None of what no task has.
+    fn attempt(&self) -> Option<(TaskRef, Instance)> {
         match self {
-            Active::Task { start, .. } => (start.task, start.instance),
-            Active::Runner(runner) => runner.attempt(),
-            Active::Process(process) => (process.task, process.instance),
+            Active::Task { start, .. } => Some((start.task, start.instance)),
+            Active::Runner(runner) => Some(runner.attempt()),
+            Active::Process(process) => Some((process.task, process.instance)),
+            Active::Zygote(_) => None,
         }
     }
 }
@@ -138,6 +144,7 @@ impl Supervisor {
             free: Vec::new(),
             running: HashMap::new(),
             runners: Runners::new(heard),
+            zygotes: Zygotes::default(),
             promised: HashMap::new(),
             parts: HashMap::new(),
             asked: Vec::new(),
@@ -231,7 +238,7 @@ impl Supervisor {
                 return self.runner_is_not_made(&start);
             }
         }
-        if let Some(RunsIn { runner, is_new }) = start.runs_in {
+        if let Some(RunsIn { runner, is_new, .. }) = start.runs_in {
             if !promised.is_empty() {
                 self.promised.insert(start.task, promised);
             }
@@ -433,12 +440,14 @@ impl Supervisor {
         for index in slots {
             let state = &self.slots[*index as usize];
             let slot = Slot { index: *index, generation: state.generation };
-            match &state.active {
+            let attempt = state.active.as_ref().and_then(Active::attempt);
+            match (&state.active, attempt) {
                 // A call is interrupted first; its runner goes only when that does not help.
-                Some(Active::Runner(_)) if ends && signal != SIGKILL => self.interrupt_call(slot, signal),
-                Some(Active::Runner(_)) if ends => self.end_slot(slot, signal),
-                Some(active) if ends => {
-                    let (task, instance) = active.attempt();
+                (Some(Active::Runner(_)), _) if ends && signal != SIGKILL => {
+                    self.interrupt_call(slot, signal)
+                }
+                (Some(Active::Runner(_)), _) if ends => self.end_slot(slot, signal),
+                (_, Some((task, instance))) if ends => {
                     let mut mark = MARK.to_vec();
                     self.node.keys.append(task, instance, &mut mark);
                     self.launcher.end(slot, signal, &mark);
@@ -467,7 +476,7 @@ impl Supervisor {
             match active {
                 Some(Active::Task { start, .. }) => start.instance == instance,
                 Some(Active::Runner(runner)) => runner.runs(task, instance),
-                Some(Active::Process(_)) | None => false,
+                Some(Active::Process(_) | Active::Zygote(_)) | None => false,
             }
         })
     }
@@ -521,7 +530,7 @@ impl Supervisor {
             return;
         }
         if let (End::Begun, Some(active)) = (report.end, &state.active) {
-            self.ended.push(Input::Begun { task: active.attempt().0 });
+            self.ended.extend(active.attempt().map(|(task, _)| Input::Begun { task }));
             return;
         }
         if let Some(Active::Runner(runner)) = &state.active {
@@ -535,6 +544,7 @@ impl Supervisor {
         match active {
             Active::Process(process) => self.process_ended(process, report.end),
             Active::Runner(runner) => self.runner_ended(runner, report),
+            Active::Zygote(zygote) => self.zygote_ended(zygote, report),
             Active::Task { start, prepared, links } => {
                 // What it has read in the store need not stay.
                 drop(links);

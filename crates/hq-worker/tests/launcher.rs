@@ -4,6 +4,8 @@
 
 #[path = "launcher/armed.rs"]
 mod armed;
+#[path = "launcher/forked.rs"]
+mod forked;
 mod harness;
 
 use std::ffi::OsStr;
@@ -70,7 +72,7 @@ fn main() {
         ),
         ("a_start_that_fails_while_it_is_ended_is_told", a_start_that_fails_while_it_is_ended_is_told),
     ];
-    harness::main(&mut lab, &[own, &armed::ALL].concat())
+    harness::main(&mut lab, &[own, &armed::ALL, forked::ALL].concat())
 }
 
 /// A test and its name.
@@ -127,6 +129,7 @@ impl Lab {
             memory_bytes: task.memory_bytes,
             has_stdin: task.stdin.is_some(),
             is_stdin_socket: false,
+            is_forked: false,
         };
         self.launcher.start(&order, task.stdin.as_ref()).expect("an order");
         assert!(self.launcher.flush().expect("a living launcher"));

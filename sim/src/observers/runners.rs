@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hq_core::record::Record;
 use hq_core::server::Effect;
-use hq_core::worker::{RunnerId, Start};
+use hq_core::worker::{RunnerId, Start, ZygoteId};
 use hq_model::body::Mpi;
 use hq_model::{JobId, TaskRef};
 
@@ -16,6 +16,8 @@ pub struct Runners {
     last: RunnerId,
     // Calls that wait for others; whether they want to go on.
     waiting: BTreeMap<TaskRef, bool>,
+    // How often each has been started, and whether it is there.
+    zygotes: BTreeMap<ZygoteId, (u32, bool)>,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,9 @@ impl Runners {
         if runs_in.is_new {
             if id <= self.last {
                 return Err(format!("runner {id:?} is started for {task}, and its number was given before"));
+            }
+            if let Some(zygote) = runs_in.zygote.filter(|zygote| !self.zygotes.contains_key(zygote)) {
+                return Err(format!("runner {id:?} is forked from {zygote:?}, which was never started"));
             }
             self.last = id;
             let function = start.template.spec.body.function();
@@ -130,8 +135,38 @@ impl Runners {
         call
     }
 
+    /// A zygote is started. How often that was done before.
+    ///
+    /// # Errors
+    /// When it is there, or was tried too often.
+    pub fn starts_zygote(&mut self, id: ZygoteId) -> Result<u32, String> {
+        let (tries, is_there) = self.zygotes.entry(id).or_default();
+        if std::mem::replace(is_there, true) {
+            return Err(format!("{id:?} is started and is there"));
+        }
+        *tries += 1;
+        Ok(*tries)
+    }
+
+    /// A zygote is told to end. False when it is gone already.
+    ///
+    /// # Errors
+    /// When it was never started.
+    pub fn ends_zygote(&mut self, id: ZygoteId) -> Result<bool, String> {
+        match self.zygotes.get_mut(&id) {
+            None => Err(format!("{id:?} is ended and was never there")),
+            Some((_, is_there)) => Ok(std::mem::replace(is_there, false)),
+        }
+    }
+
+    /// A zygote dies. False when it is gone already.
+    pub fn zygote_dies(&mut self, id: ZygoteId) -> bool {
+        self.zygotes.get_mut(&id).is_some_and(|(_, is_there)| std::mem::replace(is_there, false))
+    }
+
     /// All are gone.
     pub fn clear(&mut self) {
+        self.zygotes.clear();
         self.all.clear();
         self.waiting.clear();
         self.last = RunnerId::default();

@@ -181,7 +181,7 @@ impl Worker {
         }
         batch.left.remove(id);
         let batch = Batch { left: IdSet::single(id), ..batch.clone() };
-        let runs_in = run.runner.map(|runner| RunsIn { runner, is_new: false });
+        let runs_in = run.runner.map(|runner| RunsIn { runner, is_new: false, zygote: None });
         let start = Start { runs_in, ..start_of(known, &batch, id, 0, &run.grant, &[]) };
         let until = now.after(armed_time(known));
         match place {

@@ -32,6 +32,7 @@ use super::reading::Reading;
 use super::reporting::Reporting;
 use super::runners::Runners;
 use super::storing::Storing;
+use super::zygotes::Zygotes;
 use super::{Effect, Grant, Input, RunnerId};
 use crate::keeping::by_preference;
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
@@ -230,6 +231,12 @@ impl Worker {
         Worker { storing: Some(Box::default()), ..self }
     }
 
+    /// The same one, on a node where runners are forked from zygotes.
+    pub fn with_zygotes(mut self) -> Self {
+        self.runners.zygotes = Some(Zygotes::default());
+        self
+    }
+
     /// Its id, once the server has given it one.
     pub fn id(&self) -> Option<WorkerId> {
         self.id
@@ -272,6 +279,21 @@ impl Worker {
             Input::Exited { task, is_success } => self.task_exited(now, task, is_success),
             Input::RunnerSpent { runner } => self.runners.spend(runner),
             Input::RunnerEnded { runner } => self.runners.ended(runner),
+            Input::ZygoteReady { zygote, is_of_job } => {
+                if let Some(zygotes) = &mut self.runners.zygotes {
+                    zygotes.is_ready(now, zygote, is_of_job);
+                }
+            }
+            Input::ZygoteUnfit { zygote } => {
+                if let Some(zygotes) = &mut self.runners.zygotes {
+                    zygotes.is_unfit(now, zygote);
+                }
+            }
+            Input::ZygoteEnded { zygote, why } => {
+                if let Some(zygotes) = &mut self.runners.zygotes {
+                    zygotes.ended(now, zygote, why);
+                }
+            }
             Input::CallWaits { task } => self.call_waits(task, effects),
             Input::CallWants { task } => self.call_wants(task, effects),
             Input::Begun { task } => self.task_begun(now, task, effects),
@@ -292,6 +314,7 @@ impl Worker {
             Input::Tick => {}
             Input::Interrupt => self.leave(now, WorkerEnd::Interrupted, false, effects),
             Input::LauncherLost => {
+                self.runners.zygotes.iter_mut().for_each(Zygotes::all_ended);
                 self.leave(now, WorkerEnd::LauncherLost, true, effects);
                 self.lose_launcher(now, effects);
             }

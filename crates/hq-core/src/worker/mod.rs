@@ -14,12 +14,14 @@ mod starting;
 mod storing;
 mod watched;
 mod words;
+mod zygotes;
 
 #[cfg(test)]
 mod tests;
 
 pub use machine::Worker;
 pub use words::WordsRefused;
+pub use zygotes::RECYCLE_VARIABLE;
 
 use std::sync::Arc;
 
@@ -70,6 +72,25 @@ pub enum Input {
     RunnerSpent {
         /// The runner.
         runner: RunnerId,
+    },
+    /// A zygote has loaded what it should, and runners can be forked from it.
+    ZygoteReady {
+        /// The zygote.
+        zygote: ZygoteId,
+        /// Some of that may change from job to job: its runners are of the job that it was started for.
+        is_of_job: bool,
+    },
+    /// Nothing can be forked from a zygote, which ends now: runners are started one by one.
+    ZygoteUnfit {
+        /// The zygote.
+        zygote: ZygoteId,
+    },
+    /// A zygote is gone, by itself or after [`Effect::EndZygote`]. Its runners are not.
+    ZygoteEnded {
+        /// The zygote.
+        zygote: ZygoteId,
+        /// How, for people.
+        why: String,
     },
     /// A call of a function waits for what others return.
     CallWaits {
@@ -179,6 +200,19 @@ pub enum Effect {
     EndRunner {
         /// The runner.
         runner: RunnerId,
+    },
+    /// Start an interpreter from which runners are forked. Answered by at most one [`Input::ZygoteReady`] or
+    /// [`Input::ZygoteUnfit`], and then exactly one [`Input::ZygoteEnded`]. After that it may be started again.
+    StartZygote {
+        /// The zygote.
+        zygote: ZygoteId,
+        /// Of the functions that it is for.
+        template: Arc<Template>,
+    },
+    /// End a zygote, and not its runners.
+    EndZygote {
+        /// The zygote.
+        zygote: ZygoteId,
     },
     /// Let a call that waited go on.
     GoOn {
@@ -323,7 +357,14 @@ pub struct RunsIn {
     pub runner: RunnerId,
     /// It is to be started for this call. Else it is there, and has no other call but those that this one is armed behind.
     pub is_new: bool,
+    /// Of one that is to be started: it is forked from this zygote. It is an interpreter of its own where there is none, or
+    /// where that has ended by now.
+    pub zygote: Option<ZygoteId>,
 }
+
+/// Names an interpreter from which a worker forks others; given to one environment once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZygoteId(pub u32);
 
 /// The resources given to a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 //! - What a runner may see is never changed below it: the indices of all it was given but CPUs stay the same (a library
 //!   looks for its GPUs once), and those of CPUs, too, where tasks are bound to them.
 //! - One whose call was ended by force is not used again: what it was about to do is not known.
+//! - A new one is forked from a zygote (`zygotes.rs`), unless it is a world.
 //! - Idle ones end after a time, the longest idle first when there are more than this worker has CPUs.
 
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ use hq_model::request::CPUS;
 use hq_model::task::Pin;
 use hq_model::{TaskSpec, Timestamp, WorkerResources};
 
-use super::{Effect, Grant, RunnerId, RunsIn, Start};
+use super::zygotes::{Origin, Zygotes};
+use super::{Effect, Grant, RunnerId, RunsIn, Start, ZygoteId};
 use crate::limits::{RUNNER_IDLE_TIME, RUNNERS_IDLE_MIN};
 use crate::worker_messages::Template;
 
@@ -29,6 +31,8 @@ use crate::worker_messages::Template;
 pub(super) struct Runners {
     all: BTreeMap<RunnerId, Runner>,
     last: RunnerId,
+    /// Where runners are forked.
+    pub(super) zygotes: Option<Zygotes>,
     // Index of the pool of CPUs.
     cpus: Option<u32>,
     idle_max: usize,
@@ -43,6 +47,17 @@ struct Runner {
     state: State,
     // The call that it has is its last one.
     is_spent: bool,
+    // Where it was forked, until it has had a call.
+    zygote: Option<ZygoteId>,
+}
+
+/// Why there is no runner for a call.
+#[derive(Debug)]
+pub(super) enum NoRunner {
+    /// There will be: a zygote starts.
+    Yet,
+    /// No interpreter of its environment works here.
+    Broken(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,13 +78,44 @@ impl Runners {
         Runners {
             all: BTreeMap::new(),
             last: RunnerId::default(),
+            zygotes: None,
             cpus: cpus.map(|index| index as u32),
             idle_max,
         }
     }
 
+    /// True while no call of such functions can begin, because a zygote starts; if need be it does from now on.
+    pub(super) fn waits(
+        &mut self,
+        now: Timestamp,
+        template: &Arc<Template>,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(zygotes) = self.zygotes.as_mut().filter(|_| may_be_forked(template)) else { return false };
+        let origin = zygotes.origin(now, template);
+        if !matches!(origin, None | Some(Origin::Unknown)) {
+            return false;
+        }
+        let is_idle = |runner: &Runner| matches!(runner.state, State::Idle(_)) && runner.is_of(template);
+        !self.all.values().any(is_idle) && zygotes.find(now, template, effects) == Origin::Unknown
+    }
+
+    /// True while calls of such functions wait for a zygote, as far as they need a new runner.
+    pub(super) fn are_awaited(&self, template: &Template) -> bool {
+        let zygotes = self.zygotes.as_ref().filter(|_| may_be_forked(template));
+        zygotes.is_some_and(|zygotes| zygotes.is_awaited(template))
+    }
+
     /// Where a task that begins now is called.
-    pub(super) fn take(&mut self, start: &Start, effects: &mut Vec<Effect>) -> RunsIn {
+    ///
+    /// # Errors
+    /// When it cannot begin now.
+    pub(super) fn take(
+        &mut self,
+        now: Timestamp,
+        start: &Start,
+        effects: &mut Vec<Effect>,
+    ) -> Result<RunsIn, NoRunner> {
         let cpus = self.cpus;
         let idle = self.all.iter_mut().filter_map(|(id, runner)| match runner.state {
             State::Idle(since) => Some((since, *id, runner)),
@@ -79,10 +125,18 @@ impl Runners {
         // The last one that was used: the others come to their end.
         if let Some((_, id, runner)) = fitting.max_by_key(|(since, id, _)| (*since, *id)) {
             runner.state = State::Busy;
-            return RunsIn { runner: id, is_new: false };
+            return Ok(RunsIn { runner: id, is_new: false, zygote: None });
         }
+        let zygotes = self.zygotes.as_mut().filter(|_| may_be_forked(&start.template));
+        let origin = zygotes.map_or(Origin::Fresh, |zygotes| zygotes.find(now, &start.template, effects));
+        let zygote = match origin {
+            Origin::Zygote(zygote) => Some(zygote),
+            Origin::Fresh => None,
+            Origin::Unknown => return Err(NoRunner::Yet),
+            Origin::Broken(why) => return Err(NoRunner::Broken(why)),
+        };
         while self.idle_processes() >= self.idle_max
-            && let Some(longest) = self.longest_idle()
+            && let Some((_, longest)) = self.longest_idle()
         {
             self.end(longest, effects);
         }
@@ -90,9 +144,10 @@ impl Runners {
         let (template, grant, ranks) = (start.template.clone(), start.grant.clone(), start.ranks.clone());
         let function = template.spec.body.function();
         let is_spent = function.is_some_and(|function| function.mpi == Mpi::World) || start.nodes.len() > 1;
-        let runner = Runner { template, variant: start.variant, grant, ranks, state: State::Busy, is_spent };
+        let (variant, state) = (start.variant, State::Busy);
+        let runner = Runner { template, variant, grant, ranks, state, is_spent, zygote };
         self.all.insert(self.last, runner);
-        RunsIn { runner: self.last, is_new: true }
+        Ok(RunsIn { runner: self.last, is_new: true, zygote })
     }
 
     /// Its call has ended; one that was ended by force is not used again.
@@ -100,6 +155,9 @@ impl Runners {
         // It may have ended with its call.
         if let Some(runner) = self.all.get_mut(&id) {
             runner.state = if was_forced || runner.is_spent { State::Spent } else { State::Idle(now) };
+            if let (Some(zygote), Some(zygotes)) = (runner.zygote.take(), &mut self.zygotes) {
+                zygotes.is_proven(zygote);
+            }
         }
     }
 
@@ -130,20 +188,18 @@ impl Runners {
         let spent = self.all.iter().filter(|(_, runner)| runner.state == State::Spent);
         let spent: Vec<RunnerId> = spent.map(|(id, _)| *id).collect();
         spent.into_iter().for_each(|id| self.end(id, effects));
-        while self.next().is_some_and(|at| at <= now)
-            && let Some(longest) = self.longest_idle()
+        while let Some((since, longest)) = self.longest_idle()
+            && since.after(RUNNER_IDLE_TIME) <= now
         {
             self.end(longest, effects);
         }
+        self.zygotes.iter_mut().for_each(|zygotes| zygotes.expire(now, effects));
     }
 
-    /// When the next one has been idle for too long.
+    /// When the next one, or a zygote, has been idle for too long.
     pub(super) fn next(&self) -> Option<Timestamp> {
-        let since = self.all.values().filter_map(|runner| match runner.state {
-            State::Idle(since) => Some(since),
-            State::Busy | State::Spent | State::Ending => None,
-        });
-        since.min().map(|since| since.after(RUNNER_IDLE_TIME))
+        let runner = self.longest_idle().map(|(since, _)| since.after(RUNNER_IDLE_TIME));
+        runner.into_iter().chain(self.zygotes.as_ref().and_then(Zygotes::next)).min()
     }
 
     /// True when it is there, and has a call.
@@ -161,12 +217,12 @@ impl Runners {
         idle.map(|runner| runner.ranks.len().max(1)).sum()
     }
 
-    fn longest_idle(&self) -> Option<RunnerId> {
+    fn longest_idle(&self) -> Option<(Timestamp, RunnerId)> {
         let idle = self.all.iter().filter_map(|(id, runner)| match runner.state {
             State::Idle(since) => Some((since, *id)),
             State::Busy | State::Spent | State::Ending => None,
         });
-        idle.min().map(|(_, id)| id)
+        idle.min()
     }
 
     fn end(&mut self, id: RunnerId, effects: &mut Vec<Effect>) {
@@ -178,10 +234,15 @@ impl Runners {
 }
 
 impl Runner {
+    fn is_of(&self, template: &Arc<Template>) -> bool {
+        Arc::ptr_eq(&self.template, template)
+            || self.template.id.job == template.id.job && is_alike(&self.template.spec, &template.spec)
+    }
+
     fn serves(&self, start: &Start, cpus: Option<u32>) -> bool {
         let template = &start.template;
-        let is_alike = Arc::ptr_eq(&self.template, template) && self.variant == start.variant
-            || self.template.id.job == template.id.job && is_alike(&self.template.spec, &template.spec);
+        let is_alike =
+            self.is_of(template) && (!Arc::ptr_eq(&self.template, template) || self.variant == start.variant);
         let is_bound = template.spec.pin != Pin::None;
         let had = [&self.grant].into_iter().chain(&self.ranks);
         let has = [&start.grant].into_iter().chain(&start.ranks);
@@ -189,6 +250,11 @@ impl Runner {
             && self.ranks.len() == start.ranks.len()
             && had.zip(has).all(|(had, has)| serves_as(had, has, cpus.filter(|_| !is_bound)))
     }
+}
+
+// Ranks are started by a launcher of MPI.
+fn may_be_forked(template: &Template) -> bool {
+    template.spec.body.function().is_some() && !template.spec.starts_ranks()
 }
 
 // `may_move` is a pool of which other indices are as good.

@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 
 use hq_model::worker::{Executor, Life};
-use hq_model::{Entry, Instance, Request, TaskId, TaskRef, Timestamp, Usage};
+use hq_model::{ByteString, Entry, Instance, Request, TaskId, TaskRef, Timestamp, Usage};
 
 use super::machine::{Batch, Deadline, Known, Running, Way, Worker};
 use super::pools::{Pools, ResolvedRequest};
-use super::{Effect, Grant, RunnerId, Start};
+use super::runners::NoRunner;
+use super::{Effect, Grant, Outcome, RunnerId, Start};
 use crate::keeping::keeps_room;
 use crate::limits::{NULL_TASKS_AT_ONCE, SCAN_BLOCKED_MAX, SCAN_QUEUED_MAX, STARTS_INTERVAL};
+use crate::record::FailureKind;
 use crate::worker_messages::TemplateId;
 
 // What waits and does not fit.
@@ -41,6 +43,9 @@ impl Worker {
             let (priority, since) = (next.0.0, batch.since);
             let known = &self.templates[&batch.template];
             let Some(placed) = in_time(known, batch, life, now) else { continue };
+            if self.config.executor != Executor::Null && self.runners.waits(now, &known.template, effects) {
+                continue;
+            }
             let keeps = |other: &&Lacking| keeps_room(now.since(other.since), other.priority == priority);
             let kept = lacking.iter().filter(keeps).fold(0, |kept, other| kept | other.scarce);
             // What was placed into free room has it, unless a call that has lent its CPUs wants to go on.
@@ -162,12 +167,21 @@ impl Worker {
                     });
                 let Some((way, _)) = chosen else { break };
                 let variant = way.variant;
-                batch.left.remove(id);
                 let mut start = start_of(known, batch, id, variant, &grant, &ranks);
                 // A part of one that has ranks on several nodes runs where its rank 0 is.
                 if known.template.spec.body.function().is_some() && !batch.is_part {
-                    start.runs_in = Some(self.runners.take(&start, effects));
+                    match self.runners.take(now, &start, effects) {
+                        Ok(runs_in) => start.runs_in = Some(runs_in),
+                        Err(no_runner) => {
+                            ranks.iter().chain([&grant]).for_each(|given| self.pools.free(given));
+                            let NoRunner::Broken(why) = no_runner else { break };
+                            batch.left.remove(id);
+                            self.environment_is_broken(now, key, id, variant, why, effects);
+                            continue;
+                        }
+                    }
                 }
+                batch.left.remove(id);
                 let runner = start.runs_in.map(|runs_in| runs_in.runner);
                 effects.push(Effect::Start(start));
                 let entered = Entered::of(batch, variant, grant, ranks).called_in(runner);
@@ -175,6 +189,24 @@ impl Worker {
             }
         }
         self.drop_if_empty(key);
+    }
+
+    // A function cannot be called here: it ends with that.
+    fn environment_is_broken(
+        &mut self,
+        now: Timestamp,
+        key: (Reverse<i32>, u64),
+        id: TaskId,
+        variant: u32,
+        why: String,
+        effects: &mut Vec<Effect>,
+    ) {
+        let batch = &self.queue[&key];
+        let task = TaskRef::new(batch.template.job, id);
+        let entered = Entered::of(batch, variant, Grant::default(), Vec::new());
+        self.enter(now, None, task, entered);
+        let outcome = Outcome::Failed(FailureKind::Start, why);
+        self.task_ended(now, task, outcome, (Usage::default(), ByteString::new()), effects);
     }
 
     /// A task has begun to run.

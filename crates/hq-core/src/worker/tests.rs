@@ -11,6 +11,7 @@ mod time;
 mod whole_nodes;
 mod windows;
 mod words;
+mod zygotes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,7 +87,9 @@ impl World {
                     let has_several = start.template.spec.requests.len() > 1;
                     let variant = if has_several { format!(" as {}", start.variant) } else { String::new() };
                     let runs_in = start.runs_in.map_or(String::new(), |runs_in| {
-                        format!(" in {}{}", if runs_in.is_new { "new " } else { "" }, runs_in.runner.0)
+                        let from =
+                            runs_in.zygote.map_or(String::new(), |zygote| format!(" from {}", zygote.0));
+                        format!(" in {}{}{from}", if runs_in.is_new { "new " } else { "" }, runs_in.runner.0)
                     });
                     self.done.push(format!("start {}/{}{variant}{runs_in}", start.task, start.instance));
                 }
@@ -96,6 +99,8 @@ impl World {
                     self.done.push(format!("arm {}/{} after {after}{runs_in}", start.task, start.instance));
                 }
                 Effect::EndRunner { runner } => self.done.push(format!("end runner {}", runner.0)),
+                Effect::StartZygote { zygote, .. } => self.done.push(format!("zygote {}", zygote.0)),
+                Effect::EndZygote { zygote } => self.done.push(format!("end zygote {}", zygote.0)),
                 Effect::GoOn { task } => self.done.push(format!("go on {task}")),
                 Effect::Recall { task } => self.done.push(format!("recall {task}")),
                 Effect::Signal { task, signal, ends } => {

@@ -32,6 +32,9 @@ impl Worker {
             let known = &self.templates[&batch.template];
             let job = batch.template.job;
             let Some(placed) = in_time(known, batch, life, now) else { continue };
+            if self.runners.are_awaited(&known.template) {
+                continue;
+            }
             let mut tasks = batch.left.iter().map(|task| TaskRef::new(job, task));
             let is_ending =
                 tasks.any(|task| self.running.contains_key(&task) || self.armed.contains_key(&task));

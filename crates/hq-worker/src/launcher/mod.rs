@@ -16,6 +16,7 @@
 mod armed;
 mod endings;
 pub(crate) mod family;
+mod fork;
 mod process;
 mod reap;
 mod spawn;
@@ -66,6 +67,8 @@ struct Outbox {
 #[derive(Debug, Default)]
 struct Attached {
     stdin: Option<Arc<OwnedFd>>,
+    zygote: Option<Arc<OwnedFd>>,
+    // Not where a zygote is.
     body: Option<OwnedFd>,
 }
 
@@ -148,7 +151,7 @@ impl Launcher {
         let begin = out.bytes.len();
         order.encode(&mut out.bytes);
         let length = out.bytes.len() - begin;
-        let mut attached = Attached { stdin: stdin.cloned(), body: None };
+        let mut attached = Attached { stdin: stdin.cloned(), ..Attached::default() };
         if length > limits::PACKET_MAX {
             let file = memory_file(&out.bytes[begin..]);
             out.bytes.truncate(begin);
@@ -157,6 +160,23 @@ impl Launcher {
         }
         out.packets.push((out.bytes.len(), attached));
         Ok(())
+    }
+
+    /// As [`Launcher::start`]: the process is forked from a zygote, which reads these orders at the other end of `zygote`, and
+    /// has the socket in place of `stdin`. What cannot be had from there is answered by [`Stage::Zygote`]. False when the order
+    /// is too large for that.
+    pub fn fork_from(&mut self, zygote: &Arc<OwnedFd>, order: &Order<'_>, stdin: &Arc<OwnedFd>) -> bool {
+        debug_assert!(order.is_forked && order.has_stdin, "the order says that it is one");
+        let out = &mut self.outbox;
+        let begin = out.bytes.len();
+        order.encode(&mut out.bytes);
+        if out.bytes.len() - begin > limits::PACKET_MAX {
+            out.bytes.truncate(begin);
+            return false;
+        }
+        let attached = Attached { stdin: Some(stdin.clone()), zygote: Some(zygote.clone()), body: None };
+        out.packets.push((out.bytes.len(), attached));
+        true
     }
 
     /// Sends a signal to the process group of a start, as soon as it has one. Nothing happens after its end.
@@ -345,6 +365,16 @@ fn has_children() -> bool {
     }
 }
 
+/// Two ends of a socket that carries packets; the first one does not block.
+///
+/// # Errors
+/// When the system refuses them.
+pub(crate) fn packet_sockets() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (here, there) = pair(libc::SOCK_SEQPACKET)?;
+    set_nonblocking(here.as_fd())?;
+    Ok((here, there))
+}
+
 /// An anonymous file with these bytes, for standard input.
 ///
 /// # Errors
@@ -365,7 +395,7 @@ pub fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
 
 /// What a task of this worker must not inherit from a task around the worker.
 fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<CString> {
-    const NAMES: [&[u8]; 24] = [
+    const NAMES: [&[u8]; 26] = [
         b"HQ_JOB_ID",
         b"HQ_TASK_ID",
         b"HQ_INSTANCE_ID",
@@ -390,6 +420,8 @@ fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Ve
         b"HQ_WORKER_ID",
         b"HQ_RESOURCE_VARIANT",
         b"HQ",
+        b"HQ_PYTHON_ENV",
+        b"HQ_PYTHON_RECYCLE",
     ];
     const PREFIXES: [&[u8]; 3] = [b"HQ_RESOURCE_REQUEST_", b"HQ_RESOURCE_VALUES_", b"HQ_SERVICE_"];
     let is_of_a_task =
@@ -485,13 +517,19 @@ fn send_packets(
 }
 
 fn attach(header: &mut libc::msghdr, control: &mut [u64; 4], attached: &Attached) {
+    let files = [attached.stdin.as_deref(), attached.zygote.as_deref().or(attached.body.as_ref())];
     let mut fds = [0; 2];
     let mut count = 0;
-    let files = [attached.stdin.as_deref(), attached.body.as_ref()];
     for file in files.into_iter().flatten() {
         fds[count] = file.as_raw_fd();
         count += 1;
     }
+    attach_files(header, control, &fds[..count]);
+}
+
+// At most two files.
+fn attach_files(header: &mut libc::msghdr, control: &mut [u64; 4], fds: &[libc::c_int]) {
+    let count = fds.len();
     if count == 0 {
         return;
     }

@@ -193,15 +193,31 @@ impl Shared {
             table.slot(slot).ended = true;
             return Some(exit.report(running));
         }
-        table.running.insert(pid, running);
+        self.enter_in(&mut table, pid, slot, started, memory_bytes);
+        None
+    }
+
+    /// Enters a process that runs. False when it is known already.
+    pub(super) fn enter_in(
+        &self,
+        table: &mut Table,
+        pid: i32,
+        slot: Slot,
+        started: Instant,
+        memory_bytes: u64,
+    ) -> bool {
+        if table.running.contains_key(&pid) {
+            return false;
+        }
+        table.running.insert(pid, Running { slot, started, memory_bytes, over_kib: 0 });
         let state = table.slot(slot);
         state.pid = pid;
         let signal = std::mem::take(&mut state.pending_signal);
         if signal != 0 {
             kill_group(pid, i32::from(signal));
         }
-        self.wake_reaper(&table);
-        None
+        self.wake_reaper(table);
+        true
     }
 
     /// From now on the memory of tasks that are held to some is looked at.

@@ -86,10 +86,10 @@ fn files_of(message: &libc::msghdr) -> [Option<OwnedFd>; 2] {
 
 /// Makes processes, one at a time.
 pub(super) struct Spawner {
-    shared: &'static Shared,
+    pub(super) shared: &'static Shared,
     number: usize,
     base: BasePointers,
-    received: Received,
+    pub(super) received: Received,
     stack: Box<[u8]>,
 }
 
@@ -136,17 +136,24 @@ impl Spawner {
     ) -> Option<Ended> {
         let mut large = Vec::new();
         let [first, second] = files;
-        let (stdin, body) = if has_stdin { (first, second) } else { (None, first) };
+        let (stdin, second) = if has_stdin { (first, second) } else { (None, first) };
+        let mut zygote = None;
         let packet = match wire::length_in_file(packet) {
-            None => Some(packet),
+            None => {
+                zygote = second;
+                Some(packet)
+            }
             Some(length) => {
                 large.resize(length, 0);
-                let read = body.and_then(|file| fs::File::from(file).read_exact_at(&mut large, 0).ok());
+                let read = second.and_then(|file| fs::File::from(file).read_exact_at(&mut large, 0).ok());
                 read.map(|()| large.as_slice())
             }
         };
         let started = Instant::now();
         let result = match packet.and_then(|p| self.received.decode(p, &self.base.0).map(|()| p)) {
+            Some(packet) if self.received.is_forked => {
+                self.fork_from(zygote.as_ref(), packet, stdin.as_ref(), started)
+            }
             Some(packet) => self.start(packet, stdin.as_ref(), started),
             None => Err((Stage::Order, libc::EBADMSG)),
         };

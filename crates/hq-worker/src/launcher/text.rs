@@ -52,6 +52,7 @@ pub fn not_started(stage: Stage, errno: i32, subject: &Subject) -> String {
             "cannot bind the task to CPUs {}: {cause}; the worker declares CPUs that its process may not use",
             subject.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
         ),
+        Stage::Zygote => format!("no interpreter could be forked: {cause}"),
         Stage::Order => "the launcher could not read the order for this task".to_owned(),
         Stage::Exec => not_executed(errno, &cause, subject),
     }

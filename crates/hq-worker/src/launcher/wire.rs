@@ -63,18 +63,22 @@ pub struct Order<'a> {
     pub has_stdin: bool,
     /// That is a socket, which is used as it is. A file is opened anew.
     pub is_stdin_socket: bool,
+    /// Nothing is executed: the process is forked from a zygote, whose socket comes along, too.
+    pub is_forked: bool,
 }
 
 const HEADER_WORDS: usize = 14;
 const FLAG_STDIN: u32 = 1;
 const FLAG_IN_FILE: u32 = 2;
 const FLAG_STDIN_SOCKET: u32 = 4;
+const FLAG_FORKED: u32 = 8;
 
 impl Order<'_> {
     /// Appends the packet to `out`.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let socket = if self.is_stdin_socket { FLAG_STDIN_SOCKET } else { 0 };
-        let flags = socket | if self.has_stdin { FLAG_STDIN } else { 0 };
+        let forked = if self.is_forked { FLAG_FORKED } else { 0 };
+        let flags = socket | forked | if self.has_stdin { FLAG_STDIN } else { 0 };
         let after = self.after.unwrap_or_default();
         let words = [
             self.slot.index,
@@ -120,6 +124,7 @@ pub(super) struct Received {
     pub(super) slot: Slot,
     pub(super) has_stdin: bool,
     pub(super) is_stdin_socket: bool,
+    pub(super) is_forked: bool,
     pub(super) env_dropped: Vec<u32>,
     pub(super) cpus: Vec<u32>,
     /// cwd, task directory, stdout, stderr: start and end in the packet, the NUL behind it.
@@ -156,6 +161,7 @@ impl Received {
     pub(super) fn decode(&mut self, packet: &[u8], base: &[*const c_char]) -> Option<()> {
         (self.slot, self.has_stdin) = slot_of(packet)?;
         self.is_stdin_socket = word(packet, 2)? & FLAG_STDIN_SOCKET != 0;
+        self.is_forked = word(packet, 2)? & FLAG_FORKED != 0;
         let counts = [word(packet, 3)?, word(packet, 4)?, word(packet, 5)?, word(packet, 9)?];
         self.memory_bytes = u64::from(word(packet, 10)?) | u64::from(word(packet, 11)?) << 32;
         let (dropped, cpus) = (word(packet, 6)? as usize, word(packet, 7)? as usize);
@@ -244,18 +250,20 @@ pub enum Stage {
     Exec,
     /// Reading the order.
     Order,
+    /// Having a zygote fork it.
+    Zygote,
 }
 
 impl Stage {
     /// True when it is the node that cannot start tasks, and this one could start elsewhere.
     pub fn is_of_node(self, errno: i32) -> bool {
         match self {
-            Stage::Fork | Stage::TaskDir | Stage::Stdin | Stage::Group | Stage::Order => true,
+            Stage::Fork | Stage::TaskDir | Stage::Stdin | Stage::Group | Stage::Order | Stage::Zygote => true,
             _ => matches!(errno, libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE),
         }
     }
 
-    const ALL: [Stage; 13] = [
+    pub(super) const ALL: [Stage; 14] = [
         Stage::Fork,
         Stage::TaskDir,
         Stage::MakeCwd,
@@ -269,6 +277,7 @@ impl Stage {
         Stage::Affinity,
         Stage::Exec,
         Stage::Order,
+        Stage::Zygote,
     ];
 }
 
@@ -434,13 +443,15 @@ mod tests {
             memory_bytes: 5 << 32 | 7,
             has_stdin: true,
             is_stdin_socket: true,
+            is_forked: true,
         };
         let mut packet = Vec::new();
         order.encode(&mut packet);
         let base = [c"HOME=/".as_ptr(), c"A=0".as_ptr(), c"Z=1".as_ptr()];
         let mut received = Received::default();
         received.decode(&packet, &base).expect("a whole order");
-        assert_eq!((received.slot, received.has_stdin, received.is_stdin_socket), (order.slot, true, true));
+        assert_eq!((received.slot, received.has_stdin), (order.slot, true));
+        assert!(received.is_stdin_socket && received.is_forked);
         assert_eq!(after_of(&packet), order.after);
         assert_eq!(received.cpus, [3, 64]);
         assert_eq!(received.paths.map(|(a, b)| packet[a..b].to_vec()), [&b"/tmp"[..], b"", b"/tmp/o", b""]);

@@ -25,8 +25,10 @@ impl Supervisor {
         let id = start.runs_in?.runner;
         let prepared = self.prepared_for(&start.template).ok()?;
         let runner = self.runners.all.get(&id)?;
-        let (slot, is_of_use) =
-            (runner.slot, !runner.is_spent && !runner.is_ending && runner.fault.is_none());
+        let (slot, is_of_use) = (
+            runner.slot,
+            !(runner.is_spent || runner.is_ending || runner.is_closed) && runner.fault.is_none(),
+        );
         let is_behind = self.process_of(id)?.calls.back().is_some_and(|call| call.start.task == leader);
         if !is_of_use || !is_behind || !start.objects.is_empty() || is_large(&start) {
             return None;
@@ -98,6 +100,15 @@ impl Supervisor {
     pub(super) fn spend_runner(&mut self, id: RunnerId) {
         if let Some(runner) = self.runners.all.get_mut(&id) {
             runner.is_spent = true;
+            self.ended.push(Input::RunnerSpent { runner: id });
+            self.take_back(id, 0);
+        }
+    }
+
+    /// A runner takes no call after the one that it has, and ends by itself.
+    pub(super) fn runner_is_worn(&mut self, id: RunnerId) {
+        if let Some(runner) = self.runners.all.get_mut(&id) {
+            runner.is_ending = true;
             self.ended.push(Input::RunnerSpent { runner: id });
             self.take_back(id, 0);
         }

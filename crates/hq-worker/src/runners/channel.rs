@@ -22,6 +22,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
 use super::{Heard, News};
+use crate::launcher::Slot;
 use crate::limits::{RUNNER_CALLS_MAX, RUNNER_PIECE, RUNNER_READ_MAX};
 use crate::socket::register;
 
@@ -45,7 +46,7 @@ pub(super) struct Channel {
 // What is to be done with a stream.
 #[derive(Debug)]
 struct Waits {
-    id: RunnerId,
+    runner: (RunnerId, Slot),
     preface: Vec<u8>,
     to_write: mpsc::UnboundedReceiver<Vec<u8>>,
     looks: mpsc::UnboundedReceiver<Look>,
@@ -62,38 +63,23 @@ pub(super) enum Look {
 }
 
 impl Channel {
-    /// Makes both sockets, and has what the interpreter says looked at. Returns what is to be its standard input, too.
-    /// `preface` is said first.
-    ///
-    /// # Errors
-    /// When the system gives none.
-    pub(super) fn open(
-        id: RunnerId,
-        heard: mpsc::UnboundedSender<Heard>,
-        preface: Vec<u8>,
-    ) -> io::Result<(Channel, Arc<OwnedFd>)> {
-        let mut channel = Channel::without_stream(id, heard, preface)?;
-        let (ours, theirs) = pair()?;
-        channel.connect(ours)?;
-        Ok((channel, Arc::new(theirs)))
-    }
-
-    /// Makes the queue alone. What is said waits for the stream.
+    /// Makes the queue. What is said waits for a stream. What there is of it is heard of the process of this runner.
     ///
     /// # Errors
     /// When the system gives no sockets.
-    pub(super) fn without_stream(
-        id: RunnerId,
-        heard: mpsc::UnboundedSender<Heard>,
-        preface: Vec<u8>,
-    ) -> io::Result<Channel> {
+    pub(super) fn new(runner: (RunnerId, Slot), heard: mpsc::UnboundedSender<Heard>) -> io::Result<Channel> {
         let (queue, queue_out) = pair()?;
         let (frames, to_write) = mpsc::unbounded_channel();
         let (look, looks) = mpsc::unbounded_channel();
-        let waits = Some(Waits { id, preface, to_write, looks, heard });
+        let waits = Some(Waits { runner, preface: Vec::new(), to_write, looks, heard });
         let channel = Channel { stream: None, queue, queue_out, frames, look, unread: Vec::new(), waits };
         channel.look(Look::Once);
         Ok(channel)
+    }
+
+    /// Says what comes before the queue and all frames, when there is a stream.
+    pub(super) fn say_first(&mut self, preface: Vec<u8>) {
+        self.waits.iter_mut().for_each(|waits| waits.preface.extend_from_slice(&preface));
     }
 
     /// Speaks over this stream, a Unix socket. Nothing happens where there is one already.
@@ -101,7 +87,9 @@ impl Channel {
     /// # Errors
     /// When nobody is at its other end.
     pub(super) fn connect(&mut self, stream: OwnedFd) -> io::Result<()> {
-        let Some(Waits { id, preface, to_write, looks, heard }) = self.waits.take() else { return Ok(()) };
+        let Some(Waits { runner, preface, to_write, looks, heard }) = self.waits.take() else {
+            return Ok(());
+        };
         // It has room for the program: nobody waits here.
         let mut rest = &preface[..];
         while !rest.is_empty() {
@@ -110,7 +98,7 @@ impl Channel {
         pass(&stream, self.queue_out.as_fd())?;
         let stream = Arc::new(stream);
         tokio::spawn(write_all(stream.clone(), to_write));
-        tokio::spawn(watch(id, stream.clone(), looks, heard));
+        tokio::spawn(watch(runner, stream.clone(), looks, heard));
         self.stream = Some(stream);
         Ok(())
     }
@@ -183,7 +171,11 @@ impl Channel {
     }
 }
 
-fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+/// Two sockets that are connected.
+///
+/// # Errors
+/// When the system gives none.
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
@@ -224,7 +216,7 @@ async fn write_all(socket: Arc<OwnedFd>, mut frames: mpsc::UnboundedReceiver<Vec
 }
 
 async fn watch(
-    id: RunnerId,
+    runner: (RunnerId, Slot),
     socket: Arc<OwnedFd>,
     mut looks: mpsc::UnboundedReceiver<Look>,
     heard: mpsc::UnboundedSender<Heard>,
@@ -236,7 +228,7 @@ async fn watch(
             (Look::In(pause), Some(alarm)) => alarm.sleep(pause).await,
             (Look::Once | Look::In(_), _) => wait(&socket, Interest::READABLE).await,
         };
-        if heard.send((id, News::Look)).is_err() {
+        if heard.send(Heard::Runner(runner, News::Look)).is_err() {
             return;
         }
     }
@@ -295,14 +287,25 @@ impl Alarm {
 mod tests {
     use super::*;
 
-    fn queue() -> (Channel, mpsc::UnboundedReceiver<Heard>) {
+    const RUNNER: (RunnerId, Slot) = (RunnerId(1), Slot { index: 2, generation: 3 });
+
+    // With the other end of the stream.
+    fn open(preface: &[u8]) -> (Channel, OwnedFd, mpsc::UnboundedReceiver<Heard>) {
         let (heard, hears) = mpsc::unbounded_channel();
-        (Channel::open(RunnerId(1), heard, b"preface".to_vec()).expect("sockets").0, hears)
+        let mut channel = Channel::new(RUNNER, heard).expect("sockets");
+        channel.say_first(preface.to_vec());
+        let (ours, theirs) = pair().expect("sockets");
+        channel.connect(ours).expect("somebody is there");
+        (channel, theirs, hears)
+    }
+
+    fn is_look(heard: Option<Heard>) -> bool {
+        matches!(heard, Some(Heard::Runner(RUNNER, News::Look)))
     }
 
     #[tokio::test]
     async fn a_number_is_taken_once_by_whoever_is_first() {
-        let (channel, _hears) = queue();
+        let (channel, _theirs, _hears) = open(b"");
         (1..=RUNNER_CALLS_MAX as u64).for_each(|number| channel.put(number).expect("room"));
         let mut buffer = [0; 8];
         assert_eq!(receive(&channel.queue_out, &mut buffer), Ok(8), "as an interpreter does");
@@ -314,19 +317,19 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_looked_again_when_there_is_something_or_after_a_time() {
-        let (channel, mut hears) = queue();
+        let (channel, theirs, mut hears) = open(b"preface");
+        drop(theirs);
         channel.look(Look::In(Duration::from_micros(1)));
         channel.look(Look::In(Duration::from_micros(1)));
         // It has closed its end.
         for _ in 0..3 {
-            assert!(matches!(hears.recv().await, Some((RunnerId(1), News::Look))));
+            assert!(is_look(hears.recv().await));
         }
     }
 
     #[tokio::test]
     async fn what_is_said_is_read_in_whole_frames_of_any_number() {
-        let (heard, mut hears) = mpsc::unbounded_channel();
-        let (mut channel, theirs) = Channel::open(RunnerId(7), heard, Vec::new()).expect("sockets");
+        let (mut channel, theirs, mut hears) = open(b"");
         let mut taken = Vec::new();
         // A frame has as many bytes as its first one says.
         let mut read = |channel: &mut Channel| {
@@ -341,7 +344,7 @@ mod tests {
         let say = |bytes: &[u8]| send(&theirs, bytes, SendFlags::empty()).expect("room");
         assert_eq!(read(&mut channel), (Ok(false), Vec::new()));
         say(&[2, 9, 3, 8]);
-        assert!(matches!(hears.recv().await, Some((RunnerId(7), News::Look))));
+        assert!(is_look(hears.recv().await));
         assert_eq!(read(&mut channel), (Ok(false), vec![vec![2, 9]]));
         say(&[8, 1]);
         assert_eq!(read(&mut channel), (Ok(false), vec![vec![3, 8, 8], vec![1]]));
@@ -352,8 +355,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_said_before_there_is_a_stream_waits_for_it() {
         let (heard, mut hears) = mpsc::unbounded_channel();
-        let channel = Channel::without_stream(RunnerId(3), heard, b"preface".to_vec());
-        let mut channel = channel.expect("sockets");
+        let mut channel = Channel::new(RUNNER, heard).expect("sockets");
+        channel.say_first(b"preface".to_vec());
         channel.put(1).expect("room");
         channel.say(b"frame".to_vec());
         assert_eq!(channel.read(|_| Ok(None)), Ok(false));
@@ -371,7 +374,7 @@ mod tests {
         }
         assert_eq!(said, b"preface\0frame");
         send(&theirs, b"!", SendFlags::empty()).expect("room");
-        assert!(matches!(hears.recv().await, Some((RunnerId(3), News::Look))));
+        assert!(is_look(hears.recv().await));
         // Another one is not heard.
         let (other, _theirs) = pair().expect("sockets");
         channel.connect(other).expect("nothing happens");

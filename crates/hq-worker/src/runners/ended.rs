@@ -1,12 +1,12 @@
 //! How runners end, and the calls that they have then.
 
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input, Outcome, RunnerId};
+use hq_core::worker::{Input, Outcome, RunnerId, RunsIn};
 use hq_model::TaskRef;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{Current, Process, SIGKILL, frames};
-use crate::launcher::{End, Ended, text};
+use crate::launcher::{End, Ended, Stage, text};
 use crate::supervise::{Active, Finish, Supervisor};
 
 /// What an interpreter exits with whose function has closed its connection.
@@ -20,7 +20,7 @@ impl Supervisor {
     /// The machine has no further use for a runner.
     pub(crate) fn end_runner(&mut self, id: RunnerId) {
         let Some(runner) = self.runners.all.get_mut(&id) else { return };
-        if runner.is_spent {
+        if runner.is_spent || runner.is_closed {
             return match runner.world {
                 Some(_) => self.end_world(id),
                 None => self.kill_runner(id),
@@ -66,7 +66,7 @@ impl Supervisor {
         let Process { id, first, mut calls } = process;
         let runner = self.runners.all.remove(&id);
         let untaken = runner.as_ref().map_or_else(Vec::new, |runner| runner.channel.take_back());
-        let is_expected = runner.as_ref().is_some_and(|runner| runner.is_spent || runner.is_ending);
+        let was_ended = runner.as_ref().is_some_and(|runner| runner.is_spent || runner.is_ending);
         if let Some(done) = calls.front_mut().and_then(|call| call.done.take())
             && let Some(call) = calls.pop_front()
         {
@@ -85,8 +85,14 @@ impl Supervisor {
         let how =
             How { end: report.end, fault: runner.and_then(|runner| runner.fault), for_memory, of_world };
         // What it has not taken has not begun; but the call that it was to have fails with it.
-        let begun = self.begun_of(calls, &untaken);
-        if begun.is_empty() && !is_expected {
+        let mut begun = self.begun_of(calls, &untaken);
+        if matches!(how.end, End::NotStarted(Stage::Zygote, _))
+            && !was_ended
+            && let Some(call) = begun.pop()
+        {
+            return self.start_without_zygote(id, call);
+        }
+        if begun.is_empty() && !was_ended {
             warn!(runner = id.0, end = ?report.end, "an interpreter without a call has ended");
         }
         let tasks: Vec<TaskRef> = begun.iter().map(|call| call.start.task).collect();
@@ -100,6 +106,20 @@ impl Supervisor {
             self.finish_before(next, *start, prepared, Finish::new(outcome, report.usage));
         }
         self.ended.push(Input::RunnerEnded { runner: id });
+    }
+}
+
+impl Supervisor {
+    // No process was forked, and so nothing of a call has begun: it gets an interpreter of its own.
+    fn start_without_zygote(&mut self, id: RunnerId, call: Current) {
+        let Current { number, mut start, prepared, files, .. } = call;
+        debug!(task = %start.task, "an interpreter is started, as none could be forked");
+        self.running.remove(&start.task);
+        start.runs_in = start.runs_in.map(|runs_in| RunsIn { zygote: None, ..runs_in });
+        if let Some(ends) = self.streaming.get(&start.task) {
+            self.buffers.streams = ends.paths();
+        }
+        self.call_as(*start, prepared, (id, true), (number, files));
     }
 }
 

@@ -17,6 +17,7 @@ const WAITS: u8 = 3;
 const WANTS: u8 = 4;
 const SPENT: u8 = 5;
 const LEAVES: u8 = 6;
+const WORN: u8 = 7;
 
 /// Stands in the queue where no call comes any more.
 pub(crate) const END: u64 = 0;
@@ -145,11 +146,10 @@ pub(crate) fn go_on(number: u64) -> Vec<u8> {
     frame(GO_ON, &number.to_le_bytes())
 }
 
-/// What comes before all frames: the runner's program, and the names of the variables that are of a task.
-pub(crate) fn preface(program: &[u8], own_variables: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(program.len() + own_variables.len() + 8);
-    put(&mut out, program);
-    put(&mut out, own_variables);
+/// A text, as they come before all frames: the runner's program, and the names of the variables that are of a task.
+pub(crate) fn text_before(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 4);
+    put(&mut out, text);
     out
 }
 
@@ -181,6 +181,8 @@ pub(crate) enum Said {
     Spent,
     /// Names in `/dev/shm` that a world of MPI leaves there when it is ended by force.
     Leaves { names: Vec<String> },
+    /// It takes no other call after this one, whose end comes next: it has had so many, or has grown by so much.
+    Worn { number: u64 },
 }
 
 /// How a rank has died.
@@ -258,6 +260,7 @@ fn decode(kind: u8, body: &[u8]) -> Result<Said, String> {
         WANTS => number(body).map(|number| Said::Wants { number }),
         SPENT => body.is_empty().then_some(Said::Spent),
         LEAVES => leaves(body),
+        WORN => number(body).map(|number| Said::Worn { number }),
         _ => return Err(format!("frames of kind {kind} are not known")),
     };
     said.ok_or_else(|| format!("a frame of kind {kind} with {} bytes is damaged", body.len()))
@@ -351,9 +354,10 @@ mod tests {
         assert!(decode(DONE, &[&body[..], b"x"].concat()).is_err());
         assert!(decode(DONE, &done_body(1, 8, 0, b"", "")).is_err());
         assert!(decode(DONE, &done_body(1, 0, 0, &vec![b'1'; RESULT_BYTES_MAX + 1], "")).is_err());
-        assert!(decode(WAITS, &body).is_err() && decode(7, &body).is_err());
+        assert!(decode(WAITS, &body).is_err() && decode(8, &body).is_err());
         assert_eq!(decode(WAITS, &body[..8]), Ok(Said::Waits { number: 9 }));
         assert_eq!(decode(WANTS, &body[..8]), Ok(Said::Wants { number: 9 }));
+        assert_eq!(decode(WORN, &body[..8]), Ok(Said::Worn { number: 9 }));
         assert!(header([255; HEADER]).is_err());
     }
 
@@ -390,7 +394,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_refused_or_understood(kind in 0_u8..8, body in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_refused_or_understood(kind in 0_u8..9, body in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode(kind, &body);
             let _ = decode_next(&body);
         }

@@ -11,13 +11,14 @@ mod ended;
 pub(crate) mod frames;
 mod starting;
 mod world;
+pub(crate) mod zygotes;
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input, Outcome, RunnerId, Start};
+use hq_core::worker::{Input, Outcome, RunnerId, Start, ZygoteId};
 use hq_model::{Body, Instance, ObjectName, TaskLoad, TaskRef, TaskSample, Usage};
 use tokio::sync::mpsc;
 use tracing::debug;
@@ -39,8 +40,14 @@ pub(crate) const BOOTSTRAP: &[u8] = include_bytes!("bootstrap.py");
 const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 
-/// There is something of a runner.
-pub(crate) type Heard = (RunnerId, News);
+/// There is something of an interpreter.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// Of the process of a runner.
+    Runner((RunnerId, Slot), News),
+    /// A zygote says something, in its own words.
+    Zygote(ZygoteId, Vec<u8>),
+}
 
 /// What there is of a runner.
 #[derive(Debug)]
@@ -73,14 +80,32 @@ struct Runner {
     codes: Codes,
     /// Its last call is or was ended by force.
     is_spent: bool,
-    /// It was told to end.
+    /// It was told to end, or does by itself after its call.
     is_ending: bool,
+    /// It says no more.
+    is_closed: bool,
     /// Why it is being killed.
     fault: Option<String>,
     /// It has spoken.
     is_ready: bool,
     /// It is several processes.
     world: Option<World>,
+}
+
+impl Runner {
+    fn new(slot: Slot, channel: Channel, world: Option<World>) -> Runner {
+        Runner {
+            slot,
+            channel,
+            codes: Codes::default(),
+            is_spent: false,
+            is_ending: false,
+            is_closed: false,
+            fault: None,
+            is_ready: false,
+            world,
+        }
+    }
 }
 
 /// The process of a runner.
@@ -164,8 +189,20 @@ impl Supervisor {
         samples
     }
 
-    /// There is something of a runner.
-    pub(crate) fn runner_says(&mut self, (id, news): Heard) {
+    /// There is something of an interpreter.
+    pub(crate) fn interpreter_says(&mut self, heard: Heard) {
+        match heard {
+            // Another process has taken its place where one could not be forked.
+            Heard::Runner((id, slot), news) => {
+                if self.runners.all.get(&id).is_some_and(|runner| runner.slot == slot) {
+                    self.there_is(id, news);
+                }
+            }
+            Heard::Zygote(id, packet) => self.zygote_says(id, &packet),
+        }
+    }
+
+    fn there_is(&mut self, id: RunnerId, news: News) {
         match news {
             News::Look => self.look_at_runner(id),
             News::Came(stream) => {
@@ -225,7 +262,7 @@ impl Supervisor {
             // Mostly it has ended, and how is told by the launcher. One that lives is of no use, unless its function still runs,
             // which may have closed all descriptors.
             Ok(true) if self.has_call(id) => {
-                self.runners.all.get_mut(&id).into_iter().for_each(|runner| runner.is_spent = true);
+                self.runners.all.get_mut(&id).into_iter().for_each(|runner| runner.is_closed = true);
             }
             // It takes longer to end than its rank 0.
             Ok(true) if self.runners.world(id).is_some() => self.runners.give_up_later(id),
@@ -253,6 +290,11 @@ impl Supervisor {
             Said::Wants { number } => {
                 let task = self.call_of(id, number).map(|call| call.start.task);
                 self.ended.extend(task.map(|task| Input::CallWants { task }));
+            }
+            Said::Worn { number } => {
+                if self.call_of(id, number).is_some() {
+                    self.runner_is_worn(id);
+                }
             }
             Said::Spent => self.spend_runner(id),
             Said::Leaves { names } => {

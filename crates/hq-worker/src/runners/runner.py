@@ -23,7 +23,7 @@ def main(connection, receive):
     # What it exits with when a function has closed the connection.
     CLOSED = 113
     CALL, CODE, GO_ON = 1, 3, 4
-    READY, DONE, WAITS, WANTS = 1, 2, 3, 4
+    READY, DONE, WAITS, WANTS, WORN = 1, 2, 3, 4, 7
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
     VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE, STORED, NOT_STORED = range(8)
     PIECE = 65536
@@ -38,12 +38,14 @@ def main(connection, receive):
     # Parts of what a packed call leaves behind.
     STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK, OBJECT, HELD, VALUE_OF = range(1, 12)
     dump_value, write_value, load_value = _hq_value_files()
+    note, put_back = _hq_keeping()
+    is_worn = _hq_recycling()
 
     nowhere = os.open(os.devnull, os.O_RDWR)
     # Of one that is a rank of a world; see ranks.py.
     ranks = globals().get("_hq_ranks")
     is_first = ranks is None or not ranks.rank
-    state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0)}
+    state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0), "kept": None}
     loaded = {}
 
     def say(kind, body):
@@ -376,6 +378,7 @@ def main(connection, receive):
             if not callable(function):
                 raise TypeError(f"{name} is a {type(function).__name__} and cannot be called")
             loaded[name] = function
+            state["kept"] = None
         return loaded[name]
 
     # --- calls whose function, arguments and results the client has packed ---
@@ -448,6 +451,7 @@ def main(connection, receive):
                 sys.path.append(path)
         use_cloudpickle_of(cloudpickle_dir)
         functions[number] = pickle.loads(function)
+        state["kept"] = None
         return functions[number]
 
     def use_cloudpickle_of(directory):
@@ -594,6 +598,8 @@ def main(connection, receive):
                 kind = "arguments"
                 args, kwargs = pickle.loads(entry)
                 kind, status = "raised", RAISED
+                if state["kept"] is None:
+                    state["kept"] = note()
                 value = invoked(function, args, kwargs)
         except BaseException as error:
             state["runs"] = False
@@ -714,6 +720,8 @@ def main(connection, receive):
             if flags & HAS_ENTRY:
                 # Python reads no JSON that is nested too deep.
                 entries.append(json.loads(entry) if flags & ENTRY_IS_JSON else os.fsdecode(entry))
+            if state["kept"] is None:
+                state["kept"] = note()
             value = run(name, arguments, entries)
         except SystemExit as error:
             code = error.code
@@ -799,6 +807,8 @@ def main(connection, receive):
         if captured[0] or captured[1]:
             status, result = with_printed(status, result, captured)
         close_outputs(captured)
+        if state["kept"] is not None:
+            put_back(state["kept"])
         use_default_signals()
         os.umask(own_umask)
         ended = monotonic()
@@ -807,6 +817,10 @@ def main(connection, receive):
         size = 50 + len(result) + len(text)
         took = int((ended - began) * 1e6)
         head = done_head(size, DONE, number, status, code, took, user, system, peak, len(result), len(text))
+        # Of ranks rank 0 counts, with which the others end.
+        if is_worn() and is_first:
+            state["is_lost"] = True
+            say(WORN, struct.pack("<Q", number))
         connection.sendall(head + result + text)
 
     def or_without_connection(call):
@@ -839,6 +853,10 @@ def main(connection, receive):
     sys.modules["_hq_runner"].waits = waits
     sys.modules["_hq_runner"].goes_on = goes_on
     sys.modules["_hq_runner"].returned = None
+    # What was loaded within a call is not of it.
+    sys.modules["_hq_runner"].has_loaded = lambda: state.update(kept=note())
+    # Empty where nothing is known of that, and None in one that was forked.
+    sys.modules["_hq_runner"].why_not_forked = globals().get("_hq_why_not_forked")
     use_default_signals()
     state["used"], state["measured"] = used(), time.monotonic()
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())

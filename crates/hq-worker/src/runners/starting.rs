@@ -11,18 +11,19 @@ use hq_model::body::EntryKind;
 use hq_model::request::{CPUS, MEM};
 use hq_model::{Entry, Usage};
 
-use super::channel::Channel;
-use super::codes::Codes;
+use super::channel::{self, Channel};
 use super::frames::{self, Call};
 use super::world::{World, is_alone};
 use super::{Current, Files, Process, Runner};
-use crate::launcher::Slot;
+use crate::enforce::Limits;
+use crate::launcher::{Order, Slot};
 use crate::objects::{PutFile, Taken};
-use crate::prepare::{Prepared, strings};
+use crate::prepare::Prepared;
 use crate::supervise::{Active, Supervisor};
 
 /// What is read into an interpreter once it runs.
-const PROGRAM: &str = concat!(include_str!("values.py"), include_str!("runner.py"));
+pub(super) const PROGRAM: &str =
+    concat!(include_str!("values.py"), include_str!("keeping.py"), include_str!("runner.py"));
 
 impl Supervisor {
     /// Calls a function, in a runner that is there or in a new one, with what was brought for it.
@@ -33,12 +34,23 @@ impl Supervisor {
         (id, is_new): (RunnerId, bool),
         taken: Vec<Taken>,
     ) {
-        let task = start.task;
         if let Err(outcome) = self.open_stream(&start, &prepared) {
-            self.ended.push(Input::ended(task, outcome, Usage::default()));
+            self.ended.push(Input::ended(start.task, outcome, Usage::default()));
             return self.runner_is_not_made(&start);
         }
-        let (number, files) = self.begin_call(id, &prepared, taken);
+        let numbered = self.begin_call(id, &prepared, taken);
+        self.call_as(start, prepared, (id, is_new), numbered);
+    }
+
+    /// As [`Supervisor::call`], by a number that was given, with the files of the call.
+    pub(super) fn call_as(
+        &mut self,
+        start: Start,
+        prepared: Arc<Prepared>,
+        (id, is_new): (RunnerId, bool),
+        (number, files): (u64, Files),
+    ) {
+        let task = start.task;
         let said = match is_new {
             true => self.start_runner(&start, &prepared, id, (number, &files)),
             false => self.call_again(&start, &prepared, id, (number, &files)),
@@ -82,7 +94,7 @@ impl Supervisor {
         self.ended.extend(runs_in.map(|runs_in| Input::RunnerEnded { runner: runs_in.runner }));
     }
 
-    // Has a process started whose first call this is.
+    // Has a process started whose first call this is: forked from a zygote where that is said and it is there.
     fn start_runner(
         &mut self,
         start: &Start,
@@ -90,74 +102,83 @@ impl Supervisor {
         id: RunnerId,
         call: (u64, &Files),
     ) -> Result<Slot, Outcome> {
-        let no_socket =
-            |error| Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"));
-        let world = match start.ranks.is_empty() {
-            true => None,
-            false => Some(
-                World::open(self.node.keys.directory(), id, self.runners.heard.clone()).map_err(no_socket)?,
-            ),
-        };
-        let log = world.as_ref().map(|world| world.log().as_os_str().as_bytes());
         let (memory, cpus) = (self.node.amount_of(start, MEM), self.node.amount_of(start, CPUS));
         let limits = self.enforcer.begin(start, memory, cpus).map_err(Outcome::NotStarted)?;
         let slot = self.take_slot();
-        if let Some(world) = &world {
-            world.append_variables(&prepared.template.spec.launcher, &mut self.buffers.world);
-        }
-        let order = prepared.order((slot, None), start, &self.node, &limits, &mut self.buffers);
-        let ordered =
-            order.map_err(|error| Outcome::Failed(FailureKind::Start, error)).and_then(|(mut order, _)| {
-                let names =
-                    strings(order.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
-                let names: Vec<&[u8]> = names.collect();
-                let preface = frames::preface(PROGRAM.as_bytes(), &names.join(&0));
-                let heard = self.runners.heard.clone();
-                let opened = match &world {
-                    None => {
-                        Channel::open(id, heard, preface).map(|(channel, theirs)| (channel, Some(theirs)))
-                    }
-                    Some(_) => Channel::without_stream(id, heard, preface).map(|channel| (channel, None)),
-                };
-                let (channel, theirs) = opened.map_err(no_socket)?;
-                (order.has_stdin, order.is_stdin_socket) = (theirs.is_some(), theirs.is_some());
-                if let Some(log) = log {
-                    (order.stdout, order.stderr) = (log, log);
-                }
-                let sent = self.launcher.start(&order, theirs.as_ref());
-                sent.map_err(|error| {
-                    Outcome::NotStarted(format!("cannot hand a task to the launcher: {error}"))
-                })?;
-                Ok(channel)
-            });
+        let started = match start.ranks.is_empty() {
+            true => self.start_interpreter(start, prepared, (id, slot), &limits),
+            false => self.start_world(start, prepared, (id, slot), &limits),
+        };
         // Without an order nothing has taken them.
         self.buffers.world.clear();
-        let is_prepared = world.is_none();
-        match ordered {
-            Ok(channel) => {
-                let runner = Runner {
-                    slot,
-                    channel,
-                    codes: Codes::default(),
-                    is_spent: false,
-                    is_ending: false,
-                    fault: None,
-                    is_ready: false,
-                    world,
-                };
+        match started {
+            Ok((runner, is_prepared)) => {
                 self.runners.all.insert(id, runner);
+                // There is room for it: nothing was put there before.
+                let _ = self.say_call(id, start, prepared, call, is_prepared);
+                Ok(slot)
             }
             Err(outcome) => {
                 self.free.push(slot.index);
                 self.enforcer.end((start.task, start.instance), None);
-                return Err(outcome);
+                Err(outcome)
             }
         }
+    }
+
+    // True as well when its outputs and directories are made with it.
+    fn start_interpreter(
+        &mut self,
+        start: &Start,
+        prepared: &Prepared,
+        (id, slot): (RunnerId, Slot),
+        limits: &Limits,
+    ) -> Result<(Runner, bool), Outcome> {
+        let mut channel = Channel::new((id, slot), self.runners.heard.clone()).map_err(no_socket)?;
+        let (ours, theirs) = channel::pair().map_err(no_socket)?;
+        let theirs = Arc::new(theirs);
+        let zygote = start.runs_in.and_then(|runs_in| self.zygotes.socket(runs_in.zygote?));
+        let order = prepared.order((slot, None), start, &self.node, limits, &mut self.buffers);
+        let (mut order, _) = order.map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
+        (order.has_stdin, order.is_stdin_socket) = (true, true);
+        let forked = Order { is_forked: true, ..order };
+        let is_forked = zygote.is_some_and(|zygote| self.launcher.fork_from(&zygote, &forked, &theirs));
+        if !is_forked {
+            self.launcher.start(&order, Some(&theirs)).map_err(not_handed)?;
+            // A forked one has the program.
+            let why = serde_json::Value::from(self.zygotes.why_not(&prepared.template.spec));
+            let program = format!("_hq_why_not_forked = {why}\n{PROGRAM}");
+            channel.say_first(frames::text_before(program.as_bytes()));
+        }
+        let names = prepared.own_variables(start, &self.node, &self.buffers);
+        channel.say_first(frames::text_before(&names));
+        // Whoever is not there any more is heard of by the launcher.
+        let _ = channel.connect(ours);
+        Ok((Runner::new(slot, channel, None), !is_forked))
+    }
+
+    fn start_world(
+        &mut self,
+        start: &Start,
+        prepared: &Prepared,
+        (id, slot): (RunnerId, Slot),
+        limits: &Limits,
+    ) -> Result<(Runner, bool), Outcome> {
+        let heard = || self.runners.heard.clone();
+        let mut channel = Channel::new((id, slot), heard()).map_err(no_socket)?;
+        let world = World::open(self.node.keys.directory(), (id, slot), heard()).map_err(no_socket)?;
+        world.append_variables(&prepared.template.spec.launcher, &mut self.buffers.world);
+        let order = prepared.order((slot, None), start, &self.node, limits, &mut self.buffers);
+        let (mut order, _) = order.map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
+        let log = world.log().as_os_str().as_bytes();
+        (order.has_stdin, order.stdout, order.stderr) = (false, log, log);
+        self.launcher.start(&order, None).map_err(not_handed)?;
+        let names = prepared.own_variables(start, &self.node, &self.buffers);
+        channel.say_first(frames::text_before(PROGRAM.as_bytes()));
+        channel.say_first(frames::text_before(&names));
         // It was made for the process.
         self.buffers.task_dir.clear();
-        // There is room for it: nothing was put there before.
-        let _ = self.say_call(id, start, prepared, call, is_prepared);
-        Ok(slot)
+        Ok((Runner::new(slot, channel, Some(world)), false))
     }
 
     fn call_again(
@@ -229,4 +250,12 @@ impl Supervisor {
         runner.channel.say(call.encode());
         Ok(())
     }
+}
+
+fn no_socket(error: io::Error) -> Outcome {
+    Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"))
+}
+
+fn not_handed(error: io::Error) -> Outcome {
+    Outcome::NotStarted(format!("cannot hand a task to the launcher: {error}"))
 }

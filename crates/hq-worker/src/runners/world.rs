@@ -61,17 +61,17 @@ impl World {
     /// When there is no socket, or no randomness.
     pub(crate) fn open(
         directory: &Path,
-        id: RunnerId,
+        runner: (RunnerId, Slot),
         heard: mpsc::UnboundedSender<Heard>,
     ) -> io::Result<World> {
         let mut secret = [0; TOKEN / 2];
         getrandom::fill(&mut secret).map_err(|error| io::Error::other(error.to_string()))?;
         let token: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        let socket = directory.join(format!("world-{}", id.0));
-        let log = directory.join(format!("world-{}.log", id.0));
+        let socket = directory.join(format!("world-{}", runner.0.0));
+        let log = directory.join(format!("world-{}.log", runner.0.0));
         // The directory is private: who comes here is this user.
         let listener = UnixListener::bind(&socket)?;
-        let accepting = tokio::spawn(accept(listener, token.clone(), id, heard)).abort_handle();
+        let accepting = tokio::spawn(accept(listener, token.clone(), runner, heard)).abort_handle();
         Ok(World { socket, log, token, accepting, leaves: Vec::new(), died: None })
     }
 
@@ -136,11 +136,12 @@ impl Runners {
 
     /// Hears of it when a world has had its time to end.
     pub(super) fn give_up_later(&self, id: RunnerId) {
+        let Some(slot) = self.all.get(&id).map(|runner| runner.slot) else { return };
         let heard = self.heard.clone();
         tokio::spawn(async move {
             tokio::time::sleep(WORLD_END_GRACE).await;
             // The loop may have ended.
-            let _ = heard.send((id, News::Late));
+            let _ = heard.send(Heard::Runner((id, slot), News::Late));
         });
     }
 }
@@ -200,10 +201,15 @@ impl Drop for World {
     }
 }
 
-async fn accept(listener: UnixListener, token: String, id: RunnerId, heard: mpsc::UnboundedSender<Heard>) {
+async fn accept(
+    listener: UnixListener,
+    token: String,
+    runner: (RunnerId, Slot),
+    heard: mpsc::UnboundedSender<Heard>,
+) {
     let mut is_awaited = true;
     // The loop may have ended.
-    let tell = |news| drop(heard.send((id, news)));
+    let tell = |news| drop(heard.send(Heard::Runner(runner, news)));
     let (found, mut come) = mpsc::unbounded_channel();
     let start = tokio::time::sleep(WORLD_START_LIMIT);
     tokio::pin!(start);

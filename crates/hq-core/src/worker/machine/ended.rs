@@ -12,7 +12,7 @@ use crate::worker::{Effect, Outcome};
 use crate::worker_messages::Started;
 
 impl Worker {
-    pub(super) fn task_ended(
+    pub(in crate::worker) fn task_ended(
         &mut self,
         now: Timestamp,
         task: TaskRef,

@@ -68,6 +68,7 @@ impl Worker {
             _ => self.outside.release(None, &mut self.reporting),
         }
         self.give_back(effects);
+        self.runners.zygotes.iter_mut().for_each(|zygotes| zygotes.leave(effects));
         self.drains = drain;
         self.leaving_is_news |= self.is_counted_on();
         // Who stops it has time enough for its results.

@@ -1,0 +1,80 @@
+# What a call may change in its interpreter and the next one is not to find; and when an interpreter has had its last call. Comes
+# before the runner itself, as one text; needs Python 3.8 and nothing else.
+
+
+def _hq_keeping():
+    import signal
+    import socket
+    import sys
+    import threading
+    import warnings
+
+    # Without the enumerations around it, which take longer than many a call.
+    plain = getattr(signal, "_signal", signal)
+    words = ("HUP", "INT", "QUIT", "USR1", "USR2", "PIPE", "ALRM", "TERM", "CHLD", "CONT", "TSTP", "TTIN", "TTOU", "WINCH", "IO")
+    numbers = [int(getattr(signal, "SIG" + word)) for word in words]
+    handler_of, timeout_of = plain.getsignal, socket.getdefaulttimeout
+
+    def note():
+        # As it is before a function is called for the first time, with its modules loaded.
+        return (
+            list(sys.argv),
+            list(sys.path),
+            list(warnings.filters),
+            threading.excepthook,
+            timeout_of(),
+            [handler_of(number) for number in numbers],
+        )
+
+    def put_back(noted):
+        argv, path, filters, hook, timeout, handlers = noted
+        for is_now, was in ((sys.argv, argv), (sys.path, path)):
+            if is_now != was:
+                is_now[:] = was
+        if warnings.filters != filters:
+            warnings.filters[:] = filters
+            getattr(warnings, "_filters_mutated", lambda: None)()
+        threading.excepthook = hook
+        if timeout_of() != timeout:
+            socket.setdefaulttimeout(timeout)
+        for number, handler in zip(numbers, handlers):
+            # None is one that was not set from Python, and cannot be.
+            if handler is not None and handler_of(number) != handler:
+                plain.signal(number, handler)
+
+    return note, put_back
+
+
+def _hq_recycling():
+    import os
+    import resource
+    import time
+
+    GROWTH_MAX = 2 << 30
+    LOOK_SECONDS = 0.1
+    page = resource.getpagesize()
+    known = {"calls": 0, "calls_max": 0, "growth_max": GROWTH_MAX, "first": 0, "looked": 0.0}
+
+    def resident():
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * page
+
+    def is_worn():
+        # After a call: whether it is to be the last one.
+        known["calls"] += 1
+        if known["calls"] == 1:
+            said = os.environ.get("HQ_PYTHON_RECYCLE", "").split()
+            if len(said) == 2 and all(number.isdigit() for number in said):
+                known["calls_max"], known["growth_max"] = map(int, said)
+            known["first"], known["looked"] = resident(), time.monotonic()
+        if known["calls"] == known["calls_max"]:
+            return True
+        now = time.monotonic()
+        if now - known["looked"] < LOOK_SECONDS:
+            return False
+        known["looked"] = now
+        return resident() - known["first"] > known["growth_max"]
+
+    return is_worn
+
+
