@@ -1,6 +1,6 @@
 //! What workers tell of their nodes and of what tasks use.
 
-use hq_model::{NodeSample, TaskLoad, TaskRef, TaskSample, TasksSample};
+use hq_model::{NodeSample, TaskLoad, TaskRef, TaskSample, TasksSample, WorkerId};
 
 use super::*;
 use crate::client_messages::{LoadHistory, TaskInfo};
