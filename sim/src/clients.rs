@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_core::client_messages::ClientRequest;
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_model::body::{Function, Mpi};
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Share, Target, TaskIds};
@@ -18,9 +18,11 @@ use hq_model::{
 
 use crate::faults::Faults;
 use crate::feeders::{self, Feeder};
+use crate::objects;
 use crate::pullers;
 use crate::rng::Rng;
 use crate::variety;
+use crate::world::{Event, World};
 
 /// One client.
 #[derive(Debug, Default)]
@@ -322,4 +324,105 @@ fn block(key: u64, target: &Target, spec: &TaskSpec) -> ClientRequest {
         last.dependencies = Arc::new(Dependencies { after: vec![never], ..Dependencies::default() });
     }
     ClientRequest::SubmitAll { key: if key % 11 == 2 { 0 } else { u128::from(key) }, submits }
+}
+
+impl World {
+    /// A client asks what it wants, or asks once more.
+    pub(crate) fn client_acts(&mut self, client: usize) {
+        if self.server.is_none() {
+            self.at(2_000_000, Event::ClientActs { client });
+            return;
+        }
+        let is_feeder = self.clients[client].feeder.is_some();
+        if !is_feeder && self.clients[client].is_gone {
+            return;
+        }
+        if self.clients[client].connection.is_none() {
+            let id = self.network.open(client, false, self.now);
+            self.clients[client].connection = Some(id);
+        } else if self.clients[client].asked.is_some() {
+            return;
+        }
+        if is_feeder && self.clients[client].asked.is_none() {
+            let Some(wish) = self.feeder_asks(client) else { return };
+            self.clients[client].asked = Some(wish);
+        }
+        if self.clients[client].asked.is_none() {
+            if self.clients[client].wishes == 0 {
+                return;
+            }
+            self.clients[client].wishes -= 1;
+            let state = &self.clients[client];
+            let wish = if self.faults.has_objects && self.rng.chance(700) {
+                objects::wish(&mut self.rng, &state.leaving)
+            } else {
+                wish(&mut self.rng, &state.jobs, &self.faults)
+            };
+            if let ClientRequest::ForgetJobs { jobs: Selector::Ids(ids), .. } = &wish {
+                // Asked for is enough: the answer may be lost.
+                ids.iter().for_each(|id| self.observers.acknowledged.forgotten(JobId(id.0)));
+            }
+            self.observers.blocks.asked(&wish);
+            self.clients[client].asked = Some(wish);
+        }
+        let state = &mut self.clients[client];
+        state.request += 1;
+        let (request, connection) = (state.request, state.connection.unwrap_or(0));
+        let Some(body) = state.asked.clone() else { return };
+        if let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng) {
+            self.at_time(at, Event::FromClient { connection, request, body });
+        }
+    }
+
+    /// A client gets an answer.
+    ///
+    /// # Errors
+    /// When it is none that it could get.
+    pub(crate) fn client_hears(
+        &mut self,
+        connection: u64,
+        request: u64,
+        body: ClientResponse,
+    ) -> Result<(), String> {
+        let Some(client) = self.network.get(connection).map(|known| known.peer) else { return Ok(()) };
+        let state = &mut self.clients[client];
+        if state.connection != Some(connection) || state.request != request {
+            return Ok(());
+        }
+        let asked = state.asked.take();
+        if state.feeder.is_some() {
+            return self.feeder_hears(client, body);
+        }
+        state.leaving.extend(asked.iter().flat_map(|asked| objects::leaves(asked, &body)));
+        match (asked, body) {
+            // What is gone or needed may be known to others alone.
+            (Some(ClientRequest::Objects(_)), ClientResponse::Error(RequestError::Invalid(_))) => {}
+            (Some(ClientRequest::ForgetJobs { .. }), ClientResponse::Error(RequestError::Invalid(_))) => {}
+            (_, ClientResponse::Error(RequestError::Invalid(text))) if text.starts_with("Object ") => {}
+            (
+                Some(ClientRequest::Submit { key, .. } | ClientRequest::SubmitAll { key, .. }),
+                ClientResponse::Submitted { job, ids, .. },
+            ) => {
+                state.jobs.push(job);
+                self.observers.acknowledged.submitted(key, job, &ids)?;
+            }
+            (Some(ClientRequest::OpenJob { .. }), ClientResponse::Submitted { job, .. }) => {
+                state.jobs.push(job)
+            }
+            (Some(ClientRequest::SubmitJobs { .. }), ClientResponse::JobsSubmitted { jobs, .. }) => {
+                state.jobs.extend(jobs);
+            }
+            (_, ClientResponse::Error(RequestError::Invalid(text)))
+                if !text.contains("are made by its generator")
+                    // Of a request of before a kill, whose client asks once more.
+                    && !text.contains("is not submitted as a whole yet") =>
+            {
+                return Err(format!("a valid request was refused: {text}"));
+            }
+            _ => {}
+        }
+        let after = self.rng.between(1_000, 10_000_000);
+        self.at(after, Event::ClientActs { client });
+        Ok(())
+    }
 }

@@ -2,18 +2,17 @@
 
 use std::collections::{BTreeMap, BinaryHeap};
 
-use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::server::{ConnectionId, Input as ServerInput, Server, ServerOptions};
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId, ZygoteId};
 use hq_core::worker_messages::{FromWorker, ToWorker};
-use hq_model::selector::Selector;
-use hq_model::{Instance, JobId, Notice, TaskRef, Timestamp};
+use hq_model::{Instance, Notice, TaskRef, Timestamp};
 use hq_sched::Plan;
 
 use crate::batch::{BatchEvent, BatchSystem};
 use crate::campaign::Campaign;
 use crate::canary::Canary;
-use crate::clients::{self, Client};
+use crate::clients::Client;
 use crate::due::Due;
 use crate::faults::Faults;
 use crate::journal::Journal;
@@ -600,97 +599,6 @@ impl World {
             self.server_tick = Some(at);
             self.at_time(at, Event::ServerTick { life: self.server_life, at });
         }
-    }
-
-    // --- clients ---
-
-    fn client_acts(&mut self, client: usize) {
-        if self.server.is_none() {
-            self.at(2_000_000, Event::ClientActs { client });
-            return;
-        }
-        let is_feeder = self.clients[client].feeder.is_some();
-        if !is_feeder && self.clients[client].is_gone {
-            return;
-        }
-        if self.clients[client].connection.is_none() {
-            let id = self.network.open(client, false, self.now);
-            self.clients[client].connection = Some(id);
-        } else if self.clients[client].asked.is_some() {
-            return;
-        }
-        if is_feeder && self.clients[client].asked.is_none() {
-            let Some(wish) = self.feeder_asks(client) else { return };
-            self.clients[client].asked = Some(wish);
-        }
-        if self.clients[client].asked.is_none() {
-            if self.clients[client].wishes == 0 {
-                return;
-            }
-            self.clients[client].wishes -= 1;
-            let state = &self.clients[client];
-            let wish = if self.faults.has_objects && self.rng.chance(700) {
-                objects::wish(&mut self.rng, &state.leaving)
-            } else {
-                clients::wish(&mut self.rng, &state.jobs, &self.faults)
-            };
-            if let ClientRequest::ForgetJobs { jobs: Selector::Ids(ids), .. } = &wish {
-                // Asked for is enough: the answer may be lost.
-                ids.iter().for_each(|id| self.observers.acknowledged.forgotten(JobId(id.0)));
-            }
-            self.observers.blocks.asked(&wish);
-            self.clients[client].asked = Some(wish);
-        }
-        let state = &mut self.clients[client];
-        state.request += 1;
-        let (request, connection) = (state.request, state.connection.unwrap_or(0));
-        let Some(body) = state.asked.clone() else { return };
-        if let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng) {
-            self.at_time(at, Event::FromClient { connection, request, body });
-        }
-    }
-
-    fn client_hears(&mut self, connection: u64, request: u64, body: ClientResponse) -> Result<(), String> {
-        let Some(client) = self.network.get(connection).map(|known| known.peer) else { return Ok(()) };
-        let state = &mut self.clients[client];
-        if state.connection != Some(connection) || state.request != request {
-            return Ok(());
-        }
-        let asked = state.asked.take();
-        if state.feeder.is_some() {
-            return self.feeder_hears(client, body);
-        }
-        state.leaving.extend(asked.iter().flat_map(|asked| objects::leaves(asked, &body)));
-        match (asked, body) {
-            // What is gone or needed may be known to others alone.
-            (Some(ClientRequest::Objects(_)), ClientResponse::Error(RequestError::Invalid(_))) => {}
-            (Some(ClientRequest::ForgetJobs { .. }), ClientResponse::Error(RequestError::Invalid(_))) => {}
-            (_, ClientResponse::Error(RequestError::Invalid(text))) if text.starts_with("Object ") => {}
-            (
-                Some(ClientRequest::Submit { key, .. } | ClientRequest::SubmitAll { key, .. }),
-                ClientResponse::Submitted { job, ids, .. },
-            ) => {
-                state.jobs.push(job);
-                self.observers.acknowledged.submitted(key, job, &ids)?;
-            }
-            (Some(ClientRequest::OpenJob { .. }), ClientResponse::Submitted { job, .. }) => {
-                state.jobs.push(job)
-            }
-            (Some(ClientRequest::SubmitJobs { .. }), ClientResponse::JobsSubmitted { jobs, .. }) => {
-                state.jobs.extend(jobs);
-            }
-            (_, ClientResponse::Error(RequestError::Invalid(text)))
-                if !text.contains("are made by its generator")
-                    // Of a request of before a kill, whose client asks once more.
-                    && !text.contains("is not submitted as a whole yet") =>
-            {
-                return Err(format!("a valid request was refused: {text}"));
-            }
-            _ => {}
-        }
-        let after = self.rng.between(1_000, 10_000_000);
-        self.at(after, Event::ClientActs { client });
-        Ok(())
     }
 
     fn is_over(&self) -> bool {

@@ -4,16 +4,14 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hq_core::log::Written;
-use hq_core::output_messages::{ReadAnswer, ReadOrder};
 use hq_core::record::FailureKind;
 use hq_core::worker::{Ends, Input, Outcome, RunsIn, Start, ZygoteId};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
-use hq_model::{ByteString, Instance, Stream, TaskRef, Usage, WorkerId, paths};
-use hq_stream::{Attempt, Output};
+use hq_model::{ByteString, Instance, TaskRef, Usage, WorkerId};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -21,14 +19,14 @@ use crate::declared::Promised;
 use crate::enforce::Enforcer;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, MARK, Slot, text};
-use crate::limits::{FOLLOW_SLACK, TASKS_NAMED};
+use crate::limits::TASKS_NAMED;
 use crate::nodes;
 use crate::objects::{Brought, Links, Value};
 use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
 use crate::ranks::AskStart;
-use crate::reader::{self, Answered, Reader};
+use crate::reader::{Answered, Reader};
 use crate::runners::zygotes::Zygotes;
 use crate::runners::{self, Heard, Runners};
 use crate::staging::Staging;
@@ -67,8 +65,8 @@ pub(crate) struct Supervisor {
     pub(crate) streams: Option<Streams>,
     log_link: Arc<LogLink>,
     /// Started when something is read for the first time.
-    reader: Option<Reader>,
-    answers: mpsc::UnboundedSender<Answered>,
+    pub(crate) reader: Option<Reader>,
+    pub(crate) answers: mpsc::UnboundedSender<Answered>,
     pub(crate) worker: WorkerId,
     /// Where objects are, and what is being brought to tasks.
     pub(crate) staging: Option<Staging>,
@@ -308,51 +306,6 @@ impl Supervisor {
     fn close_stream(&mut self, task: TaskRef) {
         if let (Some(ends), Some(streams)) = (self.streaming.remove(&task), &mut self.streams) {
             streams.forget(ends);
-        }
-    }
-
-    /// Has it read what a task prints. Where that cannot be, why.
-    pub(crate) fn read(&mut self, order: ReadOrder, template: &Arc<Template>, has_ended: bool, life: u64) {
-        let number = order.number;
-        if let Err(reason) = self.try_to_read(order, template, has_ended, life) {
-            // The loop that takes it lives as long as this.
-            let _ = self.answers.send((life, ReadAnswer::unreadable(number, reason)));
-        }
-    }
-
-    fn try_to_read(
-        &mut self,
-        order: ReadOrder,
-        template: &Arc<Template>,
-        has_ended: bool,
-        life: u64,
-    ) -> Result<(), String> {
-        let place = self.prepared_for(template)?.place(&order);
-        let place = place.ok_or_else(|| format!("the {} of it goes nowhere", order.channel.word()))?;
-        if matches!(place, paths::Place::Stream(Stream::Log(_))) {
-            return Err("it goes into a log, which the server writes".to_owned());
-        }
-        if self.reader.is_none() {
-            let started = Reader::start(self.answers.clone());
-            self.reader = Some(started.map_err(|error| format!("no thread to read outputs: {error}"))?);
-        }
-        let (Some(reader), streams) = (&self.reader, &self.streams) else { return Ok(()) };
-        let key = (order.task, order.instance);
-        let until = Instant::now() + order.wait + FOLLOW_SLACK;
-        let is_stream = matches!(place, paths::Place::Stream(_));
-        let attempt = Attempt { task: order.task, instance: order.instance };
-        let output = Output::new(place, &self.node.server_uid, attempt, order.channel);
-        reader.tell(reader::Order::Read { order, output, has_ended, life });
-        if let Some(streams) = streams.as_ref().filter(|_| is_stream && !has_ended) {
-            streams.follow(key, until, reader.sender());
-        }
-        Ok(())
-    }
-
-    /// Tells who reads outputs, if somebody does.
-    pub(crate) fn tell_reader(&self, order: reader::Order) {
-        if let Some(reader) = &self.reader {
-            reader.tell(order);
         }
     }
 

@@ -3,6 +3,8 @@
 //! One thread, which file systems may keep waiting. A read waits until there is something to tell; while one does, its
 //! output is looked at every few milliseconds.
 
+mod orders;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
