@@ -280,7 +280,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
             return []
         from ._environment import INHERITED, inherited, recycling
 
-        variables = [(INHERITED, inherited(None, given))] if given else []
+        variables: list[tuple[str, str]] = [(INHERITED, inherited(None, given))] if given else []
         return [*variables, recycling(1)] if is_fresh else variables
 
 

@@ -261,15 +261,16 @@ def test_what_calls_within_a_call_inherit(make, monkeypatch):
 
     executor, calls = make()
     assert calls.templates[0][1] == [] and of_this_call() == (None, {})
-    env = PythonEnv("/bin/python", "module load a", env={"ITS": "b"}, sys_path=["/lib"], preload=["json"])
+    env = PythonEnv("/bin/python", "module load a", env={"ITS": "b"}, sys_path=["/lib"], preload=["json"], fork=False, max_calls=3)
     executor.options(env=env, variables={"MINE": "a"})
     variables = dict(calls.templates[-1][1])
-    assert set(variables) == {"ITS", INHERITED}
+    assert set(variables) == {"ITS", INHERITED, "HQ_PYTHON_RECYCLE"}
     for name, value in {**variables, "MINE": "a"}.items():
         monkeypatch.setenv(name, value)
     same, own = of_this_call()
     assert same is not None and own == {"MINE": "a"}
     assert (same.args, same.env, same.sys_path, same.preload) == (env.args, {"ITS": "b"}, ("/lib",), ("json",))
+    assert (same.fork, same.max_calls, same.max_growth) == (False, 3, env.max_growth)
     # So calls within these have interpreters like theirs.
     within = executor.options(env=same, variables=own)
     assert within._template == executor.options(env=env, variables={"MINE": "a"})._template

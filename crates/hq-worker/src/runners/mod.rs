@@ -195,14 +195,14 @@ impl Supervisor {
             // Another process has taken its place where one could not be forked.
             Heard::Runner((id, slot), news) => {
                 if self.runners.all.get(&id).is_some_and(|runner| runner.slot == slot) {
-                    self.there_is(id, news);
+                    self.hear_of_runner(id, news);
                 }
             }
             Heard::Zygote(id, packet) => self.zygote_says(id, &packet),
         }
     }
 
-    fn there_is(&mut self, id: RunnerId, news: News) {
+    fn hear_of_runner(&mut self, id: RunnerId, news: News) {
         match news {
             News::Look => self.look_at_runner(id),
             News::Came(stream) => {

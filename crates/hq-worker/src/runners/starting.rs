@@ -10,6 +10,7 @@ use hq_core::worker::{Input, Outcome, RunnerId, Start};
 use hq_model::body::EntryKind;
 use hq_model::request::{CPUS, MEM};
 use hq_model::{Entry, Usage};
+use tracing::warn;
 
 use super::channel::{self, Channel};
 use super::frames::{self, Call};
@@ -152,8 +153,10 @@ impl Supervisor {
         }
         let names = prepared.own_variables(start, &self.node, &self.buffers);
         channel.say_first(frames::text_before(&names));
-        // Whoever is not there any more is heard of by the launcher.
-        let _ = channel.connect(ours);
+        if let Err(error) = channel.connect(ours) {
+            // It ends, for it hears nothing.
+            warn!(runner = id.0, %error, "an interpreter cannot be told its program");
+        }
         Ok((Runner::new(slot, channel, None), !is_forked))
     }
 

@@ -70,6 +70,18 @@ fn a_zygote_serves_all_jobs_of_its_environment_and_no_other() {
 }
 
 #[test]
+fn ranks_are_never_forked_and_wait_for_no_zygote() {
+    let mut world = world();
+    world.run(1, "0", 0, |spec| {
+        function(spec);
+        (spec.requests[0].nodes, spec.requests[0].ranks) = (1, 1);
+    });
+    assert_eq!(world.did(), "start 1@0/0 in new 1");
+    world.run(2, "0", 0, function);
+    assert_eq!(world.did(), "zygote 1");
+}
+
+#[test]
 fn where_nothing_can_be_forked_runners_are_started_one_by_one() {
     let mut world = world();
     world.run(1, "0-1", 0, function);
