@@ -107,9 +107,7 @@ impl Supervisor {
         }
         self.ended.push(Input::RunnerEnded { runner: id });
     }
-}
 
-impl Supervisor {
     // No process was forked, and so nothing of a call has begun: it gets an interpreter of its own.
     fn start_without_zygote(&mut self, id: RunnerId, call: Current) {
         let Current { number, mut start, prepared, files, .. } = call;
