@@ -253,7 +253,8 @@ impl World {
         if known.life != life {
             return Ok(());
         }
-        let heard = known.frozen_until.max(known.says_from);
+        // After all that it has said.
+        let heard = known.frozen_until.max(known.says_from.after(Duration::from_micros(1)));
         if heard > self.now {
             self.at_time(heard, Event::RunnerDies { node, life, runner });
             return Ok(());
