@@ -215,7 +215,7 @@ pub(crate) struct MpirunArgs {
     #[arg(long, hide = true, value_name = "PATH", value_parser = PathBufValueParser::new())]
     pub beside: Option<PathBuf>,
     /// Only one that is of this MPI, as that calls itself
-    #[arg(long, hide = true, value_name = "TEXT", requires = "beside")]
+    #[arg(long, hide = true, value_name = "TEXT", requires = "beside", value_parser = NonEmptyStringValueParser::new())]
     pub library: Option<String>,
     /// The program and its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, value_parser = OsStringValueParser::new())]
