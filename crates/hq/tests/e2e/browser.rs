@@ -219,7 +219,12 @@ fn the_page_shows_what_is_and_what_happens() {
     ] {
         browser.view(hash, title);
         let page = "document.documentElement";
-        assert_eq!(browser.eval(&format!("{page}.scrollWidth - {page}.clientWidth")), 0, "{title}");
+        let too_wide = format!(
+            "[...document.querySelectorAll('body *')].filter((part) => part.getBoundingClientRect().right > {page}.clientWidth)
+                .map((part) => part.outerHTML.slice(0, 120)).join('\\n')"
+        );
+        let more = browser.eval(&format!("{page}.scrollWidth - {page}.clientWidth"));
+        assert_eq!(more, 0, "{title}, where these are too wide: {}", browser.eval(&too_wide));
         let unnamed = "[...document.querySelectorAll('th, button, input, select, [role=img], dialog')]
             .filter((part) => !part.closest('[hidden]') && !(part.ariaLabel || part.labels?.length || part.textContent.trim())).length";
         assert_eq!(browser.eval(unnamed), 0, "{title}");
