@@ -1,6 +1,8 @@
 """Ends of calls, each brought about in a real interpreter, worker, server or client."""
 
 import asyncio
+import atexit
+import builtins
 import concurrent.futures
 import ctypes
 import faulthandler
@@ -9,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,46 @@ def test_an_interpreter_that_dies_ends_its_call(executor, function, args, said):
 def test_a_function_that_closes_all_descriptors_is_told_so(executor, close):
     error = executor.submit(close).exception(GONE)
     assert type(error) is hq.RunnerDied and "has closed the connection of its interpreter" in str(error), error
+
+
+def leave_a_thread():
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+
+
+def leave_a_hook():
+    atexit.register(time.sleep, 1000)
+
+
+def break_the_interpreter():
+    builtins.len = None
+
+
+@pytest.mark.parametrize("leave", [leave_a_thread, leave_a_hook])
+def test_an_interpreter_that_fails_ends_whatever_was_left_in_it(executor, leave):
+    alone = executor.options(variables={"ALONE": leave.__name__})
+    alone.submit(leave).result(GONE)
+    error = alone.submit(break_the_interpreter).exception(GONE)
+    assert type(error) is hq.RunnerDied and "exited with code 1" in str(error), error
+
+
+def leave_a_timer_and_a_mask():
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 1000)
+    signal.signal(signal.SIGPROF, lambda *_: None)
+    signal.setitimer(signal.ITIMER_PROF, 1000)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
+    return os.getpid()
+
+
+def timers_and_mask():
+    timers = [signal.getitimer(timer)[0] for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF)]
+    return os.getpid(), timers, signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_timers_and_blocked_signals_do_not_reach_the_next_call(executor):
+    alone = executor.options(variables={"ALONE": "timers"})
+    pid = alone.submit(leave_a_timer_and_a_mask).result(GONE)
+    assert alone.submit(timers_and_mask).result(GONE) == (pid, [0.0, 0.0], set())
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), SystemExit("words"), SystemExit(), KeyboardInterrupt("me"), GeneratorExit()])

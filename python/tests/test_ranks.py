@@ -39,6 +39,17 @@ def shared(cluster):
         yield executor
 
 
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_the_launcher_of_ranks_cleans_up_when_their_worker_ends(is_busy):
+    files = set(Path("/tmp").glob("hydra_hwloc_xmlfile_*"))
+    with hq.LocalCluster(cpus=2) as cluster:
+        executor = hq.Executor(cluster=cluster, ranks=2)
+        assert executor.submit(lambda comm: comm.size).result(60) == 2
+        if is_busy:
+            executor.submit(lambda comm: time.sleep(1000))
+    assert set(Path("/tmp").glob("hydra_hwloc_xmlfile_*")) == files
+
+
 def whole(x, comm):
     return comm.size, comm.allreduce(x * (comm.rank + 1)), os.getpid(), int(os.environ["HQ_RANK"])
 

@@ -291,6 +291,7 @@ impl Turns {
                         }
                     }
                 }
+                self.end_worlds().await;
                 info!(?end, "the worker ends");
                 return match self.launcher_lost.take() {
                     Some(source) if end == WorkerEnd::LauncherLost => {
@@ -299,6 +300,24 @@ impl Turns {
                     _ => Ok(end),
                 };
             }
+        }
+    }
+
+    // Launchers of MPI clean up behind their ranks when they are given the time.
+    async fn end_worlds(&mut self) {
+        let over = tokio::time::sleep(limits::WORLD_END_GRACE);
+        tokio::pin!(over);
+        self.supervisor.end_worlds();
+        while self.supervisor.has_worlds() && self.launcher_lost.is_none() {
+            let is_handed_over = self.supervisor.flush().unwrap_or(true);
+            tokio::select! {
+                _ = wait_readable(&self.orders) => {}
+                () = wait_writable(&self.orders, &self.control), if !is_handed_over => {}
+                Some(said) = self.heard.recv() => self.supervisor.interpreter_says(said),
+                _ = self.interrupts.next() => return,
+                () = &mut over => return,
+            }
+            self.take_in_more();
         }
     }
 

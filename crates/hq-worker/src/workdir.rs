@@ -84,6 +84,7 @@ fn remove_leftovers(base: &Path, proc: &Path, node: &str) {
             continue;
         }
         let path = entry.path();
+        crate::runners::remove_memory_of(&path);
         match crate::remove::remove_dir_all(&path) {
             Ok(()) => info!(path = %path.display(), "removed what a worker that died left behind"),
             // Somebody else's, or somebody else was faster.

@@ -11,9 +11,10 @@ def _hq_keeping():
 
     # Without the enumerations around it, which take longer than many a call.
     plain = getattr(signal, "_signal", signal)
-    words = ("HUP", "INT", "QUIT", "USR1", "USR2", "PIPE", "ALRM", "TERM", "CHLD", "CONT", "TSTP", "TTIN", "TTOU", "WINCH", "IO")
+    words = ("HUP", "INT", "QUIT", "USR1", "USR2", "PIPE", "ALRM", "TERM", "CHLD", "CONT", "TSTP", "TTIN", "TTOU", "WINCH", "IO", "VTALRM", "PROF")
     numbers = [int(getattr(signal, "SIG" + word)) for word in words]
     handler_of, timeout_of = plain.getsignal, socket.getdefaulttimeout
+    alarm, set_mask, mask_is, block = plain.alarm, plain.pthread_sigmask, int(signal.SIG_SETMASK), int(signal.SIG_BLOCK)
 
     def note():
         # As it is before a function is called for the first time, with its modules loaded.
@@ -23,11 +24,14 @@ def _hq_keeping():
             list(warnings.filters),
             threading.excepthook,
             timeout_of(),
-            [handler_of(number) for number in numbers],
+            list(map(handler_of, numbers)),
+            set_mask(block, ()),
         )
 
     def put_back(noted):
-        argv, path, filters, hook, timeout, handlers = noted
+        argv, path, filters, hook, timeout, handlers, mask = noted
+        # First, as a timer that runs out where its handler is gone ends the interpreter.
+        alarm(0)
         for is_now, was in ((sys.argv, argv), (sys.path, path)):
             if is_now != was:
                 is_now[:] = was
@@ -37,10 +41,15 @@ def _hq_keeping():
         threading.excepthook = hook
         if timeout_of() != timeout:
             socket.setdefaulttimeout(timeout)
-        for number, handler in zip(numbers, handlers):
-            # None is one that was not set from Python, and cannot be.
-            if handler is not None and handler_of(number) != handler:
-                plain.signal(number, handler)
+        if list(map(handler_of, numbers)) != handlers:
+            for timer in (signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+                plain.setitimer(timer, 0)
+            for number, handler in zip(numbers, handlers):
+                # None is one that was not set from Python, and cannot be.
+                if handler is not None and handler_of(number) != handler:
+                    plain.signal(number, handler)
+        # Last, for what was blocked comes now.
+        set_mask(mask_is, mask)
 
     return note, put_back
 
@@ -48,7 +57,6 @@ def _hq_keeping():
 def _hq_recycling():
     import os
     import resource
-    import time
 
     GROWTH_MAX = 2 << 30
     LOOK_SECONDS = 0.1
@@ -59,17 +67,16 @@ def _hq_recycling():
         with open("/proc/self/statm", "rb") as statm:
             return int(statm.read().split()[1]) * page
 
-    def is_worn():
-        # After a call: whether it is to be the last one.
+    def is_worn(now):
+        # After a call, at this time of the monotonic clock: whether it is to be the last one.
         known["calls"] += 1
         if known["calls"] == 1:
             said = os.environ.get("HQ_PYTHON_RECYCLE", "").split()
             if len(said) == 2 and all(number.isdigit() for number in said):
                 known["calls_max"], known["growth_max"] = map(int, said)
-            known["first"], known["looked"] = resident(), time.monotonic()
+            known["first"], known["looked"] = resident(), now
         if known["calls"] == known["calls_max"]:
             return True
-        now = time.monotonic()
         if now - known["looked"] < LOOK_SECONDS:
             return False
         known["looked"] = now

@@ -31,7 +31,7 @@ use crate::supervise::{Active, Finish, Supervisor};
 use channel::{Channel, Look};
 use codes::Codes;
 use frames::{Done, RankDied, Said, Status};
-pub(crate) use world::BOOTSTRAP as RANKS_BOOTSTRAP;
+pub(crate) use world::{BOOTSTRAP as RANKS_BOOTSTRAP, remove_memory_of};
 use world::{World, is_alone};
 
 /// What an interpreter is started with: it reads the program from its standard input, which is a socket.
@@ -299,7 +299,7 @@ impl Supervisor {
             Said::Spent => self.spend_runner(id),
             Said::Leaves { names } => {
                 if let Some(world) = self.runners.world(id) {
-                    world.leaves.extend(names);
+                    world.leaves(names);
                 }
             }
         }

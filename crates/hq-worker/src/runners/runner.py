@@ -4,6 +4,7 @@
 
 
 def main(connection, receive):
+    import collections
     import errno
     import fcntl
     import io
@@ -53,43 +54,47 @@ def main(connection, receive):
 
     unread = [b"", 0]
 
-    def read(count):
-        # So many bytes of the stream, of which all is taken that is there.
+    def has_read(count):
+        # From where in the stream there are so many bytes. All is taken that is there.
         data, at = unread
-        if len(data) - at < count:
-            data, at = data[at:], 0
-            if count > PIECE:
-                data += receive(count - len(data))
-            while len(data) < count:
-                piece = connection.recv(PIECE)
-                if not piece:
-                    raise EOFError
-                data += piece
-        unread[:] = data, at + count
-        return data[at : at + count]
+        if len(data) - at >= count:
+            return at
+        data = data[at:]
+        if count > PIECE:
+            data += receive(count - len(data))
+        while len(data) < count:
+            piece = connection.recv(PIECE)
+            if not piece:
+                raise EOFError
+            data += piece
+        unread[:] = data, 0
+        return 0
 
-    frame_head, number_of = struct.Struct("<IB").unpack, struct.Struct("<Q").unpack_from
-    # By their numbers. They begin when it is their turn.
-    told_calls = {}
+    frame_head, number_of = struct.Struct("<IB").unpack_from, struct.Struct("<Q").unpack_from
+    # In the order of their numbers. They begin when it is their turn.
+    told_calls = collections.deque()
 
     def hear():
         # A frame. Code is kept for the calls that name it.
-        length, kind = frame_head(read(5))
-        body = read(length)
-        if kind == CODE:
+        at = has_read(5)
+        length, kind = frame_head(unread[0], at)
+        at = has_read(5 + length) + 5
+        body = unread[0][at : at + length]
+        unread[1] = at + length
+        if kind == CALL:
+            told_calls.append((number_of(body)[0], body))
+        elif kind == CODE:
             codes[struct.unpack_from("<I", body)[0]] = body[4:]
-        elif kind == CALL:
-            told_calls[number_of(body)[0]] = body
         return kind, body
 
     def hear_call(number):
-        # Those before it were taken back.
-        while number not in told_calls:
-            hear()
-        body = told_calls.pop(number)
-        for other in [other for other in told_calls if other < number]:
-            del told_calls[other]
-        return body
+        while True:
+            while not told_calls:
+                hear()
+            told, body = told_calls.popleft()
+            # Those before it were taken back.
+            if told == number:
+                return body
 
     def receive_queue():
         # The socket from which numbers of calls are taken: whoever takes one has it, and the worker takes back what has not begun.
@@ -277,19 +282,24 @@ def main(connection, receive):
             if not captured[target - 1]:
                 os.dup2(nowhere, target)
 
-    variables = {"same": b"", "lines": [], "wanted": None, "calls": 0}
+    variables = {"same": b"", "task": b"", "rest": b"", "wanted": None, "calls": 0}
 
     def set_environment(block):
         # The bytes below the mapping: to ask that for each variable takes longer than many a call.
         present = getattr(os.environ, "_data", None)
-        # What comes before this is mostly that of the call before.
+        # What comes before this is mostly that of the call before, and often what comes behind it is, too.
         at = block.find(b"\0HQ_TASK_ID=") + 1
-        same, lines = block[:at], block[at:].split(b"\0")
-        if same == variables["same"] and present is not None and present == variables["wanted"]:
-            if set_few(present, variables["lines"], lines):
-                variables["lines"] = lines
-                return
-        variables["same"], variables["lines"] = same, lines
+        same, (task, _, rest) = block[:at], block[at:].partition(b"\0")
+        has_same = same == variables["same"] and present is not None and present == variables["wanted"]
+        before, is_set = variables["rest"], False
+        if has_same and rest == before:
+            is_set = set_few(present, (variables["task"],), (task,))
+        elif has_same:
+            is_set = set_few(present, (variables["task"], *before.split(b"\0")), (task, *rest.split(b"\0")))
+        variables["task"], variables["rest"] = task, rest
+        if is_set:
+            return
+        variables["same"] = same
         set_all(dict(os.environb) if present is None else present, block.split(b"\0"))
 
     def set_few(present, before, lines):
@@ -571,10 +581,14 @@ def main(connection, receive):
         taken_of_call.clear()
         values.clear()
 
+    # Values of these are told as they are, and belong to nobody else.
+    PLAIN = {type(None), bool, int, float, str, bytes}
+
     def call_packed(number, entry, inputs, stderr, put, taken):
-        values.clear()
-        read_rows(inputs, inputs_of_call)
-        read_rows(taken, taken_of_call)
+        if inputs or taken or values or inputs_of_call or taken_of_call:
+            values.clear()
+            read_rows(inputs, inputs_of_call)
+            read_rows(taken, taken_of_call)
 
         def failed(status, kind, error, text=None):
             if stderr:
@@ -606,6 +620,10 @@ def main(connection, receive):
             return failed(status, kind, error)
         finally:
             state["runs"] = False
+        if type(value) in PLAIN and is_first:
+            packed = pickle.dumps(value, protocol=5)
+            if len(packed) <= RESULT_MAX:
+                return VALUE, 0, packed, ""
         module = sys.modules["_hq_runner"]
         try:
             # References in it that belong to who gets the value are noted there.
@@ -656,7 +674,8 @@ def main(connection, receive):
     def with_printed(status, result, captured):
         state["printed"] = 0
         # Mostly nothing.
-        if not any(captured[target - 1] and os.lseek(captures[target], 0, os.SEEK_END) for target in (1, 2)):
+        has_out = captured[0] and os.lseek(captures[1], 0, os.SEEK_END)
+        if not (has_out or captured[1] and os.lseek(captures[2], 0, os.SEEK_END)):
             return status, result
         (out, out_lost), (err, err_lost) = [
             take_printed(target) if captured[target - 1] else (b"", 0) for target in (1, 2)
@@ -692,7 +711,7 @@ def main(connection, receive):
                 if task_dir:
                     os.mkdir(task_dir, 0o700)
                 open_outputs(outputs, captured)
-            elif any(captured):
+            elif captured[0] or captured[1]:
                 # Those that have a place were opened for the process.
                 open_outputs(outputs, captured, captured)
             enter(cwd)
@@ -767,16 +786,23 @@ def main(connection, receive):
         return int((user - before[0]) * 1e6), int((system - before[1]) * 1e6), peak
 
     monotonic = time.monotonic
-    call_head, lengths_of = struct.Struct("<QBBI").unpack_from, struct.Struct("<12I").unpack_from
+    call_head = struct.Struct("<QBBI").unpack_from
+    # What takes the parts of a call out of it, by their lengths.
+    cuts = {}
+    CUTS_MAX = 256
     done_head = struct.Struct("<IBQBBQQQQII").pack
 
     def call(body):
         number, flags, count, code_number = call_head(body)
-        at, parts = 14 + 4 * count, []
-        for length in lengths_of(body, 14):
-            parts.append(body[at : at + length])
-            at += length
-        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs, put, taken = parts
+        lengths = body[14:62]
+        parts_of = cuts.get(lengths)
+        if parts_of is None:
+            if len(cuts) >= CUTS_MAX:
+                cuts.clear()
+            parts_of = cuts[lengths] = struct.Struct("<" + "%ds" * 12 % struct.unpack("<12I", lengths)).unpack_from
+        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs, put, taken = parts_of(
+            body, 14 + 4 * count
+        )
         began = monotonic()
         state["number"], state["waits"] = number, False
         set_environment(environment)
@@ -818,24 +844,10 @@ def main(connection, receive):
         took = int((ended - began) * 1e6)
         head = done_head(size, DONE, number, status, code, took, user, system, peak, len(result), len(text))
         # Of ranks rank 0 counts, with which the others end.
-        if is_worn() and is_first:
+        if is_worn(ended) and is_first:
             state["is_lost"] = True
             say(WORN, struct.pack("<Q", number))
         connection.sendall(head + result + text)
-
-    def or_without_connection(call):
-        # A function may have closed what is not its own, as one that becomes a daemon does: then nothing can be told.
-        def called(body):
-            try:
-                call(body)
-            except OSError as error:
-                if error.errno in (errno.EBADF, errno.ENOTSOCK):
-                    os._exit(CLOSED)
-                raise
-
-        return called
-
-    call = or_without_connection(call)
 
     # What a task runs in comes with each call, and what is of a task is of the first one alone.
     (length,) = struct.unpack("<I", receive(4))
@@ -869,10 +881,31 @@ def main(connection, receive):
             body = hear_call(number_of(number)[0])
         except (EOFError, OSError):
             break
-        call(body)
+        try:
+            call(body)
+        except OSError as error:
+            # A function may have closed what is not its own, as one that becomes a daemon does: then nothing can be told.
+            if error.errno in (errno.EBADF, errno.ENOTSOCK):
+                os._exit(CLOSED)
+            raise
     # What is to be done at the end may hang.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(5)
 
 
-main(connection, receive)
+def leave():
+    # By itself: what a function has left, a thread or what is to be done at the end, may keep an interpreter that fails.
+    import os
+    import sys
+
+    try:
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+    finally:
+        os._exit(1)
+
+
+try:
+    main(connection, receive)
+except BaseException:
+    leave()

@@ -21,6 +21,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tracing::debug;
 
 use super::ended::{CLOSED, CLOSED_TEXT};
 use super::frames::{self, RankDied};
@@ -39,6 +40,8 @@ const TOKEN: usize = 32;
 const IS_RUNNER: u8 = b'R';
 const HAS_DIED: u8 = b'D';
 const SHARED_MEMORY: &str = "/dev/shm";
+/// How lists of names in it end.
+const MEMORY: &str = ".memory";
 const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where the ranks of a world come, as long as the world is there.
@@ -48,8 +51,9 @@ pub(crate) struct World {
     log: PathBuf,
     token: String,
     accepting: AbortHandle,
-    /// Names of what its MPI has in shared memory.
-    pub(crate) leaves: Vec<String>,
+    // Names of what its MPI has in shared memory, and where whoever comes after a worker that was killed finds them.
+    leaves: Vec<String>,
+    memory: PathBuf,
     /// The first of its ranks that has died.
     pub(crate) died: Option<RankDied>,
 }
@@ -69,10 +73,11 @@ impl World {
         let token: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let socket = directory.join(format!("world-{}", runner.0.0));
         let log = directory.join(format!("world-{}.log", runner.0.0));
+        let memory = directory.join(format!("world-{}{MEMORY}", runner.0.0));
         // The directory is private: who comes here is this user.
         let listener = UnixListener::bind(&socket)?;
         let accepting = tokio::spawn(accept(listener, token.clone(), runner, heard)).abort_handle();
-        Ok(World { socket, log, token, accepting, leaves: Vec::new(), died: None })
+        Ok(World { socket, log, token, accepting, leaves: Vec::new(), memory, died: None })
     }
 
     /// The variables for its ranks, NUL-terminated: what they execute, where they go, and who is to start them.
@@ -82,6 +87,14 @@ impl World {
             "HQ_RUNNER={socket}:{token}\0HQ_RUNNER_PROGRAM={PROGRAM}\0HQ_RUNNER_LAUNCHER={launcher}\0"
         );
         out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Its MPI has these names in shared memory.
+    pub(super) fn leaves(&mut self, names: Vec<String>) {
+        self.leaves.extend(names);
+        if let Err(error) = fs::write(&self.memory, self.leaves.join("\n")) {
+            debug!(%error, "names in shared memory are known to this worker alone");
+        }
     }
 
     /// Where its launcher prints.
@@ -156,6 +169,18 @@ impl Supervisor {
         self.runners.give_up_later(id);
     }
 
+    /// All worlds that are there are to end by themselves.
+    pub(crate) fn end_worlds(&mut self) {
+        let worlds = self.runners.all.iter().filter(|(_, runner)| runner.world.is_some());
+        let ids: Vec<RunnerId> = worlds.map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.end_runner(id));
+    }
+
+    /// True while there is one.
+    pub(crate) fn has_worlds(&self) -> bool {
+        self.runners.all.values().any(|runner| runner.world.is_some())
+    }
+
     /// Interrupts the call of a runner. Ranks are told by their launcher, which ends with them.
     pub(crate) fn interrupt_call(&mut self, slot: Slot, signal: u8) {
         match &self.slots[slot.index as usize].active {
@@ -186,17 +211,36 @@ pub(super) fn is_alone(start: &Start) -> bool {
 impl Drop for World {
     fn drop(&mut self) {
         self.accepting.abort();
-        for path in [&self.socket, &self.log] {
-            // Both may be gone with their directory.
+        // What MPI removes itself, unless it was killed.
+        remove_named(Path::new(SHARED_MEMORY), self.leaves.iter().map(String::as_str));
+        for path in [&self.socket, &self.log, &self.memory] {
+            // All may be gone with their directory.
             let _ = fs::remove_file(path);
         }
-        // What MPI removes itself, unless it was killed. Only files of this user.
-        let own = rustix::process::getuid().as_raw();
-        for name in &self.leaves {
-            let path = Path::new(SHARED_MEMORY).join(name);
-            if fs::symlink_metadata(&path).is_ok_and(|known| known.is_file() && known.uid() == own) {
-                let _ = fs::remove_file(&path);
-            }
+    }
+}
+
+/// Removes what worlds have left in shared memory whose worker was killed; this was its directory.
+pub(crate) fn remove_memory_of(directory: &Path) {
+    remove_all_named(directory, Path::new(SHARED_MEMORY));
+}
+
+fn remove_all_named(directory: &Path, memory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_list = entry.file_name().to_str().is_some_and(|name| name.ends_with(MEMORY));
+        if let Some(names) = is_list.then(|| fs::read_to_string(entry.path()).ok()).flatten() {
+            remove_named(memory, names.lines());
+        }
+    }
+}
+
+// Only files of this user.
+fn remove_named<'a>(memory: &Path, names: impl Iterator<Item = &'a str>) {
+    let own = rustix::process::getuid().as_raw();
+    for name in names.filter(|name| !name.contains('/')) {
+        let path = memory.join(name);
+        if fs::symlink_metadata(&path).is_ok_and(|known| known.is_file() && known.uid() == own) {
+            let _ = fs::remove_file(&path);
         }
     }
 }
@@ -265,5 +309,26 @@ async fn words_of(mut stream: UnixStream, token: &str) -> Option<Words> {
             Some(Words::Died(frames::rank_died(how)))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_worlds_of_a_killed_worker_have_named_is_removed() {
+        let [directory, memory] = [(), ()].map(|()| tempfile::tempdir().expect("a temporary directory"));
+        for name in ["mpich_1", "mpich_2", "other"] {
+            fs::write(memory.path().join(name), "").expect("room");
+        }
+        fs::write(directory.path().join("other"), "").expect("room");
+        let list = format!("mpich_1\nmpich_2\ngone\n{}/other\n../{}", directory.path().display(), "other");
+        fs::write(directory.path().join(format!("world-3{MEMORY}")), list).expect("room");
+        fs::write(directory.path().join("world-3.log"), "other").expect("room");
+        remove_all_named(directory.path(), memory.path());
+        let left = fs::read_dir(memory.path()).expect("a directory").flatten();
+        assert_eq!(left.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["other"]);
+        assert!(directory.path().join("other").exists(), "names have no directory");
     }
 }
