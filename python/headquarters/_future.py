@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _pickling, _returned
 from ._errors import DependencyFailed, Forked
-from ._lending import Waiters, is_in_call, while_waiting
+from ._lending import Waiters, is_in_call, lend_in_loop, while_waiting
 from ._native_types import ABORTED, CANCELED, FAILED
 from ._outcome import PARTS, decode, printed, returned
 
@@ -123,6 +123,12 @@ class Future(concurrent.futures.Future[T]):
     def cancelled(self) -> bool:
         """True if it was canceled."""
         return self._state is CANCELLED_AND_NOTIFIED
+
+    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[T]], object]) -> None:
+        """Calls `fn` with this future when it has ended."""
+        super().add_done_callback(fn)
+        if self._state is PENDING and is_in_call():
+            lend_in_loop(self)
 
     def running(self) -> bool:
         """True if a worker runs it now; asks the server."""

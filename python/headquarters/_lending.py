@@ -27,6 +27,18 @@ class while_waiting:
             sys.modules["_hq_runner"].goes_on()
 
 
+def lend_in_loop(future: Any) -> None:
+    """Within a call: as long as a future has not ended, the loop that runs here lends the CPUs of the call when it is idle.
+
+    So they are lent, too, where a loop of asyncio awaits a future that knows nothing of it.
+    """
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        from .aio import lend_for
+
+        lend_for(future)
+
+
 class _LendingEvent(threading.Event):
     # Who waits for it in a call lends its CPUs.
     def wait(self, timeout: float | None = None) -> bool:

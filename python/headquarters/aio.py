@@ -300,6 +300,14 @@ def _ended(future: concurrent.futures.Future[Any]) -> asyncio.Future[None]:
     return ended
 
 
+def lend_for(future: _Future[Any]) -> None:
+    """The loop that runs here lends the CPUs of its call while it is idle, until the future has ended."""
+    calls = _Calls.of_this_loop()
+    calls.__enter__()
+    end = functools.partial(calls.soon, calls.leave)
+    concurrent.futures.Future.add_done_callback(future, end)
+
+
 class _Calls:
     # What a loop is to call, said by other threads. Entered by who awaits one of these: within a call, the loop lends the CPUs
     # of the call while it has nothing else to do.
@@ -325,6 +333,10 @@ class _Calls:
         self._awaited += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """One less is awaited."""
         self._awaited -= 1
 
     def _lend(self, loop: asyncio.AbstractEventLoop) -> None:

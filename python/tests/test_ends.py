@@ -402,6 +402,17 @@ def test_within_a_call_all_ways_of_waiting_lend_cpus(executor):
 
     assert executor.submit(awaits, 3).result(GONE) == 15
 
+    async def wraps(depth):
+        # A loop knows what it waits for as a future of its own.
+        if not depth:
+            return 1
+        wrapped = [asyncio.wrap_future(hq.current().submit(wraps, depth - 1)) for _ in range(2)]
+        return await wrapped[0] + await asyncio.wait_for(wrapped[1], GONE)
+
+    assert executor.submit(wraps, 3).result(GONE) == 8
+    with hq.Executor(1) as one:
+        assert one.submit(wraps, 2).result(GONE) == 4
+
 
 def fib(n):
     here = hq.current()
