@@ -276,6 +276,7 @@ class Session:
         return self._calls.explain(task)
 
     def kill(self, task: int) -> None:
+        self._check()
         self.sent_through(task)
         self._calls.cancel([(task, task)], False)
 

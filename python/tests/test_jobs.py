@@ -266,7 +266,7 @@ def test_a_result_is_waited_for(client: Client, tmp_path: Path) -> None:
         submitted.result(later, timeout=0)
     with pytest.raises(ZeroDivisionError):
         submitted.result(wrong, timeout=60)
-    with pytest.raises(headquarters.JobAborted):
+    with pytest.raises(headquarters.DependencyFailed, match=f"Task {submitted.id}@1 failed"):
         submitted.result(never, timeout=60)
     with pytest.raises(FailedJobsException, match="Program terminated with exit code 3"):
         submitted.result(program)
