@@ -70,7 +70,7 @@ class _Counts:
             counts[outcome(future)] += 1
 
     def recount(self, results: Results[Any]) -> None:
-        counts = dict.fromkeys(_STATES, 0)
+        counts: dict[str, int] = dict.fromkeys(_STATES, 0)
         for state in results.states:
             counts[state if state in counts else "failed"] += 1
         self.of = {results.name: counts}
