@@ -236,7 +236,16 @@ impl World {
         if let Some(follower) = call.and_then(|task| self.nodes[node].armed.remove(&task)) {
             self.goes_back(node, follower.task, &mut said);
         }
-        self.worker_steps(node, said)
+        self.tells(node, said)
+    }
+
+    // What it said in this very moment may not have been heard yet, and is heard before this.
+    fn tells(&mut self, node: usize, said: Vec<WorkerInput>) -> Result<(), String> {
+        if self.nodes[node].says_from < self.now {
+            return self.worker_steps(node, said);
+        }
+        self.launcher_says(node, said, None);
+        Ok(())
     }
 
     pub(crate) fn process_ends(
@@ -345,12 +354,7 @@ impl World {
         (follower, follows): (Option<Start>, bool),
     ) -> Result<(), String> {
         let Some(start) = follower else {
-            // What it said in this very moment may not have been heard yet.
-            if self.nodes[node].says_from < self.now {
-                return self.worker_steps(node, said);
-            }
-            self.launcher_says(node, said, None);
-            return Ok(());
+            return self.tells(node, said);
         };
         let task = start.task;
         if follows {
