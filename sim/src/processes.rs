@@ -218,7 +218,8 @@ impl World {
         if known.life != life {
             return Ok(());
         }
-        let heard = known.frozen_until.max(known.says_from);
+        // After all that it has said.
+        let heard = known.frozen_until.max(known.says_from.after(Duration::from_micros(1)));
         if heard > self.now {
             self.at_time(heard, Event::RunnerDies { node, life, runner });
             return Ok(());
@@ -236,16 +237,7 @@ impl World {
         if let Some(follower) = call.and_then(|task| self.nodes[node].armed.remove(&task)) {
             self.goes_back(node, follower.task, &mut said);
         }
-        self.tells(node, said)
-    }
-
-    // What it said in this very moment may not have been heard yet, and is heard before this.
-    fn tells(&mut self, node: usize, said: Vec<WorkerInput>) -> Result<(), String> {
-        if self.nodes[node].says_from < self.now {
-            return self.worker_steps(node, said);
-        }
-        self.launcher_says(node, said, None);
-        Ok(())
+        self.worker_steps(node, said)
     }
 
     pub(crate) fn process_ends(
@@ -354,7 +346,12 @@ impl World {
         (follower, follows): (Option<Start>, bool),
     ) -> Result<(), String> {
         let Some(start) = follower else {
-            return self.tells(node, said);
+            // What it said in this very moment may not have been heard yet.
+            if self.nodes[node].says_from < self.now {
+                return self.worker_steps(node, said);
+            }
+            self.launcher_says(node, said, None);
+            return Ok(());
         };
         let task = start.task;
         if follows {
