@@ -14,7 +14,7 @@ use crate::{exec, generated};
 /// How long one step may take.
 const LIMIT: Duration = Duration::from_secs(1200);
 /// How long one part of the tests may take.
-const TESTS_LIMIT: Duration = Duration::from_secs(300);
+const TESTS_LIMIT: Duration = Duration::from_secs(600);
 /// Releases of Python on which the wheel is tried, beside the one that `python3` is.
 const RELEASES: [&str; 4] = ["3.10", "3.12", "3.13", "3.14"];
 /// Examples, and what each needs from PyPI.
