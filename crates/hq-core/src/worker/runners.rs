@@ -11,18 +11,20 @@
 //!   looks for its GPUs once), and those of CPUs, too, where tasks are bound to them.
 //! - One whose call was ended by force is not used again: what it was about to do is not known.
 //! - A new one is forked from a zygote (`zygotes.rs`), unless it is a world.
-//! - Idle ones end after a time, the longest idle first when there are more than this worker has CPUs.
+//! - Idle ones end after a time, the longest idle first when there are more than this worker has CPUs, and at once when a device
+//!   that they had is given to another task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hq_model::amount::UNITS;
 use hq_model::body::Mpi;
 use hq_model::request::CPUS;
 use hq_model::task::Pin;
 use hq_model::{TaskSpec, Timestamp, WorkerResources};
 
 use super::zygotes::{Origin, Zygotes};
-use super::{Effect, Grant, RunnerId, RunsIn, Start, ZygoteId};
+use super::{Effect, Grant, GrantedResource, RunnerId, RunsIn, Start, ZygoteId};
 use crate::limits::{RUNNER_IDLE_TIME, RUNNERS_IDLE_MIN};
 use crate::worker_messages::Template;
 
@@ -150,6 +152,24 @@ impl Runners {
         Ok(RunsIn { runner: self.last, is_new: true, zygote })
     }
 
+    /// What begins has this: idle runners end that had more of it than is beside that, for what they keep in the memory of a
+    /// device they may keep as long as they live. CPUs keep nothing.
+    pub(super) fn make_way<'a>(
+        &mut self,
+        grants: impl Iterator<Item = &'a Grant>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let cpus = self.cpus;
+        let devices = grants.flat_map(|grant| &grant.resources).filter(|given| Some(given.pool) != cpus);
+        for given in devices.filter(|given| !given.indices.is_empty()) {
+            let in_the_way = self.all.iter().filter(|(_, runner)| {
+                matches!(runner.state, State::Idle(_)) && runner.kept().any(|kept| is_more_than_all(kept, given))
+            });
+            let in_the_way: Vec<RunnerId> = in_the_way.map(|(id, _)| *id).collect();
+            in_the_way.into_iter().for_each(|id| self.end(id, effects));
+        }
+    }
+
     /// Its call has ended; one that was ended by force is not used again.
     pub(super) fn release(&mut self, now: Timestamp, id: RunnerId, was_forced: bool) {
         // It may have ended with its call.
@@ -234,6 +254,11 @@ impl Runners {
 }
 
 impl Runner {
+    // What it had for its calls.
+    fn kept(&self) -> impl Iterator<Item = &GrantedResource> {
+        [&self.grant].into_iter().chain(&self.ranks).flat_map(|grant| &grant.resources)
+    }
+
     fn is_of(&self, template: &Arc<Template>) -> bool {
         Arc::ptr_eq(&self.template, template)
             || self.template.id.job == template.id.job && is_alike(&self.template.spec, &template.spec)
@@ -255,6 +280,15 @@ impl Runner {
 // Ranks are started by a launcher of MPI.
 fn may_be_forked(template: &Template) -> bool {
     template.spec.body.function().is_some() && !template.spec.starts_ranks()
+}
+
+// Both together take more of an index than there is.
+fn is_more_than_all(one: &GrantedResource, other: &GrantedResource) -> bool {
+    let both = |index: u32, units: u16| {
+        let same = other.indices.iter().find(|(there, _)| *there == index);
+        same.is_some_and(|(_, more)| u64::from(units) + u64::from(*more) > UNITS)
+    };
+    one.pool == other.pool && one.indices.iter().any(|(index, units)| both(*index, *units))
 }
 
 // `may_move` is a pool of which other indices are as good.

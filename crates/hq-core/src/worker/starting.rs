@@ -181,6 +181,7 @@ impl Worker {
                         }
                     }
                 }
+                self.runners.make_way(ranks.iter().chain([&grant]), effects);
                 batch.left.remove(id);
                 let runner = start.runs_in.map(|runs_in| runs_in.runner);
                 effects.push(Effect::Start(start));

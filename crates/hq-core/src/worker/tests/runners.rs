@@ -56,13 +56,42 @@ fn what_an_interpreter_starts_with_is_never_changed_below_it() {
         with_gpu(spec);
         spec.env.push((b"CUTOFF".to_vec(), b"2".to_vec()));
     });
-    assert_eq!(world.did(), "start 1@3/0 in new 3");
+    // Whatever the one that had this GPU keeps there goes with it.
+    assert_eq!(world.did(), "end runner 1, start 1@3/0 in new 3");
     world.run(1, "4", 0, |spec| {
         function(spec);
         spec.requests = vec![request(&[("cpus", 2)])];
         spec.pin = Pin::Taskset;
     });
     assert_eq!(world.did(), "start 1@4/0 in new 4");
+}
+
+#[test]
+fn an_idle_runner_ends_when_something_else_gets_its_device() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 4), ("gpus", 1)]));
+    let half = |is_function: bool, amount: &str| {
+        let amount: Amount = amount.parse().expect("an amount");
+        move |spec: &mut TaskSpec| {
+            if is_function {
+                function(spec);
+            }
+            spec.requests = vec![request(&[("gpus", 1)])];
+            spec.requests[0].resources[0].amount = AmountRequest::Some(amount, Policy::Compact);
+        }
+    };
+    world.run(1, "0", 0, half(true, "0.5"));
+    world.step(returned(1, 0, b"5"));
+    world.did();
+    // There is room beside it.
+    world.run(2, "0", 0, half(true, "0.5"));
+    assert_eq!(world.did(), "start 2@0/0 in new 2");
+    world.step(returned(2, 0, b"5"));
+    world.did();
+    // Programs need it as well; what needs CPUs alone does not.
+    world.run(3, "0", 0, |_| {});
+    assert_eq!(world.did(), "start 3@0/0");
+    world.run(4, "0", 0, half(false, "0.75"));
+    assert_eq!(world.did(), "end runner 1, end runner 2, start 4@0/0");
 }
 
 #[test]
