@@ -283,6 +283,8 @@ pub const JOBS_KEPT_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const WORKERS_KEPT: usize = 10_000;
 /// How long `server stop` waits for workers to end their tasks and leave.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);
+/// SIGTERM so soon after the one before is the same one told twice; a later one ends a process at once.
+pub const INTERRUPT_ECHO: Duration = Duration::from_secs(1);
 /// Ended tasks in one report of a worker; over it, the report does not wait any longer. Keeps a report below a megabyte.
 pub const REPORT_TASKS_MAX: usize = 32_768;
 /// Bytes of results in one report of a worker; over it, those that ended later go into the next one.
