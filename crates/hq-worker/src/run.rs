@@ -103,6 +103,8 @@ struct Turns {
     lost_tasks: String,
     // It ends while the server is away.
     has_given_up_logs: bool,
+    // Nothing waits for room for what tasks have printed.
+    has_hurried: bool,
     // The directory goes after the tasks that write there: fields are dropped in this order.
     supervisor: Supervisor,
     _socket_dir: Option<WorkDir>,
@@ -238,6 +240,7 @@ impl Turns {
             effects: Vec::new(),
             launcher_lost: None,
             has_given_up_logs: false,
+            has_hurried: false,
             lost_tasks: String::new(),
             supervisor,
             _socket_dir: socket_dir,
@@ -536,6 +539,9 @@ impl Turns {
         let is_down = matches!(self.link, Link::Down(_));
         if is_down && self.machine.is_leaving() && !std::mem::replace(&mut self.has_given_up_logs, true) {
             self.supervisor.give_up_logs();
+        }
+        if self.machine.ends_what_runs() && !std::mem::replace(&mut self.has_hurried, true) {
+            self.supervisor.hurry();
         }
         end
     }
