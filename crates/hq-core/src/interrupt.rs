@@ -41,9 +41,9 @@ mod tests {
     fn sigterm_that_is_passed_on_is_no_second_one() {
         let check = |told: &[(u64, bool)], expected: Interrupt| {
             let mut interrupts = Interruptions::default();
-            let heard = told.iter().map(|(ms, is_sigterm)| {
-                interrupts.hear(Duration::from_millis(5000 + ms), *is_sigterm)
-            });
+            let heard = told
+                .iter()
+                .map(|(ms, is_sigterm)| interrupts.hear(Duration::from_millis(5000 + ms), *is_sigterm));
             assert_eq!(heard.last(), Some(expected), "{told:?}");
         };
         check(&[(0, true)], Interrupt::First);

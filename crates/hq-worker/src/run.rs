@@ -256,7 +256,8 @@ impl Turns {
             if !self.supervisor.has_ended() && self.inputs.is_empty() {
                 let event = self.next_event(is_handed_over).await;
                 if let Event::Interrupt { by } = event {
-                    let heard = self.interruptions.hear(self.clock.start.elapsed(), by == Interrupter::BatchSystem);
+                    let heard =
+                        self.interruptions.hear(self.clock.start.elapsed(), by == Interrupter::BatchSystem);
                     if heard == Interrupt::Again {
                         info!("interrupted again, ending at once");
                         return Ok(WorkerEnd::Interrupted);
