@@ -13,6 +13,7 @@ pub mod end_messages;
 pub mod event_filter;
 pub mod explanation;
 pub mod feed;
+pub mod interrupt;
 pub mod job_shape;
 pub mod keeping;
 pub mod limit_value;

@@ -64,6 +64,10 @@ pub const OUTPUT_READS_OF_CLIENT_MAX: usize = 256;
 pub const OUTPUT_READS_OF_WORKER_MAX: usize = 256;
 /// Reads that wait, of all clients; more are refused.
 pub const OUTPUT_READS_MAX: usize = 16_384;
+/// Requests of one client that wait for something to happen: to jobs that it follows, to workers, to anything. More are refused.
+pub const WAITS_OF_CLIENT_MAX: usize = 1000;
+/// About how many bytes all requests may take that wait for something to happen; over it, more are refused.
+pub const WAITS_BYTES_MAX: usize = 256 << 20;
 /// Intervals of ended tasks of which a worker knows that it ran them, so that what they printed can be read from it; those of
 /// the lowest jobs are forgotten first.
 pub const RAN_RANGES_MAX: usize = 10_000;
@@ -247,9 +251,13 @@ pub const HEARTBEATS_MISSING_MAX: u32 = 2;
 pub const REQUEST_KEYS_MAX: usize = 10_000;
 /// Bytes of these answers; the oldest leave first.
 pub const REQUEST_KEYS_BYTES_MAX: usize = 8 << 20;
-/// Bytes that the submits of all jobs may take, ended ones that are kept included: templates, entries, keys,
+/// About what a submit takes in memory beside what it says, with all that is known of it and what allocators add, in bytes.
+pub const SUBMIT_BYTES: usize = 2560;
+/// The same of a job beside its submits.
+pub const JOB_BYTES: usize = 3584;
+/// Bytes that all jobs and their submits may take, ended ones that are kept included: templates, entries, keys,
 /// dependencies, and what is known of objects that their tasks leave. A submit that does not fit is refused.
-pub const SUBMITS_BYTES_MAX: usize = 1 << 30;
+pub const SUBMITS_BYTES_MAX: usize = 2 << 30;
 /// Bytes that the submits of ended jobs may take, the one that ended last aside; the ones that ended first are forgotten
 /// before the others.
 pub const JOBS_KEPT_BYTES: usize = 256 << 20;
@@ -283,6 +291,8 @@ pub const JOBS_KEPT_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const WORKERS_KEPT: usize = 10_000;
 /// How long `server stop` waits for workers to end their tasks and leave.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);
+/// SIGTERM so soon after the one before is the same one told twice; a later one ends a process at once.
+pub const INTERRUPT_ECHO: Duration = Duration::from_secs(1);
 /// Ended tasks in one report of a worker; over it, the report does not wait any longer. Keeps a report below a megabyte.
 pub const REPORT_TASKS_MAX: usize = 32_768;
 /// Bytes of results in one report of a worker; over it, those that ended later go into the next one.

@@ -5,7 +5,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
@@ -195,4 +195,57 @@ fn a_load_that_has_ended_and_is_forgotten_leaves_nothing() {
     let grown = after.saturating_sub(before);
     assert!(grown < 1 << 20, "20 000 jobs were forgotten, and {grown} bytes stayed");
     assert!(before < 32 << 20, "12 000 jobs were forgotten, and {before} bytes stayed");
+}
+
+// Bytes that so many submits take while their tasks wait, and those that they count: each into a job of its own, or all into an open one.
+fn bytes_of_submits(count: u64, job_of_each: bool, change: impl Fn(u64, &mut Submit)) -> (usize, usize) {
+    let mut world = World::new(ServerOptions::default(), false);
+    let body = ClientRequest::OpenJob { key: 0, spec: JobSpec::default() };
+    world.step(Input::Client { connection: CLIENT, request: 0, body });
+    let before = IN_USE.load(Ordering::Relaxed);
+    for number in 1..=count {
+        let amount = AmountRequest::Some(Amount::whole(100), Policy::Compact);
+        let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
+        let spec = TaskSpec {
+            body: Body::program(["true".to_owned(), number.to_string()]),
+            requests: vec![Request { resources, ..Request::default() }],
+            ..TaskSpec::default()
+        };
+        let target = if job_of_each { Target::New(JobSpec::default()) } else { Target::Open(JobId(1)) };
+        let mut submit = Submit::new(target, TaskIds::Next(1), spec);
+        change(number, &mut submit);
+        let body = ClientRequest::Submit { key: 0, submit: Box::new(submit) };
+        world.step(Input::Client { connection: CLIENT, request: number, body });
+    }
+    while world.server.next_wakeup() == Some(Timestamp(0)) {
+        world.step(Input::Tick);
+    }
+    (IN_USE.load(Ordering::Relaxed) - before, world.server.state().submits_bytes)
+}
+
+#[test]
+fn submits_count_about_what_they_take() {
+    const SUBMITS: u64 = 2000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // Allocators add up to half as much again, so what counts is more than what was asked for.
+    let check = |what: &str, job_of_each: bool, change: &dyn Fn(u64, &mut Submit)| {
+        let (taken, counted) = bytes_of_submits(SUBMITS, job_of_each, change);
+        let [taken, counted] = [taken, counted].map(|bytes| bytes / SUBMITS as usize);
+        let is_right = (taken..=taken * 7 / 4).contains(&counted);
+        assert!(is_right, "a submit of {what} takes {taken} bytes, and counts {counted}");
+    };
+    check("one task", false, &|_, _| {});
+    check("a job", true, &|_, _| {});
+    check("an array", false, &|_, submit| submit.ids = TaskIds::Next(100));
+    check("a task with a key", false, &|number, submit| {
+        submit.keys = Entries::new([format!("key-{number}").as_bytes()]).expect("little");
+    });
+    check("a task with variables", false, &|_, submit| {
+        let variable = |name| (format!("NAME_{name}").into_bytes(), vec![b'y'; 200]);
+        Arc::make_mut(&mut submit.spec).env = (0..10).map(variable).collect();
+    });
+    check("an array with entries", false, &|_, submit| {
+        submit.ids = TaskIds::Next(100);
+        submit.entries = Entries::new([&b"an entry"[..]; 100]).expect("little");
+    });
 }

@@ -4,8 +4,8 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use hq_core::server::Input;
 use hq_model::ByteString;
@@ -14,24 +14,56 @@ use crate::inbox::{Event, Inbox, Room};
 use crate::limits::FILES_INTERVAL;
 
 /// The way to the thread, which ends when this is dropped.
-pub(crate) struct Files(Sender<Vec<ByteString>>);
+pub(crate) struct Files(Arc<Asked>);
+
+/// What is to be looked for. While the thread waits for a file system, what was asked for last takes the place of what was
+/// asked for before: so nothing piles up.
+#[derive(Default)]
+struct Asked {
+    last: Mutex<Last>,
+    is_news: Condvar,
+}
+
+#[derive(Default)]
+struct Last {
+    // Not taken yet.
+    paths: Option<Vec<ByteString>>,
+    is_over: bool,
+}
+
+impl Asked {
+    fn tell(&self, tell: impl FnOnce(&mut Last)) {
+        tell(&mut self.last.lock().unwrap_or_else(PoisonError::into_inner));
+        self.is_news.notify_one();
+    }
+
+    /// What is asked for anew, within this time if there is one. `Err` when nothing will be any more.
+    fn take(&self, time: Option<Duration>) -> Result<Option<Vec<ByteString>>, Over> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = |last: &mut Last| last.paths.is_none() && !last.is_over;
+        let mut last = match time {
+            None => self.is_news.wait_while(last, is_old).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => {
+                let waited = self.is_news.wait_timeout_while(last, time, is_old);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        if last.is_over { Err(Over) } else { Ok(last.paths.take()) }
+    }
+}
+
+struct Over;
 
 impl Files {
     /// The way, and what the thread runs.
     pub(crate) fn new(inbox: Arc<Inbox>) -> (Files, impl FnOnce() + Send) {
-        let (sender, asked) = mpsc::channel::<Vec<ByteString>>();
+        let asked = Arc::<Asked>::default();
+        let files = Files(Arc::clone(&asked));
         let run = move || {
             let mut wanted: Vec<ByteString> = Vec::new();
-            loop {
-                let news = if wanted.is_empty() {
-                    asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
-                } else {
-                    asked.recv_timeout(FILES_INTERVAL)
-                };
-                match news {
-                    Ok(paths) => wanted = paths,
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return,
+            while let Ok(news) = asked.take((!wanted.is_empty()).then_some(FILES_INTERVAL)) {
+                if let Some(paths) = news {
+                    wanted = paths;
                 }
                 let exists = |path: &ByteString| fs::metadata(OsStr::from_bytes(path)).is_ok();
                 let (paths, missing) = wanted.into_iter().partition(exists);
@@ -42,12 +74,36 @@ impl Files {
                 }
             }
         };
-        (Files(sender), run)
+        (files, run)
     }
 
     /// Looks for these from now on, and for no others.
     pub(crate) fn watch(&self, paths: Vec<ByteString>) {
-        // Without the thread nothing is found: the server would be about to end.
-        let _ = self.0.send(paths);
+        self.0.tell(|last| last.paths = Some(paths));
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.0.tell(|last| last.is_over = true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_piles_up_while_a_file_system_does_not_answer() {
+        let files = Files(Arc::default());
+        for number in 0..100_000_u32 {
+            files.watch(vec![number.to_string().into_bytes(); 100]);
+        }
+        let asked = Arc::clone(&files.0);
+        let Ok(Some(paths)) = asked.take(None) else { panic!("what was asked for last") };
+        assert_eq!(paths, vec![b"99999".to_vec(); 100]);
+        assert!(matches!(asked.take(Some(Duration::ZERO)), Ok(None)), "it was alone");
+        drop(files);
+        assert!(asked.take(None).is_err());
     }
 }

@@ -127,6 +127,10 @@ pub const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Memory is given back to the system when what submits take has become less by so many bytes.
 pub const GIVE_BACK_BYTES: usize = 16 << 20;
+/// So many bytes that were freed may stay for what a thread allocates next, where the allocator can be told.
+pub const FREE_KEPT_BYTES: i32 = 4 << 20;
+/// Larger pieces of memory come from the system and go back there, one by one; likewise.
+pub const LARGE_PIECE_BYTES: i32 = 32 << 20;
 
 /// Room for so many items is kept in a buffer that has been emptied; a larger one is given back.
 pub const SPARE_ITEMS_MAX: usize = 4096;
@@ -207,6 +211,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("outputs read by a client", LimitValue::count(core::OUTPUT_READS_OF_CLIENT_MAX)),
         ("outputs read from a worker", LimitValue::count(core::OUTPUT_READS_OF_WORKER_MAX)),
         ("outputs read by all clients", LimitValue::count(core::OUTPUT_READS_MAX)),
+        ("requests of a client that wait", LimitValue::count(core::WAITS_OF_CLIENT_MAX)),
+        ("requests that wait", bytes(core::WAITS_BYTES_MAX)),
         ("tasks one by one in a page", LimitValue::count(core::TASK_PAGE_MAX)),
         ("tasks in a sample of a worker", LimitValue::count(hq_model::task_sample::SAMPLED_TASKS_MAX)),
         ("workers with loads over time", LimitValue::count(core::SERIES_WORKERS_MAX)),

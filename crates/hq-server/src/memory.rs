@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::limits::GIVE_BACK_BYTES;
+use crate::limits::{FREE_KEPT_BYTES, GIVE_BACK_BYTES, LARGE_PIECE_BYTES};
 
 // How often memory was given back.
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
@@ -44,6 +44,11 @@ pub(crate) fn in_use() -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
+/// To be called before there are threads: what they free is given back as soon as it is much.
+pub(crate) fn begin() {
+    keep_little();
+}
+
 /// Gives back what this thread and, where the allocator can, the others have freed.
 pub(crate) fn give_back() {
     ROUNDS.fetch_add(1, Ordering::Relaxed);
@@ -57,6 +62,21 @@ pub(crate) fn before_sleep() {
         collect();
     }
 }
+
+// By itself the allocator keeps more for each thread the larger the pieces were that it has freed, up to 64 MiB; and what is free
+// at the end of the memory of a thread it gives back at no other time.
+#[cfg(target_env = "gnu")]
+fn keep_little() {
+    for (what, bytes) in
+        [(libc::M_TRIM_THRESHOLD, FREE_KEPT_BYTES), (libc::M_MMAP_THRESHOLD, LARGE_PIECE_BYTES)]
+    {
+        // SAFETY: it may be called at any time, from any thread.
+        unsafe { libc::mallopt(what, bytes) };
+    }
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn keep_little() {}
 
 #[cfg(target_env = "gnu")]
 fn collect() {

@@ -200,6 +200,7 @@ fn serve(
     instance: Instance,
     lock: Lock,
 ) -> Result<Running, ServerError> {
+    crate::memory::begin();
     let journal =
         match &options.journal {
             JournalPlace::Default => Some(dir.journal()),

@@ -1,9 +1,11 @@
 //! What signals do to a server process: the first SIGTERM, SIGINT or SIGQUIT ends it cleanly, the second at
-//! once, SIGHUP is survived.
+//! once, SIGHUP is survived. SIGTERM that comes twice in one moment is one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
+use hq_core::interrupt::{Interrupt, Interruptions};
 use hq_core::server::Input;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -11,6 +13,8 @@ use tracing::{info, warn};
 use crate::error::ServerError;
 use crate::inbox::{Event, Inbox, Room};
 use crate::journal_thread::queue::JournalQueue;
+
+const SIGTERM: &str = "SIGTERM";
 
 /// The signals of this process.
 #[derive(Debug)]
@@ -40,13 +44,21 @@ impl Signals {
         journal_queue: Option<Arc<JournalQueue>>,
         access: PathBuf,
     ) {
+        let (begun, mut interrupts) = (Instant::now(), Interruptions::default());
+        let mut hear = |signal| interrupts.hear(begun.elapsed(), signal == SIGTERM);
         let signal = self.next().await;
+        hear(signal);
         info!(signal, "asked to end; once more ends at once");
         if let Some(journal_queue) = journal_queue {
             journal_queue.stop();
         }
         inbox.push(Event::input(Input::Stop), Room::none());
-        let signal = self.next().await;
+        let signal = loop {
+            let signal = self.next().await;
+            if hear(signal) == Interrupt::Again {
+                break signal;
+            }
+        };
         warn!(signal, "ended at once");
         // A stale access file does no harm.
         let _ = std::fs::remove_file(access);
@@ -56,7 +68,7 @@ impl Signals {
     async fn next(&mut self) -> &'static str {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.terminate.recv() => return SIGTERM,
                 _ = self.interrupt.recv() => return "SIGINT",
                 _ = self.quit.recv() => return "SIGQUIT",
                 _ = self.hangup.recv() => info!("SIGHUP ignored"),

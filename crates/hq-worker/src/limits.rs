@@ -179,8 +179,6 @@ pub const SOCKET_PATH_MAX: usize = 100;
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most bytes of such an answer; the rest is not read.
 pub const ANSWER_MAX: u64 = 1 << 20;
-/// SIGTERM so soon after the one before is the same one told twice; a later one ends the worker at once.
-pub const INTERRUPT_ECHO: Duration = Duration::from_secs(1);
 /// Connections over which processes of tasks on several nodes are asked for; others wait.
 pub const NODE_SESSIONS_MAX: usize = 4096;
 /// How long it may take to reach another worker and to be understood there.

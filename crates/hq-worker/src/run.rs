@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use hq_core::interrupt::{Interrupt, Interruptions};
 use hq_core::never;
 use hq_core::worker::{Effect, Input, Worker};
 use hq_core::worker_messages::{FromWorker, TaskWords, ToWorker, WorkerEnd};
@@ -77,8 +78,7 @@ struct Turns {
     children: Signal,
     // When it was last said that the launcher was stopped.
     stop_said: Option<Instant>,
-    // For the last time.
-    interrupted: Option<Instant>,
+    interruptions: Interruptions,
     words: mpsc::Receiver<Words>,
     asks: mpsc::Receiver<Ask>,
     nodes: Arc<Shared>,
@@ -103,6 +103,8 @@ struct Turns {
     lost_tasks: String,
     // It ends while the server is away.
     has_given_up_logs: bool,
+    // Nothing waits for room for what tasks have printed.
+    has_hurried: bool,
     // The directory goes after the tasks that write there: fields are dropped in this order.
     supervisor: Supervisor,
     _socket_dir: Option<WorkDir>,
@@ -222,7 +224,7 @@ impl Turns {
             interrupts: InterruptSource::new(interrupts).map_err(system("no signal handlers"))?,
             children: signal(SignalKind::child()).map_err(system("no signal handlers"))?,
             stop_said: None,
-            interrupted: None,
+            interruptions: Interruptions::default(),
             words,
             asks,
             nodes,
@@ -238,6 +240,7 @@ impl Turns {
             effects: Vec::new(),
             launcher_lost: None,
             has_given_up_logs: false,
+            has_hurried: false,
             lost_tasks: String::new(),
             supervisor,
             _socket_dir: socket_dir,
@@ -253,18 +256,14 @@ impl Turns {
             if !self.supervisor.has_ended() && self.inputs.is_empty() {
                 let event = self.next_event(is_handed_over).await;
                 if let Event::Interrupt { by } = event {
-                    // Whoever ends a batch job tells each process of it, and launchers in it pass that on once more.
-                    // People who press Ctrl-C twice mean it.
-                    let is_echo = |first: Instant| {
-                        by == Interrupter::BatchSystem && first.elapsed() <= limits::INTERRUPT_ECHO
-                    };
-                    let first = self.interrupted.replace(Instant::now());
-                    if first.is_some_and(|first| !is_echo(first)) {
+                    let heard =
+                        self.interruptions.hear(self.clock.start.elapsed(), by == Interrupter::BatchSystem);
+                    if heard == Interrupt::Again {
                         info!("interrupted again, ending at once");
                         return Ok(WorkerEnd::Interrupted);
                     }
                     let tasks = self.machine.running_count();
-                    if by == Interrupter::Person && first.is_none() && tasks > 0 {
+                    if by == Interrupter::Person && heard == Interrupt::First && tasks > 0 {
                         info!(
                             tasks,
                             "interrupted: the running tasks are being ended and have their --kill-grace; \
@@ -560,6 +559,9 @@ impl Turns {
         let is_down = matches!(self.link, Link::Down(_));
         if is_down && self.machine.is_leaving() && !std::mem::replace(&mut self.has_given_up_logs, true) {
             self.supervisor.give_up_logs();
+        }
+        if self.machine.ends_what_runs() && !std::mem::replace(&mut self.has_hurried, true) {
+            self.supervisor.hurry();
         }
         end
     }

@@ -30,7 +30,7 @@ use crate::reader::{Answered, Reader};
 use crate::runners::zygotes::Zygotes;
 use crate::runners::{self, Heard, Runners};
 use crate::staging::Staging;
-use crate::streams::{Done, LogLink, NoStream, Place, Streams, WriteEnds};
+use crate::streams::{Done, Hurried, LogLink, NoStream, Place, Streams, WriteEnds};
 
 const SIGKILL: u8 = libc::SIGKILL as u8;
 
@@ -188,6 +188,13 @@ impl Supervisor {
         self.log_link.give_up();
         if let Some(streams) = &self.streams {
             streams.link_changed();
+        }
+    }
+
+    /// What runs is ended, and the worker leaves: the ends of tasks do not wait for room for what they have printed.
+    pub(crate) fn hurry(&self) {
+        if let Some(streams) = &self.streams {
+            streams.wait_no_more(Hurried::All);
         }
     }
 
@@ -375,7 +382,7 @@ impl Supervisor {
             return;
         }
         if let (Some(Ends::ForNobody), Some(streams)) = (ends, &self.streams) {
-            streams.wait_no_more(task);
+            streams.wait_no_more(Hurried::Task(task));
         }
         if let Some(ends) = ends {
             match self.promised.get_mut(&task) {

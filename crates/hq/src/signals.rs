@@ -5,7 +5,9 @@
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
+use std::time::Instant;
 
+use hq_core::interrupt::{Interrupt, Interruptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Those that end a command which waits.
@@ -15,12 +17,15 @@ const ENDING: [SignalKind; 4] =
 /// A stream of signals.
 pub(crate) struct Signals {
     all: Vec<(u8, Signal)>,
+    // Of those that end what waits: since when they are heard, and what was heard.
+    ends: Option<(Instant, Interruptions)>,
 }
 
 impl Signals {
     /// From now on those that end a command no longer end the process. To be called within a runtime.
     pub(crate) fn catch() -> io::Result<Signals> {
-        Signals::of(&ENDING)
+        let ends = Some((Instant::now(), Interruptions::default()));
+        Ok(Signals { ends, ..Signals::of(&ENDING)? })
     }
 
     /// From now on these are in the stream, but for those that whoever started us made us ignore, as `nohup` does.
@@ -31,11 +36,21 @@ impl Signals {
                 all.push((kind.as_raw_value() as u8, signal(*kind)?));
             }
         }
-        Ok(Signals { all })
+        Ok(Signals { all, ends: None })
     }
 
-    /// The number of the next one.
+    /// The number of the next one. One that ends what waits, and is told twice in one moment, comes once.
     pub(crate) async fn next(&mut self) -> u8 {
+        loop {
+            let number = self.received().await;
+            let Some((begun, interrupts)) = &mut self.ends else { return number };
+            if interrupts.hear(begun.elapsed(), i32::from(number) == libc::SIGTERM) != Interrupt::Echo {
+                return number;
+            }
+        }
+    }
+
+    async fn received(&mut self) -> u8 {
         poll_fn(|context| {
             let mut ready = self.all.iter_mut().filter_map(|(number, signal)| {
                 matches!(signal.poll_recv(context), Poll::Ready(Some(()))).then_some(*number)

@@ -156,6 +156,11 @@ impl AllocLive {
         self.trials.retain(|_, trial| trial.connection != connection);
     }
 
+    /// How many trials of a client wait for their batch system.
+    pub(super) fn trials_of(&self, connection: ConnectionId) -> usize {
+        self.trials.values().filter(|trial| trial.connection == connection).count()
+    }
+
     /// True while a server that stops has to wait for a batch system.
     pub(super) fn awaits_batch_system(&self) -> bool {
         !self.in_flight.is_empty() || !self.canceling.is_empty()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hq_model::{IdSet, JobId, Timestamp, WorkerId};
 
-use super::clients::Asked;
+use super::clients::{Asked, Asks, WAIT_BYTES};
 use super::machine::Server;
 use super::{ConnectionId, Effect};
 use crate::client_messages::{ClientResponse, RequestError};
@@ -29,6 +29,16 @@ struct Canceling {
 }
 
 impl Cancelings {
+    /// How many requests of a client wait here.
+    pub(super) fn count_of(&self, connection: ConnectionId) -> usize {
+        self.waits.range((connection, 0)..=(connection, u64::MAX)).count()
+    }
+
+    /// About what all that wait here take, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.waits.values().map(|wait| WAIT_BYTES + wait.open.bytes() + wait.canceled.bytes()).sum()
+    }
+
     /// A client has left: what it has asked for and is not canceled yet stays.
     pub(super) fn forget(&mut self, connection: ConnectionId) {
         self.waits.retain(|asked, _| asked.0 != connection);

@@ -5,7 +5,7 @@ mod unheard;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hq_model::{JobId, Timestamp};
+use hq_model::{IdSet, JobId, Timestamp};
 
 use super::ConnectionId;
 use super::state::State;
@@ -15,32 +15,55 @@ use unheard::Unheard;
 /// A request that is not answered for good yet: its client, and its number there.
 pub(super) type Asked = (ConnectionId, u64);
 
+/// About what a request that waits takes, beside what it asks, in bytes.
+pub(super) const WAIT_BYTES: usize = 128;
+/// About what each job takes that a client follows, in bytes.
+const FOLLOWED_JOB_BYTES: usize = 64;
+
+/// What a request asks that waits.
+pub(super) trait Asks {
+    /// About what it takes in memory beside itself, in bytes.
+    fn bytes(&self) -> usize;
+}
+
+impl Asks for IdSet {
+    fn bytes(&self) -> usize {
+        self.range_count() * size_of::<[u32; 2]>()
+    }
+}
+
 /// Requests that wait until something of their job changes, with what each asks.
 #[derive(Debug)]
 pub(super) struct JobWaits<T> {
     by_job: BTreeMap<JobId, BTreeMap<Asked, T>>,
+    bytes: usize,
 }
 
 impl<T> Default for JobWaits<T> {
     fn default() -> Self {
-        JobWaits { by_job: BTreeMap::new() }
+        JobWaits { by_job: BTreeMap::new(), bytes: 0 }
     }
 }
 
-impl<T> JobWaits<T> {
-    /// One more.
-    pub(super) fn add(&mut self, job: JobId, asked: Asked, what: T) {
-        self.by_job.entry(job).or_default().insert(asked, what);
-    }
+fn bytes_of(what: &impl Asks) -> usize {
+    WAIT_BYTES + what.bytes()
+}
 
+impl<T: Asks> JobWaits<T> {
     /// One more in the place of others that the same client has asked before for the job.
     pub(super) fn add_last(&mut self, job: JobId, asked: Asked, what: T) {
         let waits = self.by_job.entry(job).or_default();
         let before: Vec<Asked> = waits.range((asked.0, 0)..=(asked.0, u64::MAX)).map(|one| *one.0).collect();
-        before.iter().for_each(|one| {
-            waits.remove(one);
-        });
+        for one in before {
+            self.bytes -= waits.remove(&one).as_ref().map_or(0, bytes_of);
+        }
+        self.bytes += bytes_of(&what);
         waits.insert(asked, what);
+    }
+
+    /// About what they take, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Takes those whose jobs have changed. Who has to wait on is added again.
@@ -49,9 +72,11 @@ impl<T> JobWaits<T> {
             return Vec::new();
         }
         let of_jobs = changed.iter().filter_map(|job| Some((*job, self.by_job.remove(job)?)));
-        of_jobs
+        let taken: Vec<(JobId, Asked, T)> = of_jobs
             .flat_map(|(job, waits)| waits.into_iter().map(move |(asked, what)| (job, asked, what)))
-            .collect()
+            .collect();
+        self.bytes -= taken.iter().map(|(_, _, what)| bytes_of(what)).sum::<usize>();
+        taken
     }
 
     /// True while somebody waits for something of this job.
@@ -62,8 +87,11 @@ impl<T> JobWaits<T> {
     /// A client has left. Gives the jobs for which nobody waits any more.
     pub(super) fn forget(&mut self, connection: ConnectionId) -> Vec<JobId> {
         let mut left = Vec::new();
+        let bytes = &mut self.bytes;
         self.by_job.retain(|job, waits| {
-            waits.retain(|asked, _| asked.0 != connection);
+            for (_, what) in waits.extract_if(.., |asked, _| asked.0 == connection) {
+                *bytes -= bytes_of(&what);
+            }
             if waits.is_empty() {
                 left.push(*job);
             }
@@ -82,6 +110,8 @@ pub(super) struct Clients {
     due: BTreeSet<(Timestamp, Asked)>,
     // How many workers are waited for.
     worker_waits: BTreeMap<Asked, u32>,
+    // About what all of these take.
+    bytes: usize,
     /// What tasks have said to nobody.
     pub(super) unheard: Unheard,
 }
@@ -105,9 +135,22 @@ struct Watch {
     until_closed: bool,
     notifications: bool,
     next_at: Timestamp,
+    // About what it took at first.
+    bytes: usize,
 }
 
 impl Clients {
+    /// How many requests of a client wait here.
+    pub(super) fn count_of(&self, connection: ConnectionId) -> usize {
+        let all = (connection, 0)..=(connection, u64::MAX);
+        self.watches.range(all.clone()).count() + self.worker_waits.range(all).count()
+    }
+
+    /// About what all that wait here take, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.worker_waits.len() * WAIT_BYTES
+    }
+
     /// Begins a watch; all its jobs count as changed.
     pub(super) fn watch(&mut self, key: Asked, jobs: Vec<JobId>, until_closed: bool, notifications: bool) {
         for job in &jobs {
@@ -116,8 +159,10 @@ impl Clients {
         let jobs: BTreeSet<JobId> = jobs.into_iter().collect();
         let changed = jobs.clone();
         let next_at = Timestamp(0);
+        let bytes = WAIT_BYTES + jobs.len() * FOLLOWED_JOB_BYTES;
+        self.bytes += bytes;
         self.due.insert((next_at, key));
-        self.watches.insert(key, Watch { jobs, changed, until_closed, notifications, next_at });
+        self.watches.insert(key, Watch { jobs, changed, until_closed, notifications, next_at, bytes });
     }
 
     /// A client waits until so many workers are connected.
@@ -214,6 +259,7 @@ impl Clients {
 
     fn remove(&mut self, key: Asked) {
         let Some(watch) = self.watches.remove(&key) else { return };
+        self.bytes -= watch.bytes;
         self.due.remove(&(watch.next_at, key));
         for job in watch.jobs {
             self.unlink(job, key);

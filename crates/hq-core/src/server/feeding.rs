@@ -12,7 +12,7 @@ use hq_model::request::CPUS;
 use hq_model::task::EndBy;
 use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp, WorkerId};
 
-use super::clients::Asked;
+use super::clients::{Asked, Asks};
 use super::job::Job;
 use super::live::Stop;
 use super::machine::Server;
@@ -30,6 +30,13 @@ use crate::worker_messages::{TemplateId, ToWorker};
 const ENOUGH: &str = "its reducer has enough";
 /// What a reducer is canceled with that will have nothing to reduce.
 const NEVER_GENERATED: &str = "its generator never runs";
+
+// Who waits for room says no more than how much.
+impl Asks for FeedRequest {
+    fn bytes(&self) -> usize {
+        0
+    }
+}
 
 impl Server {
     /// A generator or a reducer that is submitted again is that of its job from now on.
@@ -72,7 +79,7 @@ impl Server {
         all.filter(|id| is_alive(id) && !jobs.contains(id)).collect()
     }
 
-    /// A generator or a reducer asks something.
+    /// A generator or a reducer asks something. A generator waits for room once: with what it asks last.
     pub(super) fn client_feeds(
         &mut self,
         now: Timestamp,
@@ -84,7 +91,7 @@ impl Server {
             && let Ok((job, _)) = self.fed_by(&request)
             && !self.has_room(job, below)
         {
-            self.feed_waits.add(job, asked, request);
+            self.feed_waits.add_last(job, asked, request);
             return;
         }
         let body = self

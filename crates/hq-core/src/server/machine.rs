@@ -509,6 +509,9 @@ impl Server {
             Ok(possible) => possible,
             Err(refusal) => return answer(connection, request, *refusal, effects),
         };
+        if let Err(error) = self.check_room_to_wait(connection, &body) {
+            return answer(connection, request, ClientResponse::Error(error), effects);
+        }
         match body {
             ClientRequest::WatchJobs { jobs, until_closed, notifications } => match self.select_jobs(&jobs) {
                 Ok(jobs) => {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hq_model::job::Counters;
 use hq_model::{Amount, Epoch, JobState, Timestamp};
 
-use super::clients::Asked;
+use super::clients::{Asked, WAIT_BYTES};
 use super::machine::Server;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, JobSummary};
@@ -65,6 +65,16 @@ impl Watching {
             Record::Restarted { ids, .. } => ended.restarted += ids.len(),
             _ => {}
         }
+    }
+
+    /// How many requests of a client wait here.
+    pub(super) fn count_of(&self, connection: ConnectionId) -> usize {
+        self.waits.range((connection, 0)..=(connection, u64::MAX)).count()
+    }
+
+    /// About what all that wait here take, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.waits.len() * WAIT_BYTES
     }
 
     /// A client has left.

@@ -19,7 +19,7 @@ use super::live::{LiveWorker, Stop};
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
-use crate::limits::{CANCEL_REASON_MAX, KEYED_TASKS_MAX, SUBMITS_BYTES_MAX, SUBMITS_MAX};
+use crate::limits::{CANCEL_REASON_MAX, JOB_BYTES, KEYED_TASKS_MAX, SUBMITS_BYTES_MAX, SUBMITS_MAX};
 use crate::record::{Failure, FailureKind, Record, RequestKey};
 use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
 
@@ -319,7 +319,8 @@ impl Server {
             submit_dir: submit.submit_dir.clone(),
             submitted: now,
         };
-        let (held, wanted) = (self.state.held_bytes() + bytes_before, state.bytes());
+        let of_job = if spec.is_some() { JOB_BYTES } else { 0 };
+        let (held, wanted) = (self.state.held_bytes() + bytes_before, state.bytes() + of_job);
         if held + wanted > SUBMITS_BYTES_MAX {
             return Err(RequestError::Full { held: held as u64, wanted: wanted as u64 });
         }
@@ -400,6 +401,10 @@ impl Server {
             return Ok(opened(*job));
         }
         check_name(spec)?;
+        let held = self.state.held_bytes();
+        if held + JOB_BYTES > SUBMITS_BYTES_MAX {
+            return Err(RequestError::Full { held: held as u64, wanted: JOB_BYTES as u64 });
+        }
         let job = JobId(self.state.last_job.0 + 1);
         self.record(now, Record::JobOpened { job, key, spec: spec.clone() }, effects);
         Ok(opened(job))

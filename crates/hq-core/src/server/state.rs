@@ -75,7 +75,7 @@ pub struct State {
     pub alloc: AllocState,
     /// Answers to recent requests by their keys.
     pub answered: BTreeMap<RequestKey, (JobId, IdSet)>,
-    /// Bytes that the submits of all jobs take.
+    /// Bytes that all jobs and their submits take.
     pub submits_bytes: usize,
     /// When servers started, and how much of the time before does not count for how long ended jobs are kept, µs.
     pub gaps: Vec<(Timestamp, u64)>,
@@ -118,7 +118,7 @@ impl State {
                 self.release.clone_from(release);
             }
             Record::JobOpened { job, key, spec } => {
-                self.jobs.insert(*job, Job::new(spec.clone(), true, at));
+                self.insert_job(*job, Job::new(spec.clone(), true, at));
                 self.last_job = self.last_job.max(*job);
                 self.remember(*key, *job, IdSet::new());
             }
@@ -135,7 +135,7 @@ impl State {
                 submit_dir,
             } => {
                 if let Some(spec) = spec {
-                    self.jobs.insert(*job, Job::new(spec.clone(), false, at));
+                    self.insert_job(*job, Job::new(spec.clone(), false, at));
                     self.last_job = self.last_job.max(*job);
                 }
                 if let Some(job) = self.jobs.get_mut(job) {
@@ -313,12 +313,17 @@ impl State {
         }
     }
 
+    fn insert_job(&mut self, id: JobId, job: Job) {
+        self.submits_bytes += job.own_bytes();
+        self.submits_bytes -= self.jobs.insert(id, job).map_or(0, |before| before.submits_bytes());
+    }
+
     /// True for an object that a call returns, or a client gives: no submit declares it.
     pub fn is_value(&self, task: TaskRef, name: &ObjectName) -> bool {
         is_value(&self.jobs, task, name)
     }
 
-    /// Bytes that the submits of all jobs take, with what is known of the values of their calls.
+    /// Bytes that all jobs and their submits take, with what is known of the values of their calls.
     pub fn held_bytes(&self) -> usize {
         self.submits_bytes + self.objects.values_bytes()
     }

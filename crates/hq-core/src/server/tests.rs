@@ -49,6 +49,7 @@ mod stalling;
 mod task_pages;
 mod time;
 mod values;
+mod waits;
 mod words;
 
 use std::sync::Arc;

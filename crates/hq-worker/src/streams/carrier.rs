@@ -33,7 +33,7 @@ pub(super) struct Carrier {
     begun: Instant,
     attempts: HashMap<Key, (Place, Vec<u64>)>,
     // Of these; their ends do not wait for room.
-    canceled: HashSet<Key>,
+    hurried: HashSet<Key>,
     files: HashMap<Place, StreamFile>,
     link: Arc<LogLink>,
     followed: HashMap<Key, Followed>,
@@ -96,7 +96,7 @@ impl Carrier {
             later: VecDeque::new(),
             begun: Instant::now(),
             attempts: HashMap::new(),
-            canceled: HashSet::new(),
+            hurried: HashSet::new(),
             files: HashMap::new(),
             link,
             followed: HashMap::new(),
@@ -169,12 +169,12 @@ impl Carrier {
             match self.orders.try_recv() {
                 Ok(Order::Open { key, place, pipes, since }) => self.open(key, place, pipes, since),
                 Ok(Order::End { key, aftermath, may_wait }) => {
-                    let is_canceled = self.canceled.contains(&key);
-                    self.ended(Ended { key, aftermath, since: Instant::now(), may_wait, is_canceled });
+                    let is_hurried = self.hurried.contains(&key);
+                    self.ended(Ended { key, aftermath, since: Instant::now(), may_wait, is_hurried });
                 }
-                Ok(Order::WaitNoMore { task }) => {
-                    self.canceled.extend(self.attempts.keys().filter(|key| key.0 == task));
-                    self.files.values_mut().for_each(|file| file.wait_no_more(task));
+                Ok(Order::WaitNoMore { of }) => {
+                    self.hurried.extend(self.attempts.keys().filter(|key| of.contains(key.0)));
+                    self.files.values_mut().for_each(|file| file.wait_no_more(of));
                 }
                 Ok(Order::Forget { key }) => self.forget(key),
                 Ok(Order::Answered { number, answer }) => {
@@ -348,7 +348,7 @@ impl Carrier {
 
     fn forget(&mut self, key: Key) {
         let Some((place, pipes)) = self.attempts.remove(&key) else { return };
-        self.canceled.remove(&key);
+        self.hurried.remove(&key);
         let path = self.files.get(&place).and_then(StreamFile::path);
         if let (Some(followed), Some(path)) = (self.followed.remove(&key), path) {
             // Whoever reads looks there again when the end is told.

@@ -9,13 +9,13 @@ use std::time::Instant;
 use hq_core::log;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
-use hq_model::{JobId, Stream, TaskRef};
+use hq_model::{JobId, Stream};
 use hq_stream::{Attempt, Channel, Header, Writer};
 use tracing::{info, warn};
 
 use super::remote::{LogLink, RemoteLog};
 use super::room::Room;
-use super::{Key, Place, is_no_room, now};
+use super::{Hurried, Key, Place, is_no_room, now};
 use crate::limits;
 use crate::outputs::Aftermath;
 
@@ -27,8 +27,8 @@ pub(super) struct Ended {
     pub(super) since: Instant,
     /// Others are waited for a little, lest each is written by itself.
     pub(super) may_wait: bool,
-    /// It was canceled, and does not wait for room.
-    pub(super) is_canceled: bool,
+    /// It does not wait for room.
+    pub(super) is_hurried: bool,
 }
 
 /// How a write went.
@@ -258,12 +258,12 @@ impl StreamFile {
         self.with_writer(|writer| writer.end(attempt, channels, now()))
     }
 
-    /// The end of this task does not wait for room any more, if it does.
-    pub(super) fn wait_no_more(&mut self, task: TaskRef) {
+    /// These ends do not wait for room any more, if they do.
+    pub(super) fn wait_no_more(&mut self, of: Hurried) {
         let mut is_here = false;
         let mut mark = |ended: &mut Ended| {
-            if ended.key.0 == task {
-                ended.is_canceled = true;
+            if of.contains(ended.key.0) {
+                ended.is_hurried = true;
                 is_here = true;
             }
         };
@@ -276,7 +276,7 @@ impl StreamFile {
 
     /// An attempt has ended, and its pipes are to be read.
     pub(super) fn ended(&mut self, ended: Ended) {
-        self.is_due |= ended.is_canceled && self.stalled.is_some();
+        self.is_due |= ended.is_hurried && self.stalled.is_some();
         self.ends.push_back(ended);
     }
 
@@ -412,10 +412,11 @@ impl StreamFile {
         ended
     }
 
-    /// Ends that have waited for room for too long: they fail. Those of canceled tasks do not wait.
+    /// Ends that have waited for room for too long: they fail. Those of canceled tasks, and of a worker that leaves, do not
+    /// wait.
     pub(super) fn overdue(&mut self) -> Vec<Ended> {
         let Some((_, why)) = &self.stalled else { return Vec::new() };
-        let is_over = |ended: &Ended| ended.is_canceled || ended.since.elapsed() >= limits::STREAM_ROOM_WAIT;
+        let is_over = |ended: &Ended| ended.is_hurried || ended.since.elapsed() >= limits::STREAM_ROOM_WAIT;
         let mut over: Vec<Ended> = self.unflushed.extract_if(.., |ended| is_over(ended)).collect();
         if let Sink::Remote(log) = &mut self.sink {
             over.append(&mut log.take_ends(is_over));

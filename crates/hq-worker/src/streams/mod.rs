@@ -71,7 +71,7 @@ pub(crate) enum Order {
         may_wait: bool,
     },
     WaitNoMore {
-        task: TaskRef,
+        of: Hurried,
     },
     /// It has never started.
     Forget {
@@ -90,6 +90,24 @@ pub(crate) enum Order {
         until: Instant,
         reader: mpsc::Sender<reader::Order>,
     },
+}
+
+/// Whose ends do not wait for room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hurried {
+    /// That of the task, which was canceled.
+    Task(TaskRef),
+    /// Those of all that run here: the worker ends them and leaves.
+    All,
+}
+
+impl Hurried {
+    fn contains(self, task: TaskRef) -> bool {
+        match self {
+            Hurried::Task(one) => one == task,
+            Hurried::All => true,
+        }
+    }
 }
 
 /// Why an attempt cannot print into its stream.
@@ -225,9 +243,9 @@ impl Streams {
             || self.wake.ends.load(Ordering::Relaxed) >= limits::STREAM_ENDS_MAX
     }
 
-    /// The task was canceled: its end does not wait for room.
-    pub(crate) fn wait_no_more(&self, task: TaskRef) {
-        self.tell(Order::WaitNoMore { task });
+    /// These ends do not wait for room.
+    pub(crate) fn wait_no_more(&self, of: Hurried) {
+        self.tell(Order::WaitNoMore { of });
     }
 
     /// The attempt has never started.

@@ -280,7 +280,7 @@ fn the_end_of_a_canceled_task_does_not_wait_for_room() {
     // One that is canceled while it runs, one while its end waits, and one that is not.
     let Ok(ends) = log.streams.open(key(1), Log::place(), [true, false]) else { panic!("pipes") };
     task(&ends.paths()[0]).write_all(b"second").expect("room in the pipe");
-    log.streams.wait_no_more(key(1).0);
+    log.streams.wait_no_more(Hurried::Task(key(1).0));
     log.streams.answered(1, Written::NoRoom("full".into()));
     let mut second = aftermath(key(1));
     let killed = Outcome::Failed(FailureKind::Signal(15), "killed".into());
@@ -290,7 +290,7 @@ fn the_end_of_a_canceled_task_does_not_wait_for_room() {
     log.streams.end(ends, second, false);
     assert_eq!(log.ended(), killed);
     log.runs(2, b"third");
-    log.streams.wait_no_more(key(0).0);
+    log.streams.wait_no_more(Hurried::Task(key(0).0));
     let full = Outcome::Failed(FailureKind::Output, "full".into());
     assert_eq!(log.ended(), full, "nobody hears of it, but its place is free");
     assert_eq!(log.hears(), (1, true, "0@0:5 0!".into()));
@@ -304,6 +304,22 @@ fn the_end_of_a_canceled_task_does_not_wait_for_room() {
         }
     }
     assert_eq!(log.ended(), Outcome::Finished);
+}
+
+#[test]
+fn the_ends_of_a_worker_that_leaves_do_not_wait_for_room() {
+    let mut log = Log::new();
+    log.runs(0, b"first");
+    assert_eq!(log.hears(), (1, false, "0@0:5 0!".into()));
+    let Ok(ends) = log.streams.open(key(1), Log::place(), [true, false]) else { panic!("pipes") };
+    log.streams.answered(1, Written::NoRoom("full".into()));
+    assert_eq!(log.hears(), (1, true, "0@0:5 0!".into()));
+    assert!(!log.told.try_recv().is_ok_and(|input| matches!(input, Input::Ended { .. })));
+    log.streams.wait_no_more(Hurried::All);
+    let full = Outcome::Failed(FailureKind::Output, "full".into());
+    assert_eq!(log.ended(), full, "what has ended");
+    log.streams.end(ends, aftermath(key(1)), false);
+    assert_eq!(log.ended(), full, "and what is ended now");
 }
 
 #[test]

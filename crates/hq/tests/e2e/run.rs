@@ -69,7 +69,7 @@ fn a_second_signal_ends_a_run_that_waits_for_its_tasks() {
     command.stdout(Stdio::null()).stderr(File::create(place.path("said")).expect("a file"));
     let run = Process::start(command);
     let task = place.line_from(&running);
-    run.signal(2);
+    run.signal(15);
     // The job is canceled by now, and the task does not mind.
     assert_eq!(place.line_from(&told), "told");
     let said = place.read("said");
@@ -77,8 +77,8 @@ fn a_second_signal_ends_a_run_that_waits_for_its_tasks() {
         said.starts_with("Canceling: ") && said.ends_with("press Ctrl-C again to end at once\n"),
         "{said}"
     );
-    run.signal(15);
-    assert_eq!(run.end(), 128 + 15);
+    run.signal(2);
+    assert_eq!(run.end(), 128 + 2);
     assert!(!is_alive(&task), "the task {task} lives");
     assert_eq!(left_behind(&place), Vec::<String>::new());
 }

@@ -3,10 +3,11 @@
 use hq_model::{JobId, Timestamp, WorkerId};
 
 use super::Server;
-use crate::client_messages::ClientResponse;
+use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
+use crate::limits::{WAITS_BYTES_MAX, WAITS_OF_CLIENT_MAX};
 use crate::server::clients::Asked;
 use crate::server::live::LiveWorker;
-use crate::server::{Effect, Gate};
+use crate::server::{ConnectionId, Effect, Gate};
 use crate::worker_messages::TaskWords;
 
 impl Server {
@@ -50,6 +51,55 @@ impl Server {
         if listeners.is_empty() {
             self.clients.unheard.keep(now, worker, words);
         }
+    }
+
+    /// True when the request may wait to be answered, if it has to.
+    pub(super) fn check_room_to_wait(
+        &self,
+        connection: ConnectionId,
+        body: &ClientRequest,
+    ) -> Result<(), RequestError> {
+        match body {
+            // Of these, one for each job of a client waits.
+            ClientRequest::AwaitEnds { .. } | ClientRequest::Feed(_) => {}
+            ClientRequest::WatchJobs { .. }
+            | ClientRequest::WaitWorkers { .. }
+            | ClientRequest::CancelWaiting { .. }
+            | ClientRequest::Alloc(_)
+            | ClientRequest::Overview { seen: Some(_) } => {
+                let counts = [
+                    self.clients.count_of(connection),
+                    self.watching.count_of(connection),
+                    self.cancelings.count_of(connection),
+                    self.alloc.trials_of(connection),
+                ];
+                if counts.into_iter().sum::<usize>() >= WAITS_OF_CLIENT_MAX {
+                    let text = format!(
+                        "{WAITS_OF_CLIENT_MAX} requests of this client wait for something already: end some, or ask by \
+                         another connection."
+                    );
+                    return Err(RequestError::Invalid(text));
+                }
+            }
+            _ => return Ok(()),
+        }
+        if self.waits_bytes() >= WAITS_BYTES_MAX {
+            let text = format!(
+                "Requests of all clients that wait for something take {} MiB already: try again when some have been answered.",
+                WAITS_BYTES_MAX >> 20
+            );
+            return Err(RequestError::Invalid(text));
+        }
+        Ok(())
+    }
+
+    /// About what all requests take that wait for something to happen, in bytes.
+    pub(in crate::server) fn waits_bytes(&self) -> usize {
+        self.clients.bytes()
+            + self.watching.bytes()
+            + self.cancelings.bytes()
+            + self.end_waits.bytes()
+            + self.feed_waits.bytes()
     }
 
     /// A client follows these jobs from now on.

@@ -16,7 +16,7 @@ use hq_model::{
 };
 
 use crate::cause::Aborted;
-use crate::limits::OBJECT_BYTES;
+use crate::limits::{JOB_BYTES, OBJECT_BYTES, SUBMIT_BYTES};
 use crate::record::{Failure, JobProgress};
 
 /// A job.
@@ -43,6 +43,9 @@ pub struct Job {
     // First id of each range of a submit -> last id and index of the submit.
     owners: BTreeMap<u32, (u32, u32)>,
 }
+
+// About what a rule for a notice takes, in bytes.
+const NOTICE_RULE_BYTES: usize = 256;
 
 /// Workers remembered for a job.
 pub const WORKERS_MAX: usize = 1000;
@@ -115,7 +118,8 @@ impl SubmitState {
         let edges = (dependencies.edges.lists() + dependencies.edges.len()) * 4;
         let files: usize = dependencies.files.iter().map(|file| 24 + file.len()).sum();
         let objects = self.ids.len() as usize * self.task.own_objects().len() * OBJECT_BYTES;
-        1024 + (self.ids.range_count() + self.entries_gone.range_count()) * 48
+        SUBMIT_BYTES
+            + (self.ids.range_count() + self.entries_gone.range_count()) * 48
             + keys
             + entries
             + after
@@ -227,9 +231,17 @@ impl Job {
         }
     }
 
-    /// Bytes that its submits take.
+    /// About what it takes in memory beside its submits, in bytes.
+    pub fn own_bytes(&self) -> usize {
+        JOB_BYTES
+            + self.spec.name.len()
+            + self.spec.directory.len()
+            + self.spec.notices.len() * NOTICE_RULE_BYTES
+    }
+
+    /// Bytes that it and its submits take.
     pub fn submits_bytes(&self) -> usize {
-        self.submits.iter().map(SubmitState::bytes).sum()
+        self.own_bytes() + self.submits.iter().map(SubmitState::bytes).sum::<usize>()
     }
 
     /// Index of the submit that a task came with.

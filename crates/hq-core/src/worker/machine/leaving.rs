@@ -25,6 +25,11 @@ impl Worker {
         self.leaving.is_some()
     }
 
+    /// True when it is about to end, and ends what runs.
+    pub fn ends_what_runs(&self) -> bool {
+        self.leaving.is_some() && !self.drains
+    }
+
     pub(super) fn check_life(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if self.has_left {
             return;
