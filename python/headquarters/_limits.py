@@ -120,3 +120,6 @@ SERVER_END_S = 5.0
 GROWTH_BYTES = 2 << 30
 """An interpreter whose resident memory has grown by more since its first call is replaced, unless its environment says
 otherwise."""
+
+WORKERS_FAILED_MAX = 5
+"""So many workers of a local cluster, one in place of the other, may end before they are connected. Then no other one follows."""

@@ -646,7 +646,7 @@ class Session:
             if getattr(self._cluster, "stopped", False):
                 reason = errors.ClusterStopped("the cluster was stopped before the call ended")
             elif (has_ended := getattr(self._cluster, "_server_has_ended", None)) and has_ended():
-                reason = errors.ClusterStopped(_ENDED)
+                reason = errors.ClusterStopped(ENDED)
         if isinstance(reason, errors.HqError):
             return reason
         made = errors.HqError(f"the executor failed: {type(error).__name__}: {error}")
@@ -681,14 +681,14 @@ class Session:
 
 
 _SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
-_ENDED = "the server of the cluster ended by itself before the call did"
+ENDED = "the server of the cluster ended by itself before the call did"
 
 
-def cluster_ended(cluster: object) -> None:
-    """The server of a cluster has ended by itself: the calls there end, too."""
+def cluster_ended(cluster: object, reason: str) -> None:
+    """A cluster has ended by itself: the calls there end, too."""
     for session in list(_SESSIONS):
         if session._cluster is cluster:
-            session.lose(errors.ClusterStopped(_ENDED))
+            session.lose(errors.ClusterStopped(reason))
 
 
 def _leave_all() -> None:
