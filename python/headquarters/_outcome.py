@@ -158,7 +158,8 @@ def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message
     raised: BaseException
     if how in _BY_ANSWER:
         instead = "; write large values to a file, and return its path" if how == "too-large" else ""
-        raised = _BY_ANSWER[how](f"{name}: {text}{instead}")
+        sent = "its arguments were sent, and the interpreter of the call cannot load them: " if how == "arguments" else ""
+        raised = _BY_ANSWER[how](f"{name}: {sent}{text}{instead}")
     elif type_name.endswith("InitializerFailed"):
         raised = errors.EnvironmentBroken(text)
     else:
@@ -169,11 +170,12 @@ def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message
 
 
 def _raised(exception: bytes, type_name: str, text: str) -> BaseException:
+    why = "it could not be pickled there"
     if exception:
         try:
             raised = pickle.loads(exception)
-        except BaseException:
-            raised = None
+        except BaseException as error:
+            raised, why = None, f"{type(error).__name__}: {error}"
         if isinstance(raised, BaseException):
             return raised
-    return errors.RemoteError(f"{type_name}: {text}", type_name, text)
+    return errors.RemoteError(f"{type_name}: {text}\n(This exception cannot be made again here: {why})", type_name, text)

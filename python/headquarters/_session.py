@@ -353,7 +353,8 @@ class Session:
             if waiting:
                 first = self._calls.explain(waiting[0])
                 logging.getLogger("headquarters").warning(
-                    "the executor waits for %d calls to end; the first, %d@%d: %s", len(waiting), self.job, waiting[0], first
+                    "the executor waits for %d %s to end; the first, %d@%d: %s",
+                    len(waiting), "call" if len(waiting) == 1 else "calls", self.job, waiting[0], first,
                 )
         except Exception:
             # Only a word for the user.
