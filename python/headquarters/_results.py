@@ -127,6 +127,10 @@ class Block:
     def _because_of_another(self, at: int) -> BaseException | None:
         return because_of(self.name, self.deps.get(at))
 
+    def is_pending(self, task: int) -> bool:
+        """True if this call of it has not ended."""
+        return self.states[task - self.first] == _PENDING
+
     def pending(self) -> Iterator[int]:
         """The ids of calls that have not ended."""
         at = self.states.find(_PENDING)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from . import _errors as errors
 from . import _limits as limits
 from ._echo import Echo
+from ._fit_look import FitLook
 from ._future import Future, fail, finish, forget_locks
 from ._group import Group
 from ._intervals import Intervals
@@ -81,6 +82,8 @@ class Session:
         self._adopted: weakref.WeakValueDictionary[int, Future[Any]] = weakref.WeakValueDictionary()
         # Looks whether there are stores, some time after the first call that takes the value of another one.
         self._store_look: StoreLook | None = None
+        # Where nobody else starts workers.
+        self._fit_look = FitLook(self) if hasattr(cluster, "_ensure_worker") else None
         self._woken = threading.Event()
         self._is_shut = False
         self._is_over = False
@@ -166,7 +169,7 @@ class Session:
         self.sent_through(task - 1)
         batch: Batch = (template, code.name, code.data, task, [entry], [(0, waits)] if waits else [], [key])
         try:
-            ids = self._calls.submit([batch])
+            ids = self._submit([batch])
         except BaseException as error:
             self._pending.pop(task, None)
             self._note_gap(task, task)
@@ -274,6 +277,11 @@ class Session:
     def explain(self, task: int) -> str:
         self.sent_through(task)
         return self._calls.explain(task)
+
+    def is_pending(self, task: int) -> bool:
+        """True if a call has not ended, as far as is known here."""
+        block = self._block_of(task)
+        return task in self._pending or (block is not None and block.is_pending(task))
 
     def kill(self, task: int) -> None:
         self._check()
@@ -473,9 +481,7 @@ class Session:
         if not groups:
             return
         try:
-            if self._cluster is not None and hasattr(self._cluster, "_ensure_worker"):
-                self._cluster._ensure_worker()
-            self._calls.submit([group.batch() for group in groups])
+            self._submit([group.batch() for group in groups])
             if self._store_look is None and any(group.waits for group in groups):
                 self._store_look = StoreLook(self)
             return
@@ -495,6 +501,14 @@ class Session:
                 self._send([half])
         else:
             self._refuse(groups[0], error)
+
+    def _submit(self, batches: list[Batch]) -> list[int]:
+        if self._fit_look is not None:
+            self._cluster._ensure_worker()
+        ids = self._calls.submit(batches)
+        if self._fit_look is not None:
+            self._fit_look.sent(batches)
+        return ids
 
     def _refuse(self, group: Group, error: BaseException) -> None:
         last = group.first + len(group.entries) - 1
@@ -664,8 +678,9 @@ class Session:
         with self._lock:
             self._is_over = self._is_shut = True
             self._to_send.notify()
-        if self._store_look is not None:
-            self._store_look.cancel()
+        for look in (self._store_look, self._fit_look):
+            if look is not None:
+                look.cancel()
         if self._pending or self._blocks:
             self._break(errors.ClusterStopped("the executor ended before the call"))
         try:
