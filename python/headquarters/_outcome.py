@@ -170,7 +170,8 @@ def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message
 
 
 def _raised(exception: bytes, type_name: str, text: str) -> BaseException:
-    why = "it could not be pickled there"
+    # The interpreter of the call has tried, and sends none that it could not make again.
+    why = "it cannot be pickled, or cannot be made from its args; give super().__init__ all that its class takes, or define __reduce__"
     if exception:
         try:
             raised = pickle.loads(exception)

@@ -473,3 +473,30 @@ def test_a_call_that_could_never_run_here_is_told_once(monkeypatch):
 def test_a_call_under_a_key_has_a_worker_as_well():
     with hq.Executor() as executor:
         assert executor.submit_named("a", abs, -1).result(60) == 1
+
+
+class NoNumber:
+    def __reduce__(self):
+        return int, ("abc",)
+
+
+class TwoWords(Exception):
+    def __init__(self, one, other):
+        super().__init__(f"{one} {other}")
+
+
+def raise_two_words():
+    raise TwoWords("a", "b")
+
+
+def test_what_cannot_be_made_again_says_why(executor):
+    error = executor.submit(print, NoNumber()).exception(60)
+    assert type(error) is hq.ArgumentsNotPicklable
+    assert str(error).startswith(
+        "print: its arguments were sent, and the interpreter of the call cannot load them: invalid literal for int()"
+    )
+    error = executor.submit(raise_two_words).exception(60)
+    assert type(error) is hq.RemoteError and error.text == "a b"
+    first, second = str(error).splitlines()
+    assert first.endswith("TwoWords: a b")
+    assert second.startswith("(This exception cannot be made again here: ") and "super().__init__" in second
