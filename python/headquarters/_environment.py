@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GenericPath: TypeAlias = "str | os.PathLike[str]"
 
 # The client's interpreter where there is one at that path.
-_OURS = ["/bin/sh", "-c", 'if [ -x "$0" ]; then exec "$0" "$@"; fi; exec python3 "$@"']
+OURS = ["/bin/sh", "-c", 'if [ -x "$0" ]; then exec "$0" "$@"; fi; exec python3 "$@"']
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class PythonEnv:
             python_bin = f"{validation.path('venv', venv)}/bin/python"
         if python_bin is None and conda is not None:
             python_bin = "python3"
-        python = [*_OURS, sys.executable] if python_bin is None else [python_bin]
+        python = [*OURS, sys.executable] if python_bin is None else [python_bin]
         if lines:
             python = [shell, "-c", "\n".join([*lines, 'exec "$0" "$@"']), *python]
         self.args = [*_words("wrap", wrap, validation.path), *python]
@@ -260,10 +260,10 @@ class PythonEnv:
         return EnvironmentReport(**found)
 
     def __str__(self) -> str:
-        if self.args[-len(_OURS) - 1 : -1] != _OURS:
+        if self.args[-len(OURS) - 1 : -1] != OURS:
             return f"`{shlex.join(self.args)}`"
         # What a shell is told to find it is of no use to anybody.
-        words = [*self.args[: -len(_OURS) - 1], self.args[-1]]
+        words = [*self.args[: -len(OURS) - 1], self.args[-1]]
         return f"`{shlex.join(words)}`, or `python3` where that is missing,"
 
     def __repr__(self) -> str:

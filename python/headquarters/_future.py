@@ -193,7 +193,7 @@ class Future(concurrent.futures.Future[T]):
         return self._info("worker")
 
     def explain(self) -> str:
-        """What it waits for, or where it runs; asks the server. What loads the modules of its environment is running for that."""
+        """What it waits for, or where it runs, in words; asks the server."""
         if self._task is None:
             return f"It was not sent: {self._exception}"
         return self._session.explain(self._task)

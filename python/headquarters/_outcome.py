@@ -148,6 +148,8 @@ def _answer(payload: bytes) -> tuple[str, bytes, str, str, str] | None:
 
 def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message: str, name: str) -> BaseException:
     if answer is None or kind == "timeout":
+        if kind == "start":
+            message = _of_an_interpreter(message)
         of_kind = _BY_KIND.get(kind, errors.RemoteError)(message or f"{name} failed: {kind}")
         if kind == "output" and message.startswith("The value of"):
             of_kind = errors.NotStored(message)
@@ -167,6 +169,15 @@ def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message
     if traceback:
         raised.__cause__ = errors.RemoteTraceback(traceback)
     return raised
+
+
+def _of_an_interpreter(message: str) -> str:
+    from ._environment import OURS
+
+    message = message.replace(f"{' '.join(OURS)} ", "")
+    if " before it could call a function, and said nothing" in message:
+        message += "; check() of its PythonEnv says whether a module of preload is to blame"
+    return message
 
 
 def _raised(exception: bytes, type_name: str, text: str) -> BaseException:

@@ -160,6 +160,15 @@ def test_what_is_imported_without_end_or_ends_the_interpreter_is_named(modules):
             env.check(timeout=1 if module == "hangs_here" else 60)
 
 
+def test_an_interpreter_that_a_module_ends_is_told_without_what_shells_are_told(executor, modules):
+    (modules / "exits_here.py").write_text("import os\nos._exit(3)\n")
+    env = hq.PythonEnv(sys_path=[modules], preload=["exits_here"])
+    with pytest.raises(hq.EnvironmentBroken) as caught:
+        executor.options(env=env).submit(abs, -1).result(60)
+    said = f"The interpreter `{sys.executable}` exited with code 3 before it could call a function, and said nothing; check() of"
+    assert str(caught.value).startswith(said)
+
+
 def test_a_release_that_is_too_old_is_named(cluster, executor, modules):
     # An interpreter that gives itself out for an old one.
     program = "import sys; sys.version_info = (3, 6, 15, 'final', 0); code = sys.argv[2]; sys.argv[1:] = []; exec(code)"
