@@ -104,6 +104,7 @@ class LocalCluster(StaysHere):
             for _ in range(workers):
                 self.start_worker(self._config)
             self._await(started)
+            self._children.has_begun.set()
         except BaseException:
             self._finalizer()
             raise
@@ -164,7 +165,8 @@ class LocalCluster(StaysHere):
         for resource, amount in config.resources.items():
             argv += ["--resource", f"{resource}={_definition(resource, amount)}"]
         process = self._children.start(argv, name, False)
-        watch = threading.Thread(target=_replace, args=(weakref.ref(self), process, name, config, failed), daemon=True)
+        watch = threading.Thread(target=_replace, args=(weakref.ref(self), self._children, process, name, config, failed))
+        watch.daemon = True
         watch.name = f"hq-{name}"
         watch.start()
 
@@ -264,6 +266,8 @@ class _Children:
         # What would be started while the others are ended would be left.
         self._lock = threading.Lock()
         self._ended = False
+        # The server answers, or all is over.
+        self.has_begun = threading.Event()
         _ALL.add(self)
 
     def start(self, argv: list[str], name: str, is_server: bool) -> subprocess.Popen[bytes]:
@@ -295,6 +299,7 @@ class _Children:
             return
         with self._lock:
             self._ended = True
+        self.has_begun.set()
         for lifeline in reversed(self._lifelines):
             lifeline.close()
         for process in reversed(self._processes):
@@ -342,11 +347,18 @@ def _notice(of: weakref.ref[LocalCluster], process: subprocess.Popen[bytes]) -> 
 # A worker that was killed, or that ends because what belongs to it was killed, has a successor, so that what it had ends
 # somewhere. One that was told to end has none.
 def _replace(
-    of: weakref.ref[LocalCluster], process: subprocess.Popen[bytes], name: str, config: WorkerConfig, failed: int
+    of: weakref.ref[LocalCluster],
+    children: _Children,
+    process: subprocess.Popen[bytes],
+    name: str,
+    config: WorkerConfig,
+    failed: int,
 ) -> None:
     code = process.wait()
+    # Workers start beside the server, and may have ended before it answers.
+    children.has_begun.wait()
     cluster = of()
-    if code == 0 or cluster is None or cluster._stopped or cluster._children.forked:
+    if code == 0 or cluster is None or cluster._stopped or children.forked:
         return
     try:
         failed = 0 if cluster._has_connected(process.pid) else failed + 1
