@@ -18,8 +18,8 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 from . import _limits as limits
 from . import validation
 from ._errors import EnvironmentBroken, RunnerDied
-from ._pickling import script_paths
-from ._probe import MARK, Probe, program
+from ._pickling import cloudpickle_dir, script_paths
+from ._probe import IMPORTS, MARK, Probe, program
 
 if TYPE_CHECKING:
     from ._executor import Executor, HasServerDir
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GenericPath: TypeAlias = "str | os.PathLike[str]"
 
 # The client's interpreter where there is one at that path.
-_OURS_OR_ANY = 'if [ -x "$0" ]; then exec "$0" "$@"; fi; exec python3 "$@"'
+OURS = ["/bin/sh", "-c", 'if [ -x "$0" ]; then exec "$0" "$@"; fi; exec python3 "$@"']
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class EnvironmentReport:
     modules: dict[str, str | None]
     """The versions of the modules of `preload`; None where one does not say its version."""
     cloudpickle: str | None
-    """The version of cloudpickle; None where it is missing. Functions by value then need that of the client, on a file
-    system that both see."""
+    """The version of cloudpickle: its own, or that of the client, where both see its files; None where there is neither, and
+    functions by value cannot be called."""
     is_forked: bool | None = None
     """True where workers fork interpreters that have loaded `preload`; None if no worker was asked."""
     why_not_forked: str | None = None
@@ -101,7 +101,7 @@ class PythonEnv:
     """How interpreters for functions are started, and what they load before their first call.
 
     :param python_bin: The interpreter; by default that of this process where the worker has one at the same path, else
-        `python3`.
+        `python3`. With `venv` it is that of the virtual environment.
     :param prologue: Lines for the shell, to be executed before.
     :param shell: The shell for that.
     :param modules: Environment modules to load before.
@@ -110,7 +110,7 @@ class PythonEnv:
     :param env: Variables of the functions.
     :param wrap: Words before all of this, such as those of a container: `["apptainer", "exec", "image.sif"]`. The shell and
         the interpreter are those within.
-    :param sys_path: Directories that are put at the front of `sys.path`.
+    :param sys_path: Directories that are put at the front of `sys.path`; one that is missing is passed over, as Python does.
     :param preload: Modules that are imported before the first call; a call ends with EnvironmentBroken, which names the
         module, where one cannot be. A worker imports them once, and forks interpreters from there.
     :param fork: Whether interpreters are forked: `"auto"` where that is safe, or False.
@@ -139,6 +139,9 @@ class PythonEnv:
         for name, value in (("python_bin", python_bin), ("prologue", prologue), ("conda", conda), ("shell", shell)):
             if value is not None:
                 validation.text(name, value)
+        for other, given in (("python_bin", python_bin), ("conda", conda)):
+            if venv is not None and given is not None:
+                raise TypeError(f"{other}={given!r} and venv={os.fspath(venv)!r} both say which interpreter; give one of them")
         lines = [_needs("module", "modules")] if modules else []
         lines += [_or_says(f"module load {shlex.quote(module)}") for module in _words("modules", modules)]
         if conda is not None:
@@ -150,7 +153,7 @@ class PythonEnv:
             python_bin = f"{validation.path('venv', venv)}/bin/python"
         if python_bin is None and conda is not None:
             python_bin = "python3"
-        python = ["/bin/sh", "-c", _OURS_OR_ANY, sys.executable] if python_bin is None else [python_bin]
+        python = [*OURS, sys.executable] if python_bin is None else [python_bin]
         if lines:
             python = [shell, "-c", "\n".join([*lines, 'exec "$0" "$@"']), *python]
         self.args = [*_words("wrap", wrap, validation.path), *python]
@@ -201,7 +204,7 @@ class PythonEnv:
         return self._check_here(timeout) if executor is None else self._check_by(executor, timeout)
 
     def _check_here(self, timeout: float) -> EnvironmentReport:
-        words = [*self.args, "-c", program(self.sys_path, self.preload)]
+        words = [*self.args, "-c", program(self.sys_path, self.preload, cloudpickle_dir())]
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             try:
                 process = subprocess.Popen(
@@ -217,19 +220,18 @@ class PythonEnv:
             try:
                 code = process.wait(timeout)
             except subprocess.TimeoutExpired:
-                what = f"has not answered within {timeout:g} seconds"
+                what = f"has not answered within {timeout:g} seconds{_imported(output)}"
                 raise EnvironmentBroken(f"the interpreter {self} {what}{_last_words(errors)}") from None
             finally:
                 if process.returncode is None:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-            output.seek(0)
-            answers = [line for line in output.read().splitlines() if line.startswith(MARK)]
+            answers = _marked(output, MARK)
             if not answers:
                 how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
-                what = f"{how} before it had answered"
+                what = f"{how} before it had answered{_imported(output)}"
                 raise EnvironmentBroken(f"the interpreter {self} {what}{_last_words(errors)}")
-        return self._report(json.loads(answers[-1][len(MARK) :]))
+        return self._report(json.loads(answers[-1]))
 
     def _check_by(self, executor: Executor, timeout: float) -> EnvironmentReport:
         # What it says before it can call anything is found there where both see this directory.
@@ -258,10 +260,15 @@ class PythonEnv:
         return EnvironmentReport(**found)
 
     def __str__(self) -> str:
-        return f"`{shlex.join(self.args)}`"
+        if self.args[-len(OURS) - 1 : -1] != OURS:
+            return f"`{shlex.join(self.args)}`"
+        # What a shell is told to find it is of no use to anybody.
+        words = [*self.args[: -len(OURS) - 1], self.args[-1]]
+        return f"`{shlex.join(words)}`, or `python3` where that is missing,"
 
     def __repr__(self) -> str:
-        return f"<PythonEnv {shlex.join(self.args)}>"
+        loads = f", which loads {', '.join(self.preload)}" if self.preload else ""
+        return f"<PythonEnv {str(self).rstrip(',')}{loads}>"
 
 
 def _needs(command: str, option: str) -> str:
@@ -286,17 +293,39 @@ def _bytes(name: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", value.strip()) if isinstance(value, str) else None
-    if found is None or found[2] not in _UNITS or not float(found[1]):
-        raise validation.wrong(name, value, "give bytes, or a text such as '2 GiB'")
+    instead = "give bytes, from 1, or a text such as '2 GiB'"
+    if isinstance(value, int) and not isinstance(value, bool) or (found is not None and not float(found[1])):
+        raise validation.wrong(name, value, instead, validation.ValidationException)
+    if found is None or found[2] not in _UNITS:
+        raise validation.wrong(name, value, instead)
     return int(float(found[1]) * _UNITS[found[2]])
 
 
 def _words(name: str, value: Sequence[Any], check: Callable[[str, object], str] = validation.text) -> tuple[str, ...]:
     if isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"{name} is a list, and {value!r} is a single text: write [{os.fspath(value)!r}]")
+        raise TypeError(f"{name} is a list, and {value!r} is a single text: write {_split(name, os.fspath(value))!r}")
     if not isinstance(value, Iterable):
         raise validation.wrong(name, value, "give a list of texts")
     return tuple(check(f"{name}[{at}]", one) for at, one in enumerate(value))
+
+
+def _split(name: str, value: str) -> list[str]:
+    try:
+        return [value] if name == "sys_path" else shlex.split(value)
+    except ValueError:
+        # A quotation that is not closed.
+        return [value]
+
+
+def _marked(said: IO[bytes], mark: bytes) -> list[str]:
+    said.seek(0)
+    return [line[len(mark) :].decode() for line in said.read().splitlines() if line.startswith(mark)]
+
+
+def _imported(said: IO[bytes]) -> str:
+    # The module that it imported last.
+    modules = _marked(said, IMPORTS)
+    return f", while it imported the module {modules[-1]}, which preload names" if modules else ""
 
 
 def _last_words(said: IO[bytes]) -> str:

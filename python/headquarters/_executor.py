@@ -87,6 +87,8 @@ class Executor(StaysHere, concurrent.futures.Executor):
             raise validation.wrong("initializer", initializer, "it cannot be called; give a function")
         if not isinstance(initargs, (tuple, list)):
             raise validation.wrong("initargs", initargs, "give a tuple of arguments, as in (1,)")
+        if echo is not None:
+            validation.flag("echo", echo)
         server_dir = None if cluster is None else validation.path("the server_dir of cluster", getattr(cluster, "server_dir", cluster))
         job = None if job is None else validation.whole("job", job)
         of_job, of_calls = _divided(options)
@@ -307,7 +309,8 @@ _PRIORITY_MAX = 2**31 - 1
 
 
 def current() -> Executor:
-    """The executor of the innermost `with` block; without one, an executor of this process, made at the first call.
+    """The executor of the innermost `with` block; without one, an executor of this process, made at the first call: on the server
+    of `HQ_SERVER_DIR` as a job of its own, else with a private cluster. It ends with the process.
 
     Within a call it is an executor of the job that the call is of, as long as that is open; what it calls goes before what
     waits beside the call.

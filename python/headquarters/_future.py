@@ -12,7 +12,7 @@ import threading
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _pickling, _returned
+from . import _pickling, _returned, validation
 from ._errors import DependencyFailed, Forked
 from ._lending import Waiters, is_in_call, lend_in_loop, while_waiting
 from ._native_types import ABORTED, CANCELED, FAILED
@@ -139,6 +139,7 @@ class Future(concurrent.futures.Future[T]):
     def result(self, timeout: float | None = None) -> T:
         """The value, or its exception is raised; waits for the end, at most `timeout` seconds."""
         if self._state is PENDING:
+            validation.timeout("the timeout of result", timeout)
             with while_waiting():
                 super().exception(timeout)
         elif self._state is not FINISHED:
@@ -157,6 +158,7 @@ class Future(concurrent.futures.Future[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The exception that it ended with, if any; waits for the end, at most `timeout` seconds."""
         if self._state is PENDING:
+            validation.timeout("the timeout of exception", timeout)
             with while_waiting():
                 super().exception(timeout)
         elif self._state is not FINISHED:
@@ -197,7 +199,7 @@ class Future(concurrent.futures.Future[T]):
         return self._info("worker")
 
     def explain(self) -> str:
-        """Why it is where it is."""
+        """What it waits for, or where it runs, in words; asks the server."""
         if self._task is None:
             return f"It was not sent: {self._exception}"
         return self._session.explain(self._task)

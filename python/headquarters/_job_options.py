@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -46,8 +46,16 @@ def checked(options: JobOptions) -> dict[str, Any]:
         elif word == "budget":
             found[word] = validation.amount(word, value, "give node hours, as 50 or '1.5'")
         else:
-            found[word] = [validation.text(word, value)] if isinstance(value, str) else validation.texts(word, value)
+            found[word] = _targets(word, value)
     return found
+
+
+def _targets(word: str, value: object) -> list[str]:
+    if isinstance(value, str):
+        return [validation.text(word, value)]
+    if isinstance(value, bytes) or not isinstance(value, Iterable):
+        raise wrong(word, value, "give a command, an URL or 'mailto:ADDRESS', or a list of such texts")
+    return validation.texts(word, value)
 
 
 def opened(name: str, max_fails: int | None, options: JobOptions, linger: object = None) -> str:

@@ -120,3 +120,12 @@ SERVER_END_S = 5.0
 GROWTH_BYTES = 2 << 30
 """An interpreter whose resident memory has grown by more since its first call is replaced, unless its environment says
 otherwise."""
+
+WORKERS_FAILED_MAX = 5
+"""So many workers of a local cluster, one in place of the other, may end before they are connected. Then no other one follows."""
+
+UNFIT_S = 5.0
+"""Seconds until it is looked whether calls of a local cluster could ever run there; twice as long until the next look."""
+
+KINDS_LOOKED_AT_MAX = 100
+"""Calls with so many different options are looked at for that."""

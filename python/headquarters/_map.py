@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _limits as limits
+from . import validation
 from ._arguments import entry_of
 from ._errors import HqError
 from ._results import _PENDING, Block
@@ -76,6 +77,7 @@ def in_order(
     session: Session, blocks: Blocks, *, buffersize: int | None, timeout: float | None
 ) -> Iterator[Any]:
     """The values in the order of the calls. The first calls are submitted before this returns."""
+    validation.timeout("the timeout of map", timeout)
     until = None if timeout is None else time.monotonic() + timeout
     ahead: deque[Block] = deque()
     out = 0

@@ -23,8 +23,20 @@ def open_calls(server_dir: str, options: str, *, job: int | None = None) -> Call
     """Opens a job with these options on a server, or attaches to an open one."""
     # By its name: what stands there may be another one that serves calls.
     native: Any = import_module("headquarters._native")
-    calls: Calls = native.Calls(server_dir, options, job=job)
+    try:
+        calls: Calls = native.Calls(server_dir, options, job=job)
+    except Exception as error:
+        raise in_words_of_python(error) from error.__cause__
     return calls
+
+
+def in_words_of_python(error: Exception) -> Exception:
+    """Of a server that is not there: what names its directory here, and not on the command line."""
+    if getattr(error, "code", "") == "no-access" and len(error.args) == 2:
+        code, message = error.args
+        names = "name its directory: Client(server_dir), Executor(cluster=server_dir), or HQ_SERVER_DIR"
+        return type(error)(code, str(message).replace("name its directory with --server-dir", names))
+    return error
 
 
 def open_objects(server_dir: str) -> Objects:

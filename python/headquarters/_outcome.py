@@ -148,6 +148,8 @@ def _answer(payload: bytes) -> tuple[str, bytes, str, str, str] | None:
 
 def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message: str, name: str) -> BaseException:
     if answer is None or kind == "timeout":
+        if kind == "start":
+            message = _of_an_interpreter(message)
         of_kind = _BY_KIND.get(kind, errors.RemoteError)(message or f"{name} failed: {kind}")
         if kind == "output" and message.startswith("The value of"):
             of_kind = errors.NotStored(message)
@@ -158,7 +160,8 @@ def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message
     raised: BaseException
     if how in _BY_ANSWER:
         instead = "; write large values to a file, and return its path" if how == "too-large" else ""
-        raised = _BY_ANSWER[how](f"{name}: {text}{instead}")
+        sent = "its arguments were sent, and the interpreter of the call cannot load them: " if how == "arguments" else ""
+        raised = _BY_ANSWER[how](f"{name}: {sent}{text}{instead}")
     elif type_name.endswith("InitializerFailed"):
         raised = errors.EnvironmentBroken(text)
     else:
@@ -168,12 +171,23 @@ def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message
     return raised
 
 
+def _of_an_interpreter(message: str) -> str:
+    from ._environment import OURS
+
+    message = message.replace(f"{' '.join(OURS)} ", "")
+    if " before it could call a function, and said nothing" in message:
+        message += "; check() of its PythonEnv says whether a module of preload is to blame"
+    return message
+
+
 def _raised(exception: bytes, type_name: str, text: str) -> BaseException:
+    # The interpreter of the call has tried, and sends none that it could not make again.
+    why = "it cannot be pickled, or cannot be made from its args; give super().__init__ all that its class takes, or define __reduce__"
     if exception:
         try:
             raised = pickle.loads(exception)
-        except BaseException:
-            raised = None
+        except BaseException as error:
+            raised, why = None, f"{type(error).__name__}: {error}"
         if isinstance(raised, BaseException):
             return raised
-    return errors.RemoteError(f"{type_name}: {text}", type_name, text)
+    return errors.RemoteError(f"{type_name}: {text}\n(This exception cannot be made again here: {why})", type_name, text)

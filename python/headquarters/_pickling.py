@@ -24,6 +24,7 @@ from ._base import StaysHere
 from ._errors import ArgumentsNotPicklable
 from ._fingerprint import Fingerprint, by_reference, fingerprint
 from ._probe import LOADING, Evaluated
+from .validation import wrong
 
 if TYPE_CHECKING:
     from ._future import Future
@@ -255,6 +256,8 @@ def loads(data: bytes) -> Any:
 
 def by_value(module: types.ModuleType) -> None:
     """Sends functions of this module as they are, to workers that cannot import it."""
+    if not isinstance(module, types.ModuleType):
+        raise wrong("the module of by_value", module, "give the module itself, as in: import mine; by_value(mine)")
     _cloudpickle().register_pickle_by_value(module)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 MARK = b"headquarters-environment "
 """Begins the line with the answer; what else an interpreter prints is not for us."""
+
+IMPORTS = b"headquarters-imports "
+"""Begins the line that names the module that comes next."""
 
 LOADING = """
 def put_in_front(sys_path):
@@ -28,7 +32,7 @@ def load(preload):
 """Defines what an environment does before the first call."""
 
 _PROBE = """
-def probe(preload):
+def probe(preload, beside=""):
     import platform, sys
     from importlib import metadata
     def version(name):
@@ -42,7 +46,12 @@ def probe(preload):
     try:
         import cloudpickle
     except ImportError:
-        pass
+        if beside:
+            sys.path.append(beside)
+        try:
+            import cloudpickle
+        except ImportError:
+            pass
     runner = sys.modules.get("_hq_runner")
     why = getattr(runner, "why_not_forked", "")
     return {
@@ -57,12 +66,29 @@ def probe(preload):
 """
 
 
-def program(sys_path: Sequence[str], preload: Sequence[str]) -> str:
-    """A program that loads what it should, and prints what there is."""
-    text = f"sys_path, preload = {list(sys_path)!r}, {list(preload)!r}\n{LOADING}{_PROBE}"
-    text += "put_in_front(sys_path)\nfailed = load(preload)\nimport json, sys\n"
-    text += "answer = json.dumps(probe(preload) if failed is None else {'broken': failed[0]})\n"
-    return text + f"sys.stdout.write('\\n' + {MARK.decode()!r} + answer + '\\n')\nsys.stdout.flush()\n"
+_MAIN = """
+import json
+def say(mark, text):
+    sys.stdout.write("\\n" + mark + text + "\\n")
+    sys.stdout.flush()
+put_in_front(sys_path)
+failed = None
+for name in preload:
+    say(imports, name)
+    failed = load([name])
+    if failed:
+        break
+say(mark, json.dumps({"broken": failed[0]} if failed else probe(preload, beside)))
+"""
+
+
+def program(sys_path: Sequence[str], preload: Sequence[str], cloudpickle_dir: str) -> str:
+    """A program that loads what it should, and prints what there is. That cloudpickle is used where there is none."""
+    # Python 2 reads it, too.
+    text = "import sys\nif sys.version_info < (3, 8):\n"
+    text += "    sys.exit('this is Python %d.%d, and functions need 3.8 or later' % sys.version_info[:2])\n"
+    text += f"sys_path, preload, beside = {list(sys_path)!r}, {list(preload)!r}, {os.path.dirname(cloudpickle_dir)!r}\n"
+    return text + f"imports, mark = {IMPORTS.decode()!r}, {MARK.decode()!r}\n{LOADING}{_PROBE}{_MAIN}"
 
 
 class Evaluated:

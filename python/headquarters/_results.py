@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from . import _returned
+from . import _returned, validation
 from ._base import StaysHere
 from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FINISHED
@@ -127,6 +127,10 @@ class Block:
     def _because_of_another(self, at: int) -> BaseException | None:
         return because_of(self.name, self.deps.get(at))
 
+    def is_pending(self, task: int) -> bool:
+        """True if this call of it has not ended."""
+        return self.states[task - self.first] == _PENDING
+
     def pending(self) -> Iterator[int]:
         """The ids of calls that have not ended."""
         at = self.states.find(_PENDING)
@@ -138,7 +142,8 @@ class Block:
 class Results(StaysHere, Sequence[T], Generic[T]):
     """The calls of one `starmap`, in order: an array of values that are there or will be.
 
-    Indexing and iterating wait for the calls in question. A value is loaded each time it is asked for.
+    Indexing and iterating wait for the calls in question, and give their values, or raise: these are no futures. `states`,
+    `exception(index)` and `task(index)` say which have failed, and why. A value is loaded each time it is asked for.
     """
 
     _instead = "an array of results stays in its process; give the values, as list(results)"
@@ -163,7 +168,7 @@ class Results(StaysHere, Sequence[T], Generic[T]):
     def __getitem__(self, index: int | slice) -> T | Results[T]:
         if isinstance(index, slice):
             return Results(self._session, self._blocks, self._at[index])
-        value: T = self._value(self._at[index])
+        value: T = self._value(self._index(index))
         return value
 
     def __iter__(self) -> Iterator[T]:
@@ -172,6 +177,7 @@ class Results(StaysHere, Sequence[T], Generic[T]):
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when all have ended; raises TimeoutError after `timeout` seconds."""
+        validation.timeout("the timeout of wait", timeout)
         until = None if timeout is None else time.monotonic() + timeout
         for number, at in enumerate(self._at):
             block, place = self._place(at)
@@ -207,7 +213,7 @@ class Results(StaysHere, Sequence[T], Generic[T]):
 
     def task(self, index: int) -> str:
         """How the command line names a call."""
-        block, place = self._place(self._at[index])
+        block, place = self._place(self._index(index))
         return f"{self._session.job}@{block.first + place}"
 
     def cancel(self) -> int:
@@ -230,6 +236,12 @@ class Results(StaysHere, Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Results: {self.done_count} of {len(self)} ended>"
+
+    def _index(self, index: int) -> int:
+        try:
+            return self._at[index]
+        except IndexError:
+            raise IndexError(f"there is no call {index}: there are {len(self)}, from 0") from None
 
     def _place(self, at: int) -> tuple[Block, int]:
         block = bisect_right(self._starts, at) - 1

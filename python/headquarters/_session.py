@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from . import _errors as errors
 from . import _limits as limits
 from ._echo import Echo
+from ._fit_look import FitLook
 from ._future import Future, fail, finish, forget_locks
 from ._group import Group
 from ._intervals import Intervals
@@ -81,6 +82,8 @@ class Session:
         self._adopted: weakref.WeakValueDictionary[int, Future[Any]] = weakref.WeakValueDictionary()
         # Looks whether there are stores, some time after the first call that takes the value of another one.
         self._store_look: StoreLook | None = None
+        # Where nobody else starts workers.
+        self._fit_look = FitLook(self) if hasattr(cluster, "_ensure_worker") else None
         self._woken = threading.Event()
         self._is_shut = False
         self._is_over = False
@@ -166,7 +169,7 @@ class Session:
         self.sent_through(task - 1)
         batch: Batch = (template, code.name, code.data, task, [entry], [(0, waits)] if waits else [], [key])
         try:
-            ids = self._calls.submit([batch])
+            ids = self._submit([batch])
         except BaseException as error:
             self._pending.pop(task, None)
             self._note_gap(task, task)
@@ -275,6 +278,11 @@ class Session:
         self.sent_through(task)
         return self._calls.explain(task)
 
+    def is_pending(self, task: int) -> bool:
+        """True if a call has not ended, as far as is known here."""
+        block = self._block_of(task)
+        return task in self._pending or (block is not None and block.is_pending(task))
+
     def kill(self, task: int) -> None:
         self._check()
         self.sent_through(task)
@@ -353,7 +361,8 @@ class Session:
             if waiting:
                 first = self._calls.explain(waiting[0])
                 logging.getLogger("headquarters").warning(
-                    "the executor waits for %d calls to end; the first, %d@%d: %s", len(waiting), self.job, waiting[0], first
+                    "the executor waits for %d %s to end; the first, %d@%d: %s",
+                    len(waiting), "call" if len(waiting) == 1 else "calls", self.job, waiting[0], first,
                 )
         except Exception:
             # Only a word for the user.
@@ -472,9 +481,7 @@ class Session:
         if not groups:
             return
         try:
-            if self._cluster is not None and hasattr(self._cluster, "_ensure_worker"):
-                self._cluster._ensure_worker()
-            self._calls.submit([group.batch() for group in groups])
+            self._submit([group.batch() for group in groups])
             if self._store_look is None and any(group.waits for group in groups):
                 self._store_look = StoreLook(self)
             return
@@ -494,6 +501,14 @@ class Session:
                 self._send([half])
         else:
             self._refuse(groups[0], error)
+
+    def _submit(self, batches: list[Batch]) -> list[int]:
+        if self._fit_look is not None:
+            self._cluster._ensure_worker()
+        ids = self._calls.submit(batches)
+        if self._fit_look is not None:
+            self._fit_look.sent(batches)
+        return ids
 
     def _refuse(self, group: Group, error: BaseException) -> None:
         last = group.first + len(group.entries) - 1
@@ -646,7 +661,7 @@ class Session:
             if getattr(self._cluster, "stopped", False):
                 reason = errors.ClusterStopped("the cluster was stopped before the call ended")
             elif (has_ended := getattr(self._cluster, "_server_has_ended", None)) and has_ended():
-                reason = errors.ClusterStopped(_ENDED)
+                reason = errors.ClusterStopped(ENDED)
         if isinstance(reason, errors.HqError):
             return reason
         made = errors.HqError(f"the executor failed: {type(error).__name__}: {error}")
@@ -663,8 +678,9 @@ class Session:
         with self._lock:
             self._is_over = self._is_shut = True
             self._to_send.notify()
-        if self._store_look is not None:
-            self._store_look.cancel()
+        for look in (self._store_look, self._fit_look):
+            if look is not None:
+                look.cancel()
         if self._pending or self._blocks:
             self._break(errors.ClusterStopped("the executor ended before the call"))
         try:
@@ -681,14 +697,14 @@ class Session:
 
 
 _SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
-_ENDED = "the server of the cluster ended by itself before the call did"
+ENDED = "the server of the cluster ended by itself before the call did"
 
 
-def cluster_ended(cluster: object) -> None:
-    """The server of a cluster has ended by itself: the calls there end, too."""
+def cluster_ended(cluster: object, reason: str) -> None:
+    """A cluster has ended by itself: the calls there end, too."""
     for session in list(_SESSIONS):
         if session._cluster is cluster:
-            session.lose(errors.ClusterStopped(_ENDED))
+            session.lose(errors.ClusterStopped(reason))
 
 
 def _leave_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from . import _binary, validation
 from . import _limits as limits
-from ._base import Forked, StaysHere
+from ._base import Forked, HqError, StaysHere
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -84,6 +85,8 @@ class LocalCluster(StaysHere):
         self._children = _Children(is_private=server_dir is None)
         self._workers = 0
         self._stopped = False
+        # By itself.
+        self._why_ended = ""
         self._lock = threading.Lock()
         if server_dir is None:
             self._dir = tempfile.mkdtemp(prefix="hq-")
@@ -101,6 +104,7 @@ class LocalCluster(StaysHere):
             for _ in range(workers):
                 self.start_worker(self._config)
             self._await(started)
+            self._children.has_begun.set()
         except BaseException:
             self._finalizer()
             raise
@@ -146,9 +150,12 @@ class LocalCluster(StaysHere):
         return Executor(max_workers, cluster=self, **options)
 
     def start_worker(self, config: WorkerConfig | None = None) -> None:
-        """Adds a worker; it is there when it has connected, a moment later."""
+        """Adds a worker; it is there when it has connected, a moment later. One that ends by itself is replaced."""
+        self._start_worker(config or self._config, 0)
+
+    # Those before it that have not connected are `failed`.
+    def _start_worker(self, config: WorkerConfig, failed: int) -> None:
         self._check()
-        config = config or self._config
         with self._lock:
             self._workers += 1
             name = f"worker-{self._workers}"
@@ -158,7 +165,8 @@ class LocalCluster(StaysHere):
         for resource, amount in config.resources.items():
             argv += ["--resource", f"{resource}={_definition(resource, amount)}"]
         process = self._children.start(argv, name, False)
-        watch = threading.Thread(target=_replace, args=(weakref.ref(self), process, config), daemon=True)
+        watch = threading.Thread(target=_replace, args=(weakref.ref(self), self._children, process, name, config, failed))
+        watch.daemon = True
         watch.name = f"hq-{name}"
         watch.start()
 
@@ -195,7 +203,7 @@ class LocalCluster(StaysHere):
         if self._children.forked:
             raise Forked("this cluster belongs to the process that started it, not to one that it forked")
         if self._stopped:
-            raise ClusterError("Cluster was already stopped")
+            raise ClusterError("Cluster was already stopped" + (self._why_ended and f": {self._why_ended}"))
 
     def _session(self) -> Session:
         self._check()
@@ -222,9 +230,28 @@ class LocalCluster(StaysHere):
         server.stdout.close()
         if not line:
             server.wait()
-            log = Path(self._dir, "server.log")
-            words = log.read_text(errors="replace").strip() if log.exists() else ""
-            raise ClusterError(f"the server of the cluster did not start: {words}")
+            raise ClusterError(f"the server of the cluster did not start: {self._last_words('server')}")
+
+    def _last_words(self, name: str) -> str:
+        log = Path(self._dir, f"{name}.log")
+        words = log.read_bytes()[-limits.LAST_WORDS_BYTES :] if log.exists() else b""
+        return words.decode(errors="replace").strip()
+
+    def _has_connected(self, pid: int) -> bool:
+        try:
+            return any(worker["pid"] == pid for worker in self._session().workers(True))
+        except HqError:
+            # The server does not answer yet, or no more, which another thread sees.
+            return False
+
+    # The whole cluster ends, as it cannot go on.
+    def _give_up(self, reason: str) -> None:
+        from ._session import cluster_ended
+
+        self._why_ended = reason
+        self._stopped = True
+        cluster_ended(self, reason)
+        self._finalizer()
 
 
 class _Children:
@@ -236,6 +263,11 @@ class _Children:
         self.forked = False
         self._processes: list[subprocess.Popen[bytes]] = []
         self._lifelines: list[IO[bytes]] = []
+        # What would be started while the others are ended would be left.
+        self._lock = threading.Lock()
+        self._ended = False
+        # The server answers, or all is over.
+        self.has_begun = threading.Event()
         _ALL.add(self)
 
     def start(self, argv: list[str], name: str, is_server: bool) -> subprocess.Popen[bytes]:
@@ -244,7 +276,9 @@ class _Children:
             argv = ["/bin/sh", "-c", _THEN_REMOVE, self.directory, *argv]
         # What a task prints and where it runs is its own: variables that speak of another server are not for this one.
         env = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
-        with open(os.path.join(self.directory, f"{name}.log"), "ab") as log:
+        with self._lock, open(os.path.join(self.directory, f"{name}.log"), "ab") as log:
+            if self._ended:
+                raise ClusterError("Cluster was already stopped")
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.PIPE,
@@ -254,15 +288,18 @@ class _Children:
                 env=env,
                 start_new_session=True,
             )
-        assert process.stdin is not None
-        self._lifelines.append(process.stdin)
-        self._processes.append(process)
+            assert process.stdin is not None
+            self._lifelines.append(process.stdin)
+            self._processes.append(process)
         return process
 
     # Workers first, so that what they run ends before the server wonders where they are.
     def end(self) -> None:
         if self.forked:
             return
+        with self._lock:
+            self._ended = True
+        self.has_begun.set()
         for lifeline in reversed(self._lifelines):
             lifeline.close()
         for process in reversed(self._processes):
@@ -301,23 +338,39 @@ os.register_at_fork(after_in_child=_forked)
 def _notice(of: weakref.ref[LocalCluster], process: subprocess.Popen[bytes]) -> None:
     process.wait()
     cluster = of()
-    if cluster is None or cluster._stopped or cluster._children.forked:
-        return
-    from ._session import cluster_ended
+    if cluster is not None and not cluster._stopped and not cluster._children.forked:
+        from ._session import ENDED
 
-    cluster._stopped = True
-    cluster_ended(cluster)
-    cluster._finalizer()
+        cluster._give_up(ENDED)
 
 
-# A worker that was killed has a successor, so that what it had ends somewhere; one that ends by itself has none.
-def _replace(of: weakref.ref[LocalCluster], process: subprocess.Popen[bytes], config: WorkerConfig) -> None:
+# A worker that was killed, or that ends because what belongs to it was killed, has a successor, so that what it had ends
+# somewhere. One that was told to end has none.
+def _replace(
+    of: weakref.ref[LocalCluster],
+    children: _Children,
+    process: subprocess.Popen[bytes],
+    name: str,
+    config: WorkerConfig,
+    failed: int,
+) -> None:
     code = process.wait()
+    # Workers start beside the server, and may have ended before it answers.
+    children.has_begun.wait()
     cluster = of()
-    if code >= 0 or cluster is None or cluster._stopped or cluster._children.forked:
+    if code == 0 or cluster is None or cluster._stopped or children.forked:
         return
     try:
-        cluster.start_worker(config)
+        failed = 0 if cluster._has_connected(process.pid) else failed + 1
+        if failed < limits.WORKERS_FAILED_MAX:
+            cluster._start_worker(config, failed)
+            return
+        how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
+        reason = f"{failed} workers in a row have ended before they were connected; the last one {how}: {cluster._last_words(name)}"
+        if cluster._workers_alive():
+            logging.getLogger("headquarters").warning("a worker of %s is not replaced: %s", cluster, reason)
+        else:
+            cluster._give_up(reason)
     except (ClusterError, Forked, OSError):
         # The cluster was stopped meanwhile, or nothing can be started here any more.
         pass

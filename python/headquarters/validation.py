@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+
+
+# A thousand years: more is no duration for the server.
+_SECONDS_MAX = 1000 * 365 * 86400
 
 
 class ValidationException(ValueError):
@@ -27,11 +32,12 @@ def wrong(name: str, value: object, instead: str, kind: type[ValidationException
 
 def whole(name: str, value: object, least: int = 0, most: int = 2**32 - 1) -> int:
     """A whole number."""
-    example = f"a whole number from {least}" if most >= 2**32 - 1 else f"a whole number from {least} to {most}"
+    is_wide = most >= 2**32 - 1
+    example = f"a whole number from {least}" if is_wide else f"a whole number from {least} to {most}"
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise wrong(name, value, f"give {example}")
     if not least <= int(value) <= most:
-        raise wrong(name, value, f"give {example}" + ("" if int(value) < least else f", at most {most}"), ValidationException)
+        raise wrong(name, value, f"give {example}" + (f", at most {most}" if is_wide and int(value) > most else ""), ValidationException)
     return int(value)
 
 
@@ -40,6 +46,8 @@ def amount(
 ) -> int | float | str:
     """An amount, of a resource or else of what `instead` says, the words of which are read elsewhere."""
     if isinstance(value, str):
+        if not value.strip():
+            raise wrong(name, value, instead, ValidationException)
         return text(name, value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise wrong(name, value, instead)
@@ -56,9 +64,14 @@ def duration(name: str, value: object) -> float | str | timedelta:
     instead = "give seconds, a timedelta, or a text such as '10m'"
     if isinstance(number, bool) or not isinstance(number, numbers.Real):
         raise wrong(name, value, instead + ("; leave it out for none" if value is None else ""))
-    seconds = float(number)
+    try:
+        seconds = float(number)
+    except OverflowError:
+        seconds = _SECONDS_MAX * 2.0
     if not (math.isfinite(seconds) and seconds >= 0):
         raise wrong(name, value, instead, ValidationException)
+    if seconds > _SECONDS_MAX:
+        raise wrong(name, value, "durations go up to 1000 years", ValidationException)
     return value if isinstance(value, timedelta) else seconds
 
 
@@ -69,6 +82,12 @@ def seconds(name: str, value: object) -> float:
     if math.isnan(value) or value < 0:
         raise wrong(name, value, "give a number of seconds", ValidationException)
     return float(value)
+
+
+def timeout(name: str, value: object) -> None:
+    """How long somebody waits: seconds, or None for ever."""
+    if value is not None and not isinstance(value, (int, float)):
+        seconds(name, value)
 
 
 def text(name: str, value: object) -> str:
@@ -120,16 +139,22 @@ def crash_limit(name: str, value: object) -> int | str:
     return text(name, value) if isinstance(value, str) else whole(name, value, 1)
 
 
+_EXIT_CODES = re.compile(r"[0-9]+(-[0-9]+)?|signal|timeout")
+
+
 def exit_codes(name: str, value: object) -> str:
     """Exit codes and words, with commas."""
     given = [value] if isinstance(value, (str, int)) else value
-    instead = "give exit codes, 'signal', 'timeout', or a list of these"
-    if not isinstance(given, Iterable):
+    instead = "give exit codes from 1 to 255, 'signal', 'timeout', or a list of these, as in [75, 'signal']"
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise wrong(name, value, instead)
     words = list(given)
     if any(isinstance(word, bool) or not isinstance(word, (str, numbers.Integral)) for word in words):
         raise wrong(name, value, instead)
-    return text(name, ",".join(map(str, words)))
+    joined = ",".join(map(str, words))
+    if not all(_EXIT_CODES.fullmatch(word.strip()) for word in joined.split(",")):
+        raise wrong(name, value, instead, ValidationException)
+    return text(name, joined)
 
 
 def pin(name: str, value: object) -> str:

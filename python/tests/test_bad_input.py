@@ -22,8 +22,16 @@ from headquarters import Client, LocalCluster, aio
         ({"retry": 10**12}, ValueError, "retry is 1000000000000: give a whole number from 0, at most 4294967295"),
         ({"priority": 1.5}, TypeError, "priority is 1.5: give a whole number from -2147483648 to 2147483647"),
         ({"crash_limit": [1]}, TypeError, "crash_limit is [1]: give a whole number from 1"),
-        ({"retry_on": [None]}, TypeError, "retry_on is [None]: give exit codes, 'signal', 'timeout', or a list"),
+        ({"retry_on": [None]}, TypeError, "retry_on is [None]: give exit codes from 1 to 255, 'signal', 'timeout', or a list"),
         ({"retry_on": None}, TypeError, "retry_on is None: give exit codes"),
+        ({"retry_on": -1}, ValueError, "retry_on is -1: give exit codes from 1 to 255, 'signal', 'timeout', or a list of these, as in [75"),
+        ({"retry_on": "abc"}, ValueError, "retry_on is 'abc': give exit codes from 1"),
+        ({"retry_on": b"x"}, TypeError, "retry_on is b'x': give exit codes from 1"),
+        ({"cpus": ""}, ValueError, "cpus is '': give a number, or a text such as"),
+        ({"resources": {"fpga": " "}}, ValueError, "resources['fpga'] is ' ': give a number"),
+        ({"time_limit": 10**30}, ValueError, f"time_limit is {10**30}: durations go up to 1000 years"),
+        ({"retry_delay": 10**400}, ValueError, "durations go up to 1000 years"),
+        ({"expect": datetime.timedelta(400_000)}, ValueError, "(days=400000): durations go up to 1000 years"),
         ({"locality": 3}, TypeError, "locality is 3: give a text"),
         ({"pin": "x"}, ValueError, "pin is 'x': give 'taskset', 'omp' or 'none'"),
         ({"cwd": 3}, TypeError, "cwd is 3: give a path"),
@@ -105,12 +113,55 @@ def test_executors_say_what_cannot_be():
         ({"cluster": "/nowhere", "job": "x"}, "job is 'x': give a whole number from 0"),
         ({"cluster": "/nowhere", "name": "a\nb"}, "name is 'a\\nb': give a name of 1 to 4096 bytes"),
         ({"cluster": "/nowhere", "max_fails": -1}, "max_fails is -1: give a whole number from 0"),
+        ({"cluster": "/nowhere", "echo": "abc"}, "echo is 'abc': give True or False"),
+        ({"cluster": "/nowhere", "linger": 10**30}, f"linger is {10**30}: durations go up to 1000 years"),
         ({"cluster": "/nowhere", "linger": -1}, "linger is -1: give seconds, a timedelta, or a text"),
-        ({"cluster": "/nowhere", "on_finish": 3}, "on_finish is 3: give a list of texts"),
+        ({"cluster": "/nowhere", "on_finish": 3}, "on_finish is 3: give a command, an URL or 'mailto:ADDRESS', or a list of such texts"),
         ({"cluster": "/nowhere", "stall_after": None}, "stall_after is None: give seconds"),
     ]:
         with pytest.raises(ValueError, match=re.escape(said)):
             hq.Executor(**arguments)
+
+
+def test_a_number_beyond_both_bounds_is_told_these_once(make):
+    executor, _ = make()
+    with pytest.raises(ValueError, match=r"give a whole number from -2147483648 to 2147483647$"):
+        executor.options(priority=10**30)
+
+
+def test_timeouts_are_numbers(make):
+    executor, _ = make()
+    future, results = executor.submit(abs, -1), executor.starmap(abs, [(-1,)])
+    for call, said in [
+        (lambda: future.result(timeout="a"), "the timeout of result is 'a': give a number of seconds"),
+        (lambda: future.exception("a"), "the timeout of exception is 'a': give a number of seconds"),
+        (lambda: results.wait("a"), "the timeout of wait is 'a': give a number of seconds"),
+        (lambda: executor.map(abs, [1], timeout="a"), "the timeout of map is 'a': give a number of seconds"),
+    ]:
+        with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+            call()
+
+
+def test_modules_by_value_are_modules():
+    with pytest.raises(TypeError, match="^the module of by_value is 'json': give the module itself, as in"):
+        hq.by_value("json")
+
+
+def test_an_array_has_no_call_beyond_its_end(make):
+    executor, _ = make(automatic=True)
+    results = executor.starmap(abs, [(-1,), (-2,)])
+    for ask in (lambda: results[2], lambda: results[-3], lambda: results.task(2)):
+        with pytest.raises(IndexError, match=r"^there is no call -?\d: there are 2, from 0$"):
+            ask()
+
+
+def test_a_server_that_is_not_there_is_named_in_words_of_python():
+    for ask in (lambda: Client("/nowhere"), lambda: hq.Executor(cluster="/nowhere")):
+        with pytest.raises(hq.NativeError) as caught:
+            ask()
+        assert caught.value.code == "no-access"
+        assert "Client(server_dir), Executor(cluster=server_dir), or HQ_SERVER_DIR" in str(caught.value)
+        assert "--server-dir" not in str(caught.value)
 
 
 def test_what_cannot_be_called_is_no_call(make):
@@ -138,11 +189,23 @@ def test_environments_say_what_cannot_be():
         (lambda: hq.PythonEnv(venv=3), "venv is 3: give a path"),
         (lambda: hq.PythonEnv(preload=3), "preload is 3: give a list of texts"),
         (lambda: hq.PythonEnv(modules=["gcc", 3]), "modules[1] is 3: give a text"),
+        (lambda: hq.PythonEnv(max_growth=0), "max_growth is 0: give bytes, from 1, or a text such as '2 GiB'"),
+        (lambda: hq.PythonEnv(max_growth="0 GiB"), "max_growth is '0 GiB': give bytes, from 1"),
+        (lambda: hq.PythonEnv(max_growth="much"), "max_growth is 'much': give bytes, from 1"),
         (lambda: hq.PythonEnv().check(timeout="x"), "timeout is 'x': give a number of seconds"),
         (lambda: hq.PythonEnv().check(timeout=-1), "timeout is -1: give a number of seconds"),
     ]:
         with pytest.raises(hq.ValidationException, match=re.escape(said)):
             make()
+    for options, said in [
+        ({"python_bin": "/p", "venv": "v"}, "python_bin='/p' and venv='v' both say which interpreter; give one of them"),
+        ({"venv": "v", "conda": "c"}, "conda='c' and venv='v' both say which interpreter; give one of them"),
+    ]:
+        with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+            hq.PythonEnv(**options)
+    with pytest.raises(hq.ValidationException) as caught:
+        hq.PythonEnv(max_growth=-1)
+    assert not isinstance(caught.value, TypeError), "the type is right, and the value is not"
     assert hq.PythonEnv(env={"A": 1}).env == {"A": "1"}
 
 

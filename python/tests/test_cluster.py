@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,69 @@ def test_what_does_not_start_says_why(tmp_path: Path) -> None:
     with LocalCluster(tmp_path / "server", journal=True):
         with pytest.raises(ClusterError, match="did not start: .*server"):
             LocalCluster(tmp_path / "server", journal=True)
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit() and (process / "stat").read_text().rpartition(")")[2].split()[1] == str(pid):
+                found.append(int(process.name))
+        except OSError:
+            # It has ended meanwhile.
+            pass
+    return found
+
+
+def join(*names: str) -> None:
+    """Waits for the threads that watch these workers."""
+    for thread in threading.enumerate():
+        if thread.name in names:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+def test_a_worker_whose_launcher_was_killed_is_replaced() -> None:
+    with LocalCluster(workers=1, cpus=1) as cluster, cluster.executor() as executor:
+        assert executor.submit(abs, -1).result(PATIENCE) == 1
+        worker = cluster._children._processes[1]
+        for launcher in children_of(worker.pid):
+            os.kill(launcher, signal.SIGKILL)
+        assert executor.submit(abs, -2).result(PATIENCE) == 2
+        assert (worker.returncode, cluster._workers) == (1, 2)
+
+
+def test_workers_that_never_start_end_the_cluster() -> None:
+    cluster = LocalCluster(workers=1, resources={"gpus": "[0,"})
+    directory = cluster.server_dir
+    with cluster.executor() as executor:
+        error = executor.submit(abs, -1).exception(PATIENCE)
+        assert isinstance(error, headquarters.ClusterStopped)
+        assert str(error).startswith("5 workers in a row have ended before they were connected; the last one exited with code ")
+        assert "[0," in str(error), "the worker's own words are there"
+    with pytest.raises(ClusterError, match="^Cluster was already stopped: 5 workers in a row"):
+        cluster.executor()
+    join("hq-worker-5")
+    assert not os.path.exists(directory)
+
+
+def test_a_worker_that_never_starts_leaves_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    with LocalCluster(workers=1, cpus=1) as cluster, cluster.executor() as executor:
+        cluster.wait_for_workers(1)
+        cluster.start_worker(WorkerConfig(cores=1, resources={"gpus": "[0,"}))
+        for number in range(2, 7):
+            join(f"hq-worker-{number}")
+        assert "is not replaced: 5 workers in a row have ended" in caplog.text
+        assert executor.submit(abs, -1).result(PATIENCE) == 1
+
+
+def test_a_worker_that_is_told_to_end_is_not_replaced() -> None:
+    with LocalCluster(workers=1, cpus=1) as cluster:
+        cluster.wait_for_workers(1)
+        command = [cluster._hq, "--server-dir", cluster.server_dir, "worker", "stop", "all"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        join("hq-worker-1")
+        assert cluster._workers == 1
 
 
 def test_a_cluster_that_nobody_uses_ends() -> None:

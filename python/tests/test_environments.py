@@ -151,7 +151,60 @@ def test_a_check_waits_no_longer_than_it_should(cluster, modules):
         hangs.check(cluster=cluster, timeout=20)
 
 
+def test_what_is_imported_without_end_or_ends_the_interpreter_is_named(modules):
+    (modules / "hangs_here.py").write_text("import threading\nthreading.Event().wait()\n")
+    (modules / "exits_here.py").write_text("import os\nos._exit(3)\n")
+    for module, how in (("hangs_here", "has not answered within 1 seconds"), ("exits_here", "exited with code 3 before it had answered")):
+        env = hq.PythonEnv(sys.executable, sys_path=[modules], preload=["found_here", module])
+        with pytest.raises(hq.EnvironmentBroken, match=f" {how}, while it imported the module {module}, which preload names"):
+            env.check(timeout=1 if module == "hangs_here" else 60)
+
+
+def test_an_interpreter_that_a_module_ends_is_told_without_what_shells_are_told(executor, modules):
+    (modules / "exits_here.py").write_text("import os\nos._exit(3)\n")
+    env = hq.PythonEnv(sys_path=[modules], preload=["exits_here"])
+    with pytest.raises(hq.EnvironmentBroken) as caught:
+        executor.options(env=env).submit(abs, -1).result(60)
+    said = f"The interpreter `{sys.executable}` exited with code 3 before it could call a function, and said nothing; check() of"
+    assert str(caught.value).startswith(said)
+
+
+def test_a_release_that_is_too_old_is_named(cluster, executor, modules):
+    # An interpreter that gives itself out for an old one.
+    program = "import sys; sys.version_info = (3, 6, 15, 'final', 0); code = sys.argv[2]; sys.argv[1:] = []; exec(code)"
+    old = hq.PythonEnv(script(modules / "old", f'exec {sys.executable} -c "{program}" "$@"\n'))
+    said = "(?s)exited with code 1 .*this is Python 3.6, and functions need 3.8 or later"
+    with pytest.raises(hq.EnvironmentBroken, match=said):
+        old.check()
+    with pytest.raises(hq.EnvironmentBroken, match=said):
+        executor.options(env=old).submit(abs, -1).result(60)
+
+
+def test_directories_that_are_missing_are_passed_over(executor, modules):
+    env = hq.PythonEnv(sys.executable, sys_path=[modules / "missing", modules], preload=["found_here"])
+    assert env.check().modules == {"found_here": "2.5"}
+    assert executor.options(env=env).submit(abs, -1).result(60) == 1
+
+
+def test_a_check_here_has_the_cloudpickle_that_calls_would_have(modules):
+    import cloudpickle
+
+    # An environment without packages.
+    assert hq.PythonEnv(script(modules / "bare", f'exec {sys.executable} -S "$@"\n')).check().cloudpickle == cloudpickle.__version__
+
+
+def test_an_environment_is_shown_without_what_shells_are_told():
+    assert repr(hq.PythonEnv()) == f"<PythonEnv `{sys.executable}`, or `python3` where that is missing>"
+    assert repr(hq.PythonEnv("/p", preload=["json", "csv"])) == "<PythonEnv `/p`, which loads json, csv>"
+
+
 def test_lists_are_no_texts():
+    for given, words in (("apptainer exec", ["apptainer", "exec"]), ("a 'b c'", ["a", "b c"]), ("a 'b", ["a 'b"])):
+        with pytest.raises(TypeError) as caught:
+            hq.PythonEnv(wrap=given)
+        assert str(caught.value).endswith(f"is a single text: write {words!r}")
+    with pytest.raises(TypeError, match=r"write \['/my files'\]"):
+        hq.PythonEnv(sys_path="/my files")
     for name in ("preload", "sys_path", "wrap", "modules"):
         with pytest.raises(TypeError, match=f"{name} is a list, and 'numpy' is a single text: write \\['numpy'\\]"):
             hq.PythonEnv(**{name: "numpy"})

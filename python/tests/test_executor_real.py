@@ -3,9 +3,11 @@
 import asyncio
 import concurrent.futures
 import json
+import logging
 import math
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import threading
 import pytest
 
 import headquarters as hq
+from headquarters import _limits as limits
 from headquarters import _outcome
 from headquarters._binary import find
 
@@ -433,3 +436,67 @@ def test_the_decorator_is_there_beside_the_package(executor):
 
     assert double(2) == 4 and module.Task is hq.Task
     assert double.on(executor).submit(4).result(60) == 8
+
+
+class Heard(logging.Handler):
+    """What the package says, and how often."""
+
+    def __init__(self):
+        super().__init__()
+        self.texts = queue.SimpleQueue()
+
+    def emit(self, record):
+        self.texts.put(record.getMessage())
+
+
+def test_a_call_that_could_never_run_here_is_told_once(monkeypatch):
+    monkeypatch.setattr(limits, "UNFIT_S", 0.05)
+    heard = Heard()
+    logging.getLogger("headquarters").addHandler(heard)
+    try:
+        with hq.Executor(1) as executor:
+            assert executor.submit(abs, -1).result(60) == 1
+            never = executor.options(gpus=1)
+            futures = [never.submit(abs, -2), *(never.submit(abs, -3) for _ in range(3))]
+            said = heard.texts.get(timeout=60)
+            assert said.startswith(f"call {futures[0].task} waits for ever, and so does each with its options: no worker could ever run it")
+            assert said.endswith("no worker has gpus")
+            array = executor.options(cpus=64).starmap(abs, [(-1,), (-2,)])
+            said = heard.texts.get(timeout=60)
+            assert said.startswith(f"call {array.task(0)} waits for ever") and "cpus: 64 asked for" in said
+            executor.shutdown(cancel_futures=True)
+        assert heard.texts.empty()
+    finally:
+        logging.getLogger("headquarters").removeHandler(heard)
+
+
+def test_a_call_under_a_key_has_a_worker_as_well():
+    with hq.Executor() as executor:
+        assert executor.submit_named("a", abs, -1).result(60) == 1
+
+
+class NoNumber:
+    def __reduce__(self):
+        return int, ("abc",)
+
+
+class TwoWords(Exception):
+    def __init__(self, one, other):
+        super().__init__(f"{one} {other}")
+
+
+def raise_two_words():
+    raise TwoWords("a", "b")
+
+
+def test_what_cannot_be_made_again_says_why(executor):
+    error = executor.submit(print, NoNumber()).exception(60)
+    assert type(error) is hq.ArgumentsNotPicklable
+    assert str(error).startswith(
+        "print: its arguments were sent, and the interpreter of the call cannot load them: invalid literal for int()"
+    )
+    error = executor.submit(raise_two_words).exception(60)
+    assert type(error) is hq.RemoteError and error.text == "a b"
+    first, second = str(error).splitlines()
+    assert first.endswith("TwoWords: a b")
+    assert second.startswith("(This exception cannot be made again here: ") and "super().__init__" in second

@@ -1,6 +1,7 @@
 """Cancelling, shutting down, losing the server, forking, keys, and who sends when, against a fake server."""
 
 import concurrent.futures
+import logging
 import os
 import sys
 import threading
@@ -9,6 +10,7 @@ import pytest
 
 import fake
 from headquarters import _errors as errors
+from headquarters import _limits as limits
 
 
 def test_cancel_tells_the_truth(make):
@@ -344,3 +346,25 @@ future = executor.submit(abs, -1)
 """
     ran = subprocess.run([sys.executable, "-c", program, here], capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout == "1 False\n"
+
+
+def test_a_shutdown_says_what_it_waits_for(make, monkeypatch):
+    monkeypatch.setattr(limits, "SILENT_SHUTDOWN_S", 0.01)
+    executor, calls = make()
+    future = executor.submit(abs, 1)
+    calls.until_submitted(1)
+    said = []
+
+    class Ends(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+            calls.end(0, 0, b"\x80\x04K\x01.")
+
+    handler = Ends()
+    logging.getLogger("headquarters").addHandler(handler)
+    try:
+        executor.shutdown()
+    finally:
+        logging.getLogger("headquarters").removeHandler(handler)
+    assert set(said) == {"the executor waits for 1 call to end; the first, 7@0: task 0 waits for the test"}
+    assert future.result() == 1

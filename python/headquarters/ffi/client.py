@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .._base import NativeError
 from .._native import Session
+from .._native_types import in_words_of_python
 from . import JobId, TaskId
 from .protocol import JobDescription
 
@@ -31,7 +33,10 @@ class ClientConnection:
 
     def __init__(self, directory: str | None = None) -> None:
         self.directory = directory or os.environ.get("HQ_SERVER_DIR") or os.path.expanduser("~/.hq-server")
-        self.session = Session(self.directory)
+        try:
+            self.session = Session(self.directory)
+        except NativeError as error:
+            raise in_words_of_python(error) from None
 
     def submit_job(self, job: JobDescription, open_job: JobId | None = None) -> JobId:
         """Submits all tasks of a job or none, to an open job if one is given."""
