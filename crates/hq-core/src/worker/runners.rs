@@ -163,7 +163,8 @@ impl Runners {
         let devices = grants.flat_map(|grant| &grant.resources).filter(|given| Some(given.pool) != cpus);
         for given in devices.filter(|given| !given.indices.is_empty()) {
             let in_the_way = self.all.iter().filter(|(_, runner)| {
-                matches!(runner.state, State::Idle(_)) && runner.kept().any(|kept| is_more_than_all(kept, given))
+                matches!(runner.state, State::Idle(_))
+                    && runner.kept().any(|kept| is_more_than_all(kept, given))
             });
             let in_the_way: Vec<RunnerId> = in_the_way.map(|(id, _)| *id).collect();
             in_the_way.into_iter().for_each(|id| self.end(id, effects));

@@ -127,7 +127,7 @@ fn a_submit_beyond_what_all_may_take_is_refused_with_the_way_out() {
     let mut world = World::new();
     world.is_unchecked = true;
     let submit = |world: &mut World| {
-        let spec = TaskSpec { stdin: vec![b'x'; 200 << 20], ..one_cpu() };
+        let spec = TaskSpec { stdin: vec![b'x'; 400 << 20], ..one_cpu() };
         world.answer_to(Submit::new(Target::New(JobSpec::default()), TaskIds::Next(1), spec))
     };
     for _ in 0..5 {
@@ -137,7 +137,7 @@ fn a_submit_beyond_what_all_may_take_is_refused_with_the_way_out() {
     assert_eq!(error.code(), "full");
     assert_eq!(
         error.to_string(),
-        "The submit takes 201 MiB beside the 1001 MiB that the submits of all jobs take already; the limit is 1024 \
+        "The submit takes 401 MiB beside the 2001 MiB that the submits of all jobs take already; the limit is 2048 \
          MiB. Forget ended jobs (`hq job forget`), or wait until some have ended."
     );
     let first = Selector::Ids(IdSet::single(TaskId(1)));
@@ -154,9 +154,9 @@ fn objects_count_with_the_submit_whose_tasks_leave_them() {
         let spec = TaskSpec { output_objects, ..one_cpu() };
         world.answer_to(Submit::new(Target::New(JobSpec::default()), TaskIds::Next(tasks), spec))
     };
-    let ClientResponse::Error(error) = submit(&mut world, 3_000_000) else { panic!("refused") };
+    let ClientResponse::Error(error) = submit(&mut world, 6_000_000) else { panic!("refused") };
     assert_eq!(error.code(), "full");
-    assert!(error.to_string().starts_with("The submit takes 1145 MiB beside the 0 MiB"), "{error}");
+    assert!(error.to_string().starts_with("The submit takes 2289 MiB beside the 0 MiB"), "{error}");
     assert!(matches!(submit(&mut world, 1_000), ClientResponse::Submitted { .. }));
 }
 

@@ -289,7 +289,7 @@ fn only_cpus_are_lent_and_only_by_calls_that_are_not_bound_to_them() {
     assert_eq!(world.did(), "go on 1@0, has 1@0, finished 3:0");
     assert_eq!(world.worker.taken(), [20_000, 10_000]);
     world.step(returned(1, 0, b"5"));
-    assert!(world.did().starts_with("start 2@0/0 in new 3"));
+    assert!(world.did().starts_with("end runner 1, start 2@0/0 in new 3"));
 }
 
 #[test]
