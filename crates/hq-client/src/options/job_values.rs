@@ -82,7 +82,7 @@ pub(super) fn requests(tables: Vec<RequestTable>) -> Result<Vec<Request>, String
             values::resource(&format!("{name}={text}")).map_err(|error| format!("{name} = {text}: {error}"))
         };
         let nodes = table.n_nodes.max(1);
-        if table.ranks > 0 && (table.ranks_per_node > 0 || table.ranks % nodes != 0) {
+        if table.ranks > 0 && (table.ranks_per_node > 0 || !table.ranks.is_multiple_of(nodes)) {
             return Err("ranks is all of them, as many on each node: say ranks or ranks_per_node, and of ranks a multiple of n_nodes".into());
         }
         let ranks_per_node = if table.ranks > 0 { table.ranks / nodes } else { table.ranks_per_node };

@@ -533,7 +533,7 @@ fn attach_files(header: &mut libc::msghdr, control: &mut [u64; 4], fds: &[libc::
     if count == 0 {
         return;
     }
-    let bytes = (count * size_of::<libc::c_int>()) as u32;
+    let bytes = size_of_val(fds) as u32;
     header.msg_control = control.as_mut_ptr().cast();
     // SAFETY: the buffer has room and alignment for one header with two descriptors.
     unsafe {
