@@ -27,9 +27,10 @@ while True:
 const FORKS: &str = r#"
 between = os.fork()
 if between == 0:
+    parent = os.getpid()
     if os.fork():
         os._exit(0)
-    while os.getppid() == os.getpgid(0):
+    while os.getppid() == parent:
         time.sleep(0.001)
     os.setpgid(0, 0)
     answer.send(struct.pack("=iii", os.getpid(), 0, 0))
