@@ -244,8 +244,9 @@ def test_two_executors_of_one_server(three):
 def test_calls_go_where_their_values_are(three):
     with hq.Executor(cluster=three) as executor:
         made = [executor.submit(array, MEGABYTE) for _ in range(6)]
+        hq.wait(made, 60)
         for one in [*made, *made]:
-            # One at a time, so that there is room everywhere.
+            # One at a time, with none of the above running still, so that there is room everywhere.
             assert executor.submit(_dig, [one]).result(60) == MEGABYTE
         assert all(len(one.stored().where()["workers"]) == 1 for one in made)
 
