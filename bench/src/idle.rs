@@ -84,6 +84,7 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, BoxError> {
         holds: Vec::new(),
         last_report: 0,
         follows: true,
+        follows_calls: false,
         shows: false,
         stores: false,
         relays: false,

@@ -8,7 +8,7 @@ use hq_model::{Instance, ObjectName, TaskRef, Timestamp};
 
 use crate::canary::Canary;
 use crate::nodes::Process;
-use crate::observers::{lives_long_enough, result_of};
+use crate::observers::{check_inputs, lives_long_enough, result_of};
 use crate::world::{Event, World};
 
 impl World {
@@ -21,6 +21,8 @@ impl World {
         }
         if !start.is_part {
             self.observers.objects.started(start, self.observers.attempts.machine_lost)?;
+            let state = self.server.as_ref().map(|server| server.state());
+            check_inputs(state, &self.nodes[node].runners, start)?;
         }
         if !start.objects.is_empty() {
             self.reused_runners += u64::from(self.nodes[node].runners.starts(start)?);
@@ -334,7 +336,8 @@ impl World {
             goes_on = false;
         } else if let (Some(runner), Some(WorkerInput::Ended { result, .. })) = (runner, said.last_mut()) {
             if is_success {
-                *result = result_of(task);
+                *result = result_of(task, has_stored);
+                self.nodes[node].runners.leaves(task);
             }
             // Takes nothing from the chances.
             match number % 16 {

@@ -246,6 +246,8 @@ pub struct WorkerHello {
     pub last_report: u64,
     /// It can be handed a task together with the one that this task waits for.
     pub follows: bool,
+    /// Also where the value of one call is an argument of the next one, which it is given here.
+    pub follows_calls: bool,
     /// It can be asked what its tasks print.
     pub shows: bool,
     /// It stores objects: it can run tasks that leave or take some.

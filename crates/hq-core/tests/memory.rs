@@ -72,6 +72,7 @@ impl World {
             holds: Vec::new(),
             last_report: 0,
             follows: true,
+            follows_calls: false,
             shows: true,
             stores,
             relays: stores,

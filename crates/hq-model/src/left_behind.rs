@@ -18,6 +18,7 @@ const TYPE: u8 = 6;
 const TEXT: u8 = 7;
 const TRACEBACK: u8 = 8;
 const OBJECT: u8 = 9;
+const HELD: u8 = 10;
 const VALUE_OF: u8 = 11;
 /// Kind and length of a part.
 const PART_HEAD: usize = 3;
@@ -42,6 +43,8 @@ pub struct Packed<'a> {
     pub object: Option<u64>,
     /// The call that it has returned instead of a value: it ends with the value of that.
     pub value_of: Option<TaskRef>,
+    /// References are in the value, which belong to who gets it.
+    pub has_references: bool,
     /// What it printed to standard output.
     pub stdout: Printed<'a>,
     /// What it printed to standard error.
@@ -104,6 +107,7 @@ impl<'a> Packed<'a> {
                 TEXT => raised.text = text(),
                 TRACEBACK => raised.traceback = text(),
                 OBJECT => packed.object = Some(u64::from_le_bytes(*part.first_chunk()?)),
+                HELD => packed.has_references = true,
                 VALUE_OF => packed.value_of = Some(value_of(part)?),
                 128.. => return None,
                 _ => {}
@@ -112,6 +116,12 @@ impl<'a> Packed<'a> {
         packed.pickle = rest;
         packed.failure = has_failed.then_some(raised);
         Some(packed)
+    }
+
+    /// True when the pickle is all of the value: another call can have it as an argument as it is.
+    pub fn is_value_alone(&self) -> bool {
+        let is_elsewhere = self.object.is_some() || self.value_of.is_some() || self.has_references;
+        !self.pickle.is_empty() && self.failure.is_none() && !is_elsewhere
     }
 
     /// What it printed on a channel.

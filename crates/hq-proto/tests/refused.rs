@@ -181,6 +181,7 @@ fn hello(config: WorkerConfig, holds: Vec<Held>) -> FromWorker {
         holds,
         last_report: 0,
         follows: true,
+        follows_calls: false,
         shows: false,
         stores: false,
         relays: false,

@@ -46,7 +46,7 @@ pub use objects::{Objects, may_be_freed, nobody_waits_for_what_is_gone, what_sta
 pub use once::Once;
 pub use order::Order;
 pub use policies::Policies;
-pub use runners::{Runners, check_results, result_of};
+pub use runners::{Runners, check_inputs, check_results, result_of};
 
 use hq_core::server::Effect;
 use hq_model::{Epoch, Instance, TaskRef};

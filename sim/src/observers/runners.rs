@@ -1,12 +1,13 @@
 //! Interpreters that functions are called in, and what functions leave behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_core::record::Record;
 use hq_core::server::Effect;
+use hq_core::server::state::State;
 use hq_core::worker::{RunnerId, Start, ZygoteId};
 use hq_model::body::Mpi;
-use hq_model::{JobId, TaskRef};
+use hq_model::{IdSet, JobId, TaskRef};
 
 /// The runners of a worker: each has one call at a time, and serves one job and one number of ranks; a world that was started for
 /// one call has no other.
@@ -14,6 +15,8 @@ use hq_model::{JobId, TaskRef};
 pub struct Runners {
     all: BTreeMap<RunnerId, Runner>,
     last: RunnerId,
+    // Calls that have left something here.
+    left: BTreeSet<TaskRef>,
     // Calls that wait for others; whether they want to go on.
     waiting: BTreeMap<TaskRef, bool>,
     // How often each has been started, and whether it is there.
@@ -29,6 +32,11 @@ struct Runner {
 }
 
 impl Runners {
+    /// A call has left something.
+    pub fn leaves(&mut self, task: TaskRef) {
+        self.left.insert(task);
+    }
+
     /// A task starts. True when a call begins in a runner that was there.
     ///
     /// # Errors
@@ -173,9 +181,50 @@ impl Runners {
     }
 }
 
-/// What the function of a task leaves behind.
-pub fn result_of(task: TaskRef) -> Vec<u8> {
-    format!("result of {task}").into_bytes()
+/// What the function of a task leaves behind, as interpreters pack it: a value, or where that is in a store.
+pub fn result_of(task: TaskRef, is_stored: bool) -> Vec<u8> {
+    match is_stored {
+        false => [&[0x80], format!("result of {task}").as_bytes()].concat(),
+        true => [b"E\x09\x18\0", &[task.task.0 as u8; 24][..]].concat(),
+    }
+}
+
+/// Looks at what a call is given of others, where a server knows what it takes.
+///
+/// # Errors
+/// When that is not what they have left, or something is missing.
+pub fn check_inputs(state: Option<&State>, runners: &Runners, start: &Start) -> Result<(), String> {
+    let left_here = &runners.left;
+    let wrong = start.inputs.iter().find(|input| {
+        input.result != result_of(input.of, false) && input.result != result_of(input.of, true)
+    });
+    match wrong {
+        Some(input) => {
+            return Err(format!("{} is given {:?} as what {} left", start.task, input.result, input.of));
+        }
+        None if !start.template.spec.body.is_packed_call() => return Ok(()),
+        None => {}
+    }
+    let Some(job) = state.and_then(|state| state.jobs.get(&start.task.job)) else { return Ok(()) };
+    let given: BTreeSet<TaskRef> = (start.inputs.iter().map(|input| input.of))
+        .chain(start.objects.iter().map(|source| source.copy.object.task))
+        .collect();
+    let after = job.dependencies_of(start.task.job, start.task.task).into_iter();
+    let taken = after.filter_map(|after| Some((after.job, after.tasks?)));
+    let taken =
+        taken.flat_map(|(job, tasks)| tasks.iter().map(|task| TaskRef::new(job, task)).collect::<Vec<_>>());
+    // Workers that only do as if leave nothing.
+    let has_left = |of: &TaskRef| {
+        let mut room = usize::MAX;
+        let known = state.map(|state| state.results.page(of.job, &IdSet::single(of.task), &mut room).0);
+        known.is_some_and(|known| !known.is_empty()) || left_here.contains(of)
+    };
+    let missing: Vec<String> =
+        taken.filter(|of| !given.contains(of) && has_left(of)).map(|of| of.to_string()).collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!("call {} begins without what {} left", start.task, missing.join(", "))),
+    }
 }
 
 /// Looks at the results that a server takes down.
@@ -187,7 +236,8 @@ pub fn check_results(effects: &[Effect]) -> Result<(), String> {
         let Effect::Persist { record: Record::Finished { span, .. }, .. } = effect else { continue };
         for (task, result) in span.ids.iter().zip(span.results.iter()) {
             let task = TaskRef::new(span.job, task);
-            if !result.is_empty() && result != result_of(task) {
+            let known = [Vec::new(), result_of(task, false), result_of(task, true)];
+            if !known.iter().any(|known| known == result) {
                 return Err(format!("task {task} has the result {:?}", String::from_utf8_lossy(result)));
             }
         }

@@ -133,6 +133,8 @@ impl Server {
             if !self.followers.on.contains_key(&follower) {
                 let Some((template, instance)) = self.may_follow(worker, leader, follower) else { return };
                 let ids = IdSet::single(follower.task);
+                // Nothing of its submit may have been ready before.
+                let _ = self.class_of(template);
                 if let Some(live) = self.live.get_mut(&worker) {
                     live.hold_follower(template, &ids);
                 }
@@ -168,10 +170,6 @@ impl Server {
             && second.locality.is_none()
             && second.crash_limit != CrashLimit::NeverRestart
             && !first.service
-            // Its arguments are not known before.
-            && !second.body.is_packed_call()
-            // It may return another call, with whose value it ends.
-            && !first.body.is_packed_call()
             && second.input_objects.is_empty()
             && !job.spec.is_rationed();
         let lives = live.life.is_none() || request.time_request.is_zero();
@@ -182,7 +180,19 @@ impl Server {
         let is_late = job.delayed.contains_key(&follower.task) || job.deferred.contains_key(&follower.task);
         let waits = job.queued.contains(follower.task) && !is_late;
         let is_open = live.follows && live.takes(second.priority) && !live.has(follower);
-        let may = is_alike && is_plain && lives && leads && waits && is_open;
+        let has_arguments = match (first.body.is_packed_call(), second.body.is_packed_call()) {
+            (false, false) => true,
+            // The worker has what the first one returns. Of others it would be told by the server.
+            (true, true) => {
+                live.follows_calls
+                    && job.dependencies_of(leader.job, follower.task).iter().all(|after| {
+                        after.job == leader.job && after.tasks.as_ref() == Some(&IdSet::single(leader.task))
+                    })
+            }
+            // A call may return another one, with whose value it ends.
+            (true, false) | (false, true) => false,
+        };
+        let may = is_alike && is_plain && has_arguments && lives && leads && waits && is_open;
         may.then(|| (templates[1], job.instance_of(leader.task)))
     }
 

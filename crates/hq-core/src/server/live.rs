@@ -56,6 +56,8 @@ pub(super) struct LiveWorker {
     pub(super) internal_errors: u64,
     /// It can be handed tasks that wait there for another one.
     pub(super) follows: bool,
+    /// Also calls, which it gives what the one before them returns.
+    pub(super) follows_calls: bool,
     /// It can be asked what its tasks print.
     pub(super) shows: bool,
     /// It stores objects.
@@ -177,6 +179,7 @@ impl LiveWorker {
             output_waits: None,
             internal_errors: 0,
             follows: false,
+            follows_calls: false,
             stores: false,
             relays: false,
             shows: false,

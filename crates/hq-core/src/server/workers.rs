@@ -107,6 +107,7 @@ impl Server {
         // Until the reports of before are in, nothing is handed to it that they could be about.
         live.reconcile_at = Some(hello.last_report);
         live.follows = hello.follows;
+        live.follows_calls = hello.follows_calls;
         live.shows = hello.shows;
         live.stores = hello.stores;
         live.relays = hello.relays;
@@ -250,7 +251,7 @@ impl Server {
 
     // The class of a template, of which a worker has something. `None` when its job is forgotten: the worker ends that,
     // and nothing is counted.
-    fn class_of(&mut self, template: TemplateId) -> Option<ClassId> {
+    pub(super) fn class_of(&mut self, template: TemplateId) -> Option<ClassId> {
         let class = match (self.classes.get(&template), self.state.jobs.get(&template.job)) {
             (Some(class), _) => *class,
             (None, Some(job)) if (template.submit as usize) < job.submits.len() => {

@@ -365,7 +365,7 @@ impl Worker {
             }
             Some(Why::Ended(Ending::Superseded | Ending::Timeout)) => {}
         }
-        self.leader_ended(task, false);
+        self.leader_ended(task, None);
     }
 
     fn put_back(
@@ -382,7 +382,8 @@ impl Worker {
                     self.reporting.returned(leader.job, &other.left);
                 }
                 if let Some(is_success) = is_over {
-                    self.leader_ended(leader, is_success);
+                    // One that takes what its leader leaves is never armed before that has ended.
+                    self.leader_ended(leader, is_success.then_some(&[]));
                 }
             }
         }

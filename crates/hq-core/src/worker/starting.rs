@@ -133,7 +133,7 @@ impl Worker {
             *null_left -= count as u32;
             if !self.followers.is_empty() {
                 let job = batch.template.job;
-                ids.iter().for_each(|task| self.leader_ended(TaskRef::new(job, task), true));
+                ids.iter().for_each(|task| self.leader_ended(TaskRef::new(job, task), Some(&[])));
             }
         } else {
             while let Some(batch) = self.queue.get_mut(&key)

@@ -91,7 +91,11 @@ impl World {
                             runs_in.zygote.map_or(String::new(), |zygote| format!(" from {}", zygote.0));
                         format!(" in {}{}{from}", if runs_in.is_new { "new " } else { "" }, runs_in.runner.0)
                     });
-                    self.done.push(format!("start {}/{}{variant}{runs_in}", start.task, start.instance));
+                    let inputs: String = (start.inputs.iter())
+                        .map(|input| format!(" with {} of {}", input.result.escape_ascii(), input.of))
+                        .collect();
+                    self.done
+                        .push(format!("start {}/{}{variant}{runs_in}{inputs}", start.task, start.instance));
                 }
                 Effect::Arm { start, after } => {
                     let runs_in =

@@ -4146,6 +4146,9 @@ pub struct WorkerHello {
     /// How long ago it started, by its own clock.
     #[prost(uint64, optional, tag = "91")]
     pub age_ns: ::core::option::Option<u64>,
+    /// Gives a follower that is a call what its leader returns.
+    #[prost(bool, tag = "93")]
+    pub follows_calls: bool,
     /// Can be asked what its tasks print.
     #[prost(bool, tag = "92")]
     pub shows: bool,

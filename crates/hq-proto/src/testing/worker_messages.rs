@@ -119,7 +119,7 @@ fn written() -> impl Strategy<Value = Written> {
 /// Any message from a worker.
 pub fn from_worker() -> impl Strategy<Value = FromWorker> {
     let start = (timestamp(), of(duration()));
-    let objects = (any::<[bool; 4]>(), vec(object::copy(), 0..3));
+    let objects = (any::<[bool; 5]>(), vec(object::copy(), 0..3));
     let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), objects).prop_map(
         |(
             config,
@@ -127,7 +127,7 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
             known_as,
             holds,
             last_report,
-            ([follows, shows, stores, relays], objects),
+            ([follows, follows_calls, shows, stores, relays], objects),
         )| {
             WorkerHello {
                 shows,
@@ -141,6 +141,7 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
                 holds,
                 last_report,
                 follows,
+                follows_calls,
             }
         },
     );

@@ -161,6 +161,7 @@ impl Worker {
             holds: Vec::new(),
             last_report: 0,
             follows: false,
+            follows_calls: false,
             shows: false,
             stores: false,
             relays: false,

@@ -106,6 +106,7 @@ impl World {
             holds: Vec::new(),
             last_report: 0,
             follows: true,
+            follows_calls: false,
             shows: true,
             stores: true,
             relays: false,

@@ -133,6 +133,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
         holds: Vec::new(),
         last_report: 0,
         follows: true,
+        follows_calls: false,
         shows: true,
         stores: true,
         relays: false,

@@ -262,3 +262,77 @@ fn it_is_known_again_after_a_restart_of_the_server() {
     world.reports(2, |report| report.finished.push(finished(chain, 2, 2, 0)));
     assert_eq!(world.states(chain), "finished: 3 finished");
 }
+
+#[test]
+fn a_call_follows_the_one_whose_value_it_takes() {
+    let mut world = World::new();
+    world.worker_saying(1, 1, |hello| (hello.follows, hello.follows_calls) = (true, true));
+    let job = world.chain_of(3, super::calls::packed);
+    assert_eq!(world.sent(1), "1:0/0 1:1/0 after 0");
+    // The value was elsewhere, and the server tells where.
+    world.reports(1, |report| {
+        report.finished.push(finished(job, 0, 0, 0));
+        report.returned.push((job, IdSet::single(TaskId(1))));
+    });
+    assert_eq!(world.sent(1), "1:1/0 1:2/0 after 1");
+    world.ends_well(job, 1);
+    world.ends_well(job, 2);
+    assert_eq!(world.states(job), "finished: 3 finished");
+}
+
+#[test]
+fn a_call_that_takes_the_values_of_two_follows_none_of_them() {
+    let mut world = World::new();
+    world.worker_saying(1, 1, |hello| (hello.follows, hello.follows_calls) = (true, true));
+    let lists: [&[u32]; 3] = [&[], &[], &[0, 1]];
+    let edges =
+        Edges::new(lists.map(|list| list.iter().copied().map(TaskId).collect::<Vec<_>>())).expect("few");
+    let mut spec = one_cpu();
+    super::calls::packed(&mut spec);
+    let target = Target::New(JobSpec::default());
+    let dependencies = Arc::new(Dependencies { edges, ..Dependencies::default() });
+    let job = world.submits(Submit { dependencies, ..Submit::new(target, TaskIds::Next(3), spec) });
+    world.sent(1);
+    world.ends_well(job, 0);
+    assert_eq!(world.sent(1), "", "the value of the first one is not with the worker of the second one");
+    world.ends_well(job, 1);
+    assert_eq!(world.sent(1), "1:2/0");
+}
+
+#[test]
+fn calls_follow_only_where_they_are_given_values_and_never_something_else() {
+    for (follows_calls, changes) in [(false, [true, true]), (true, [true, false]), (true, [false, true])] {
+        let mut world = World::new();
+        let job = world.open();
+        for (task, is_call) in changes.into_iter().enumerate() {
+            let mut spec = one_cpu();
+            if is_call {
+                super::calls::packed(&mut spec);
+            }
+            let edges = Edges::new([(0..task as u32).map(TaskId).collect::<Vec<_>>()]).expect("few");
+            let dependencies = Arc::new(Dependencies { edges, ..Dependencies::default() });
+            world.submits(Submit { dependencies, ..Submit::new(Target::Open(job), TaskIds::Next(1), spec) });
+        }
+        world.worker_saying(1, 1, |hello| (hello.follows, hello.follows_calls) = (true, follows_calls));
+        assert_eq!(world.sent(1), "1:0/0", "{follows_calls} {changes:?}");
+    }
+}
+
+#[test]
+fn a_follower_of_another_submit_is_held_when_it_has_started() {
+    let mut world = World::new();
+    let job = world.open();
+    for task in 0..2 {
+        let edges = Edges::new([(0..task).map(TaskId).collect::<Vec<_>>()]).expect("few");
+        let dependencies = Arc::new(Dependencies { edges, ..Dependencies::default() });
+        world.submits(Submit { dependencies, ..Submit::new(Target::Open(job), TaskIds::Next(1), one_cpu()) });
+    }
+    world.follower(1, 1);
+    assert_eq!(world.sent(1), "1:0/0 1:1/0 after 0");
+    // Each step checks that what is leased is held.
+    world.reports(1, |report| {
+        report.finished.push(finished(job, 0, 0, 0));
+        report.started.push(started(job, 1, 0));
+    });
+    assert_eq!(world.states(job), "open: 1 finished, 1 running");
+}

@@ -70,6 +70,7 @@ fn workers_stay_while_the_journal_cannot_be_written() {
             holds: known_as.map(|_| held).into_iter().collect(),
             last_report: 0,
             follows: false,
+            follows_calls: false,
             shows: true,
             stores: true,
             relays: false,

@@ -182,6 +182,7 @@ fn a_lease_of_what_must_never_run_twice_is_on_disk_before_it_leaves() {
             holds: Vec::new(),
             last_report: 0,
             follows: true,
+            follows_calls: false,
             shows: true,
             stores: true,
             relays: false,

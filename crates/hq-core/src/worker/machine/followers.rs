@@ -1,9 +1,13 @@
 //! Followers: tasks that were handed over together with the one task that they wait for, which may be a follower, too.
 //! They start as soon as that one has ended well here, without a word from the server; in every other case they go back.
 
+use std::sync::Arc;
+
+use hq_model::left_behind::LeftBehind;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef};
 
 use super::{Batch, Link, Worker};
+use crate::worker_messages::CallInput;
 
 impl Worker {
     /// Keeps a follower until `leader` ends. That may be over already, or somewhere else.
@@ -12,24 +16,47 @@ impl Worker {
             if let Some(other) = self.followers.insert(leader, follower) {
                 self.reporting.returned(leader.job, &other.left);
             }
-        } else if self.reporting.has_news_of_success(leader, instance) {
+        } else if self.reporting.has_news_of_success(leader, instance) && !self.takes_results(&follower) {
             self.enqueue(follower);
         } else {
             self.reporting.returned(leader.job, &follower.left);
         }
     }
 
-    /// A task has ended here: its follower starts after a success of which the next report speaks.
-    pub(in crate::worker) fn leader_ended(&mut self, leader: TaskRef, is_success: bool) {
-        let mut leader = leader;
-        while let Some(follower) = self.followers.remove(&leader) {
-            if is_success && self.link == Link::Up && self.leaving.is_none() {
+    /// A task has ended here: its follower starts after a success of which the next report speaks, and which has left this.
+    pub(in crate::worker) fn leader_ended(&mut self, leader: TaskRef, left: Option<&[u8]>) {
+        let (mut leader, mut left) = (leader, left);
+        while let Some(mut follower) = self.followers.remove(&leader) {
+            let may_start = self.link == Link::Up && self.leaving.is_none();
+            if let Some(left) = left.filter(|_| may_start)
+                && self.give_result(&mut follower, leader, left)
+            {
                 return self.enqueue(follower);
             }
             self.reporting.returned(leader.job, &follower.left);
             // What follows that one cannot start either.
             leader.task = follower.left.first().unwrap_or(leader.task);
+            left = None;
         }
+    }
+
+    // What a call takes is told with it, but for what its leader leaves. False where that is not the value itself: the server
+    // knows where it is.
+    fn give_result(&self, follower: &mut Batch, leader: TaskRef, left: &[u8]) -> bool {
+        if !self.takes_results(follower) {
+            return true;
+        }
+        let is_value = matches!(LeftBehind::of(left), LeftBehind::Packed(left) if left.is_value_alone());
+        if is_value {
+            let inputs =
+                follower.left.iter().map(|task| CallInput { task, of: leader, result: left.to_vec() });
+            Arc::make_mut(&mut follower.inputs).extend(inputs);
+        }
+        is_value
+    }
+
+    fn takes_results(&self, batch: &Batch) -> bool {
+        self.templates.get(&batch.template).is_some_and(|known| known.template.spec.body.is_packed_call())
     }
 
     /// Tasks of a job will not run here.
@@ -37,7 +64,7 @@ impl Worker {
         let of_job = TaskRef::new(job, TaskId(0))..=TaskRef::new(job, TaskId(u32::MAX));
         let leaders = self.followers.range(of_job).filter(|entry| ids.contains(entry.0.task));
         let leaders: Vec<TaskRef> = leaders.map(|entry| *entry.0).collect();
-        leaders.into_iter().for_each(|leader| self.leader_ended(leader, false));
+        leaders.into_iter().for_each(|leader| self.leader_ended(leader, None));
     }
 
     /// As which instance a task waits or runs here.

@@ -33,6 +33,7 @@ impl Worker {
             holds: self.holds(),
             last_report: self.reporting.last_unsaved(),
             follows: self.pulling.is_none(),
+            follows_calls: self.pulling.is_none(),
             shows: self.pulling.is_none(),
             stores: self.storing.is_some(),
             relays: self.storing.is_some(),

@@ -213,6 +213,49 @@ fn what_a_client_waits_for_is_reported_at_once_and_then_with_what_ends_soon_afte
     assert_eq!(world.did(), "finished 1:1-2");
 }
 
+fn calls_in_a_row(count: u32) -> World {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, packed);
+    for task in 1..count {
+        world.run_after(1, &task.to_string(), 0, Some((TaskId(task - 1), Instance(0))), packed);
+    }
+    world.did();
+    world
+}
+
+#[test]
+fn a_call_that_follows_another_is_given_what_that_one_returns() {
+    let mut world = calls_in_a_row(3);
+    world.step(returned(1, 0, b"\x80a"));
+    assert_eq!(world.did(), r"start 1@1/0 in 1 with \x80a of 1@0, finished 1:0");
+    world.wait(crate::limits::AWAITED_REPORT_INTERVAL);
+    // What it has printed stands before the value.
+    world.step(returned(1, 1, b"E\x01\x02\0hi\x80b"));
+    assert_eq!(world.did(), r"start 1@2/0 in 1 with E\x01\x02\x00hi\x80b of 1@1, finished 1:1");
+}
+
+#[test]
+fn it_goes_back_where_the_value_is_not_here() {
+    let object = [b"E\x09\x18\0", &[1; 24][..]].concat();
+    let another_call = b"E\x0b\x08\0\x01\0\0\0\x07\0\0\0".to_vec();
+    let with_references = [b"E\x0a\x21\0", &[1; 33][..], b"\x80a"].concat();
+    for left in [object, another_call, with_references, Vec::new(), b"{}".to_vec()] {
+        let mut world = calls_in_a_row(3);
+        world.step(returned(1, 0, &left));
+        assert_eq!(world.did(), "finished 1:0, returned 1:1-2", "{}", left.escape_ascii());
+    }
+}
+
+#[test]
+fn a_call_that_comes_after_the_end_of_the_one_before_it_goes_back() {
+    let mut world = calls_in_a_row(1);
+    world.step(returned(1, 0, b"\x80a"));
+    world.did();
+    world.run_after(1, "1", 0, Some((TaskId(0), Instance(0))), packed);
+    world.wait(Duration::from_millis(20));
+    assert_eq!(world.did(), "returned 1:1", "the value is on its way to the server");
+}
+
 #[test]
 fn what_a_failed_call_leaves_behind_is_reported_unless_it_was_ended() {
     let mut world = World::new(|_| {});
