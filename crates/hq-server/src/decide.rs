@@ -52,6 +52,8 @@ pub(crate) struct Router {
     batch: Arc<Batch>,
     steps: Vec<Step>,
     steps_bytes: usize,
+    /// Answers that leave at the end of a turn.
+    answers: Vec<(Arc<Outbox>, Message)>,
     planner: Planner,
     files: Files,
     logs: Logs,
@@ -191,6 +193,7 @@ impl Router {
             batch,
             steps: Vec::new(),
             steps_bytes: 0,
+            answers: Vec::new(),
             planner,
             files,
             logs,
@@ -222,7 +225,7 @@ impl Router {
         have_left
     }
 
-    /// Sends effects where they belong, in order.
+    /// Sends effects where they belong, in order; answers to clients after what workers are told, which have work to do.
     pub(crate) fn route(&mut self, effects: &mut Vec<Effect>) {
         for effect in effects.drain(..) {
             match effect {
@@ -243,12 +246,16 @@ impl Router {
                         }
                         _ => {}
                     }
-                    self.send(connection, Message::Answer(request, body), gate);
+                    let message = Message::Answer(request, body);
+                    if let Some((outbox, message)) = self.send_or_hold(connection, message, gate) {
+                        self.answers.push((outbox, message));
+                    }
                 }
                 Effect::ToWorker { connection, message, gate } => {
                     self.send(connection, Message::Worker(message), gate);
                 }
                 Effect::Close { connection } => {
+                    self.send_answers();
                     self.send(connection, Message::Close, Gate::Open);
                     self.connections.remove(&connection);
                 }
@@ -271,6 +278,7 @@ impl Router {
                 Effect::Exit => {}
             }
         }
+        self.send_answers();
         if let Some(journal_queue) = self.journal_queue.as_ref().filter(|_| !self.steps.is_empty()) {
             journal_queue.push(&mut self.steps, self.steps_bytes);
             self.steps_bytes = 0;
@@ -351,19 +359,36 @@ impl Router {
         }
     }
 
+    fn send_answers(&mut self) {
+        self.answers.drain(..).for_each(|(outbox, answer)| outbox.send(answer));
+        limits::trim(&mut self.answers);
+    }
+
     fn send(&mut self, connection: ConnectionId, message: Message, gate: Gate) {
+        if let Some((outbox, message)) = self.send_or_hold(connection, message, gate) {
+            outbox.send(message);
+        }
+    }
+
+    // What may be sent now, and to whom. The rest waits for the journal.
+    fn send_or_hold(
+        &mut self,
+        connection: ConnectionId,
+        message: Message,
+        gate: Gate,
+    ) -> Option<(Arc<Outbox>, Message)> {
         // A peer that is gone needs no words.
-        let Some(outbox) = self.connections.get(&connection) else { return };
+        let outbox = self.connections.get(&connection)?.clone();
         let passed = self
             .journal_queue
             .as_ref()
             .is_none_or(|journal_queue| journal_queue.is_passed(gate, self.records));
         if passed && (outbox.is_clear() || message.keeps_no_order()) {
-            outbox.send(message);
-        } else {
-            outbox.hold(&message);
-            self.steps_bytes += message.memory_bytes();
-            self.steps.push(Step::Send(outbox.clone(), message, gate));
+            return Some((outbox, message));
         }
+        outbox.hold(&message);
+        self.steps_bytes += message.memory_bytes();
+        self.steps.push(Step::Send(outbox, message, gate));
+        None
     }
 }

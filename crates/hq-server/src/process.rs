@@ -386,7 +386,8 @@ impl Runtimes {
 fn runtime(name: &str) -> Result<Runtime, ServerError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     Builder::new_multi_thread()
-        .worker_threads(cores.min(IO_THREADS_MAX))
+        // Those of clients and of workers and the deciding thread share them: more would only wake each other.
+        .worker_threads((cores / 2).clamp(1, IO_THREADS_MAX))
         .max_blocking_threads(1)
         .thread_name(name)
         .on_thread_park(crate::memory::before_sleep)
