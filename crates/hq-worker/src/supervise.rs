@@ -458,6 +458,7 @@ impl Supervisor {
     /// # Errors
     /// When the launcher is gone.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        self.flush_runners();
         self.launcher.flush()
     }
 

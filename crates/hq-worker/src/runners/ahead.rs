@@ -35,7 +35,7 @@ impl Supervisor {
         }
         prepared.fill(&start, &self.node, &mut self.buffers).ok()?;
         let (number, files) = self.begin_call(id, &prepared, Vec::new());
-        self.say_call(id, &start, &prepared, (number, &files), false).ok()?;
+        self.say_call(id, &start, &prepared, (number, &files), false)?;
         self.running.insert(start.task, slot.index);
         let call = Current { number, start: Box::new(start), prepared, files, waits: false, done: None };
         self.process_of(id)?.calls.push_back(call);
@@ -67,14 +67,13 @@ impl Supervisor {
     }
 
     // Takes back what has not begun, from this number on.
-    fn take_back(&mut self, id: RunnerId, mut from: u64) {
-        let Some(runner) = self.runners.all.get(&id) else { return };
+    fn take_back(&mut self, id: RunnerId, from: u64) {
+        let Some(channel) = self.runners.tell(id) else { return };
         let mut dropped = Vec::new();
-        for number in runner.channel.take_back() {
-            // Of what was there before, all has room; what has none comes back with those behind it.
-            if number >= from || runner.channel.put(number).is_err() {
-                from = number;
-                dropped.push(number);
+        for number in channel.take_back() {
+            match number >= from {
+                true => dropped.push(number),
+                false => channel.put(number),
             }
         }
         let Some(process) = self.process_of(id) else { return };

@@ -9,6 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hq_core::worker::RunnerId;
@@ -34,8 +35,13 @@ pub(super) struct Channel {
     queue: OwnedFd,
     // The end from which the interpreter takes.
     queue_out: OwnedFd,
-    // Waits to be written by a task of its own: the loop waits for no interpreter.
-    frames: mpsc::UnboundedSender<Vec<u8>>,
+    // What is said and put in one turn leaves together, what a number names before the number.
+    said: Vec<u8>,
+    numbers: Vec<u8>,
+    // What there is no room for waits to be written by a task of its own: the loop waits for no interpreter.
+    rest: mpsc::UnboundedSender<Vec<u8>>,
+    // How many of them wait there.
+    waiting: Arc<AtomicUsize>,
     look: mpsc::UnboundedSender<Look>,
     // What was read and is no whole frame.
     unread: Vec<u8>,
@@ -48,9 +54,16 @@ pub(super) struct Channel {
 struct Waits {
     runner: (RunnerId, Slot),
     preface: Vec<u8>,
-    to_write: mpsc::UnboundedReceiver<Vec<u8>>,
+    to_write: ToWrite,
     looks: mpsc::UnboundedReceiver<Look>,
     heard: mpsc::UnboundedSender<Heard>,
+}
+
+// What waits for room, and how much there is of it.
+#[derive(Debug)]
+struct ToWrite {
+    pieces: mpsc::UnboundedReceiver<Vec<u8>>,
+    waiting: Arc<AtomicUsize>,
 }
 
 /// When to look again what an interpreter has said.
@@ -69,10 +82,23 @@ impl Channel {
     /// When the system gives no sockets.
     pub(super) fn new(runner: (RunnerId, Slot), heard: mpsc::UnboundedSender<Heard>) -> io::Result<Channel> {
         let (queue, queue_out) = pair()?;
-        let (frames, to_write) = mpsc::unbounded_channel();
+        let (rest, pieces) = mpsc::unbounded_channel();
         let (look, looks) = mpsc::unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let to_write = ToWrite { pieces, waiting: waiting.clone() };
         let waits = Some(Waits { runner, preface: Vec::new(), to_write, looks, heard });
-        let channel = Channel { stream: None, queue, queue_out, frames, look, unread: Vec::new(), waits };
+        let channel = Channel {
+            stream: None,
+            queue,
+            queue_out,
+            said: Vec::new(),
+            numbers: Vec::new(),
+            rest,
+            waiting,
+            look,
+            unread: Vec::new(),
+            waits,
+        };
         channel.look(Look::Once);
         Ok(channel)
     }
@@ -103,28 +129,54 @@ impl Channel {
         Ok(())
     }
 
-    /// Says a frame.
-    pub(super) fn say(&self, frame: Vec<u8>) {
-        // What is not taken any more has ended, which is heard another way.
-        let _ = self.frames.send(frame);
+    /// Says a frame, with the next flush.
+    pub(super) fn say(&mut self, frame: &[u8]) {
+        self.said.extend_from_slice(frame);
     }
 
-    /// Puts a number behind those that wait there.
+    /// Puts a number behind those that wait there, with the next flush.
+    pub(super) fn put(&mut self, number: u64) {
+        self.numbers.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// What was said and put is on its way after this.
     ///
     /// # Errors
-    /// When there is no room for it.
-    pub(super) fn put(&self, number: u64) -> io::Result<()> {
-        send(&self.queue, &number.to_le_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    /// When there is no room for the numbers.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let said = std::mem::take(&mut self.said);
+        if !said.is_empty() {
+            self.write(said);
+        }
+        let numbers = std::mem::take(&mut self.numbers);
+        // The few bytes have room together or not at all.
+        if !numbers.is_empty() {
+            send(&self.queue, &numbers, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+        }
         Ok(())
     }
 
+    fn write(&self, mut said: Vec<u8>) {
+        // Behind what waits already.
+        if let Some(stream) = self.stream.as_ref().filter(|_| self.waiting.load(Ordering::Acquire) == 0) {
+            let count = send(stream, &said, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or_default();
+            said.drain(..count);
+        }
+        if !said.is_empty() {
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+            // What is not taken any more has ended, which is heard another way.
+            let _ = self.rest.send(said);
+        }
+    }
+
     /// Takes back all numbers that the interpreter has not taken, in order.
-    pub(super) fn take_back(&self) -> Vec<u64> {
+    pub(super) fn take_back(&mut self) -> Vec<u64> {
         // All at once: else it could take one in between.
         let mut numbers = [0; 8 * RUNNER_CALLS_MAX];
         let length = receive(&self.queue_out, &mut numbers).unwrap_or_default();
-        let numbers = numbers[..length].as_chunks::<8>().0;
-        numbers.iter().map(|number| u64::from_le_bytes(*number)).collect()
+        let unsent = std::mem::take(&mut self.numbers);
+        let numbers = numbers[..length].as_chunks::<8>().0.iter().chain(unsent.as_chunks::<8>().0);
+        numbers.map(|number| u64::from_le_bytes(*number)).collect()
     }
 
     /// Says when to look again.
@@ -195,14 +247,9 @@ fn pass(socket: &OwnedFd, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-async fn write_all(socket: Arc<OwnedFd>, mut frames: mpsc::UnboundedReceiver<Vec<u8>>) {
-    while let Some(mut frame) = frames.recv().await {
-        while frame.len() < RUNNER_PIECE
-            && let Ok(more) = frames.try_recv()
-        {
-            frame.extend_from_slice(&more);
-        }
-        let mut rest = &frame[..];
+async fn write_all(socket: Arc<OwnedFd>, mut to_write: ToWrite) {
+    while let Some(piece) = to_write.pieces.recv().await {
+        let mut rest = &piece[..];
         while !rest.is_empty() {
             match send(&socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(count) => rest = &rest[count..],
@@ -212,6 +259,7 @@ async fn write_all(socket: Arc<OwnedFd>, mut frames: mpsc::UnboundedReceiver<Vec
                 Err(_) => return,
             }
         }
+        to_write.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -305,14 +353,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_number_is_taken_once_by_whoever_is_first() {
-        let (channel, _theirs, _hears) = open(b"");
-        (1..=RUNNER_CALLS_MAX as u64).for_each(|number| channel.put(number).expect("room"));
+        let (mut channel, _theirs, _hears) = open(b"");
+        for number in 1..=RUNNER_CALLS_MAX as u64 {
+            channel.put(number);
+            channel.flush().expect("room");
+        }
         let mut buffer = [0; 8];
         assert_eq!(receive(&channel.queue_out, &mut buffer), Ok(8), "as an interpreter does");
         assert_eq!(channel.take_back(), (2..=RUNNER_CALLS_MAX as u64).collect::<Vec<_>>());
         assert!(channel.take_back().is_empty());
-        channel.put(6).expect("room");
-        assert_eq!(channel.take_back(), [6]);
+        channel.put(6);
+        channel.flush().expect("room");
+        channel.put(7);
+        assert_eq!(channel.take_back(), [6, 7], "also what is not on its way yet");
     }
 
     #[tokio::test]
@@ -357,8 +410,9 @@ mod tests {
         let (heard, mut hears) = mpsc::unbounded_channel();
         let mut channel = Channel::new(RUNNER, heard).expect("sockets");
         channel.say_first(b"preface".to_vec());
-        channel.put(1).expect("room");
-        channel.say(b"frame".to_vec());
+        channel.put(1);
+        channel.say(b"frame");
+        channel.flush().expect("room");
         assert_eq!(channel.read(|_| Ok(None)), Ok(false));
         let (ours, theirs) = pair().expect("sockets");
         channel.connect(ours).expect("somebody is there");

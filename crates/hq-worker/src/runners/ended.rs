@@ -33,9 +33,8 @@ impl Supervisor {
 
     /// Its process ends by itself when it hears that.
     pub(super) fn tell_to_end(&mut self, id: RunnerId) {
-        if let Some(runner) = self.runners.all.get(&id) {
-            // One for which no call waits has room for this.
-            let _ = runner.channel.put(frames::END);
+        if let Some(channel) = self.runners.tell(id) {
+            channel.put(frames::END);
         }
     }
 
@@ -65,8 +64,8 @@ impl Supervisor {
     /// The process of a runner has ended, and with it the call that it had.
     pub(crate) fn runner_ended(&mut self, process: Process, report: Ended) {
         let Process { id, first, mut calls } = process;
-        let runner = self.runners.all.remove(&id);
-        let untaken = runner.as_ref().map_or_else(Vec::new, |runner| runner.channel.take_back());
+        let mut runner = self.runners.all.remove(&id);
+        let untaken = runner.as_mut().map_or_else(Vec::new, |runner| runner.channel.take_back());
         let was_ended = runner.as_ref().is_some_and(|runner| runner.is_spent || runner.is_ending);
         if let Some(done) = calls.front_mut().and_then(|call| call.done.take())
             && let Some(call) = calls.pop_front()

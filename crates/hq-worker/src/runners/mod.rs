@@ -69,6 +69,8 @@ pub(crate) enum News {
 pub(crate) struct Runners {
     all: HashMap<RunnerId, Runner>,
     calls: u64,
+    // Those to which something was said that is not on its way yet.
+    told: Vec<RunnerId>,
     heard: mpsc::UnboundedSender<Heard>,
 }
 
@@ -163,11 +165,32 @@ impl Process {
 
 impl Runners {
     pub(crate) fn new(heard: mpsc::UnboundedSender<Heard>) -> Runners {
-        Runners { all: HashMap::new(), calls: 0, heard }
+        Runners { all: HashMap::new(), calls: 0, told: Vec::new(), heard }
+    }
+}
+
+impl Runners {
+    /// What a runner is told through; it leaves with the next flush.
+    fn tell(&mut self, id: RunnerId) -> Option<&mut Channel> {
+        let channel = &mut self.all.get_mut(&id)?.channel;
+        if self.told.last() != Some(&id) {
+            self.told.push(id);
+        }
+        Some(channel)
     }
 }
 
 impl Supervisor {
+    /// What was said to interpreters is on its way after this.
+    pub(crate) fn flush_runners(&mut self) {
+        for id in std::mem::take(&mut self.runners.told) {
+            let runner = self.runners.all.get_mut(&id);
+            if let Some(Err(error)) = runner.map(|runner| runner.channel.flush()) {
+                self.blame_runner(id, format!("it cannot be told its calls: {error}"));
+            }
+        }
+    }
+
     /// What was seen of processes, as of the tasks that run there: an interpreter is called by one after the other.
     pub(crate) fn as_they_run(&self, mut samples: Vec<TaskSample>) -> Vec<TaskSample> {
         let runners = self.slots.iter().filter_map(|slot| match &slot.active {
@@ -332,8 +355,9 @@ impl Supervisor {
             && let Some(call) = calls.front_mut().filter(|call| call.start.task == task)
         {
             call.waits = false;
-            if let Some(runner) = self.runners.all.get(id) {
-                runner.channel.say(frames::go_on(call.number));
+            let number = call.number;
+            if let Some(channel) = self.runners.tell(*id) {
+                channel.say(&frames::go_on(number));
             }
         }
     }

@@ -196,14 +196,11 @@ impl Supervisor {
         prepared
             .fill(start, &self.node, &mut self.buffers)
             .map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
-        self.say_call(id, start, prepared, call, false).map_err(|_| gone())?;
+        self.say_call(id, start, prepared, call, false).ok_or_else(gone)?;
         Ok(slot)
     }
 
-    /// Tells a runner a call, and that it is the next one. The buffers are those of this task.
-    ///
-    /// # Errors
-    /// When the runner is gone, or has no room for more.
+    /// Tells a runner a call, and that it is the next one. The buffers are those of this task. `None` when the runner is gone.
     pub(super) fn say_call(
         &mut self,
         id: RunnerId,
@@ -211,17 +208,10 @@ impl Supervisor {
         prepared: &Prepared,
         (number, files): (u64, &Files),
         is_prepared: bool,
-    ) -> io::Result<()> {
-        let gone = || io::Error::from(io::ErrorKind::NotConnected);
-        let function = prepared.template.spec.body.function().ok_or_else(gone)?;
-        let runner = self.runners.all.get_mut(&id).ok_or_else(gone)?;
-        let code = function.is_packed().then(|| {
-            let (number, is_new) = runner.codes.number_of(&prepared.template.spec, &function.code);
-            if is_new {
-                runner.channel.say(frames::code(number, &function.code));
-            }
-            number
-        });
+    ) -> Option<()> {
+        let function = prepared.template.spec.body.function()?;
+        let codes = &mut self.runners.all.get_mut(&id)?.codes;
+        let code = function.is_packed().then(|| codes.number_of(&prepared.template.spec, &function.code));
         let mut ranks = Vec::new();
         if !start.ranks.is_empty() {
             prepared.append_ranks(start, &self.node, &mut ranks);
@@ -235,7 +225,7 @@ impl Supervisor {
             arguments: &function.arguments,
             entry: start.entry.as_ref().map(Entry::text),
             entry_is_json: function.entry == EntryKind::Json,
-            code,
+            code: code.map(|(number, _)| number),
             inputs: &start.inputs,
             cwd: &buffers.cwd,
             stdout: &buffers.stdout,
@@ -249,9 +239,13 @@ impl Supervisor {
             has_own_world: is_alone(start),
             gathers: function.gathers,
         };
-        runner.channel.put(number)?;
-        runner.channel.say(call.encode());
-        Ok(())
+        let channel = self.runners.tell(id)?;
+        if let Some((number, true)) = code {
+            channel.say(&frames::code(number, &function.code));
+        }
+        channel.say(&call.encode());
+        channel.put(number);
+        Some(())
     }
 }
 

@@ -235,6 +235,12 @@ def _hq_zygote(connection, receive):
     import threading  # noqa: F401
     import traceback  # noqa: F401
 
+    # Most functions of clients are unpickled with it; where it is not there, the runner looks for that of the client.
+    try:
+        import cloudpickle  # noqa: F401
+    except Exception:
+        pass
+
     unfit = why_unfit()
     if unfit is not None:
         say(UNFIT, unfit)
