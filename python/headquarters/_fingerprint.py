@@ -8,10 +8,7 @@ that depends on something that can change, such as a list, is pickled again for 
 from __future__ import annotations
 
 import datetime
-import decimal
 import enum
-import fractions
-import pathlib
 import re
 import sys
 import types
@@ -23,9 +20,10 @@ from . import _limits as limits
 _MISSING = object()
 _ATOMS: tuple[type, ...] = (
     int, float, complex, str, bytes, bool, type(None), type(...), type(NotImplemented), range, slice,
-    types.BuiltinFunctionType, types.ModuleType, enum.Enum, re.Pattern, pathlib.PurePath, decimal.Decimal,
-    fractions.Fraction, datetime.date, datetime.time, datetime.timedelta,
+    types.BuiltinFunctionType, types.ModuleType, enum.Enum, re.Pattern, datetime.date, datetime.time, datetime.timedelta,
 )  # fmt: skip
+# Where nobody has loaded their modules there are none of them.
+_ATOMS_OF = (("decimal", "Decimal"), ("fractions", "Fraction"), ("pathlib", "PurePath"))
 
 
 class Fingerprint:
@@ -119,6 +117,8 @@ def _globals_of(code: types.CodeType) -> Iterator[str]:
 
 def _stays(made: Fingerprint, value: Any, seen: set[int]) -> bool:
     if value is _MISSING or isinstance(value, _ATOMS):
+        return True
+    if any(module in sys.modules and isinstance(value, getattr(sys.modules[module], name)) for module, name in _ATOMS_OF):
         return True
     if isinstance(value, (tuple, frozenset)):
         return all(_stays(made, part, seen) for part in value)

@@ -15,8 +15,7 @@ import sysconfig
 import threading
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _limits as limits
 from . import _values
@@ -89,8 +88,7 @@ class Code:
         self.fingerprint: Fingerprint | None = None
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(NamedTuple):
     """What each interpreter does before its first call: it puts directories in front, imports modules, and calls the
     initializer with its arguments."""
 

@@ -6,7 +6,6 @@ Every future ends: when the server refuses calls, when it is lost, when a thread
 from __future__ import annotations
 
 import atexit
-import hashlib
 import logging
 import os
 import threading
@@ -154,6 +153,8 @@ class Session:
     ) -> Future[Any]:
         """Submits a call under a key at once; if the job has the key already, the future is that of the call there."""
         waits = self._sent_elsewhere(deps) if deps else None
+        import hashlib
+
         digest = hashlib.sha256(repr((template, code.name, code.data, entry, waits)).encode()).digest()
         with self._lock:
             self._admit()

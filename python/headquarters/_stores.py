@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -93,7 +91,7 @@ class Stores:
         near = self.open_near(named, stored, nonce)
         if near is not None:
             return near
-        file = _nameless(tempfile.gettempdir())
+        file = _nameless(_temporary())
         try:
             self.native.fetch(*named, f"/proc/self/fd/{file}")
         except BaseException as error:
@@ -178,7 +176,7 @@ class Stores:
 
     def _put_near(self, job: int, name: str, packed: _values.Packed, nonce: bytes, store: Store) -> int:
         # The lock says that somebody is about to give the file: what is left of those who died meanwhile is removed.
-        file = f"c-{secrets.token_hex(8)}"
+        file = f"c-{os.urandom(8).hex()}"
         # What is larger than the store itself goes to its spill.
         spilled = store["spill"] if packed.size > store["size"] else None
         directory = os.path.join(spilled or store["dir"], "put")
@@ -222,10 +220,18 @@ def _is_ours(directory: str) -> bool:
         return False
 
 
+def _temporary() -> str:
+    import tempfile
+
+    return tempfile.gettempdir()
+
+
 def _nameless(directory: str) -> int:
     # A file that goes with its last descriptor.
     with contextlib.suppress(OSError):
         return os.open(directory, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    import tempfile
+
     file, path = tempfile.mkstemp(prefix="hq-value-", dir=directory)
     os.unlink(path)
     return file
@@ -233,12 +239,13 @@ def _nameless(directory: str) -> int:
 
 @contextlib.contextmanager
 def _written(packed: _values.Packed, nonce: bytes) -> Iterator[str]:
-    file = _nameless(tempfile.gettempdir())
+    directory = _temporary()
+    file = _nameless(directory)
     try:
         try:
             packed.write(file, nonce)
         except OSError as error:
-            raise errors.NotStored(f"the value cannot be written to {tempfile.gettempdir()}: {error}") from error
+            raise errors.NotStored(f"the value cannot be written to {directory}: {error}") from error
         yield f"/proc/self/fd/{file}"
     finally:
         os.close(file)

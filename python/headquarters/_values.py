@@ -5,7 +5,6 @@ What is mapped here may be written to; what is written stays in this process.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import mmap
 import os
@@ -44,6 +43,8 @@ class Packed(NamedTuple):
 
     def digest(self) -> str:
         """Names what is in it."""
+        import hashlib
+
         found = hashlib.sha256()
         for part in self._parts():
             found.update(struct.pack("<Q", len(part)))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
-import shutil
-import subprocess
-import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from . import _binary, validation
@@ -19,6 +16,7 @@ from . import _limits as limits
 from ._base import Forked, HqError, StaysHere
 
 if TYPE_CHECKING:
+    import subprocess
     from types import TracebackType
 
     from typing_extensions import Self
@@ -89,6 +87,8 @@ class LocalCluster(StaysHere):
         self._why_ended = ""
         self._lock = threading.Lock()
         if server_dir is None:
+            import tempfile
+
             self._dir = tempfile.mkdtemp(prefix="hq-")
         else:
             self._dir = os.path.abspath(server_dir)
@@ -103,6 +103,9 @@ class LocalCluster(StaysHere):
             # Beside the server: a worker waits for one that starts.
             for _ in range(workers):
                 self.start_worker(self._config)
+            # What the first call needs, while the server starts.
+            importlib.import_module("headquarters._executor")
+            importlib.import_module("headquarters._native")
             self._await(started)
             self._children.has_begun.set()
         except BaseException:
@@ -122,6 +125,8 @@ class LocalCluster(StaysHere):
 
     # Whoever has lost the server asks: its end may be seen later than that of its connections.
     def _server_has_ended(self) -> bool:
+        import subprocess
+
         try:
             self._children._processes[0].wait(limits.SERVER_END_S)
         except subprocess.TimeoutExpired:
@@ -233,8 +238,11 @@ class LocalCluster(StaysHere):
             raise ClusterError(f"the server of the cluster did not start: {self._last_words('server')}")
 
     def _last_words(self, name: str) -> str:
-        log = Path(self._dir, f"{name}.log")
-        words = log.read_bytes()[-limits.LAST_WORDS_BYTES :] if log.exists() else b""
+        try:
+            with open(os.path.join(self._dir, f"{name}.log"), "rb") as log:
+                words = log.read()[-limits.LAST_WORDS_BYTES :]
+        except FileNotFoundError:
+            words = b""
         return words.decode(errors="replace").strip()
 
     def _has_connected(self, pid: int) -> bool:
@@ -271,6 +279,8 @@ class _Children:
         _ALL.add(self)
 
     def start(self, argv: list[str], name: str, is_server: bool) -> subprocess.Popen[bytes]:
+        import subprocess
+
         if is_server and self.is_private:
             # Also when this process is killed, somebody has to remove it.
             argv = ["/bin/sh", "-c", _THEN_REMOVE, self.directory, *argv]
@@ -297,6 +307,8 @@ class _Children:
     def end(self) -> None:
         if self.forked:
             return
+        import subprocess
+
         with self._lock:
             self._ended = True
         self.has_begun.set()
@@ -311,6 +323,8 @@ class _Children:
         self._lifelines.clear()
         self._processes.clear()
         if self.is_private:
+            import shutil
+
             shutil.rmtree(self.directory, ignore_errors=True)
 
     # In a process that was forked: it must not keep the cluster alive, nor end it.
