@@ -241,6 +241,44 @@ def test_two_executors_of_one_server(three):
         assert second.submit(_both, ref, made).result(60) == 2 * MEGABYTE
 
 
+def _link(before, place):
+    """Gives what is before it on, in another way at each place."""
+    found = before.get() if isinstance(before, hq.Ref) else before
+    count = int(found if isinstance(found, int) else found.flat[0]) + 1
+    kind = place % 6
+    if kind == 1:
+        return numpy.full(MEGABYTE // 4, count, dtype="u4")
+    if kind == 2:
+        return hq.current().put(numpy.full(10, count))
+    if kind == 3:
+        return hq.current().submit(int, count)
+    if kind == 4:
+        print(f"link {place}")
+    if kind == 5:
+        return hq.current().put(count)
+    return count
+
+
+def test_a_chain_of_calls_gives_each_what_the_one_before_it_returned(three):
+    with hq.Executor(cluster=three) as executor:
+        plain = executor.submit(abs, 0)
+        for place in range(300):
+            plain = executor.submit(_link, plain, 6 * place)
+        assert plain.result(120) == 300
+        mixed = [executor.submit(abs, 0)]
+        for place in range(60):
+            mixed.append(executor.submit(_link, mixed[-1], place))
+        last = mixed[-1].result(120)
+        assert (last.get() if isinstance(last, hq.Ref) else last) == 60
+        assert mixed[5].output() == "link 4\n"
+        failed = [executor.submit(abs, 0)]
+        for place in range(20):
+            failed.append(executor.submit(_link, failed[-1] if place != 10 else "no number", 0))
+        assert isinstance(failed[11].exception(60), AttributeError)
+        assert isinstance(failed[-1].exception(60), hq.DependencyFailed)
+        assert failed[10].result(60) == 10
+
+
 def test_calls_go_where_their_values_are(three):
     with hq.Executor(cluster=three) as executor:
         made = [executor.submit(array, MEGABYTE) for _ in range(6)]
