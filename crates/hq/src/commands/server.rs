@@ -28,7 +28,7 @@ use crate::config;
 use crate::error::HqError;
 use crate::lifeline;
 use crate::logging;
-use crate::render::Report;
+use crate::render::{Printer, Report};
 use crate::replaced;
 use crate::report::{Nothing, Sentence, Server, ServerRows, Tasks, Workers};
 use crate::tasks::{ServerPages, TaskStream};
@@ -145,6 +145,8 @@ pub(super) fn stop(context: &Context, args: &StopArgs) -> Result<Done, HqError> 
                 .hint("wait for them with `hq job wait all`, or kill them with `hq server stop --force`"));
         }
     }
+    // It has stopped, whatever could not be kept.
+    session.tell_refusals(|error| Printer::alarm(&[error.to_string()]));
     match session.request(ClientRequest::StopServer)? {
         ClientResponse::Done => Done::ok(Sentence("The server is stopping".into())),
         _ => unexpected(),
