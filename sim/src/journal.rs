@@ -96,7 +96,7 @@ impl Journal {
             let passed = match gate {
                 Gate::Open => true,
                 Gate::Written => ignore_written || *records <= self.written,
-                Gate::Synced => ignore_synced || *records <= self.synced,
+                Gate::Synced | Gate::Last => ignore_synced || *records <= self.synced,
                 Gate::Shown => ignore_synced || self.is_failing || *records <= self.synced,
             };
             let peer = match effect {

@@ -100,6 +100,9 @@ pub struct JobFailures {
     pub aborted: Option<Aborted>,
     /// The file that has the standard error of the first failure, absolute, where that is in one; else empty.
     pub first_stderr: ByteString,
+    /// Why its generator or its reducer makes no more of it, where one stopped before all was made; the rest of a sentence that
+    /// begins with the job.
+    pub stopped: Option<String>,
 }
 
 /// Why tasks of a job were given up by the server.

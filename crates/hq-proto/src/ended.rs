@@ -149,6 +149,7 @@ impl Wire for JobFailures {
                 reason: aborted.reason.clone(),
             }),
             first_stderr: self.first_stderr.clone(),
+            stopped: self.stopped.clone(),
         }
     }
 
@@ -167,6 +168,7 @@ impl Wire for JobFailures {
                 reason: aborted.reason,
             }),
             first_stderr: failures.first_stderr,
+            stopped: failures.stopped,
         })
     }
 }

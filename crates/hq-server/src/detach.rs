@@ -1,18 +1,19 @@
 //! Putting the server in the background, before any thread exists.
 //!
 //! The process forks twice, so that the server has no terminal and is nobody's child. The first
-//! process waits until the server answers or says why it does not.
+//! process waits until the server answers or says why it does not, and keeps it by a word of its own: when it dies before
+//! that, interrupted by a user, nobody knows of the server, and it ends.
 
 #![expect(unsafe_code, reason = "forks before there are threads")]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::error::ServerError;
 
@@ -20,12 +21,7 @@ use crate::error::ServerError;
 #[derive(Debug)]
 pub enum Detached {
     /// The first process, after the server has started.
-    Started {
-        /// The server's numbered directory.
-        instance: PathBuf,
-        /// Its process.
-        pid: u32,
-    },
+    Started(Started),
     /// The first process, after the server has given up.
     Failed {
         /// Why.
@@ -39,12 +35,20 @@ pub enum Detached {
     Child(Child),
 }
 
+/// A server in the background that ends, cleanly, unless it is kept.
+#[derive(Debug)]
+pub struct Started {
+    line: UnixStream,
+    instance: PathBuf,
+}
+
 /// The background process' line to the process that waits for it.
 #[derive(Debug)]
 pub struct Child {
-    line: OwnedFd,
+    line: UnixStream,
 }
 
+const KEPT: u8 = b'+';
 const STARTED: u8 = b'+';
 const FAILED: u8 = b'-';
 const FAILED_NO_ACCESS: u8 = b'!';
@@ -54,21 +58,21 @@ const FAILED_NO_ACCESS: u8 = b'!';
 /// # Errors
 /// When the system refuses to fork.
 pub fn detach() -> io::Result<Detached> {
-    let (reading, writing) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (here, there) = UnixStream::pair()?;
     if fork()? {
-        drop(writing);
-        return Ok(listen(File::from(reading)));
+        drop(there);
+        return Ok(listen(here));
     }
-    drop(reading);
+    drop(here);
     rustix::process::setsid()?;
     if fork()? {
         exit_quietly();
     }
-    close_inherited(Some(writing.as_raw_fd()));
+    close_inherited(Some(there.as_raw_fd()));
     let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
-    Ok(Detached::Child(Child { line: writing }))
+    Ok(Detached::Child(Child { line: there }))
 }
 
 /// Closes what a process in the background has from whoever started it: a lock that is held by such a file would never be free.
@@ -92,26 +96,43 @@ impl Child {
         Ok(())
     }
 
-    /// Tells the waiting process that the server answers.
-    pub(crate) fn started(self, instance: &Path) {
-        let pid = format!("{}\0", std::process::id());
-        self.tell(STARTED, &[pid.as_bytes(), instance.as_os_str().as_bytes()].concat());
+    /// Tells the waiting process that the server answers, and waits until that keeps it. False when it does not: it is dead, or
+    /// could not say where the server is.
+    pub(crate) fn started(mut self, instance: &Path) -> bool {
+        self.tell(STARTED, instance.as_os_str().as_bytes());
+        let mut word = [0];
+        self.line.read_exact(&mut word).is_ok() && word == [KEPT]
     }
 
     /// Tells the waiting process why there is no server.
-    pub(crate) fn failed(self, error: &ServerError) {
+    pub(crate) fn failed(mut self, error: &ServerError) {
         let word = if error.code() == "no-access" { FAILED_NO_ACCESS } else { FAILED };
         self.tell(word, format!("{error}\0{}", error.hint()).as_bytes());
     }
 
-    fn tell(self, word: u8, text: &[u8]) {
-        let mut line = File::from(self.line);
+    fn tell(&mut self, word: u8, text: &[u8]) {
         // When nobody waits any more, there is nobody to tell.
-        let _ = line.write_all(&[&[word], text].concat());
+        let _ = self.line.write_all(&[&[word], text].concat());
+        let _ = self.line.shutdown(Shutdown::Write);
     }
 }
 
-fn listen(mut line: File) -> Detached {
+impl Started {
+    /// The server's numbered directory.
+    pub fn instance(&self) -> &Path {
+        &self.instance
+    }
+
+    /// From now on it runs on without this process.
+    ///
+    /// # Errors
+    /// When it has ended meanwhile.
+    pub fn keep(mut self) -> io::Result<()> {
+        self.line.write_all(&[KEPT])
+    }
+}
+
+fn listen(mut line: UnixStream) -> Detached {
     let mut said = Vec::new();
     if let Err(error) = line.read_to_end(&mut said) {
         let error = format!("the server's process cannot be heard: {error}");
@@ -119,10 +140,8 @@ fn listen(mut line: File) -> Detached {
     }
     match said.split_first() {
         Some((&STARTED, said)) => {
-            let mut parts = said.splitn(2, |byte| *byte == 0);
-            let pid = parts.next().and_then(|pid| std::str::from_utf8(pid).ok()?.parse().ok());
-            let instance = std::ffi::OsString::from_vec(parts.next().unwrap_or_default().to_vec()).into();
-            Detached::Started { instance, pid: pid.unwrap_or(0) }
+            let instance = std::ffi::OsString::from_vec(said.to_vec()).into();
+            Detached::Started(Started { line, instance })
         }
         Some((word, reason)) => {
             let reason = String::from_utf8_lossy(reason);

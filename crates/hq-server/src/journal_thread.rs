@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hq_core::alloc::BatchOrder;
-use hq_core::client_messages::EventFilter;
+use hq_core::client_messages::{ClientResponse, EventFilter, RequestError};
 use hq_core::record::Record;
 use hq_core::server::{Gate, JournalOrder};
 use hq_model::{Notice, Timestamp};
@@ -159,9 +159,7 @@ impl<L: Log> JournalThread<L> {
             if self.queue.is_stopping() && matches!(next, Next::Retry(_)) {
                 let since = *ending_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= JOURNAL_STOP_TIME {
-                    return Err(Unsaved {
-                        records: self.taken - self.written + self.queue.records_waiting(),
-                    });
+                    return Err(self.give_up());
                 }
             }
         }
@@ -221,6 +219,32 @@ impl<L: Log> JournalThread<L> {
             return Next::Take(Some(time_left.map_or(soon, |time| time.min(soon))));
         }
         Next::Take(time_left)
+    }
+
+    // What is not written stays so. Whoever asked for the end hears that it has come, and what is lost.
+    fn give_up(&mut self) -> Unsaved {
+        let records = self.taken - self.written + self.queue.records_waiting();
+        let error = self.fault.as_ref().map_or("", |fault| &fault.error);
+        let lost = match records {
+            1 => "the last change is lost. It was not acknowledged".to_owned(),
+            _ => format!("the last {records} changes are lost. None of them was acknowledged"),
+        };
+        let refused = vec![RequestError::Journal(format!("written before the end ({error}): {lost}."))];
+        let held = self.for_write.drain(..).chain(self.for_sync.drain(..));
+        let held =
+            held.filter(|(.., gate)| *gate == Gate::Last).map(|(outbox, message, _)| (outbox, message));
+        let last: Vec<(Arc<Outbox>, Message)> = held.chain(self.queue.take_last()).collect();
+        for (outbox, message) in last {
+            let message = match message {
+                Message::Answer(request, body) => {
+                    let refused = refused.clone();
+                    Message::Answer(request, ClientResponse::Partly { refused, rest: Box::new(body) })
+                }
+                message => message,
+            };
+            outbox.send(message);
+        }
+        Unsaved { records }
     }
 
     // Everything that was taken in is on disk.
@@ -358,7 +382,6 @@ impl<L: Log> JournalThread<L> {
 
 #[cfg(test)]
 mod tests {
-    use hq_core::client_messages::ClientResponse;
     use hq_core::worker_messages::ToWorker;
     use hq_model::JobId;
     use hq_net::queue::QueueReceiver;
@@ -446,6 +469,9 @@ mod tests {
         fn left(&mut self) -> Vec<String> {
             let left = std::iter::from_fn(|| self.queue.try_recv());
             let text = |message| match message {
+                Message::Answer(request, ClientResponse::Partly { refused, .. }) => {
+                    format!("answer {request}, but: {}", refused[0])
+                }
                 Message::Answer(request, _) => format!("answer {request}"),
                 Message::Worker(ToWorker::Saved { report }) => format!("saved {report}"),
                 Message::Worker(_) => "worker".to_owned(),
@@ -648,5 +674,20 @@ mod tests {
         assert_eq!(table.turn(Vec::new()), Next::End);
         assert_eq!(table.left(), ["answer 1"]);
         assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_before_the_end_only_who_asked_for_it_is_answered() {
+        let mut table = Table::new(Paper { failing_writes: 2, ..Paper::default() });
+        let steps = vec![record(1), table.send(answer(1), Gate::Synced), table.send(answer(2), Gate::Last)];
+        assert!(matches!(table.turn(steps), Next::Retry(_)));
+        let later = vec![record(2), table.send(answer(3), Gate::Last), table.send(answer(4), Gate::Synced)];
+        table.thread.queue.push(&mut { later }, 0);
+        assert!(matches!(table.turn(Vec::new()), Next::Retry(_)));
+        assert!(table.left().is_empty(), "there may be room yet");
+        assert_eq!(table.thread.give_up(), Unsaved { records: 2 });
+        let lost = "The journal could not be written before the end (no space left on device): the last 2 changes are lost. \
+                    None of them was acknowledged.";
+        assert_eq!(table.left(), [format!("answer 2, but: {lost}"), format!("answer 3, but: {lost}")]);
     }
 }

@@ -50,7 +50,7 @@ mod signals;
 mod throttle;
 
 pub use access::{GenerateAccess, generate_access};
-pub use detach::{Child, Detached, close_inherited, detach};
+pub use detach::{Child, Detached, Started, close_inherited, detach};
 pub use embedded::{Embedded, EmbeddedOptions, Reach};
 pub use error::ServerError;
 pub use identity::new_uid;

@@ -82,7 +82,12 @@ impl Running {
         let log = |path: &Path| child.as_ref().map_or(Ok(()), |child| child.log_to(path));
         let result = start(&options, around, &log);
         match (child, &result) {
-            (Some(child), Ok(running)) => child.started(running.instance.path()),
+            (Some(child), Ok(running)) => {
+                if !child.started(running.instance.path()) {
+                    info!("nobody knows of this server: what started it was ended before it could say so");
+                    running.stop();
+                }
+            }
             (Some(child), Err(error)) => child.failed(error),
             (None, _) => {}
         }

@@ -97,9 +97,9 @@ fn serve(dir: &Path) -> i32 {
     options.host = Some("127.0.0.1".to_owned());
     if std::env::var_os(IN_BACKGROUND).is_some() {
         match detach().expect("it can fork") {
-            Detached::Started { instance, .. } => {
-                print(&instance.display().to_string());
-                return 0;
+            Detached::Started(started) => {
+                print(&started.instance().display().to_string());
+                return started.keep().map_or(1, |()| 0);
             }
             Detached::Failed { error, hint, .. } => {
                 print(&format!("{error}; {hint}"));

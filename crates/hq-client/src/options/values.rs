@@ -34,6 +34,7 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
     if !text.contains(':') && !text.contains('T') {
         return match text.parse::<Date>() {
             Ok(date) => Err(format!("`{text}` is a day: write the time, too, as in `{date} 18:00`")),
+            Err(_) if is_like_a_day(text) => Err(format!("`{text}` is no day: {END_BY_FORMS}")),
             Err(_) => {
                 let within = duration(text).map_err(|error| format!("{error}; or {END_BY_FORMS}"))?;
                 match within.is_zero() {
@@ -43,7 +44,7 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
             }
         };
     }
-    let bad = |error: jiff::Error| format!("`{text}` is no time ({error}): {END_BY_FORMS}");
+    let bad = |error: jiff::Error| format!("`{text}` cannot be ({error}): {END_BY_FORMS}");
     let moment = |time: jiff::Timestamp| {
         let micros = u64::try_from(time.as_microsecond()).unwrap_or(0);
         if time <= now.timestamp() {
@@ -52,9 +53,10 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
         Ok(EndBy::At(Timestamp(micros)))
     };
     let zone = now.time_zone();
-    if let Ok(time) = text.parse::<Time>()
-        && !text.contains(['-', 'T', 'Z', 'z', '+'])
-    {
+    if !text.contains(['-', 'T', 'Z', 'z', '+']) {
+        let Ok(time) = text.parse::<Time>() else {
+            return Err(format!("`{text}` is no time of day: {END_BY_FORMS}"));
+        };
         let today = now.date().to_datetime(time).to_zoned(zone.clone()).map_err(bad)?;
         if today > *now {
             return moment(today.timestamp());
@@ -65,8 +67,17 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return moment(time);
     }
-    let time = text.parse::<DateTime>().and_then(|time| time.to_zoned(zone.clone()));
-    moment(time.map_err(bad)?.timestamp())
+    let Ok(time) = text.parse::<DateTime>() else {
+        return Err(format!("`{text}` is no date and time: {END_BY_FORMS}"));
+    };
+    moment(time.to_zoned(zone.clone()).map_err(bad)?.timestamp())
+}
+
+// Numbers and what separates them in a date.
+fn is_like_a_day(text: &str) -> bool {
+    text.contains('-')
+        && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        && !text.starts_with('-')
 }
 
 /// How moments are written.
@@ -417,9 +428,20 @@ mod tests {
         check("90", "after 90s");
         check("2026-11-24 18:00", "`2026-11-24 18:00` has passed: it is 2026-11-25T13:00:00Z now");
         check("2026-12-24", "`2026-12-24` is a day: write the time, too, as in `2026-12-24 18:00`");
-        for wrong in ["0s", "0", "25:00", "soon", "18:00 h", "2026-13-01 10:00", ""] {
+        for (wrong, why) in [
+            ("0s", "leaves no time for anything"),
+            ("0", "leaves no time for anything"),
+            ("25:00", "`25:00` is no time of day"),
+            ("soon", "`soon` is not a duration"),
+            ("18:00 h", "`18:00 h` is no time of day"),
+            ("2026-13-40", "`2026-13-40` is no day"),
+            ("2026-13-01 10:00", "`2026-13-01 10:00` is no date and time"),
+            ("2026-12-01T25:00", "`2026-12-01T25:00` is no date and time"),
+            ("-5", "is not a duration"),
+            ("", "is not a duration"),
+        ] {
             let error = end_by_at(wrong, &now).expect_err(wrong);
-            assert!(error.contains("write a time of day (`18:00`)"), "{error}");
+            assert!(error.contains(why) && error.contains("write a time of day (`18:00`)"), "{error}");
         }
     }
 

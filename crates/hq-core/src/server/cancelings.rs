@@ -16,6 +16,8 @@ use crate::worker_messages::TemplateId;
 #[derive(Debug, Default)]
 pub(super) struct Cancelings {
     waits: BTreeMap<Asked, Canceling>,
+    // What they take.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -28,7 +30,25 @@ struct Canceling {
     count: u64,
 }
 
+impl Canceling {
+    fn bytes(&self) -> usize {
+        WAIT_BYTES + self.open.bytes() + self.canceled.bytes()
+    }
+}
+
 impl Cancelings {
+    fn add(&mut self, asked: Asked, canceling: Canceling) {
+        self.bytes += canceling.bytes();
+        let before = self.waits.insert(asked, canceling);
+        self.bytes -= before.map_or(0, |before| before.bytes());
+    }
+
+    // Who has to wait on is added again.
+    fn take(&mut self) -> BTreeMap<Asked, Canceling> {
+        self.bytes = 0;
+        std::mem::take(&mut self.waits)
+    }
+
     /// How many requests of a client wait here.
     pub(super) fn count_of(&self, connection: ConnectionId) -> usize {
         self.waits.range((connection, 0)..=(connection, u64::MAX)).count()
@@ -36,12 +56,13 @@ impl Cancelings {
 
     /// About what all that wait here take, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.waits.values().map(|wait| WAIT_BYTES + wait.open.bytes() + wait.canceled.bytes()).sum()
+        self.bytes
     }
 
     /// A client has left: what it has asked for and is not canceled yet stays.
     pub(super) fn forget(&mut self, connection: ConnectionId) {
-        self.waits.retain(|asked, _| asked.0 != connection);
+        let left = self.waits.extract_if((connection, 0)..=(connection, u64::MAX), |_, _| true);
+        self.bytes -= left.map(|(_, canceling)| canceling.bytes()).sum::<usize>();
     }
 }
 
@@ -91,7 +112,7 @@ impl Server {
         open.subtract(&self.running.ids_of(id));
         self.ask_all_back(id, &open, effects);
         let canceling = Canceling { job: id, open, canceled: IdSet::new(), count: tasks.len() };
-        self.cancelings.waits.insert(asked, canceling);
+        self.cancelings.add(asked, canceling);
         self.touched.insert(id);
         self.settle_cancelings(now, effects);
     }
@@ -116,7 +137,7 @@ impl Server {
         if self.cancelings.waits.is_empty() || self.is_read_only() {
             return;
         }
-        for (asked, mut canceling) in std::mem::take(&mut self.cancelings.waits) {
+        for (asked, mut canceling) in self.cancelings.take() {
             let id = canceling.job;
             if self.touched.contains(&id) {
                 let queued = self.state.jobs.get(&id).map(|job| job.queued.intersection(&canceling.open));
@@ -135,7 +156,7 @@ impl Server {
                 self.forget_if_over(id);
             }
             if !canceling.open.is_empty() {
-                self.cancelings.waits.insert(asked, canceling);
+                self.cancelings.add(asked, canceling);
                 continue;
             }
             let Canceling { job, canceled, count, .. } = canceling;

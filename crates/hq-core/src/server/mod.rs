@@ -281,4 +281,7 @@ pub enum Gate {
     /// As [`Gate::Synced`]; but while the journal cannot be written, nothing: who only looks, and who is refused, is not
     /// kept waiting for room.
     Shown,
+    /// As [`Gate::Synced`]; but where the server ends without having been able to write the journal, it is sent with what is
+    /// lost.
+    Last,
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use hq_model::JobId;
+use hq_model::job::FedEnd;
 
 use super::job::Job;
 use super::machine::Server;
@@ -78,6 +79,19 @@ impl Server {
             })
             .collect();
         (!ended.is_empty()).then(|| ended.join("; "))
+    }
+
+    /// Why a job with a generator has or gets fewer tasks than were to be made, or fewer that are reduced.
+    pub(super) fn why_stopped(&self, id: JobId, job: &Job) -> Option<String> {
+        let why = match job.fed_end() {
+            FedEnd::ByTasks | FedEnd::Enough => {
+                return self.why_stalled(id).map(|why| format!("it stands still: {why}"));
+            }
+            FedEnd::Canceled => "it was canceled before all of its tasks were made",
+            FedEnd::Aborted => "it was given up before all of its tasks were made",
+            FedEnd::Failed => "it was closed after its generator or its reducer had failed",
+        };
+        Some(why.to_owned())
     }
 
     // The job without which this one cannot end, and which stands still.

@@ -114,7 +114,9 @@ impl Server {
             let (tasks, failed) = (job.ids.len(), job.failed.len());
             let first_stderr = self.first_stderr(id, job);
             bytes += first_stderr.len();
-            told.push(JobFailures { job: id, tasks, failed, causes, aborted, first_stderr });
+            let stopped = self.why_stopped(id, job);
+            bytes += stopped.as_ref().map_or(0, String::len);
+            told.push(JobFailures { job: id, tasks, failed, causes, aborted, first_stderr, stopped });
         }
         Ok(ClientResponse::Failures { jobs: told, next: None })
     }

@@ -3223,6 +3223,9 @@ pub struct JobFailures {
     /// The file that has the standard error of the first failure; empty where it is in none.
     #[prost(bytes = "vec", tag = "221")]
     pub first_stderr: ::prost::alloc::vec::Vec<u8>,
+    /// Why its generator or its reducer stopped before all was made, for people.
+    #[prost(string, optional, tag = "222")]
+    pub stopped: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WhyAborted {

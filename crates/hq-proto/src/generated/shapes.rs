@@ -837,6 +837,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 5, is_repeated: true, content: Content::Numbers },
         Field { number: 220, is_repeated: false, content: Content::Message(173) },
         Field { number: 221, is_repeated: false, content: Content::Bytes },
+        Field { number: 222, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "WhyAborted", size: size_of::<WhyAborted>(), fields: &[
         Field { number: 3, is_repeated: false, content: Content::Bytes },

@@ -265,14 +265,16 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
 fn job_failures() -> impl Strategy<Value = JobFailures> {
     let aborted = (any::<u64>(), edgy_id().prop_map(TaskId), text())
         .prop_map(|(count, first, reason)| Aborted { count, first, reason });
-    (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3), of(aborted), byte_string()).prop_map(
-        |(job, (tasks, failed), causes, aborted, first_stderr)| JobFailures {
+    let causes = vec((cause(), instance()), 0..3);
+    (job(), any::<(u64, u64)>(), causes, of(aborted), byte_string(), of(text())).prop_map(
+        |(job, (tasks, failed), causes, aborted, first_stderr, stopped)| JobFailures {
             job,
             tasks,
             failed,
             causes,
             aborted,
             first_stderr,
+            stopped,
         },
     )
 }

@@ -67,7 +67,7 @@ impl JournalQueue {
         match gate {
             Gate::Open => true,
             Gate::Written => self.written.load(Ordering::Acquire) >= records,
-            Gate::Synced => self.synced.load(Ordering::Acquire) >= records,
+            Gate::Synced | Gate::Last => self.synced.load(Ordering::Acquire) >= records,
             Gate::Shown => {
                 self.is_failing.load(Ordering::Acquire) || self.synced.load(Ordering::Acquire) >= records
             }
@@ -115,6 +115,19 @@ impl JournalQueue {
             }
         }
         orders
+    }
+
+    /// Takes out of the queue what is sent also when the journal could not be written.
+    pub(crate) fn take_last(&self) -> Vec<(Arc<Outbox>, Message)> {
+        let mut last = Vec::new();
+        let mut queue = self.lock();
+        for step in std::mem::take(&mut queue.steps) {
+            match step {
+                Step::Send(outbox, message, Gate::Last) => last.push((outbox, message)),
+                step => queue.steps.push(step),
+            }
+        }
+        last
     }
 
     /// So many records are written.

@@ -136,7 +136,7 @@ impl StreamFile {
         let Sink::Local(writer) = &mut self.sink else { return };
         let Some(writer) = writer.take() else { return };
         let path = writer.path().display();
-        warn!("the file {path} of a stream was removed; the next one begins");
+        warn!("the file {path} of a stream was removed");
         let why = format!("The file {path} of the stream was removed while the task printed into it");
         self.lose(&why);
     }

@@ -25,7 +25,7 @@ const HOW: &str = "How it runs";
 /// job that it is in. What is done is seen by the files that are there, so the same command again goes on where the last one
 /// stopped. What it has to remember is in `.hq-make`.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(version, after_help = EXAMPLES)]
 pub(crate) struct MakeArgs {
     /// The rules
     #[arg(value_name = "RULES", default_value = "rules.yaml", value_parser = NonEmptyStringValueParser::new())]

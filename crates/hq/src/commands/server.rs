@@ -15,7 +15,6 @@ use hq_model::selector::Selector;
 use hq_model::{JobState, TaskState, duration};
 use hq_net::AccessFile;
 use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
-use rustix::process::{Pid, Signal, kill_process};
 use tracing::warn;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -28,9 +27,10 @@ use crate::config;
 use crate::error::HqError;
 use crate::lifeline;
 use crate::logging;
-use crate::render::Report;
+use crate::render::{Printer, Report};
 use crate::replaced;
 use crate::report::{Nothing, Sentence, Server, ServerRows, Tasks, Workers};
+use crate::signals::HeldSignals;
 use crate::tasks::{ServerPages, TaskStream};
 
 /// Runs a server until it ends; in the background, until it answers.
@@ -38,9 +38,11 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     let mut options = options(context, &args);
     if args.detach {
         match hq_server::detach()? {
-            Detached::Started { pid, .. } => {
-                // What is said to have failed must not run on.
-                describe(context).inspect_err(|_| end(pid))?;
+            Detached::Started(started) => {
+                describe(context)?;
+                // Whoever is interrupted before leaves no server behind, and is not interrupted between that and the end.
+                let _held = HeldSignals::hold()?;
+                started.keep()?;
                 return Ok(0);
             }
             Detached::Failed { error, hint, code } => {
@@ -96,12 +98,6 @@ fn describe(context: &Context) -> Result<(), HqError> {
     Ok(())
 }
 
-fn end(pid: u32) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    // One that has ended already has ended.
-    let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
-}
-
 fn options(context: &Context, args: &StartArgs) -> ServerOptions {
     let mut options = ServerOptions::new(&context.server_dir);
     options.host = args.host.clone();
@@ -145,6 +141,8 @@ pub(super) fn stop(context: &Context, args: &StopArgs) -> Result<Done, HqError> 
                 .hint("wait for them with `hq job wait all`, or kill them with `hq server stop --force`"));
         }
     }
+    // It has stopped, whatever could not be kept.
+    session.tell_refusals(|error| Printer::alarm(&[error.to_string()]));
     match session.request(ClientRequest::StopServer)? {
         ClientResponse::Done => Done::ok(Sentence("The server is stopping".into())),
         _ => unexpected(),

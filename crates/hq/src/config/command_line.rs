@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, Parser};
 use hq_client::options::{Defaults, message};
 
-use super::{Config, Setting, VARIABLES, option_of};
+use super::{Config, Setting, VARIABLES, none_of, option_of, value};
 use crate::arguments;
 use crate::cli::{Cli, narrow};
 use crate::error::HqError;
@@ -95,12 +95,26 @@ fn with_settings(
     root.build();
     let is_submit = SUBMITS.contains(&name);
     let is_of = |setting: &&Setting| setting.command.is_empty() || setting.command == name && !is_submit;
-    let mut added = Vec::new();
+    let (mut added, mut wrong) = (Vec::new(), config.wrong().collect::<Vec<_>>());
     for setting in config.effective().iter().filter(is_of) {
-        if is_free(&root, setting, given)? {
-            added.push(setting.clone());
+        let is_free = is_free(&root, setting, given);
+        match is_free
+            .and_then(|is_free| if is_free { value::check(&root, setting).map(|()| true) } else { Ok(false) })
+        {
+            Ok(true) => added.push(setting.clone()),
+            Ok(false) => {}
+            Err(error) => wrong.push(error),
         }
     }
+    if is_submit {
+        let own = config.layers.iter().flatten().filter(|setting| setting.command == name);
+        wrong.extend(own.filter_map(|setting| value::check(&root, setting).err()));
+    }
+    // What shows the files says itself what is wrong in them, of all commands; and what is wrong on the command line is nearer.
+    if !wrong.is_empty() && (name == "config show" || plain.is_err() && config.wrong().next().is_some()) {
+        return Ok(plain?);
+    }
+    none_of(wrong)?;
     let try_with =
         |added: &[Setting]| Cli::try_parse_from(together(words, added)).and_then(arguments::without_help);
     let mut cli = match (try_with(&added), plain) {
@@ -116,7 +130,7 @@ fn with_settings(
         }
     };
     if is_submit {
-        cli.defaults = defaults(&root, name, config)?;
+        cli.defaults = defaults(name, config)?;
     }
     Ok(cli)
 }
@@ -172,20 +186,14 @@ fn together(words: &[OsString], added: &[Setting]) -> Vec<OsString> {
 }
 
 // What submits take from the files.
-fn defaults(root: &Command, name: &str, config: &Config) -> Result<Defaults, HqError> {
+fn defaults(name: &str, config: &Config) -> Result<Defaults, HqError> {
     let mut all = Defaults::default();
     for layer in &config.layers {
         let settings: Vec<&Setting> = layer.iter().filter(|setting| setting.command == name).collect();
-        for setting in &settings {
-            option_of(root, setting)?;
-        }
-        let words = |settings: &[&Setting]| settings.iter().flat_map(|one| one.words()).collect::<Vec<_>>();
-        let of_layer = Defaults::parse(&words(&settings)).map_err(|error| {
-            let wrong =
-                settings.iter().find_map(|one| Some((one.place(), Defaults::parse(&words(&[one])).err()?)));
-            let (place, error) = wrong.unwrap_or_else(|| (settings[0].origin.clone(), error));
-            HqError::usage(format!("{place}: {error}"))
-        })?;
+        // Each is right by itself.
+        let words: Vec<String> = settings.iter().flat_map(|one| one.words()).collect();
+        let of_layer = Defaults::parse(&words)
+            .map_err(|error| HqError::usage(format!("{}: {error}", settings[0].origin)))?;
         all = of_layer.over(all);
     }
     Ok(all)

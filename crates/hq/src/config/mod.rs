@@ -101,6 +101,8 @@ pub(crate) struct Config {
     pub tables: Vec<Table>,
     /// Files that were left out, and why.
     pub warnings: Vec<String>,
+    /// What is in the files and can be of no command.
+    wrong: Vec<String>,
 }
 
 /// Where users keep what belongs to no server: `$HQ_CONFIG_DIR`, or `hq` in `$XDG_CONFIG_HOME`, or `~/.config/hq`.
@@ -115,16 +117,13 @@ impl Config {
     /// Reads the files of the user and of the project.
     ///
     /// # Errors
-    /// When one of them cannot be read or says what no command understands.
+    /// When one of them cannot be read.
     pub(crate) fn read() -> Result<Config, HqError> {
         let mut config = Config::default();
         let user = directory().map(|directory| directory.join(USER_FILE));
         for path in user.into_iter().chain(project_file()) {
             if let Some(text) = config.text_of(&path)? {
-                let origin = path.display().to_string();
-                let (layer, tables) = settings(&origin, &text).map_err(HqError::usage)?;
-                config.layers.push(layer);
-                config.tables.extend(tables);
+                config.add(&path.display().to_string(), &text);
             }
         }
         Ok(config)
@@ -164,6 +163,36 @@ impl Config {
         Ok(Some(text))
     }
 
+    // Takes what a file says, in its order.
+    fn add(&mut self, origin: &str, text: &str) {
+        self.layers.push(Vec::new());
+        match text.parse::<toml::Table>() {
+            Ok(table) => self.collect(origin, "", table),
+            Err(error) => self.wrong.push(format!("{origin} is no TOML: {error}")),
+        }
+    }
+
+    fn collect(&mut self, origin: &str, command: &str, table: toml::Table) {
+        for (key, value) in table {
+            if let toml::Value::Table(below) = value {
+                let command = if command.is_empty() { key } else { format!("{command} {key}") };
+                let command = command_line::full(&command).to_owned();
+                self.tables.push(Table { command: command.clone(), origin: origin.to_owned() });
+                self.collect(origin, &command, below);
+                continue;
+            }
+            let (command, origin) = (command.to_owned(), origin.to_owned());
+            let mut setting = Setting { command, option: key, value: Value::Flag(false), origin };
+            match value_of(value) {
+                Ok(value) => {
+                    setting.value = value;
+                    self.layers.last_mut().expect("one for each file").push(setting);
+                }
+                Err(what) => self.wrong.push(format!("{}: {what}", setting.place())),
+            }
+        }
+    }
+
     /// What counts for an option that two files have.
     pub(crate) fn effective(&self) -> Vec<Setting> {
         let mut all: Vec<Setting> = Vec::new();
@@ -173,6 +202,11 @@ impl Config {
         }
         all.sort_by(|a, b| (&a.command, &a.option).cmp(&(&b.command, &b.option)));
         all
+    }
+
+    /// What is wrong whatever the command is.
+    fn wrong(&self) -> impl Iterator<Item = HqError> {
+        self.wrong.iter().map(HqError::usage)
     }
 
     /// Looks whether each command and option there is, and takes each value.
@@ -198,12 +232,16 @@ impl Config {
         let settings = self.layers.iter().flatten();
         let settings = settings.filter(|setting| is_known(&setting.origin, &setting.command));
         let settings = settings.filter_map(|setting| value::check(root, setting).err());
-        let mut wrong: Vec<HqError> = tables.chain(settings).collect();
-        match wrong.len() {
-            0 => Ok(()),
-            1 => Err(wrong.remove(0)),
-            _ => Err(HqError::usage(wrong.iter().map(HqError::in_one_line).collect::<Vec<_>>().join("\n"))),
-        }
+        none_of(self.wrong().chain(tables).chain(settings).collect())
+    }
+}
+
+// Success where nothing is wrong, and else all that is as one error.
+fn none_of(mut wrong: Vec<HqError>) -> Result<(), HqError> {
+    match wrong.len() {
+        0 => Ok(()),
+        1 => Err(wrong.remove(0)),
+        _ => Err(HqError::usage(wrong.iter().map(HqError::in_one_line).collect::<Vec<_>>().join("\n"))),
     }
 }
 
@@ -229,52 +267,14 @@ fn project_file() -> Option<PathBuf> {
     None
 }
 
-// What a file says, in its order.
-fn settings(origin: &str, text: &str) -> Result<(Vec<Setting>, Vec<Table>), String> {
-    let table: toml::Table = text.parse().map_err(|error| format!("{origin} is no TOML: {error}"))?;
-    let mut found = (Vec::new(), Vec::new());
-    collect(origin, "", table, &mut found)?;
-    Ok(found)
-}
-
-fn collect(
-    origin: &str,
-    command: &str,
-    table: toml::Table,
-    found: &mut (Vec<Setting>, Vec<Table>),
-) -> Result<(), String> {
-    for (key, value) in table {
-        if let toml::Value::Table(below) = value {
-            let command = if command.is_empty() { key } else { format!("{command} {key}") };
-            let command = command_line::full(&command).to_owned();
-            found.1.push(Table { command: command.clone(), origin: origin.to_owned() });
-            collect(origin, &command, below, found)?;
-            continue;
-        }
-        let mut setting = Setting {
-            command: command.to_owned(),
-            option: key,
-            value: Value::Flag(false),
-            origin: origin.to_owned(),
-        };
-        setting.value = match value {
-            toml::Value::Boolean(is_given) => Value::Flag(is_given),
-            toml::Value::Array(values) => Value::Values(
-                values
-                    .into_iter()
-                    .map(|value| {
-                        scalar(value).ok_or_else(|| format!("{}: not a list of values", setting.place()))
-                    })
-                    .collect::<Result<_, _>>()?,
-            ),
-            value => {
-                let value = scalar(value).ok_or_else(|| format!("{}: not a value", setting.place()))?;
-                Value::Values(vec![value])
-            }
-        };
-        found.0.push(setting);
+fn value_of(value: toml::Value) -> Result<Value, &'static str> {
+    let values =
+        |values: Vec<toml::Value>| values.into_iter().map(scalar).collect::<Option<_>>().map(Value::Values);
+    match value {
+        toml::Value::Boolean(is_given) => Ok(Value::Flag(is_given)),
+        toml::Value::Array(all) => values(all).ok_or("not a list of values"),
+        value => values(vec![value]).ok_or("not a value"),
     }
-    Ok(())
 }
 
 fn scalar(value: toml::Value) -> Option<String> {
@@ -325,9 +325,17 @@ mod tests {
 
     use super::*;
 
+    fn config(files: &[(&str, &str)]) -> Config {
+        let mut config = Config::default();
+        files.iter().for_each(|(origin, text)| config.add(origin, text));
+        config
+    }
+
     fn of(text: &str) -> Vec<(String, Vec<String>)> {
-        let (settings, _) = settings("f", text).expect("a configuration");
-        settings.iter().map(|setting| (setting.command.clone(), setting.words())).collect()
+        config(&[("f", text)]).layers[0]
+            .iter()
+            .map(|setting| (setting.command.clone(), setting.words()))
+            .collect()
     }
 
     #[test]
@@ -349,10 +357,8 @@ mod tests {
 
     #[test]
     fn the_file_that_counts_more_replaces_an_option() {
-        let layer = |origin: &str, text: &str| settings(origin, text).expect("a configuration").0;
-        let layers =
-            vec![layer("user", "[submit]\ncpus = 1\nname = 'a'\n"), layer("project", "[submit]\ncpus = 2\n")];
-        let config = Config { layers, ..Config::default() };
+        let user = ("user", "[submit]\ncpus = 1\nname = 'a'\n");
+        let config = config(&[user, ("project", "[submit]\ncpus = 2\n")]);
         let places: Vec<_> =
             config.effective().iter().map(|setting| (setting.place(), setting.words())).collect();
         assert_eq!(places[0], ("project: [submit] cpus".to_owned(), vec!["--cpus=2".to_owned()]));
@@ -361,10 +367,8 @@ mod tests {
 
     #[test]
     fn variables_and_resources_of_submits_are_added_by_name() {
-        let layer = |origin: &str, text: &str| settings(origin, text).expect("a configuration").0;
-        let user = layer("user", "[submit]\nenv = ['A=1', 'B=2']\n[job.submit]\nresource = 'fpga=1'\n");
-        let project = layer("project", "[submit]\nenv = 'A=3'\nresource = 'fpga=2'\n");
-        let config = Config { layers: vec![user, project], ..Config::default() };
+        let user = ("user", "[submit]\nenv = ['A=1', 'B=2']\n[job.submit]\nresource = 'fpga=1'\n");
+        let config = config(&[user, ("project", "[submit]\nenv = 'A=3'\nresource = 'fpga=2'\n")]);
         let found: Vec<String> = config
             .effective()
             .iter()
@@ -383,18 +387,23 @@ mod tests {
         for (text, expected) in [
             ("[submit]\nx = 1979-05-27\n", "f: [submit] x: not a value"),
             ("x = [[1]]\n", "f: x: not a list of values"),
+            (
+                "x = [[1]]\n[submit]\nx = 1979-05-27\n",
+                "f: x: not a list of values\nf: [submit] x: not a value",
+            ),
         ] {
-            assert_eq!(settings("f", text).expect_err("it is wrong"), expected);
+            let mut wrong = config(&[("f", text)]).wrong;
+            wrong.sort_by_key(|error| error.contains('['));
+            assert_eq!(wrong.join("\n"), expected);
         }
-        assert!(settings("f", "x = ").expect_err("it is wrong").starts_with("f is no TOML: "));
+        assert!(config(&[("f", "x = ")]).wrong[0].starts_with("f is no TOML: "));
     }
 
     #[test]
     fn all_that_is_wrong_is_named_with_what_was_meant() {
-        let text = "debg = true\n[sumbit]\n[jbo.wait]\nx = 1\n[submit]\ncpsu = 1\ntime-limit = 'never'\npriority = 3\n\
+        let text = "debg = true\nwhen = 1979-05-27\n[sumbit]\n[jbo.wait]\nx = 1\n[submit]\ncpsu = 1\ntime-limit = 'never'\npriority = 3\n\
                     [worker.start]\ncpus = true\nheartbeat = '1s'\nno-hyper-threading = 'yes'\n";
-        let (layer, tables) = settings("f", text).expect("a configuration");
-        let config = Config { layers: vec![layer], tables, ..Config::default() };
+        let config = config(&[("f", text)]);
         let mut root = crate::cli::Cli::command();
         root.build();
         let error = config.check(&root).expect_err("much is wrong").text;
@@ -402,6 +411,7 @@ mod tests {
             "f: there is no command `hq jbo` (did you mean `job`?)",
             "f: there is no command `hq sumbit` (did you mean `submit`?)",
             "f: debg: `hq` has no option --debg (did you mean `debug`?)",
+            "f: when: not a value",
             "f: [submit] cpsu: `hq submit` has no option --cpsu (did you mean `cpus`?)",
             "f: [submit] time-limit: ",
             "f: [worker start] cpus: ",

@@ -27,7 +27,7 @@ impl Report for Explained {
         // What workers lack for good is in the table.
         let is_told = |reason: &&Reason| reason.kind != ReasonKind::Lacks || explained.workers.is_empty();
         for reason in explained.reasons.iter().filter(is_told) {
-            writeln!(out, "- {}", line(reason))?;
+            writeln!(out, "- {}", style.times_in(&line(reason)))?;
         }
         if !explained.workers.is_empty() {
             let rows = explained.workers.iter().flat_map(|of| self.rows(of));
@@ -179,16 +179,16 @@ fn lacking(lack: &Lack) -> Asked {
 }
 
 impl Report for ExplainedJobs {
-    fn cli(&mut self, out: &mut dyn Write, _: Style) -> Result<(), HqError> {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         for job in &self.0 {
             writeln!(out, "Job {} is {}", job.job, job.state.word())?;
             for reason in &job.reasons {
-                writeln!(out, "- {}", line(reason))?;
+                writeln!(out, "- {}", style.times_in(&line(reason)))?;
             }
             for group in &job.groups {
                 writeln!(out, "{}:", title(group))?;
                 for reason in &group.reasons {
-                    writeln!(out, "- {}", line(reason))?;
+                    writeln!(out, "- {}", style.times_in(&line(reason)))?;
                 }
                 if group.reasons.is_empty() {
                     writeln!(out, "- nothing: workers get them now")?;

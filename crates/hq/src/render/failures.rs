@@ -26,7 +26,8 @@ impl Report for Failures {
         let mut has_failures = false;
         for job in self.jobs.by_ref() {
             let job = job?;
-            if job.failures.failed > 0 || job.failures.aborted.is_some() || !self.are_several {
+            let of = &job.failures;
+            if of.failed > 0 || of.aborted.is_some() || of.stopped.is_some() || !self.are_several {
                 has_failures = true;
                 table_of(out, style, &job)?;
             }
@@ -54,6 +55,9 @@ impl Report for Failures {
             if let Some(aborted) = &job.failures.aborted {
                 writeln!(out, "{begin} {} {}", aborted.count, text::one_line(&aborted.words(begin)))?;
             }
+            if let Some(stopped) = &job.failures.stopped {
+                writeln!(out, "{begin} 0 {}", text::one_line(stopped))?;
+            }
             for cause in &job.causes {
                 let mut words = words(cause);
                 if let (Told::ByLastLine { .. }, Some(line)) = (cause.told, &cause.last_line) {
@@ -72,18 +76,20 @@ impl Report for Failures {
 /// Why tasks of a job failed, for people.
 pub(super) fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Result<(), HqError> {
     let of = &job.failures;
+    let stopped = of.stopped.as_ref().map_or_else(String::new, |why| format!("; {}", text::one_line(why)));
     if let Some(aborted) = &of.aborted {
         let why = aborted.words(of.job);
-        return Ok(writeln!(out, "Job {}: no task failed; {}", of.job, text::one_line(&why))?);
+        return Ok(writeln!(out, "Job {}: no task failed; {}{stopped}", of.job, text::one_line(&why))?);
     }
     if of.failed == 0 {
-        return Ok(writeln!(out, "Job {}: no task failed", of.job)?);
+        return Ok(writeln!(out, "Job {}: no task failed{stopped}", of.job)?);
     }
     let causes = match job.causes.len() {
         0 => String::new(),
         count => format!(", {}", text::count(count as u64, "cause")),
     };
-    writeln!(out, "Job {}: {} of {} failed{causes}", of.job, of.failed, text::count(of.tasks, "task"))?;
+    let tasks = text::count(of.tasks, "task");
+    writeln!(out, "Job {}: {} of {tasks} failed{causes}{stopped}", of.job, of.failed)?;
     if !job.causes.is_empty() {
         let rows: Vec<Vec<Cell>> = job.causes.iter().map(row).collect();
         table::table(out, style, &HEADER, &rows)?;
@@ -198,6 +204,7 @@ pub(super) fn document(job: &FailedJob) -> Value {
         "aborted": job.failures.aborted.as_ref().map(|aborted| {
             json!({ "count": aborted.count, "first": aborted.first.0, "reason": aborted.reason })
         }),
+        "stopped": job.failures.stopped,
     })
 }
 

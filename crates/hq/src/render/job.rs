@@ -11,10 +11,10 @@ use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::job_document::Document;
-use super::json;
+use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
 use super::table::{self, Cell};
 use super::{Report, text, wait};
@@ -449,7 +449,7 @@ impl Report for JobsForgotten {
     }
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        let forgotten = self.forgotten;
+        let forgotten = self.forgotten.len();
         let jobs = if forgotten == 1 { "1 job was".to_owned() } else { format!("{forgotten} jobs were") };
         match self.ignored {
             0 => writeln!(out, "{jobs} forgotten")?,
@@ -458,6 +458,16 @@ impl Report for JobsForgotten {
             }
         }
         Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let document = json!({
+            "schema_version": SCHEMA_VERSION,
+            "forgotten": self.forgotten.to_string(),
+            "forgotten_count": self.forgotten.len(),
+            "ignored_count": self.ignored,
+        });
+        Ok(json::write(out, &document)?)
     }
 }
 

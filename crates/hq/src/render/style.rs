@@ -1,5 +1,6 @@
 //! How output looks: colours, frames and the width of the terminal.
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 
 use hq_model::Timestamp;
@@ -59,6 +60,21 @@ impl Style {
         self.written(at, "%Y-%m-%d %H:%M:%S UTC")
     }
 
+    /// A text of the server with the points in time that it names as the clock of the reader shows them, on a terminal.
+    pub(crate) fn times_in<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.has_lines {
+            return Cow::Borrowed(text);
+        }
+        let shown = |word: &'a str| {
+            let time = word.trim_end_matches([',', ':', '.', ';']);
+            let at = time.ends_with('Z').then(|| time.parse::<Timestamp>().ok()).flatten();
+            at.map_or(Cow::Borrowed(word), |at| {
+                Cow::Owned(format!("{}{}", self.time(at), &word[time.len()..]))
+            })
+        };
+        Cow::Owned(text.split(' ').map(shown).collect::<Vec<_>>().join(" "))
+    }
+
     /// The same as tables of tasks and allocations have it where scripts read them.
     pub(crate) fn clock(&self, at: Timestamp) -> String {
         self.written(at, "%d.%m.%Y %H:%M:%S")
@@ -106,5 +122,9 @@ mod tests {
         let shown = Style { has_lines: true, ..Style::default() }.time(at);
         let read: jiff::Timestamp = shown.replacen(' ', "T", 1).replacen(' ', "", 1).parse().expect("a time");
         assert_eq!(read.as_second(), 1_763_697_600, "{shown}");
+        let text = "it is to end by 2025-11-21T04:00:00Z, or so: at 2025-11-21T04:00:00Z Z";
+        assert_eq!(Style::default().times_in(text), text);
+        let told = Style { has_lines: true, ..Style::default() }.times_in(text).into_owned();
+        assert_eq!(told, format!("it is to end by {shown}, or so: at {shown} Z"));
     }
 }

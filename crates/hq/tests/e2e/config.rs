@@ -45,6 +45,13 @@ fn what_is_wrong_in_a_file_is_named_and_what_others_can_write_is_left_out() {
     let error = place.fails(2, "submit true");
     assert!(error.contains("hq.toml: [submit] cpu: `hq submit` has no option --cpu"), "{error}");
     assert!(error.contains("did you mean `cpus`?"), "{error}");
+    place.write("hq.toml", "colours = 'never'\n[submit]\ncpu = 1\npriority = 'high'\n[wait]\nx = 1\n");
+    for line in ["submit true", "config show"] {
+        let error = place.fails(2, line);
+        for wrong in ["hq.toml: colours: ", "hq.toml: [submit] cpu: ", "hq.toml: [submit] priority: "] {
+            assert_eq!(error.matches(wrong).count(), 1, "{line}: {error}");
+        }
+    }
     let ran = place.hq("--output-mode json config show");
     assert_eq!((ran.exit, ran.stderr.as_str()), (2, ""), "{ran:?}");
     fs::set_permissions(place.path("hq.toml"), fs::Permissions::from_mode(0o666)).expect("it is ours");

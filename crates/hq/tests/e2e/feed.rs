@@ -373,6 +373,9 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
         assert!(why.ends_with(&told) && !told.is_empty(), "{info}");
         let explained = cluster.ok(&format!("job explain {ending}"));
         assert!(explained.contains(&told), "{explained}");
+        let failures = cluster.ok(&format!("job failures {ending}"));
+        let found = format!("Job {ending}: no task failed; it stands still: {told}\n");
+        assert_eq!(failures, found);
         let ran = cluster.hq(&format!("job wait {ending}"));
         assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
         // Who waits for what is behind it is told the same, and not left waiting.

@@ -209,7 +209,10 @@ fn ended_jobs_can_be_forgotten() {
     assert!(cluster.fails(2, "job forget all --filter running").contains("has not ended"));
     assert_eq!(cluster.says("job forget all --filter failed"), "1 job was forgotten\n");
     assert!(cluster.fails(1, "job info 2").contains("Job 2 not found."));
-    cluster.ok("job forget 1");
+    let ran = cluster.hq("--output-mode json job forget 1,99");
+    assert_eq!((ran.exit, ran.stderr.as_str()), (1, "ERROR Job 99 not found.\n"));
+    let done: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!((&done["forgotten"], &done["ignored_count"]), (&"1".into(), &1.into()));
     assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
     assert_eq!(cluster.json("submit true")["id"], 3, "ids are not used twice");
 }

@@ -528,6 +528,31 @@ fn on_a_full_disk_nothing_is_changed_and_everything_goes_on_when_there_is_room()
 }
 
 #[test]
+fn a_server_whose_disk_is_full_stops_and_says_what_is_lost() {
+    let mut cluster = on_a_small_disk(256);
+    cluster.ok("submit --name kept true");
+    let pid = cluster.json("server info")["pid"].as_u64().expect("a number");
+    let disk = PathBuf::from(format!("/proc/{pid}/root"))
+        .join(cluster.path("disk").strip_prefix("/").expect("absolute"));
+    let mut filler = fs::File::create(disk.join("filler")).expect("a file");
+    while filler.write_all(&[1; 4096]).is_ok() {}
+    let long = "x".repeat(50_000);
+    let mut held = cluster.command(["submit", "--name", "held", "true", &long]);
+    held.stderr(fs::File::create(cluster.path("held.err")).expect("a file"));
+    let held = Process::start(held);
+    trouble(&cluster, true);
+    let said = cluster.hq("server stop");
+    let lost = "WARN The journal could not be written before the end (";
+    assert!(said.exit == 0 && said.stderr.contains(lost), "{said:?}");
+    assert!(
+        said.stderr.contains("No space left on device") && said.stderr.contains("acknowledged."),
+        "{said:?}"
+    );
+    assert_eq!(held.end(), 3, "what was not acknowledged has no answer");
+    assert_eq!(cluster.server.take().expect("it ran").end(), 1, "its own exit code says so, too");
+}
+
+#[test]
 fn a_journal_of_another_server_is_refused() {
     let mut cluster = Cluster::server();
     cluster.ok("submit true");

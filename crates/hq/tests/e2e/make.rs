@@ -62,6 +62,8 @@ fn what_is_missing_is_made_once() {
     let pmake = place.path("pmake");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_hq"), &pmake).expect("writable");
     let command = place.command(["rules.yaml", "targets.yaml", "10", "--test"]);
+    let version = std::process::Command::new(&pmake).arg("--version").output().expect("it can be run");
+    assert_eq!(String::from_utf8_lossy(&version.stdout), place.ok("make --version"));
     let mut called = std::process::Command::new(pmake);
     called.args(command.get_args()).current_dir(place.work());
     assert!(called.status().expect("it can be run").success());

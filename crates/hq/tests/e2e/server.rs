@@ -1,9 +1,13 @@
 //! Servers as users start, see and stop them.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::cluster::{Cluster, Place};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cluster::{Cluster, Place, Process};
+use crate::patience;
 
 #[test]
 fn a_server_describes_itself() {
@@ -116,6 +120,33 @@ fn a_server_goes_to_the_background() {
     assert_eq!(error.matches("is already online").count(), 1, "{error}");
     let error = place.fails(1, "server start --access-file missing --server-dir other");
     assert!(error.contains("no access file at missing") && error.contains("generate-access"), "{error}");
+    place.ok("server stop");
+}
+
+#[test]
+fn a_start_in_the_background_that_is_interrupted_leaves_no_server() {
+    let place = Place::new();
+    // There is no room for what it prints: so it is interrupted when the server runs, and nobody has been told where.
+    let (reading, mut writing) = std::io::pipe().expect("a pipe");
+    rustix::io::ioctl_fionbio(&writing, true).expect("a pipe");
+    while writing.write(&[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&writing, false).expect("a pipe");
+    let mut command = place.command(["server", "start", "--host", "localhost", "--detach"]);
+    command.stdout(writing);
+    let start = Process::start(command);
+    place.ok("server wait --timeout 60s");
+    let pid = Pid::from_raw(start.id().cast_signed()).expect("a process");
+    kill_process(pid, Signal::INT).expect("it waits");
+    assert_eq!(start.end(), 130);
+    drop(reading);
+    patience::until("the server has ended", || match place.hq("server info").exit {
+        3 => Ok(()),
+        exit => Err(format!("`server info` exits with {exit}")),
+    });
+    patience::until("another one starts", || match place.hq("server start --host localhost --detach") {
+        ran if ran.exit == 0 => Ok(()),
+        ran => Err(format!("{ran:?}")),
+    });
     place.ok("server stop");
 }
 

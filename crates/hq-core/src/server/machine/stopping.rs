@@ -78,7 +78,7 @@ impl Server {
                 connection,
                 request,
                 body: ClientResponse::Done,
-                gate: Gate::Synced,
+                gate: Gate::Last,
             });
         }
         effects.push(Effect::Exit);

@@ -156,6 +156,7 @@ fn what_has_not_begun_is_asked_back_and_canceled() {
     let body = ClientRequest::CancelWaiting { job, tasks: IdSet::range(0, 120) };
     let answers = world.step(Input::Client { connection: CLIENT, request: 1, body });
     assert_eq!(answers, [], "it is not known what has begun");
+    assert!(world.server.cancelings.bytes() > 0);
     assert_eq!(world.sent(1), format!("<1:{first}"));
     assert_eq!(
         world.states(job),
@@ -167,6 +168,7 @@ fn what_has_not_begun_is_asked_back_and_canceled() {
     let answers = world.hears_report(|report| report.started.push(started(job, 0, 0)));
     others.union_with(&IdSet::range(first.last().expect("some").0 + 1, 99));
     assert_eq!(answers, [ClientResponse::Canceled(vec![(job, others, 22)])]);
+    assert_eq!(world.server.cancelings.bytes(), 0);
     assert_eq!(world.states(job), "running: 1 running, 99 canceled");
 }
 

@@ -5,13 +5,14 @@ mod entries;
 use hq_model::TaskRef;
 use hq_model::job::FedEnd;
 
+use super::stalling::stalled;
 use super::*;
 use crate::client_messages::{NewJob, NewTasks};
 use crate::feed::{FeedOrder, FeedRequest, FeedState};
 use crate::limits::FEED_TEXT_BYTES_MAX;
 
 pub(super) const GENERATOR: JobId = JobId(1);
-const REDUCER: JobId = JobId(2);
+pub(super) const REDUCER: JobId = JobId(2);
 pub(super) const JOB: JobId = JobId(3);
 
 pub(super) fn own(name: &str) -> Submit {
@@ -644,39 +645,6 @@ fn whatever_dies_each_line_counts_once() {
         let all = lines_all * (lines_all + 1) / 2;
         assert_eq!(state.feed.state, Some(all.to_string().into_bytes()), "seed {seed}");
         assert_eq!((state.unreduced_bytes, state.made), (0, lines_all), "seed {seed}");
-    }
-}
-
-// What is said of a job that stands still, and what `job explain` says of it.
-fn stalled(world: &mut World) -> (Option<String>, String) {
-    let ClientResponse::JobList(jobs) = world.ask(ClientRequest::ListJobs { states: Vec::new() }) else {
-        panic!("a list")
-    };
-    let listed = jobs.into_iter().find(|job| job.job == JOB).expect("listed").stalled;
-    let jobs = Selector::Ids(IdSet::single(TaskId(JOB.0)));
-    let ClientResponse::ExplainedJobs(jobs) = world.ask(ClientRequest::ExplainJobs { jobs }) else {
-        panic!("explained")
-    };
-    (listed, jobs[0].reasons.iter().map(|reason| reason.text.as_str()).collect())
-}
-
-#[test]
-fn a_job_whose_generator_or_reducer_has_failed_says_so_until_it_is_submitted_again() {
-    for (own, what) in [(GENERATOR, "generator"), (REDUCER, "reducer")] {
-        let mut world = fed();
-        let more = "it gets more tasks from its generator, job 1";
-        assert_eq!(stalled(&mut world), (None, more.to_owned()));
-        world.reports(2, |r| r.failed = vec![(own, failed(0, 0, 3))]);
-        let why = format!(
-            "its {what}, job {own}, has failed: exit code 3; `hq job resubmit {own}` goes on where it was, `hq job \
-             cancel 3` ends all"
-        );
-        assert_eq!(stalled(&mut world), (Some(why.clone()), format!("it stands still: {why}")));
-        world.restart();
-        assert_eq!(stalled(&mut world).0, Some(why));
-        let jobs = Selector::Ids(IdSet::single(TaskId(own.0)));
-        world.ask(ClientRequest::Resubmit { key: 77, jobs, tasks: None, states: Vec::new() });
-        assert_eq!(stalled(&mut world).0, None, "it goes on");
     }
 }
 

@@ -1,8 +1,8 @@
-//! Jobs that wait for others that stand still.
+//! Jobs that stand still, and others that wait for such.
 
 use hq_model::dependency::{After, Dependencies, Edges};
 
-use super::feeding::{GENERATOR, JOB, fed, own};
+use super::feeding::{GENERATOR, JOB, REDUCER, fed, own};
 use super::*;
 use crate::client_messages::{NewJob, NewTasks};
 
@@ -49,4 +49,63 @@ fn a_job_that_waits_for_one_that_stands_still_never_ends_and_who_waits_for_it_is
         panic!("a list")
     };
     assert_eq!(jobs.iter().filter(|job| job.stalled.is_some()).count(), 0, "it goes on");
+}
+
+// What is said of a job that stands still, and what `job explain` says of it.
+pub(super) fn stalled(world: &mut World) -> (Option<String>, String) {
+    let ClientResponse::JobList(jobs) = world.ask(ClientRequest::ListJobs { states: Vec::new() }) else {
+        panic!("a list")
+    };
+    let listed = jobs.into_iter().find(|job| job.job == JOB).expect("listed").stalled;
+    let jobs = Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    let ClientResponse::ExplainedJobs(jobs) = world.ask(ClientRequest::ExplainJobs { jobs }) else {
+        panic!("explained")
+    };
+    (listed, jobs[0].reasons.iter().map(|reason| reason.text.as_str()).collect())
+}
+
+#[test]
+fn a_job_whose_generator_or_reducer_has_failed_says_so_until_it_is_submitted_again() {
+    for (own, what) in [(GENERATOR, "generator"), (REDUCER, "reducer")] {
+        let mut world = fed();
+        let more = "it gets more tasks from its generator, job 1";
+        assert_eq!(stalled(&mut world), (None, more.to_owned()));
+        world.reports(2, |r| r.failed = vec![(own, failed(0, 0, 3))]);
+        let why = format!(
+            "its {what}, job {own}, has failed: exit code 3; `hq job resubmit {own}` goes on where it was, `hq job \
+             cancel 3` ends all"
+        );
+        assert_eq!(stalled(&mut world), (Some(why.clone()), format!("it stands still: {why}")));
+        assert_eq!(stopped(&mut world), Some(format!("it stands still: {why}")));
+        world.restart();
+        assert_eq!(stalled(&mut world).0, Some(why));
+        let jobs = Selector::Ids(IdSet::single(TaskId(own.0)));
+        world.ask(ClientRequest::Resubmit { key: 77, jobs, tasks: None, states: Vec::new() });
+        assert_eq!(stalled(&mut world).0, None, "it goes on");
+        assert_eq!(stopped(&mut world), None);
+    }
+}
+
+// What is said of a job that was asked for its failures.
+fn stopped(world: &mut World) -> Option<String> {
+    let jobs = Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    let ClientResponse::Failures { jobs, .. } = world.ask(ClientRequest::JobFailures { jobs, from: None })
+    else {
+        panic!("failures")
+    };
+    jobs[0].stopped.clone()
+}
+
+#[test]
+fn failures_of_a_job_say_that_it_ended_before_all_was_made() {
+    let jobs = || Selector::Ids(IdSet::single(TaskId(JOB.0)));
+    let mut world = fed();
+    assert_eq!(stopped(&mut world), None);
+    world.ask(ClientRequest::Cancel { jobs: jobs(), tasks: None, reason: None });
+    assert_eq!(stopped(&mut world).as_deref(), Some("it was canceled before all of its tasks were made"));
+    let mut world = fed();
+    world.reports(2, |r| r.failed = vec![(GENERATOR, failed(0, 0, 3))]);
+    world.ask(ClientRequest::CloseJobs { jobs: jobs() });
+    let closed = "it was closed after its generator or its reducer had failed";
+    assert_eq!(stopped(&mut world).as_deref(), Some(closed));
 }

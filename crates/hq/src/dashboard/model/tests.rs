@@ -151,6 +151,7 @@ pub(crate) fn answer(want: Want) -> ClientResponse {
                 causes,
                 aborted: None,
                 first_stderr: Vec::new(),
+                stopped: None,
             };
             ClientResponse::Failures { jobs: vec![failures], next: None }
         }

@@ -36,6 +36,7 @@ fn job(job: u32, failed: u64, causes: Vec<Cause>) -> FailedJob {
         causes: told,
         aborted: None,
         first_stderr: Vec::new(),
+        stopped: None,
     };
     FailedJob { failures, causes }
 }
