@@ -169,6 +169,9 @@ mod tests {
                 part(number, text.as_bytes(), &mut out);
             }
         }
+        if packed.has_references {
+            part(HELD, &[0; 33], &mut out);
+        }
         if let Some(task) = packed.value_of {
             part(VALUE_OF, &[task.job.0.to_le_bytes(), task.task.0.to_le_bytes()].concat(), &mut out);
         }
@@ -209,6 +212,7 @@ mod tests {
             failure in proptest::option::of(any::<(String, String, String, String)>()),
             rest in any::<Option<Vec<u8>>>(),
             value_of in any::<Option<(u32, u32)>>(),
+            has_references: bool,
         ) {
             let pickle = rest.map_or(Vec::new(), |rest| [&[PICKLE][..], &rest].concat());
             let failure = failure.map(|(kind, type_name, text, traceback)| Raised {
@@ -221,6 +225,7 @@ mod tests {
                 pickle: &pickle,
                 object: None,
                 value_of: value_of.map(|(job, task)| TaskRef::new(JobId(job), TaskId(task))),
+                has_references,
                 stdout: Printed { bytes: &stdout, lost: lost.0 },
                 stderr: Printed { bytes: &stderr, lost: lost.1 },
                 failure,

@@ -155,14 +155,20 @@ impl Reporting {
             || self.words.wait_for_report()
     }
 
-    /// True when a task has finished here as this instance, and the server may not know it yet.
-    pub(super) fn has_news_of_success(&self, task: TaskRef, instance: Instance) -> bool {
+    /// What a task has left that has finished here as this instance, and of which the server may not know yet.
+    pub(super) fn left_by(&self, task: TaskRef, instance: Instance) -> Option<&[u8]> {
         let attempt = (task.job, instance);
         let of_attempt = self.finished.iter().filter(|((job, instance, _), _)| (*job, *instance) == attempt);
         let mut gathered = of_attempt.flat_map(|(_, finished)| finished);
         let spans = self.unsaved.iter().rev().flat_map(|report| &report.finished);
         let mut spans = spans.filter(|span| (span.job, span.instance) == attempt);
-        gathered.any(|finished| finished.task == task.task) || spans.any(|span| span.ids.contains(task.task))
+        let gathered = gathered.find(|finished| finished.task == task.task);
+        gathered.map(|finished| finished.result.as_slice()).or_else(|| {
+            spans.find_map(|span| {
+                let rank = span.ids.rank(task.task)?;
+                Some(span.results.get(rank as usize).unwrap_or_default())
+            })
+        })
     }
 
     /// True when a task has ended by itself, and the server may not know it yet.

@@ -11,12 +11,14 @@ use crate::worker_messages::CallInput;
 
 impl Worker {
     /// Keeps a follower until `leader` ends. That may be over already, or somewhere else.
-    pub(super) fn take_follower(&mut self, leader: TaskRef, instance: Instance, follower: Batch) {
+    pub(super) fn take_follower(&mut self, leader: TaskRef, instance: Instance, mut follower: Batch) {
         if self.instance_here(leader) == Some(instance) {
             if let Some(other) = self.followers.insert(leader, follower) {
                 self.reporting.returned(leader.job, &other.left);
             }
-        } else if self.reporting.has_news_of_success(leader, instance) && !self.takes_results(&follower) {
+        } else if let Some(left) = self.reporting.left_by(leader, instance)
+            && self.give_result(&mut follower, leader, left)
+        {
             self.enqueue(follower);
         } else {
             self.reporting.returned(leader.job, &follower.left);

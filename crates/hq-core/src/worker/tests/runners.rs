@@ -247,13 +247,22 @@ fn it_goes_back_where_the_value_is_not_here() {
 }
 
 #[test]
-fn a_call_that_comes_after_the_end_of_the_one_before_it_goes_back() {
+fn a_call_that_comes_after_the_end_of_the_one_before_it_is_given_what_that_left() {
     let mut world = calls_in_a_row(1);
     world.step(returned(1, 0, b"\x80a"));
-    world.did();
+    assert_eq!(world.did(), "finished 1:0");
     world.run_after(1, "1", 0, Some((TaskId(0), Instance(0))), packed);
+    assert_eq!(
+        world.did(),
+        r"start 1@1/0 in 1 with \x80a of 1@0",
+        "the server has not saved the end of the first one"
+    );
+    world.step(returned(1, 1, b"\x80b"));
+    world.saves();
+    world.did();
+    world.run_after(1, "2", 0, Some((TaskId(1), Instance(0))), packed);
     world.wait(Duration::from_millis(20));
-    assert_eq!(world.did(), "returned 1:1", "the value is on its way to the server");
+    assert_eq!(world.did(), "returned 1:2", "what is saved is forgotten here");
 }
 
 #[test]
