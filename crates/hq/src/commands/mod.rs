@@ -114,7 +114,7 @@ impl Done {
 
 /// Runs a command and prints its report. The exit status is returned.
 pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
-    let debug = cli.global.debug();
+    let debug = cli.global.debug().map_err(HqError::usage)?;
     let server_dir = server_directory(cli.global.server_dir())?;
     printer.warn(&cli.notes);
     let context = Context { server_dir, printer, debug, defaults: cli.defaults, is_partial: Arc::default() };
