@@ -228,7 +228,7 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
         Some(jobs) => jobs,
         None => JobStream::begin(())?,
     };
-    let notes = context.notes_of(Rc::clone(&session), noted);
+    let notes = context.notes_of(Rc::clone(&session), noted.clone(), &noted);
     let server_uid = session.borrow().server_uid().to_owned();
     let failed = Box::new(move |job| some_failed(&mut session.borrow_mut(), job));
     Ok(Done::ok(JobDetails { now: jobs.now(), jobs, server_uid, failed, tasks })?.noting(notes))

@@ -59,6 +59,7 @@ use crate::logging;
 use crate::render::{Printer, Report, failures};
 use crate::report::{Plain, Waited};
 
+use crate::waiting::RANGES_NAMED;
 /// Jobs with failed tasks of which people are told why.
 const NOTED_JOBS_MAX: usize = 3;
 
@@ -297,9 +298,9 @@ impl Context {
         }
     }
 
-    // What people are told of failures beside a report: why the first tasks of these jobs failed. Nothing goes wrong when this
-    // cannot be told.
-    fn notes_of(&self, session: SharedSession, jobs: Selector) -> Vec<String> {
+    // What people are told of failures beside a report: why the first tasks of these jobs failed, some of those that were named.
+    // Nothing goes wrong when this cannot be told.
+    fn notes_of(&self, session: SharedSession, jobs: Selector, named: &Selector) -> Vec<String> {
         if self.printer.mode != OutputMode::Cli {
             return Vec::new();
         }
@@ -310,7 +311,11 @@ impl Context {
             failed.take(NOTED_JOBS_MAX + 1).map(|job| failures::note(&job)).collect();
         if notes.len() > NOTED_JOBS_MAX {
             notes.truncate(NOTED_JOBS_MAX);
-            notes.push("Tasks of more jobs failed: `hq job failures all` tells of all".to_owned());
+            let named = match named {
+                Selector::Ids(ids) if ids.range_count() <= RANGES_NAMED => ids.to_string(),
+                _ => "all".to_owned(),
+            };
+            notes.push(format!("Tasks of more jobs failed: `hq job failures {named}` tells of all"));
         }
         notes
     }
@@ -320,7 +325,10 @@ impl Context {
         let has_trouble = |job: &&JobSummary| job.counters.failed + job.counters.aborted > 0;
         match only(waited.jobs.iter().filter(has_trouble).map(|job| job.job)) {
             Selector::Ids(none) if none.is_empty() => Vec::new(),
-            jobs => self.notes_of(Rc::new(RefCell::new(session)), jobs),
+            jobs => {
+                let all = only(waited.jobs.iter().map(|job| job.job));
+                self.notes_of(Rc::new(RefCell::new(session)), jobs, &all)
+            }
         }
     }
 

@@ -307,7 +307,8 @@ fn follow_submitted(
     let waited = follow_job(&session, what)?;
     let exit = exit_of(&waited, allow_failures);
     let has_trouble = waited.jobs.iter().any(|job| job.counters.failed + job.counters.aborted > 0);
-    let notes = if has_trouble { context.notes_of(session, only([job])) } else { Vec::new() };
+    let job = only([job]);
+    let notes = if has_trouble { context.notes_of(session, job.clone(), &job) } else { Vec::new() };
     Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
 }
 
