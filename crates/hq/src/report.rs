@@ -276,8 +276,8 @@ pub(crate) struct JobsDone {
 
 /// Jobs that were forgotten.
 pub(crate) struct JobsForgotten {
-    /// How many.
-    pub forgotten: usize,
+    /// The jobs.
+    pub forgotten: IdSet,
     /// How many others were named that have not ended or are not there.
     pub ignored: u64,
 }

@@ -390,7 +390,8 @@ pub(super) fn forget(context: &Context, args: ForgetArgs) -> Result<Done, HqErro
     });
     match session.request(ClientRequest::ForgetJobs { jobs: args.jobs, states: args.filter })? {
         ClientResponse::Jobs(jobs) => {
-            Done::ok(JobsForgotten { forgotten: jobs.len(), ignored: ignored.load(Ordering::Relaxed) })
+            let forgotten = jobs.iter().map(|job| TaskId(job.0)).collect();
+            Done::ok(JobsForgotten { forgotten, ignored: ignored.load(Ordering::Relaxed) })
         }
         _ => unexpected(),
     }

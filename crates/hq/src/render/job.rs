@@ -11,13 +11,14 @@ use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::job_document::Document;
-use super::json;
+use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
 use super::table::{self, Cell};
-use super::{Report, text, wait};
+use super::wait::{self, IDS_CHARS_MAX};
+use super::{Report, text, units};
 use crate::error::HqError;
 use crate::report::{JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, TaskIds};
 
@@ -449,15 +450,28 @@ impl Report for JobsForgotten {
     }
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        let forgotten = self.forgotten;
-        let jobs = if forgotten == 1 { "1 job was".to_owned() } else { format!("{forgotten} jobs were") };
+        let ids = self.forgotten.to_string();
+        let (done, separator) = match self.forgotten.len() {
+            1 => (format!("Job {ids} was forgotten"), ","),
+            count if count == 0 || ids.len() > IDS_CHARS_MAX => (format!("{count} jobs were forgotten"), ","),
+            count => (format!("{count} jobs were forgotten: {ids}"), ";"),
+        };
         match self.ignored {
-            0 => writeln!(out, "{jobs} forgotten")?,
+            0 => writeln!(out, "{done}")?,
             ignored => {
-                writeln!(out, "{jobs} forgotten, {ignored} were ignored due to wrong state or invalid ID")?
+                writeln!(out, "{done}{separator} {ignored} were ignored due to wrong state or invalid ID")?
             }
         }
         Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        // There it has no answer.
+        if units::is_raw() {
+            return Ok(out.write_all(b"{}\n")?);
+        }
+        let forgotten: Vec<u32> = self.forgotten.iter().map(|job| job.0).collect();
+        Ok(json::write(out, &json!({ "forgotten": forgotten, "schema_version": SCHEMA_VERSION }))?)
     }
 }
 

@@ -64,7 +64,7 @@ fn what_is_possible_of_a_list_is_done_and_the_rest_named() {
         (ran.exit, ran.stderr.as_str()),
         (
             1,
-            "ERROR Job 1 has not ended yet.\n1 job was forgotten, 1 were ignored due to wrong state or invalid ID\n"
+            "ERROR Job 1 has not ended yet.\nJob 2 was forgotten, 1 were ignored due to wrong state or invalid ID\n"
         )
     );
     for (line, error) in [
@@ -207,9 +207,10 @@ fn ended_jobs_can_be_forgotten() {
     cluster.ok("submit --wait true");
     cluster.hq("submit --wait false");
     assert!(cluster.fails(2, "job forget all --filter running").contains("has not ended"));
-    assert_eq!(cluster.says("job forget all --filter failed"), "1 job was forgotten\n");
+    assert_eq!(cluster.says("job forget all --filter failed"), "Job 2 was forgotten\n");
     assert!(cluster.fails(1, "job info 2").contains("Job 2 not found."));
-    cluster.ok("job forget 1");
+    assert_eq!(cluster.json("job forget 1"), serde_json::json!({"forgotten": [1], "schema_version": 1}));
+    assert_eq!(cluster.json("--output-version 0 job forget all"), serde_json::json!({}));
     assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
     assert_eq!(cluster.json("submit true")["id"], 3, "ids are not used twice");
 }
