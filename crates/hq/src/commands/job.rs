@@ -506,12 +506,18 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
 
 pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError> {
     let asked = context.connect_for("Closing")?.request(ClientRequest::CloseJobs { jobs: args.jobs });
-    let answer = asked.map_err(|error| match error {
-        ClientError::Refused(RequestError::JobNotOpen(job)) => {
-            let hint = format!("there is nothing to close; `hq job info {job}` says how far it is");
-            refused_to("Closing", error).hint(hint)
-        }
-        error => refused_to("Closing", error),
+    let answer = asked.map_err(|error| {
+        let hint = match &error {
+            ClientError::Refused(refused) => match refused.one() {
+                RequestError::JobNotOpen(job) => {
+                    Some(format!("there is nothing to close; `hq job info {job}` says how far it is"))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let error = refused_to("Closing", error);
+        if let Some(hint) = hint { error.hint(hint) } else { error }
     })?;
     match answer {
         ClientResponse::Jobs(jobs) => Done::ok(JobsDone { jobs, done: "closed" }),

@@ -40,6 +40,7 @@ use hq_core::alloc::messages::{AllocRequest, AllocResponse};
 use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobSummary, RequestError, WorkerFilter, WorkerInfo,
 };
+use hq_core::request_error::with_others;
 use hq_model::selector::Selector;
 use hq_model::worker::Executor;
 use tracing_subscriber::filter::LevelFilter;
@@ -261,7 +262,7 @@ fn not_done(doing: &str, error: &RequestError) -> String {
 // The error of a request to do something, in the same words.
 fn refused_to(doing: &str, error: ClientError) -> HqError {
     let text = match &error {
-        ClientError::Refused(refused) => Some(not_done(doing, refused)),
+        ClientError::Refused(refused) => Some(with_others(&not_done(doing, refused.one()), refused.others())),
         _ => None,
     };
     let mut error = HqError::from(error);

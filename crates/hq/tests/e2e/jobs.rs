@@ -129,6 +129,16 @@ fn unknown_jobs_are_errors() {
         (1, &"Job 7 not found.".into(), &"no-job".into())
     );
     assert_eq!(ran.stderr, "");
+    for (command, words) in
+        [("job info", "Job 106 not found."), ("job cancel", "Canceling job 106 failed; job not found.")]
+    {
+        let ran = cluster.hq(&format!("--output-mode json {command} 7-109"));
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a document");
+        let text = format!("{words} 3 more of what was named were refused, too.");
+        assert_eq!((&document["error"], &document["code"]), (&text.into(), &"no-job".into()));
+        assert!(document["hint"].is_string(), "{document}");
+        assert_eq!((ran.exit, ran.stderr.lines().count()), (1, 99), "{}", ran.stderr);
+    }
     let nothing = serde_json::json!({"schema_version": 1, "canceled": [], "ended": [], "unknown": ""});
     assert_eq!(cluster.json("job cancel all"), nothing);
     cluster.ok("job wait all");
