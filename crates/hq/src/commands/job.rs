@@ -490,7 +490,7 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
     spec.directory = directory.into_os_string().into_vec();
     match context.ask(ClientRequest::OpenJob { key: request_key()?, spec })? {
         ClientResponse::Submitted { job, warnings, .. } => {
-            context.printer.advise(&warnings);
+            context.printer.advise(&warnings, false);
             Done::ok(crate::report::Opened(Submitted {
                 job,
                 together: Vec::new(),

@@ -59,8 +59,8 @@ use crate::jobs::{SharedSession, only};
 use crate::logging;
 use crate::render::{Printer, Report, failures};
 use crate::report::{Plain, Waited};
-
 use crate::waiting::RANGES_NAMED;
+
 /// Jobs with failed tasks of which people are told why.
 const NOTED_JOBS_MAX: usize = 3;
 
