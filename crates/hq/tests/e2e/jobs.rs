@@ -145,7 +145,9 @@ fn unknown_jobs_are_errors() {
     for line in ["job info last", "task list last", "worker info last"] {
         assert_eq!(cluster.ok(line), "", "{line}");
     }
-    assert_eq!(cluster.says("job wait last"), "There are no jobs to wait for\n");
+    for line in ["job wait last", "job progress last"] {
+        assert_eq!(cluster.says(line), "There are no jobs to wait for\n", "{line}");
+    }
 }
 
 #[test]
