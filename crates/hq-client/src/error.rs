@@ -112,21 +112,28 @@ impl ClientError {
             ClientError::Lost(_) => {
                 Some("what was acknowledged is safe; `hq server start` in the same directory continues")
             }
-            ClientError::Refused(RequestError::WorkerAway { .. }) => Some(
-                "`hq worker stop` without --drain does not wait for it: what runs there is started elsewhere",
-            ),
-            ClientError::Refused(error) if where_they_are(error).is_some() => where_they_are(error),
-            ClientError::Refused(RequestError::JobNotOpen(_)) => Some(
-                "it was closed, or never open: `hq job open` makes a job that takes tasks until `hq job close`",
-            ),
-            ClientError::Refused(RequestError::JobAlive(job)) => {
-                return Some(Cow::Owned(format!(
-                    "it ends when all its tasks have (`hq job cancel {job}` ends them) and, if it is open, when \
-                     `hq job close {job}` has closed it"
-                )));
-            }
+            ClientError::Refused(error) => return hint_of(error.one()),
             _ => None,
         };
         hint.map(Cow::Borrowed)
     }
+}
+
+fn hint_of(refused: &RequestError) -> Option<Cow<'static, str>> {
+    let hint = match refused {
+        RequestError::WorkerAway { .. } => {
+            "`hq worker stop` without --drain does not wait for it: what runs there is started elsewhere"
+        }
+        RequestError::JobNotOpen(_) => {
+            "it was closed, or never open: `hq job open` makes a job that takes tasks until `hq job close`"
+        }
+        RequestError::JobAlive(job) => {
+            return Some(Cow::Owned(format!(
+                "it ends when all its tasks have (`hq job cancel {job}` ends them) and, if it is open, when \
+                 `hq job close {job}` has closed it"
+            )));
+        }
+        error => where_they_are(error)?,
+    };
+    Some(Cow::Borrowed(hint))
 }

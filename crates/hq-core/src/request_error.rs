@@ -167,9 +167,30 @@ pub enum RequestError {
     /// The batch system does not take what a queue would ask for.
     #[error("{0}")]
     Batch(String),
+    /// Nothing is left of a request that named more than is told one by one.
+    #[error("{}", with_others(&.error.to_string(), *.others))]
+    OneOfMany {
+        /// The last one of those that are told; never another one of many.
+        error: Box<RequestError>,
+        /// How many were refused beside those.
+        others: u64,
+    },
 }
 
 impl RequestError {
+    /// What was refused, without how many others were.
+    pub fn one(&self) -> &RequestError {
+        match self {
+            RequestError::OneOfMany { error, .. } => error,
+            error => error,
+        }
+    }
+
+    /// How many were refused beside those that are told one by one.
+    pub fn others(&self) -> u64 {
+        if let RequestError::OneOfMany { others, .. } = self { *others } else { 0 }
+    }
+
     /// A short word that never changes, for programs and for the page in the documentation.
     pub fn code(&self) -> &'static str {
         match self {
@@ -201,8 +222,23 @@ impl RequestError {
             RequestError::NoAllocation(_) => "no-allocation",
             RequestError::QueueBusy => "queue-busy",
             RequestError::Batch(_) => "batch",
+            RequestError::OneOfMany { error, .. } => error.code(),
         }
     }
+}
+
+/// How many were refused beside those that are told one by one, as a sentence.
+pub fn others_refused(others: u64) -> String {
+    let were = if others == 1 { "was" } else { "were" };
+    format!("{others} more of what was named {were} refused, too.")
+}
+
+/// The text of a refusal, and how many others there were, if any.
+pub fn with_others(text: &str, others: u64) -> String {
+    if others == 0 {
+        return text.to_owned();
+    }
+    format!("{}. {}", text.trim_end_matches('.'), others_refused(others))
 }
 
 // What the task leaves beside that, as the end of a sentence.

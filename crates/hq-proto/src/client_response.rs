@@ -293,12 +293,17 @@ impl Wire for RequestError {
             RequestError::NoAllocation(id) => Error::NoAllocation(id.clone()),
             RequestError::QueueBusy => Error::QueueBusy(form::Nothing {}),
             RequestError::Batch(text) => Error::Batch(text.clone()),
+            RequestError::OneOfMany { error, others } => {
+                return form::RequestError { others: *others, ..error.one().to_wire() };
+            }
         };
-        form::RequestError { error: Some(error) }
+        form::RequestError { error: Some(error), others: 0 }
     }
 
-    fn from_wire(error: form::RequestError) -> Result<RequestError, ProtoError> {
-        Ok(match present("error", error.error)? {
+    fn from_wire(
+        form::RequestError { error, others }: form::RequestError,
+    ) -> Result<RequestError, ProtoError> {
+        let error = match present("error", error)? {
             Error::NoJob(job) => RequestError::NoJob(JobId(job)),
             Error::NoJobs(_) => RequestError::NoJobs,
             Error::Forgotten(job) => RequestError::Forgotten(JobId(job)),
@@ -356,6 +361,10 @@ impl Wire for RequestError {
             Error::NoAllocation(id) => RequestError::NoAllocation(id),
             Error::QueueBusy(_) => RequestError::QueueBusy,
             Error::Batch(text) => RequestError::Batch(text),
+        };
+        Ok(match others {
+            0 => error,
+            others => RequestError::OneOfMany { error: Box::new(error), others },
         })
     }
 }

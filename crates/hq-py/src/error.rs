@@ -28,9 +28,10 @@ pub(crate) fn of_client(error: &ClientError) -> PyErr {
 
 // What to do next, in the words of programs where those of the command line would not help.
 fn hint(error: &ClientError) -> Option<Cow<'static, str>> {
-    match error {
-        ClientError::Refused(RequestError::NoJob(_)) => Some("`Client.jobs()` has those that are there".into()),
-        ClientError::Refused(RequestError::JobNotOpen(_)) => Some(
+    let ClientError::Refused(refused) = error else { return error.hint() };
+    match refused.one() {
+        RequestError::NoJob(_) => Some("`Client.jobs()` has those that are there".into()),
+        RequestError::JobNotOpen(_) => Some(
             "an executor closes its job at the end of its `with` block, by `shutdown` and with its program, and the server \
              when a program was killed and nobody came back in time (`linger`); use another job: one that \
              `Client.open_job` has made goes on until `Client.close_job`"

@@ -276,7 +276,7 @@ pub(crate) struct JobsDone {
 
 /// Jobs that were forgotten.
 pub(crate) struct JobsForgotten {
-    /// Which.
+    /// The jobs.
     pub forgotten: IdSet,
     /// How many others were named that have not ended or are not there.
     pub ignored: u64,

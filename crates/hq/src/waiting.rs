@@ -19,8 +19,8 @@ use crate::report::Waited;
 use crate::signals::Signals;
 use crate::telling::Teller;
 
-/// How many intervals of jobs are named when a wait is interrupted.
-const RANGES_NAMED: usize = 8;
+/// How many intervals of jobs are named in a command that says more of them.
+pub(crate) const RANGES_NAMED: usize = 8;
 
 /// How to follow jobs.
 pub(crate) struct Follow {

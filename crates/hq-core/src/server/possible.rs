@@ -12,6 +12,7 @@ use super::machine::Server;
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
 use crate::limits::REFUSED_MAX;
 use crate::object_messages::ObjectRequest;
+use crate::request_error::others_refused;
 
 /// Why parts of a request are refused.
 #[derive(Debug, Default)]
@@ -43,19 +44,19 @@ impl Refused {
         partly(self.told(), rest)
     }
 
-    // When nothing is possible.
-    fn alone(self) -> ClientResponse {
-        let mut errors = self.told();
-        match errors.pop() {
-            Some(last) => partly(errors, ClientResponse::Error(last)),
-            None => ClientResponse::Done,
-        }
+    // When nothing is possible. The error of the whole is one of those that are told.
+    fn alone(mut self) -> ClientResponse {
+        let last = match (self.errors.pop(), self.others) {
+            (Some(last), 0) => last,
+            (Some(last), others) => RequestError::OneOfMany { error: Box::new(last), others },
+            (None, _) => return ClientResponse::Done,
+        };
+        partly(self.errors, ClientResponse::Error(last))
     }
 
     fn told(mut self) -> Vec<RequestError> {
         if self.others > 0 {
-            let text = format!("{} more of what was named were refused, too.", self.others);
-            self.errors.push(RequestError::Invalid(text));
+            self.errors.push(RequestError::Invalid(others_refused(self.others)));
         }
         self.errors
     }

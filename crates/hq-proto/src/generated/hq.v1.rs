@@ -3273,6 +3273,9 @@ pub struct Events {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RequestError {
+    /// How many were refused beside those that are told one by one.
+    #[prost(uint64, tag = "193")]
+    pub others: u64,
     #[prost(
         oneof = "request_error::Error",
         tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93, 94, 95, 96, 120, 121, 190, 191, 192"

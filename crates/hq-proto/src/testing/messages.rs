@@ -144,6 +144,15 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
 }
 
 fn request_error() -> impl Strategy<Value = RequestError> {
+    (one_request_error(), prop_oneof![3 => Just(0), 1 => any::<u64>()]).prop_map(|(error, others)| {
+        match others {
+            0 => error,
+            others => RequestError::OneOfMany { error: Box::new(error), others },
+        }
+    })
+}
+
+fn one_request_error() -> impl Strategy<Value = RequestError> {
     use RequestError::*;
     prop_oneof![
         select(vec![NoJobs, NoWorkers, Stopping, NoJournal]),

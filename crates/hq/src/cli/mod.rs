@@ -110,7 +110,10 @@ pub(crate) struct GlobalOptions {
     #[arg(long, allow_hyphen_values = true, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1), hide_short_help = true)]
     pub output_version: Option<u32>,
 
-    /// Log what is done in detail [env: HQ_DEBUG]
+    /// Log in detail what a server, worker or relay does [env: HQ_DEBUG]
+    ///
+    /// So do `hq run` and `hq make`, which have a server and workers in them, and what serves HTTP. Commands that only ask a server have
+    /// next to nothing to log.
     #[arg(long, global = true)]
     pub debug: bool,
 }
@@ -140,10 +143,19 @@ impl GlobalOptions {
     }
 
     /// Log in detail.
-    pub(crate) fn debug(&self) -> bool {
-        const NO: [&str; 5] = ["0", "n", "no", "f", "false"];
-        let no = |word: &OsString| NO.iter().any(|no| word.eq_ignore_ascii_case(no)) || word == "off";
-        self.debug || variable("HQ_DEBUG").is_some_and(|word| !no(&word))
+    ///
+    /// # Errors
+    /// When the variable says neither yes nor no.
+    pub(crate) fn debug(&self) -> Result<bool, String> {
+        const YES: [&str; 6] = ["1", "y", "yes", "t", "true", "on"];
+        const NO: [&str; 6] = ["0", "n", "no", "f", "false", "off"];
+        let Some(word) = variable("HQ_DEBUG").filter(|_| !self.debug) else { return Ok(self.debug) };
+        let is_one_of = |words: [&str; 6]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
+        match (is_one_of(YES), is_one_of(NO)) {
+            (true, _) => Ok(true),
+            (_, true) => Ok(false),
+            _ => Err(format!("HQ_DEBUG is `{}`: use 1 or 0, yes or no", word.to_string_lossy())),
+        }
     }
 }
 

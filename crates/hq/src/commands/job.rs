@@ -228,7 +228,7 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
         Some(jobs) => jobs,
         None => JobStream::begin(())?,
     };
-    let notes = context.notes_of(Rc::clone(&session), noted);
+    let notes = context.notes_of(Rc::clone(&session), noted.clone(), &noted);
     let server_uid = session.borrow().server_uid().to_owned();
     let failed = Box::new(move |job| some_failed(&mut session.borrow_mut(), job));
     Ok(Done::ok(JobDetails { now: jobs.now(), jobs, server_uid, failed, tasks })?.noting(notes))
@@ -490,7 +490,7 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
     spec.directory = directory.into_os_string().into_vec();
     match context.ask(ClientRequest::OpenJob { key: request_key()?, spec })? {
         ClientResponse::Submitted { job, warnings, .. } => {
-            context.printer.advise(&warnings);
+            context.printer.advise(&warnings, false);
             Done::ok(crate::report::Opened(Submitted {
                 job,
                 together: Vec::new(),
@@ -506,12 +506,18 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
 
 pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError> {
     let asked = context.connect_for("Closing")?.request(ClientRequest::CloseJobs { jobs: args.jobs });
-    let answer = asked.map_err(|error| match error {
-        ClientError::Refused(RequestError::JobNotOpen(job)) => {
-            let hint = format!("there is nothing to close; `hq job info {job}` says how far it is");
-            refused_to("Closing", error).hint(hint)
-        }
-        error => refused_to("Closing", error),
+    let answer = asked.map_err(|error| {
+        let hint = match &error {
+            ClientError::Refused(refused) => match refused.one() {
+                RequestError::JobNotOpen(job) => {
+                    Some(format!("there is nothing to close; `hq job info {job}` says how far it is"))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let error = refused_to("Closing", error);
+        if let Some(hint) = hint { error.hint(hint) } else { error }
     })?;
     match answer {
         ClientResponse::Jobs(jobs) => Done::ok(JobsDone { jobs, done: "closed" }),

@@ -40,6 +40,7 @@ use hq_core::alloc::messages::{AllocRequest, AllocResponse};
 use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobSummary, RequestError, WorkerFilter, WorkerInfo,
 };
+use hq_core::request_error::with_others;
 use hq_model::selector::Selector;
 use hq_model::worker::Executor;
 use tracing_subscriber::filter::LevelFilter;
@@ -58,6 +59,7 @@ use crate::jobs::{SharedSession, only};
 use crate::logging;
 use crate::render::{Printer, Report, failures};
 use crate::report::{Plain, Waited};
+use crate::waiting::RANGES_NAMED;
 
 /// Jobs with failed tasks of which people are told why.
 const NOTED_JOBS_MAX: usize = 3;
@@ -114,7 +116,7 @@ impl Done {
 
 /// Runs a command and prints its report. The exit status is returned.
 pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
-    let debug = cli.global.debug();
+    let debug = cli.global.debug().map_err(HqError::usage)?;
     let server_dir = server_directory(cli.global.server_dir())?;
     printer.warn(&cli.notes);
     let context = Context { server_dir, printer, debug, defaults: cli.defaults, is_partial: Arc::default() };
@@ -260,7 +262,7 @@ fn not_done(doing: &str, error: &RequestError) -> String {
 // The error of a request to do something, in the same words.
 fn refused_to(doing: &str, error: ClientError) -> HqError {
     let text = match &error {
-        ClientError::Refused(refused) => Some(not_done(doing, refused)),
+        ClientError::Refused(refused) => Some(with_others(&not_done(doing, refused.one()), refused.others())),
         _ => None,
     };
     let mut error = HqError::from(error);
@@ -297,9 +299,9 @@ impl Context {
         }
     }
 
-    // What people are told of failures beside a report: why the first tasks of these jobs failed. Nothing goes wrong when this
-    // cannot be told.
-    fn notes_of(&self, session: SharedSession, jobs: Selector) -> Vec<String> {
+    // What people are told of failures beside a report: why the first tasks of these jobs failed, some of those that were named.
+    // Nothing goes wrong when this cannot be told.
+    fn notes_of(&self, session: SharedSession, jobs: Selector, named: &Selector) -> Vec<String> {
         if self.printer.mode != OutputMode::Cli {
             return Vec::new();
         }
@@ -310,7 +312,11 @@ impl Context {
             failed.take(NOTED_JOBS_MAX + 1).map(|job| failures::note(&job)).collect();
         if notes.len() > NOTED_JOBS_MAX {
             notes.truncate(NOTED_JOBS_MAX);
-            notes.push("Tasks of more jobs failed: `hq job failures all` tells of all".to_owned());
+            let named = match named {
+                Selector::Ids(ids) if ids.range_count() <= RANGES_NAMED => ids.to_string(),
+                _ => "all".to_owned(),
+            };
+            notes.push(format!("Tasks of more jobs failed: `hq job failures {named}` tells of all"));
         }
         notes
     }
@@ -320,7 +326,10 @@ impl Context {
         let has_trouble = |job: &&JobSummary| job.counters.failed + job.counters.aborted > 0;
         match only(waited.jobs.iter().filter(has_trouble).map(|job| job.job)) {
             Selector::Ids(none) if none.is_empty() => Vec::new(),
-            jobs => self.notes_of(Rc::new(RefCell::new(session)), jobs),
+            jobs => {
+                let all = only(waited.jobs.iter().map(|job| job.job));
+                self.notes_of(Rc::new(RefCell::new(session)), jobs, &all)
+            }
         }
     }
 

@@ -85,7 +85,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     }
     if !wait.waits() {
         let response = session.request(request(submit)?)?;
-        let submitted = submitted(response, warnings, |more| context.printer.advise(more))?;
+        let submitted = submitted(response, warnings, |more| context.printer.advise(more, false))?;
         context.hint_of_workers(&mut session);
         return Done::ok(submitted);
     }
@@ -156,7 +156,7 @@ fn submit_fed(
         places: vec![0],
         warnings,
     };
-    let submitted = submit_jobs(context, &mut session, jobs)?;
+    let submitted = submit_jobs(context, &mut session, jobs, wait.waits())?;
     context.hint_of_workers(&mut session);
     end_of(context, session, submitted, (wait, on_notify))
 }
@@ -173,7 +173,8 @@ fn submit_behind(
     let names: Vec<ObjectName> = broadcasts.iter().map(|(_, name)| name.clone()).collect();
     let jobs = behind(broadcasts, spec, vec![submit]);
     let places = (0..jobs.len()).collect();
-    let submitted = submit_jobs(context, &mut session, PreparedJobs { jobs, places, warnings })?;
+    let jobs = PreparedJobs { jobs, places, warnings };
+    let submitted = submit_jobs(context, &mut session, jobs, wait.waits())?;
     // Of those in front nobody has asked: they stand beside it.
     let broadcasts = submitted.together.iter().map(|(job, _)| *job).zip(names).collect();
     let submitted = Submitted { together: Vec::new(), broadcasts, ..submitted };
@@ -223,7 +224,12 @@ fn waits_of(jobs: &[NewJob]) -> BTreeMap<JobId, String> {
 }
 
 // Makes jobs together.
-fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> Result<Submitted, HqError> {
+fn submit_jobs(
+    context: &Context,
+    session: &mut Session,
+    jobs: PreparedJobs,
+    does_wait: bool,
+) -> Result<Submitted, HqError> {
     let PreparedJobs { jobs, places, mut warnings } = jobs;
     let names: Vec<String> = jobs.iter().map(|job| job.spec.name.clone()).collect();
     let waits = waits_of(&jobs);
@@ -240,7 +246,7 @@ fn submit_jobs(context: &Context, session: &mut Session, jobs: PreparedJobs) -> 
     let ClientResponse::JobsSubmitted { jobs, warnings: more } = answer else {
         return unexpected();
     };
-    context.printer.advise(&more);
+    context.printer.advise(&more, does_wait);
     warnings.extend(more);
     let mut together: Vec<(usize, (JobId, String))> =
         places.into_iter().zip(jobs.iter().copied().zip(names)).collect();
@@ -307,7 +313,8 @@ fn follow_submitted(
     let waited = follow_job(&session, what)?;
     let exit = exit_of(&waited, allow_failures);
     let has_trouble = waited.jobs.iter().any(|job| job.counters.failed + job.counters.aborted > 0);
-    let notes = if has_trouble { context.notes_of(session, only([job])) } else { Vec::new() };
+    let job = only([job]);
+    let notes = if has_trouble { context.notes_of(session, job.clone(), &job) } else { Vec::new() };
     Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
 }
 
@@ -346,9 +353,10 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
         None => context.connect()?,
     };
     let submitted = match file {
-        JobFile::Jobs(jobs) => submit_jobs(context, &mut session, jobs)?,
+        JobFile::Jobs(jobs) => submit_jobs(context, &mut session, jobs, wait.waits())?,
         JobFile::One(file) => {
-            let submitted = session.submit_file(file, open, &mut |warnings| context.printer.advise(warnings));
+            let advise = &mut |warnings: &[String]| context.printer.advise(warnings, wait.waits());
+            let submitted = session.submit_file(file, open, advise);
             let SubmittedFile { job, existing, warnings } =
                 submitted.map_err(|refused| with_hint(refused, open))?;
             Submitted {
@@ -385,7 +393,7 @@ pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, Hq
     let states = states.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, state)| state).collect();
     let request = ClientRequest::Resubmit { key: request_key()?, jobs: args.job, tasks: args.tasks, states };
     let response = context.ask(request)?;
-    Done::ok(submitted(response, Vec::new(), |more| context.printer.advise(more))?)
+    Done::ok(submitted(response, Vec::new(), |more| context.printer.advise(more, false))?)
 }
 
 /// The job that was made last.

@@ -22,7 +22,10 @@ const LOW: f64 = 0.5;
 impl Report for Efficiency {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         if self.kinds.is_empty() {
-            return Ok(writeln!(out, "No task of these jobs has ended yet: there is nothing to compare")?);
+            return Ok(writeln!(
+                out,
+                "No task of these jobs has run to its end: there is nothing to compare"
+            )?);
         }
         let with_cost = |kind: &Kind| {
             let cost = self.cost.map(|price| {

@@ -17,7 +17,8 @@ use super::job_document::Document;
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
 use super::table::{self, Cell};
-use super::{Report, text, wait};
+use super::wait::{self, IDS_CHARS_MAX};
+use super::{Report, text, units};
 use crate::error::HqError;
 use crate::report::{JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, TaskIds};
 
@@ -449,18 +450,26 @@ impl Report for JobsForgotten {
     }
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        let forgotten = self.forgotten.len();
-        let jobs = if forgotten == 1 { "1 job was".to_owned() } else { format!("{forgotten} jobs were") };
+        let ids = self.forgotten.to_string();
+        let (done, separator) = match self.forgotten.len() {
+            1 => (format!("Job {ids} was forgotten"), ","),
+            count if count == 0 || ids.len() > IDS_CHARS_MAX => (format!("{count} jobs were forgotten"), ","),
+            count => (format!("{count} jobs were forgotten: {ids}"), ";"),
+        };
         match self.ignored {
-            0 => writeln!(out, "{jobs} forgotten")?,
+            0 => writeln!(out, "{done}")?,
             ignored => {
-                writeln!(out, "{jobs} forgotten, {ignored} were ignored due to wrong state or invalid ID")?
+                writeln!(out, "{done}{separator} {ignored} were ignored due to wrong state or invalid ID")?
             }
         }
         Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        // There it has no answer.
+        if units::is_raw() {
+            return Ok(out.write_all(b"{}\n")?);
+        }
         let document = json!({
             "schema_version": SCHEMA_VERSION,
             "forgotten": self.forgotten.to_string(),

@@ -198,9 +198,9 @@ impl Printer {
     }
 
     /// Prints what the server warns of, where somebody reads it: tools that take both channels for one text must find nothing
-    /// there but the answer.
-    pub(crate) fn advise(&self, warnings: &[String]) {
-        if self.is_read() {
+    /// there but the answer. Whoever waits for what will never be is told so, wherever that is read.
+    pub(crate) fn advise(&self, warnings: &[String], does_wait: bool) {
+        if does_wait || self.is_read() {
             self.warn(warnings);
         }
     }

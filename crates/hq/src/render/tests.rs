@@ -463,6 +463,8 @@ snapshots! {
     job_cancel_over: Canceled { jobs: vec![(JobId(1), IdSet::new(), 1), (JobId(2), IdSet::new(), 0)], of_tasks: false, closed: IdSet::new(), open: IdSet::new(), over: IdSet::single(TaskId(1)), unknown: IdSet::range(7, 9) };
     job_close: JobsDone { jobs: vec![JobId(1), JobId(2)], done: "closed" };
     job_close_nothing: JobsDone { jobs: Vec::new(), done: "closed" };
+    job_forget: JobsForgotten { forgotten: IdSet::single(TaskId(21)), ignored: 0 };
+    job_forget_many: JobsForgotten { forgotten: [4, 5, 9].into_iter().map(TaskId).collect(), ignored: 2 };
     task_ids: TaskIds { jobs: vec![(JobId(1), IdSet::range(3, 5))], are_several: false };
     task_ids_of_several: TaskIds {
         jobs: vec![(JobId(1), IdSet::range(3, 5)), (JobId(2), IdSet::new())],

@@ -12,8 +12,8 @@ use super::{Report, failures, text};
 use crate::error::HqError;
 use crate::report::{RunEnded, Waited};
 
-/// Ids of failed tasks that are shown to people, in characters.
-const IDS_CHARS_MAX: usize = 1000;
+/// Ids in a sentence for people, in characters.
+pub(super) const IDS_CHARS_MAX: usize = 1000;
 
 const ENDS: [(JobState, &str); 4] = [
     (JobState::Finished, "finished"),

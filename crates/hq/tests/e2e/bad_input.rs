@@ -171,6 +171,16 @@ fn variables_are_no_arguments() {
     assert_eq!(unknown.exit, 2);
     assert!(unknown.stderr.contains("HQ_OUTPUT_MODE is `yaml`: use cli, json or quiet"), "{unknown:?}");
     assert!(run("HQ_OUTPUT_MODE", "json", "job list").stdout.contains("no-access"));
+    let unknown = run("HQ_DEBUG", "xyz", "job list");
+    assert_eq!(
+        (unknown.exit, unknown.stderr.as_str()),
+        (2, "ERROR HQ_DEBUG is `xyz`: use 1 or 0, yes or no\n")
+    );
+    for (value, line) in
+        [("On", "job list"), ("OFF", "job list"), ("", "job list"), ("xyz", "--debug job list")]
+    {
+        assert_eq!(run("HQ_DEBUG", value, line).exit, 3, "{value}");
+    }
 }
 
 #[test]

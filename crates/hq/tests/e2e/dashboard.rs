@@ -210,7 +210,12 @@ fn what_was_asked_for_is_compared_with_what_was_used() {
     assert_eq!((&kinds[0]["tasks"], &kinds[0]["asked"]["cpus"]), (&20.into(), &2.0.into()));
     assert!(kinds[0]["used"]["memory_bytes_99"].as_u64().is_some_and(|bytes| bytes > 0), "{document}");
     assert_eq!(cluster.ok("--output-mode quiet job efficiency").lines().count(), 2);
+    let nothing = "No task of these jobs has run to its end: there is nothing to compare\n";
+    cluster.ok("submit --resource none=1 -- true");
+    assert_eq!(cluster.ok("job efficiency last"), nothing);
+    cluster.ok("job cancel last");
+    assert_eq!(cluster.ok("job efficiency last"), nothing);
     cluster.ok("job open");
-    assert!(cluster.ok("job efficiency last").contains("No task of these jobs has ended yet"));
+    assert_eq!(cluster.ok("job efficiency last"), nothing);
     cluster.fails(1, "job efficiency 99");
 }

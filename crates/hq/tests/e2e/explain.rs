@@ -11,8 +11,15 @@ fn who_would_wait_for_what_nobody_can_run_is_told_so_without_a_terminal_too() {
     cluster.worker("--cpus 1 --detect-resources none");
     let ran = cluster.hq("submit --resource foo=2 -- true");
     assert_eq!((ran.exit, ran.stderr.as_str()), (0, ""), "tools read both channels as one answer");
-    for how in ["--wait", "--progress"] {
-        let mut command = cluster.command(["submit", how, "--resource", "foo=2", "--", "true"]);
+    cluster.write("jobs.toml", "[[task]]\ncommand = ['true']\n[[task.request]]\nresources = { foo = '2' }\n");
+    let ran = cluster.hq("job submit-file jobs.toml");
+    assert_eq!((ran.exit, ran.stderr.as_str()), (0, ""));
+    for how in [
+        "submit --wait --resource foo=2 -- true",
+        "submit --progress --resource foo=2 -- true",
+        "job submit-file --wait jobs.toml",
+    ] {
+        let mut command = cluster.command(how.split(' '));
         command.stdout(Stdio::null()).stderr(File::create(cluster.path("err")).expect("a file"));
         let process = Process::start(command);
         process.until_it_catches(libc::SIGINT);

@@ -80,12 +80,11 @@ fn whoever_waits_is_told_of_the_first_failure() {
     cluster.ok("submit --wait true");
     assert_eq!(cluster.hq("job wait 5").stderr.lines().count(), 1, "nothing failed");
     cluster.fails(1, "submit --wait false");
-    let said = cluster.hq("job info all").stderr;
-    assert_eq!(
-        said.lines().last(),
-        Some("Tasks of more jobs failed: `hq job failures all` tells of all"),
-        "{said}"
-    );
+    for (line, named) in [("job info all", "all"), ("job info 1-6", "1-6"), ("job wait 1-6", "1-6")] {
+        let said = cluster.hq(line).stderr;
+        let last = format!("Tasks of more jobs failed: `hq job failures {named}` tells of all");
+        assert_eq!(said.lines().last(), Some(last.as_str()), "{line}: {said}");
+    }
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn what_is_possible_of_a_list_is_done_and_the_rest_named() {
         (ran.exit, ran.stderr.as_str()),
         (
             1,
-            "ERROR Job 1 has not ended yet.\n1 job was forgotten, 1 were ignored due to wrong state or invalid ID\n"
+            "ERROR Job 1 has not ended yet.\nJob 2 was forgotten, 1 were ignored due to wrong state or invalid ID\n"
         )
     );
     for (line, error) in [
@@ -129,13 +129,25 @@ fn unknown_jobs_are_errors() {
         (1, &"Job 7 not found.".into(), &"no-job".into())
     );
     assert_eq!(ran.stderr, "");
+    for (command, words) in
+        [("job info", "Job 106 not found."), ("job cancel", "Canceling job 106 failed; job not found.")]
+    {
+        let ran = cluster.hq(&format!("--output-mode json {command} 7-109"));
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a document");
+        let text = format!("{words} 3 more of what was named were refused, too.");
+        assert_eq!((&document["error"], &document["code"]), (&text.into(), &"no-job".into()));
+        assert!(document["hint"].is_string(), "{document}");
+        assert_eq!((ran.exit, ran.stderr.lines().count()), (1, 99), "{}", ran.stderr);
+    }
     let nothing = serde_json::json!({"schema_version": 1, "canceled": [], "ended": [], "unknown": ""});
     assert_eq!(cluster.json("job cancel all"), nothing);
     cluster.ok("job wait all");
     for line in ["job info last", "task list last", "worker info last"] {
         assert_eq!(cluster.ok(line), "", "{line}");
     }
-    assert_eq!(cluster.says("job wait last"), "There are no jobs to wait for\n");
+    for line in ["job wait last", "job progress last"] {
+        assert_eq!(cluster.says(line), "There are no jobs to wait for\n", "{line}");
+    }
 }
 
 #[test]
@@ -207,12 +219,16 @@ fn ended_jobs_can_be_forgotten() {
     cluster.ok("submit --wait true");
     cluster.hq("submit --wait false");
     assert!(cluster.fails(2, "job forget all --filter running").contains("has not ended"));
-    assert_eq!(cluster.says("job forget all --filter failed"), "1 job was forgotten\n");
+    assert_eq!(cluster.says("job forget all --filter failed"), "Job 2 was forgotten\n");
     assert!(cluster.fails(1, "job info 2").contains("Job 2 not found."));
     let ran = cluster.hq("--output-mode json job forget 1,99");
     assert_eq!((ran.exit, ran.stderr.as_str()), (1, "ERROR Job 99 not found.\n"));
     let done: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    assert_eq!((&done["forgotten"], &done["ignored_count"]), (&"1".into(), &1.into()));
+    let forgotten = serde_json::json!({
+        "schema_version": 1, "forgotten": "1", "forgotten_count": 1, "ignored_count": 1
+    });
+    assert_eq!(done, forgotten);
+    assert_eq!(cluster.json("--output-version 0 job forget all"), serde_json::json!({}));
     assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
     assert_eq!(cluster.json("submit true")["id"], 3, "ids are not used twice");
 }

@@ -100,6 +100,20 @@ fn billions_of_unknown_ids_are_told_in_few_words() {
     assert_eq!(refused.len(), REFUSED_MAX + 1);
     assert_eq!(refused[REFUSED_MAX], "4294967194 more of what was named were refused, too.");
     assert_eq!(rest, ClientResponse::TaskIds(vec![(JobId(1), IdSet::range(0, 0))]));
+    // Nothing is left: the error is of one of them, and says how many more there are.
+    for (last, more) in
+        [(u32::MAX, "4294967194 more of what was named were"), (102, "1 more of what was named was")]
+    {
+        let request = ClientRequest::TaskIds { jobs: jobs(2, last), states: Vec::new() };
+        let (refused, rest) = ask(&mut world, request);
+        assert_eq!(
+            (refused.len(), refused[REFUSED_MAX - 2].as_str()),
+            (REFUSED_MAX - 1, "Job 100 not found.")
+        );
+        let ClientResponse::Error(error) = rest else { panic!("an error: {rest:?}") };
+        assert_eq!((error.code(), error.one()), ("no-job", &RequestError::NoJob(JobId(101))));
+        assert_eq!(error.to_string(), format!("Job 101 not found. {more} refused, too."));
+    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl Maker<'_> {
         let job = Job { place, job: None, runs: started.len() };
         self.home.begin(&job, &started)?;
         let submitted =
-            session.submit_file(file, None, &mut |warnings| self.context.printer.advise(warnings));
+            session.submit_file(file, None, &mut |warnings| self.context.printer.advise(warnings, false));
         let SubmittedFile { job: id, .. } =
             submitted.map_err(|NotSubmitted { error, .. }| HqError::from(error))?;
         self.home.note(&Job { job: Some(id.0), ..job })?;
