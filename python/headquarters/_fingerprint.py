@@ -118,7 +118,7 @@ def _globals_of(code: types.CodeType) -> Iterator[str]:
 def _stays(made: Fingerprint, value: Any, seen: set[int]) -> bool:
     if value is _MISSING or isinstance(value, _ATOMS):
         return True
-    if any(module in sys.modules and isinstance(value, getattr(sys.modules[module], name)) for module, name in _ATOMS_OF):
+    if any(module in sys.modules and isinstance(value, getattr(sys.modules[module], name, ())) for module, name in _ATOMS_OF):
         return True
     if isinstance(value, (tuple, frozenset)):
         return all(_stays(made, part, seen) for part in value)

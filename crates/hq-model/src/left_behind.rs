@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(LeftBehind::of(pickle), LeftBehind::Packed(bare.clone()));
         assert_eq!(LeftBehind::of(&written(&bare)), LeftBehind::Packed(bare.clone()));
         // A part of a later release is skipped; what cannot be one is not.
-        let later = [b"E\x0a\x02\x00xy", pickle].concat();
+        let later = [b"E\x0c\x02\x00xy", pickle].concat();
         assert_eq!(LeftBehind::of(&later), LeftBehind::Packed(bare));
         let object = Packed { object: Some(20_480), ..Packed::default() };
         let stored = b"E\x09\x0a\x00\x00\x50\0\0\0\0\0\0xy";

@@ -611,15 +611,15 @@ fn living(pids: &[i32]) -> Vec<i32> {
 }
 
 /// A task that starts processes which leave its session: one that says so, one that is nobody's child any more, one
-/// without a variable in its environment, one with a child. Gives its start and them all.
+/// without a variable in its environment, one with a child. Gives its start and them all, when all of them have left.
 fn start_with_runaways(lab: &mut Lab, mark: &[u8], end: &str) -> (Slot, Vec<i32>) {
     let dir = temp();
     let pipe = pipe(dir.path());
     let script = format!(
-        "trap '' TERM; say() {{ echo $1 >>{0}/pids; }}; \
-         setsid sleep 1000 & say $!; \
+        "trap '' TERM; : >{0}/pids; \
+         setsid sh -c 'echo $$ >>{0}/pids; exec sleep 1000' & \
          (setsid sh -c 'trap \"\" TERM; sleep 1000 & echo $! >>{0}/pids; echo $$ >>{0}/pids; wait' &); \
-         setsid env -i /bin/sleep 1000 & say $!; \
+         setsid env -i /bin/sh -c 'echo $$ >>{0}/pids; exec /bin/sleep 1000' & \
          while test $(wc -l <{0}/pids) -lt 4; do sleep 0.01; done; cat {0}/pids >{1}; {end}",
         dir.path().display(),
         pipe.display()

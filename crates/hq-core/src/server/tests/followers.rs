@@ -334,5 +334,5 @@ fn a_follower_of_another_submit_is_held_when_it_has_started() {
         report.finished.push(finished(job, 0, 0, 0));
         report.started.push(started(job, 1, 0));
     });
-    assert_eq!(world.states(job), "open: 1 finished, 1 running");
+    assert_eq!(world.states(job), "running: 1 running, 1 finished");
 }
