@@ -337,7 +337,7 @@ impl World {
         } else if let (Some(runner), Some(WorkerInput::Ended { result, .. })) = (runner, said.last_mut()) {
             if is_success {
                 *result = result_of(task, has_stored);
-                self.nodes[node].runners.leaves(task);
+                self.nodes[node].runners.leaves(task, process.instance);
             }
             // Takes nothing from the chances.
             match number % 16 {

@@ -7,7 +7,7 @@ use hq_core::server::Effect;
 use hq_core::server::state::State;
 use hq_core::worker::{RunnerId, Start, ZygoteId};
 use hq_model::body::Mpi;
-use hq_model::{IdSet, JobId, TaskRef};
+use hq_model::{IdSet, Instance, JobId, TaskRef};
 
 /// The runners of a worker: each has one call at a time, and serves one job and one number of ranks; a world that was started for
 /// one call has no other.
@@ -16,7 +16,7 @@ pub struct Runners {
     all: BTreeMap<RunnerId, Runner>,
     last: RunnerId,
     // Calls that have left something here.
-    left: BTreeSet<TaskRef>,
+    left: BTreeSet<(TaskRef, Instance)>,
     // Calls that wait for others; whether they want to go on.
     waiting: BTreeMap<TaskRef, bool>,
     // How often each has been started, and whether it is there.
@@ -33,8 +33,8 @@ struct Runner {
 
 impl Runners {
     /// A call has left something.
-    pub fn leaves(&mut self, task: TaskRef) {
-        self.left.insert(task);
+    pub fn leaves(&mut self, task: TaskRef, instance: Instance) {
+        self.left.insert((task, instance));
     }
 
     /// A task starts. True when a call begins in a runner that was there.
@@ -217,7 +217,10 @@ pub fn check_inputs(state: Option<&State>, runners: &Runners, start: &Start) -> 
     let has_left = |of: &TaskRef| {
         let mut room = usize::MAX;
         let known = state.map(|state| state.results.page(of.job, &IdSet::single(of.task), &mut room).0);
-        known.is_some_and(|known| !known.is_empty()) || left_here.contains(of)
+        // The attempt that counts.
+        let instance = state.and_then(|state| Some(state.jobs.get(&of.job)?.instance_of(of.task)));
+        known.is_some_and(|known| !known.is_empty())
+            || instance.is_some_and(|instance| left_here.contains(&(*of, instance)))
     };
     let missing: Vec<String> =
         taken.filter(|of| !given.contains(of) && has_left(of)).map(|of| of.to_string()).collect();

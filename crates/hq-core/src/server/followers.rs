@@ -184,7 +184,9 @@ impl Server {
             (false, false) => true,
             // The worker has what the first one returns. Of others it would be told by the server.
             (true, true) => {
-                live.follows_calls
+                let may_take = live.stores || !job.submits[templates[1].submit as usize].needs_store();
+                may_take
+                    && live.follows_calls
                     && job.dependencies_of(leader.job, follower.task).iter().all(|after| {
                         after.job == leader.job && after.tasks.as_ref() == Some(&IdSet::single(leader.task))
                     })

@@ -244,8 +244,29 @@ impl Server {
             }
             // What it stores of an earlier instance goes with what is meant.
             false if self.copies.holders_of(&copy.object).any(|holder| holder == worker) => {}
-            false => self.copies.free_on(worker, copy.object),
+            false => self.free_on(worker, copy.object),
         }
+    }
+
+    fn free_on(&mut self, worker: WorkerId, object: ObjectId) {
+        match self.is_being_left(worker, &object) {
+            true => self.copies.free_later_on(worker, object),
+            false => self.copies.free_on(worker, object),
+        }
+    }
+
+    // An attempt on a worker is to leave this.
+    fn is_being_left(&self, worker: WorkerId, object: &ObjectId) -> bool {
+        let task = object.task;
+        let has_attempt = |id: JobId| {
+            let job = self.state.jobs.get(&id)?;
+            let is_leased = job.leased.get(&worker).is_some_and(|leased| leased.contains(task.task));
+            let spec = &job.submits[job.submit_of(task.task)? as usize].task;
+            let has = is_leased || job.seconds_on(worker).contains(task.task);
+            Some(has && spec.may_leave(&object.name))
+        };
+        let of = [task.job].into_iter().chain(self.copies.rebuilds_of(task));
+        of.into_iter().any(|id| has_attempt(id) == Some(true))
     }
 
     // Objects of many tasks have one name, of which there is one text then.
@@ -465,6 +486,9 @@ impl Server {
             self.copies.is_lost(object, text);
         }
         self.rebuild_lost(now, effects);
+        for (worker, objects) in self.copies.take_to_free_later() {
+            objects.into_iter().for_each(|object| self.free_on(worker, object));
+        }
         for (worker, objects) in self.copies.take_to_free() {
             if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
                 let message = ToWorker::FreeObjects(objects);

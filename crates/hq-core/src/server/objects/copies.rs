@@ -49,6 +49,8 @@ pub(in crate::server) struct Copies {
     rebuilds: BTreeMap<TaskRef, BTreeSet<JobId>>,
     // Which worker is to free what.
     to_free: BTreeMap<WorkerId, Vec<ObjectId>>,
+    // The same, where an attempt is about to leave the object there once more.
+    to_free_later: BTreeMap<WorkerId, Vec<ObjectId>>,
     // Tasks that came back since something could not be had.
     tries: BTreeMap<TaskRef, Tries>,
     // Calls that came back since a value is lost that is among their arguments.
@@ -368,8 +370,10 @@ impl Copies {
         self.orphans.remove(object);
         self.lost.remove(object);
         self.callers.remove(object);
-        if let Some(objects) = self.to_free.get_mut(&worker) {
-            objects.retain(|other| other != object);
+        for to_free in [&mut self.to_free, &mut self.to_free_later] {
+            if let Some(objects) = to_free.get_mut(&worker) {
+                objects.retain(|other| other != object);
+            }
         }
         let holders = self.holders.get_or_default(object);
         holders.size = copy.size;
@@ -413,6 +417,17 @@ impl Copies {
     /// A worker stores what is not meant, or not known.
     pub(in crate::server) fn free_on(&mut self, worker: WorkerId, object: ObjectId) {
         self.to_free.entry(worker).or_default().push(object);
+    }
+
+    /// The same, but an attempt there is about to leave it once more: a word that it is to be freed could come after that. What it
+    /// leaves takes the place of this.
+    pub(in crate::server) fn free_later_on(&mut self, worker: WorkerId, object: ObjectId) {
+        self.to_free_later.entry(worker).or_default().push(object);
+    }
+
+    /// What was to be freed later.
+    pub(in crate::server) fn take_to_free_later(&mut self) -> BTreeMap<WorkerId, Vec<ObjectId>> {
+        std::mem::take(&mut self.to_free_later)
     }
 
     /// A worker does not store an object any more.
@@ -491,6 +506,7 @@ impl Copies {
     /// A worker is gone, and what it stored with it.
     pub(in crate::server) fn worker_is_gone(&mut self, state: &State, worker: WorkerId) {
         self.to_free.remove(&worker);
+        self.to_free_later.remove(&worker);
         self.guards.worker_is_gone(worker);
         self.spilled.remove(&worker);
         self.all_on(worker).iter().for_each(|object| self.lost(object, worker));

@@ -224,3 +224,24 @@ fn what_is_lost_together_is_left_once_more_by_one_job() {
     world.worker(2, TASKS);
     assert_eq!(world.sent(2), "3:0-999/0");
 }
+
+#[test]
+fn what_is_of_an_earlier_attempt_stays_while_another_one_is_to_leave_it_there() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    world.submit(1, takes("in=1@0:parts"));
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "3:0/0", "it is left once more");
+    let earlier = copy("1@0:parts", 7);
+    let stores = |report: &mut Report| {
+        report.objects =
+            Some(Box::new(ObjectNews { stored: vec![earlier.clone()], ..ObjectNews::default() }));
+    };
+    world.reports(2, stores);
+    assert_eq!(world.sent(2), "", "what is about to be stored there would be freed");
+    world.reports(2, |report| report.returned.push((JobId(3), IdSet::single(TaskId(0)))));
+    assert!(world.sent(2).contains("free 1@0:parts"));
+}
