@@ -206,6 +206,10 @@ pub fn check_inputs(state: Option<&State>, runners: &Runners, start: &Start) -> 
         None => {}
     }
     let Some(job) = state.and_then(|state| state.jobs.get(&start.task.job)) else { return Ok(()) };
+    // One that waits for more since it was called, or for another call, may have been told of before that.
+    if job.deferred.contains_key(&start.task.task) || job.values_of.contains_key(&start.task.task) {
+        return Ok(());
+    }
     let given: BTreeSet<TaskRef> = (start.inputs.iter().map(|input| input.of))
         .chain(start.objects.iter().map(|source| source.copy.object.task))
         .collect();
