@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ._guest import Guest
+    from ._native_types import Calls
     from ._options import ExecutorOptions, PythonEnv, TaskOptions, Unpack
 
 P = ParamSpec("P")
@@ -106,7 +107,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
         place: Any = own if cluster is None else cluster
         try:
             self._server_dir = server_dir or place.server_dir
-            calls = open_calls(self._server_dir, opening, job=job)
+            calls = self._opened(opening, job)
         except BaseException:
             if own is not None:
                 own.stop()
@@ -127,6 +128,9 @@ class Executor(StaysHere, concurrent.futures.Executor):
         except BaseException:
             self._session.shutdown(True, True)
             raise
+
+    def _opened(self, opening: str, job: int | None) -> Calls:
+        return open_calls(self._server_dir, opening, job=job)
 
     @property
     def job_id(self) -> int:
@@ -328,6 +332,25 @@ def current() -> Executor:
         return _default
 
 
+class _ClosedError(Exception):
+    """The job of a call takes no calls any more."""
+
+
+class _OfACall(Executor):
+    # In the job of a call. Without loading what programs use beside it: this happens once in each interpreter.
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._session.is_within = True
+        self._lasting = cast("Guest", self._session)
+
+    def _opened(self, opening: str, job: int | None) -> Calls:
+        calls = super()._opened(opening, job)
+        if not calls.is_open():
+            raise _ClosedError
+        return calls
+
+
 def _within_a_call() -> Executor | None:
     server_dir, job = os.environ.get("HQ_SERVER_DIR"), os.environ.get("HQ_JOB_ID")
     if server_dir is None or job is None:
@@ -342,16 +365,13 @@ def _within_a_call() -> Executor | None:
             # All calls of an interpreter are of one job.
             first = next((one for (of, _), one in _WITHIN.items() if of == job), None)
             if first is None:
-                from .client import Client
-
-                if not Client(server_dir).job(int(job)).is_open:
-                    return None
                 from ._environment import of_this_call
 
                 env, variables = of_this_call()
-                first = Executor(cluster=server_dir, job=int(job), env=env)
-                first._session.is_within = True
-                first._lasting = cast("Guest", first._session)
+                try:
+                    first = _OfACall(cluster=server_dir, job=int(job), env=env)
+                except _ClosedError:
+                    return None
                 if variables:
                     first = first.options(variables=variables)
             made = first.options(priority=priority)

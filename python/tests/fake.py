@@ -183,6 +183,9 @@ class Calls:
 
     # The contract.
 
+    def is_open(self):
+        return not self.is_closed
+
     def objects(self):
         return self.stores or Objects(())
 

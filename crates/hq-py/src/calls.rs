@@ -20,6 +20,7 @@ use pyo3::types::{PyBytes, PyDict};
 use tokio::sync::Notify;
 
 use crate::error;
+use crate::jobs;
 use crate::objects::Objects;
 use crate::session::ask;
 
@@ -254,6 +255,11 @@ impl Calls {
                 _ => Err(error::unexpected()),
             }
         })
+    }
+
+    /// True when more calls can be added.
+    fn is_open(&self, python: Python<'_>) -> PyResult<bool> {
+        self.with(python, &self.asking, |session| Ok(jobs::info(session, self.id.0)?.is_open))
     }
 
     /// No more calls come: the job ends when its tasks have.

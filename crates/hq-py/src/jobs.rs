@@ -27,7 +27,7 @@ pub(crate) struct Job {
     id: u32,
     name: String,
     state: &'static str,
-    is_open: bool,
+    pub(crate) is_open: bool,
     waiting: u64,
     running: u64,
     finished: u64,
