@@ -123,7 +123,8 @@ impl JournalError {
                 "free space there, and see what stands in the place of this file: it is a plain file of yours"
             }
             Self::Missing { .. } => {
-                "name the directory of the journal, as in `hq journal check PATH`, or its server's with --server-dir"
+                "name the directory of the journal: in a server directory that is `journal`, unless the server was started with \
+                 --journal; `hq server info` says where that of a running server is"
             }
             Self::Foreign { .. } => "check the path, or move the files of the other server away",
             Self::NotAJournal { .. } => {

@@ -29,6 +29,19 @@ pub struct Source<'a> {
 /// # Errors
 /// All that is wrong in them, each with its place.
 pub fn read(rules: Source, targets: Source) -> Result<Makefile, Vec<Problem>> {
+    read_in_order(rules, targets).map_err(|problems| match read_in_order(targets, rules) {
+        // What is wrong with each would lead astray.
+        Ok(_) => {
+            let message =
+                format!("{} has targets, and {} rules: they look swapped", rules.name, targets.name);
+            let start = Place { file: rules.name.into(), line: 1, column: 1 };
+            vec![Problem::bad(start, message).hint("rules come first: hq make RULES TARGETS")]
+        }
+        Err(_) => problems,
+    })
+}
+
+fn read_in_order(rules: Source, targets: Source) -> Result<Makefile, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut warnings = Vec::new();
     let rules_file: Arc<str> = rules.name.into();

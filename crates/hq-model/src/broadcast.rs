@@ -67,7 +67,14 @@ impl FromStr for Broadcast {
             return Ok(Broadcast { name, from: BroadcastFrom::Object(object) });
         }
         let last = || Path::new(what).file_name().and_then(|name| name.to_str()).ok_or_else(bad);
-        let name = name.map_or_else(|| last()?.parse(), Ok)?;
+        let name = match name {
+            Some(name) => name,
+            // It may be a path, or begin with a name that is none.
+            None => last()?.parse().map_err(|error| match text.contains('=') {
+                true => bad(),
+                false => error,
+            })?,
+        };
         Ok(Broadcast { name, from: BroadcastFrom::Path(what.to_owned()) })
     }
 }

@@ -57,15 +57,26 @@ impl FromStr for ObjectName {
     type Err = ObjectError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_long = text.is_empty() || text.len() > OBJECT_NAME_BYTES_MAX;
-        let is_odd = text.contains(|c: char| matches!(c, ':' | '/' | '=' | '>' | '→') || is_unseen(c))
-            || text.contains("%{");
-        match is_long || is_odd || text.trim().is_empty() || matches!(text, "." | "..") {
-            true => Err(ObjectError::Name(text.into())),
-            false if text == VALUE.as_str() => Ok(ObjectName::value()),
-            false => Ok(ObjectName::of(text)),
+        match why_no_name(text) {
+            Some(why) => Err(ObjectError::Name(text.into(), why)),
+            None if text == VALUE.as_str() => Ok(ObjectName::value()),
+            None => Ok(ObjectName::of(text)),
         }
     }
+}
+
+// What is wrong with it.
+fn why_no_name(text: &str) -> Option<&'static str> {
+    let has = |signs: &[char]| text.contains(signs);
+    let why = [
+        (text.trim().is_empty(), "it is blank"),
+        (text.len() > OBJECT_NAME_BYTES_MAX, "it has more than 255 bytes"),
+        (matches!(text, "." | ".."), "it is a directory"),
+        (has(&[':', '/', '=', '>', '→']), "none of : / = > → may be in it"),
+        (text.contains("%{"), "no placeholder may be in it"),
+        (text.contains(is_unseen), "a character in it cannot be seen"),
+    ];
+    why.into_iter().find_map(|(is_wrong, why)| is_wrong.then_some(why))
 }
 
 // What shows as nothing, ends lines or turns the direction of text: a name with it looks like another one.
@@ -200,6 +211,7 @@ impl FromStr for OutputObject {
             Some((name, path)) if is_path(path) => {
                 Ok(OutputObject { name: name.parse()?, path: path.as_bytes().to_vec() })
             }
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => Err(ObjectError::Path(path.into())),
             _ => Err(ObjectError::Output(text.into())),
         }
     }
@@ -308,11 +320,8 @@ fn escaped(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// No name.
-    #[error(
-        "`{}` cannot be the name of an object: it has 1 to 255 bytes, is not blank, . or .., and has none of : / = > in it, no \
-         placeholder, and no character that controls or turns the text, or shows as nothing", escaped(.0)
-    )]
-    Name(String),
+    #[error("`{}` cannot be the name of an object: {}", escaped(.0), .1)]
+    Name(String, &'static str),
     /// No reference.
     #[error(
         "`{}` is not JOB@TASK:NAME, or @TASK:NAME for the same job: JOB and TASK are numbers; JOB may be last, and TASK %{{TASK_ID}}",
@@ -325,6 +334,12 @@ pub enum ObjectError {
     /// No object that is left.
     #[error("`{}` is not NAME=PATH, such as parts=out/parts.bin", escaped(.0))]
     Output(String),
+    /// What is left must be a file or a directory with a name of its own.
+    #[error(
+        "`{}` names no file or directory in the working directory of the task: write its name without a `/` at the end, such as \
+         parts=out/parts.bin", escaped(.0)
+    )]
+    Path(String),
     /// No object that is taken.
     #[error(
         "`{}` is not NAME=JOB@TASK:NAME or NAME=JOB@TASK:NAME->PATH, such as parts=1@0:parts->in/parts.bin",
@@ -334,17 +349,17 @@ pub enum ObjectError {
     /// Nothing that is broadcast.
     #[error(
         "`{0}` is not PATH, NAME=PATH or JOB@TASK:NAME: where a path has no last part that can be the name of an object, write \
-         NAME=PATH"
+         NAME=PATH, with none of : / = > in NAME"
     )]
     Broadcast(String),
     /// More than there may be.
     #[error("a task has {0} objects: it may leave 64 and take 64")]
     TooMany(usize),
     /// Two of one name.
-    #[error("two objects that are left have the name `{0}`")]
+    #[error("two output objects have the name `{0}`")]
     NameTwice(String),
     /// Two at one place.
-    #[error("two objects that are taken have the path `{0}`")]
+    #[error("two input objects have the path `{0}`")]
     PathTwice(String),
     /// A task cannot wait for itself.
     #[error("`{0}` is an object that the task itself leaves: name another task or another job")]
@@ -373,6 +388,10 @@ mod tests {
         {
             assert!(text.parse::<OutputObject>().is_err(), "{text}");
         }
+        let why = |text: &str| text.parse::<OutputObject>().expect_err(text).to_string();
+        assert!(why("p=.").starts_with("`.` names no file or directory"), "{}", why("p=."));
+        assert!(why("p=").contains("is not NAME=PATH"));
+        assert_eq!(why("a/b=x"), "`a/b` cannot be the name of an object: none of : / = > → may be in it");
         assert_eq!("3@17:parts".parse::<ObjectId>().map(|id| id.to_string()), Ok("3@17:parts".into()));
         assert!("@17:parts".parse::<ObjectId>().is_err());
         assert!("last@17:parts".parse::<ObjectId>().is_err());

@@ -350,6 +350,11 @@ fn refused(error: &BatchError) -> String {
         }
         BatchError::Refused { command, stderr, .. } => {
             let program = program(command);
+            // What it said comes once.
+            let error = error.to_string();
+            let error = error
+                .strip_suffix(stderr.as_str())
+                .map_or(error.as_str(), |rest| rest.trim_end_matches(": "));
             format!("Could not submit allocation: {program} execution failed: {error}\nStderr: {stderr}")
         }
         error => format!("Could not submit allocation: {error}"),

@@ -396,7 +396,7 @@ mod tests {
         wrong("input_objects = [\"in=@9:x\"]", "there is no task 9 in the file");
         wrong("input_objects = [\"in=@me:x\"]", "wait for each other in a cycle");
         wrong("input_objects = [\"in\"]", "task 1: input_objects: `in` is not NAME=JOB@TASK:NAME");
-        wrong("output_objects = [\"a=x\", \"a=y\"]", "two objects that are left have the name `a`");
+        wrong("output_objects = [\"a=x\", \"a=y\"]", "two output objects have the name `a`");
         let array = "[array]\ncommand = [\"a\"]\ninput_objects = [\"in=@x:y\"]";
         assert!(read(array).expect_err("an array").contains("only a [[task]] names another one"));
     }

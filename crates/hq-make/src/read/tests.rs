@@ -187,3 +187,14 @@ fn several_problems_are_said_at_once() {
     let said = result("a:\n  out: a\nb:\n  script: x\n", "t:\n  x: 1\n");
     assert_eq!(said.lines().filter(|line| !line.starts_with("  hint")).count(), 3, "{said}");
 }
+
+#[test]
+fn swapped_files_are_recognised() {
+    let rules = Source { name: "rules.yaml", text: b"a:\n  out: x\n  script: touch x\n" };
+    let targets = Source { name: "targets.yaml", text: b"t:\n  dirname: d\n  out: {x: y}\n" };
+    assert!(read(rules, targets).is_ok());
+    let told: Vec<String> =
+        read(targets, rules).expect_err("swapped").iter().map(ToString::to_string).collect();
+    let expected = "targets.yaml:1:1: targets.yaml has targets, and rules.yaml rules: they look swapped";
+    assert!(told.len() == 1 && told[0].starts_with(expected), "{told:?}");
+}

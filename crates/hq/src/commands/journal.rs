@@ -26,8 +26,8 @@ use crate::replaced::replace;
 use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
 
 /// What to do when there is no journal where it was looked for.
-const NAME_IT: &str = "name the directory of the journal, as in `hq journal check PATH`, or its server's with --server-dir; \
-                       `hq server info` says where the journal of a running server is";
+const NAME_IT: &str = "name the directory of the journal: in a server directory that is `journal`, unless the server was \
+                       started with --journal; `hq server info` says where that of a running server is";
 
 /// Runs a command about the journal.
 pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, HqError> {
@@ -64,6 +64,11 @@ fn journal_of(context: &Context, given: Option<PathBuf>) -> Result<PathBuf, HqEr
 }
 
 fn open(path: &Path) -> Result<RealDisk, HqError> {
+    let within = path.join(hq_server::directory::JOURNAL);
+    if within.is_dir() {
+        let text = format!("there is no journal in {}, which is a server directory", path.display());
+        return Err(HqError::failed("journal", text).hint(format!("did you mean {}?", within.display())));
+    }
     RealDisk::open(path).map_err(|error| {
         let text = match error.kind() {
             std::io::ErrorKind::NotFound => format!("there is no journal in {}", path.display()),

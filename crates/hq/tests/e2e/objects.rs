@@ -271,6 +271,21 @@ fn a_file_on_the_node_of_a_worker_needs_no_connection_to_it() {
 }
 
 #[test]
+fn a_file_that_the_kernel_writes_while_it_is_read_is_put_whole() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --detect-resources none");
+    cluster.write("empty", "");
+    for (path, id) in
+        [("/proc/version", "1@0:version"), ("/sys/kernel/fscaps", "2@0:fscaps"), ("empty", "3@0:empty")]
+    {
+        let put = cluster.ok(&format!("object put {path}"));
+        assert!(put.starts_with(&format!("Object {id}: ")), "{put}");
+        let whole = std::fs::read(cluster.path(path)).expect(path);
+        assert_eq!(cluster.ok(&format!("object get {id}")).as_bytes(), whole, "{path}");
+    }
+}
+
+#[test]
 fn what_cannot_be_put_is_refused_with_a_way_out() {
     let mut cluster = Cluster::server();
     cluster.write("note", "note");

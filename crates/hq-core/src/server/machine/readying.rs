@@ -18,7 +18,7 @@ impl Server {
         }
         while let Some((ending, Outcome { ready, doomed })) = self.readiness.next_ending(&self.state) {
             for (job, ids) in doomed {
-                let reason = readiness::because_of(&ending, ids.len());
+                let reason = readiness::because_of(&ending, job, ids.len());
                 self.end_by(now, Record::Aborted { job, ids: ids.clone(), reason }, &ids, effects);
                 self.forget_if_over(job);
             }

@@ -121,7 +121,16 @@ fn check_edges(state: &State, id: JobId, ids: &IdSet, edges: &Edges) -> Result<(
 }
 
 /// Why tasks that can never run are given up.
-pub(in crate::server) fn because_of(ending: &Ending, count: u64) -> String {
+pub(in crate::server) fn because_of(ending: &Ending, job: JobId, count: u64) -> String {
+    let why = why_given_up(ending, count);
+    // Nobody may have told of the other job.
+    match ending.state == TaskState::Failed && ending.job != job {
+        true => format!("{why} `hq job failures {}` shows why.", ending.job),
+        false => why,
+    }
+}
+
+fn why_given_up(ending: &Ending, count: u64) -> String {
     let it = if count == 1 { "this task waits" } else { "these tasks wait" };
     let what = match ending.state {
         TaskState::Failed => "failed",

@@ -172,7 +172,10 @@ fn a_failure_aborts_exactly_the_transitive_dependents() {
     world.fails(1, 0);
     assert_eq!(world.states(JobId(1)), "waiting: 3 waiting, 1 failed, 2 aborted");
     assert_eq!(world.reason(1), "2,4: Task 1@0 failed, for which these tasks wait.");
-    assert_eq!(world.reason(2), "0-9: Task 1@0 failed, for which these tasks wait.");
+    assert_eq!(
+        world.reason(2),
+        "0-9: Task 1@0 failed, for which these tasks wait. `hq job failures 1` shows why."
+    );
     assert_eq!(world.reason(3), "");
     assert_eq!(world.sent(1), "4:0/0", "the end of job 2 is an end");
     world.finishes(1, 1, 1);
@@ -276,5 +279,8 @@ fn a_job_that_ends_with_a_failure_among_successes_has_not_finished() {
         report.failed.push((JobId(1), failed(1, 0, 1)));
     });
     assert_eq!(world.sent(1), "", "although the success is heard of first");
-    assert_eq!(world.reason(2), "0: Task 1@1 failed, for which this task waits.");
+    assert_eq!(
+        world.reason(2),
+        "0: Task 1@1 failed, for which this task waits. `hq job failures 1` shows why."
+    );
 }

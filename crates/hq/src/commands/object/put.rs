@@ -125,6 +125,10 @@ impl Source {
         }
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
+        // The kernel writes files like those in /proc while they are read, and says that they are empty, or of one page.
+        if size == 0 || is_of_the_kernel(&file) {
+            return Source::of_what_is_read(file, shown);
+        }
         Ok(Source { shown, file, size, is_dir: false })
     }
 
@@ -145,10 +149,12 @@ impl Source {
             let hint = "name a file, or put what a program prints: COMMAND | hq object put --name NAME -";
             return Err(HqError::usage(text).hint(hint));
         }
-        let shown = "standard input".to_owned();
+        Source::of_what_is_read(io::stdin().lock(), "standard input".to_owned())
+    }
+
+    fn of_what_is_read(mut from: impl Read, shown: String) -> Result<Source, HqError> {
         let mut file = temporary(&shown)?;
-        let size =
-            io::copy(&mut io::stdin().lock(), &mut file).map_err(|error| no_temporary(&shown, &error))?;
+        let size = io::copy(&mut from, &mut file).map_err(|error| no_temporary(&shown, &error))?;
         Ok(Source { shown, file, size, is_dir: false })
     }
 
@@ -169,6 +175,14 @@ fn is_nothing(input: &impl AsFd) -> bool {
     let null = fs::metadata("/dev/null").map(|null| null.rdev());
     let found = rustix::fs::fstat(input).map(|found| found.st_rdev);
     writes && null.is_ok_and(|null| found.is_ok_and(|found| found == null))
+}
+
+// Of a file system whose files have no size.
+fn is_of_the_kernel(file: &File) -> bool {
+    const PROC: i64 = 0x9fa0;
+    const SYSFS: i64 = 0x6265_6572;
+    const CGROUP2: i64 = 0x6367_7270;
+    rustix::fs::fstatfs(file).is_ok_and(|found| matches!(i64::from(found.f_type), PROC | SYSFS | CGROUP2))
 }
 
 /// A worker that stores objects.
