@@ -471,3 +471,20 @@ fn arguments(args: &[Vec<u8>]) -> Vec<OsString> {
 fn seconds(time: Duration) -> String {
     format!("{}s", time.as_secs().max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_batch_system_said_comes_once() {
+        let error = BatchError::Refused {
+            command: "sbatch --parsable".into(),
+            exit: Some(1),
+            stderr: "sbatch: error: no partition".into(),
+        };
+        let expected = "Could not submit allocation: sbatch execution failed: `sbatch --parsable` ended with exit status 1\n\
+                        Stderr: sbatch: error: no partition";
+        assert_eq!(refused(&error), expected);
+    }
+}
