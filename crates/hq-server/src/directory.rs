@@ -38,6 +38,11 @@ pub fn access_path(server_dir: &Path) -> PathBuf {
     server_dir.join(CURRENT).join(ACCESS)
 }
 
+/// True where a server runs or has run.
+pub fn is_server_dir(path: &Path) -> bool {
+    [CURRENT, IDENTITY].iter().any(|name| fs::symlink_metadata(path.join(name)).is_ok())
+}
+
 /// Where the server of a directory has its journal, or had it when it ran last.
 pub fn journal_place(server_dir: &Path) -> JournalPlace {
     let mut said = fs::read(server_dir.join(JOURNAL_PLACE)).unwrap_or_default();

@@ -257,6 +257,10 @@ fn store_dir(text: &str) -> Result<(PathBuf, Option<u64>), String> {
     if dir.is_empty() {
         return Err("name a directory, and a size behind it, such as /scratch:200GiB".into());
     }
+    // Who means a directory of that name writes `./1GiB`.
+    if size.is_none() && dir.starts_with(|first: char| first.is_ascii_digit()) && memory::parse(dir).is_ok() {
+        return Err(format!("`{dir}` is a size: write DIR:{dir}, such as /scratch:{dir}"));
+    }
     let mib = size.map(memory::parse).transpose().map_err(|error| error.to_string())?;
     Ok((dir.into(), mib.map(|mib| mib.wholes() << 20)))
 }
@@ -431,4 +435,22 @@ pub(crate) struct DeployArgs {
     /// Options of `hq worker start`
     #[arg(value_name = "WORKER OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub worker_args: Vec<std::ffi::OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_no_directory_of_a_store() {
+        for size in ["1GiB", "200", "1.5 TB"] {
+            let told = format!("`{size}` is a size: write DIR:{size}, such as /scratch:{size}");
+            assert_eq!(object_store(size).map(|_| ()), Err(told.clone()));
+            assert_eq!(object_spill(size).map(|_| ()), Err(told));
+        }
+        for dir in ["./1GiB", "1GiB/objects", "scratch", "2026-runs"] {
+            assert_eq!(store_dir(dir), Ok((dir.into(), None)));
+        }
+        assert_eq!(store_dir("1GiB:2MiB"), Ok(("1GiB".into(), Some(2 << 20))));
+    }
 }

@@ -231,6 +231,7 @@ fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> 
 }
 
 fn profile(journal: &Path, dir: &Path, formats: &[ProfileFormat]) -> Result<Done, HqError> {
+    refuse_those_of_servers(dir)?;
     let gathered = gather(journal)?;
     let written = gathered.write_profile(dir, formats).map_err(|error| {
         HqError::failed("io", format!("the profile cannot be written to {}: {error}", dir.display()))
@@ -238,8 +239,52 @@ fn profile(journal: &Path, dir: &Path, formats: &[ProfileFormat]) -> Result<Done
     Done::ok(Sentence(format!("{} written to {}", text::count(written, "attempt"), dir.display())))
 }
 
+// Whoever took the argument for the journal is not to have files written into it.
+fn refuse_those_of_servers(dir: &Path) -> Result<(), HqError> {
+    let what = if std::fs::read_dir(dir).is_err() {
+        return Ok(());
+    } else if hq_journal::has_journal(dir) {
+        "holds a journal"
+    } else if hq_server::directory::is_server_dir(dir) {
+        "is the directory of a server"
+    } else {
+        return Ok(());
+    };
+    let text = format!("{} {what}: no files of a profile are written there", dir.display());
+    let hint = "name the directory to write to, and the journal with --journal, as in `hq journal profile --journal JOURNAL DIR`";
+    Err(HqError::usage(text).hint(hint))
+}
+
 impl From<JournalError> for HqError {
     fn from(error: JournalError) -> HqError {
         HqError::failed("journal", error.to_string()).hint(error.hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_server::directory::ServerDir;
+
+    use super::*;
+
+    #[test]
+    fn files_of_a_profile_are_not_written_where_a_server_has_its_own() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let told = |name: &str| {
+            let told = refuse_those_of_servers(&dir.path().join(name));
+            told.map_err(|error| error.in_one_line().replace(&format!("{}/", dir.path().display()), ""))
+        };
+        let hint = "name the directory to write to, and the journal with --journal, as in \
+                    `hq journal profile --journal JOURNAL DIR`";
+        let refused = |what: &str| Err(format!("{what}: no files of a profile are written there ({hint})"));
+        let server = ServerDir::open(&dir.path().join("server")).expect("writable");
+        assert_eq!(told("server"), Ok(()), "no server has run there");
+        server.set_current(&server.new_instance().expect("writable")).expect("writable");
+        std::fs::create_dir(server.journal()).expect("writable");
+        assert_eq!(told("server/journal"), Ok(()), "it is empty");
+        std::fs::write(server.journal().join("segment-0000000001"), "").expect("writable");
+        assert_eq!(told("server"), refused("server is the directory of a server"));
+        assert_eq!(told("server/journal"), refused("server/journal holds a journal"));
+        assert_eq!([told("none"), told("server/journal/none")], [Ok(()), Ok(())]);
     }
 }

@@ -22,9 +22,6 @@ use crate::replaced::replace;
 use crate::report::Metrics;
 use crate::signals::Signals;
 
-/// Shortest time between two files.
-const INTERVAL_MIN: Duration = Duration::from_secs(1);
-
 /// Prints metrics once, or offers them until a signal comes.
 pub(super) fn metrics(context: &Context, args: &MetricsArgs) -> Result<u8, HqError> {
     let level = (context.printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN);
@@ -127,7 +124,7 @@ fn write(path: &Path, interval: Duration, source: &Source) -> Result<u8, HqError
         let is_over = runtime.block_on(async {
             tokio::select! {
                 _ = signals.next() => true,
-                () = tokio::time::sleep(interval.max(INTERVAL_MIN)) => false,
+                () = tokio::time::sleep(interval) => false,
             }
         });
         if is_over {

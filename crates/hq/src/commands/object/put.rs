@@ -182,7 +182,7 @@ fn is_of_the_kernel(file: &File) -> bool {
     const PROC: i64 = 0x9fa0;
     const SYSFS: i64 = 0x6265_6572;
     const CGROUP2: i64 = 0x6367_7270;
-    rustix::fs::fstatfs(file).is_ok_and(|found| matches!(i64::from(found.f_type), PROC | SYSFS | CGROUP2))
+    rustix::fs::fstatfs(file).is_ok_and(|found| matches!(found.f_type, PROC | SYSFS | CGROUP2))
 }
 
 /// A worker that stores objects.
