@@ -240,3 +240,36 @@ fn a_puller_waits_until_its_bag_is_over_and_is_told_how_it_ended() {
     let told = far.ok("pull wait dock");
     assert_eq!(told, "Bag 1 (dock): finished, 0 waiting, 0 taken, 1 finished, 0 failed\n");
 }
+
+#[test]
+fn the_file_of_a_worker_or_of_a_client_begins_no_relay() {
+    let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
+    let ports: Vec<u16> = [(); 2]
+        .iter()
+        .map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
+        .map(|listener| listener.local_addr().expect("an address").port())
+        .collect();
+    cluster.ok(&format!(
+        "server generate-access full.json --host localhost --client-port {} --worker-port {} --worker-file worker.json \
+         --client-file client.json",
+        ports[0], ports[1]
+    ));
+    cluster.start_server("--access-file full.json");
+    for (name, has) in [("worker", "client"), ("client", "worker")] {
+        let far = Place::new();
+        let access = far.server_dir().join("hq-current/access.json");
+        fs::create_dir_all(access.parent().expect("a directory")).expect("a directory");
+        fs::copy(cluster.path(&format!("{name}.json")), access).expect("a copy");
+        let lacks = format!("has no part for a {has}");
+        for line in ["pull create a", "pull steal", "pull env", "pull relay --socket own/socket"] {
+            let refused = far.fails(3, line);
+            assert!(refused.contains(&lacks), "{line}: {refused}");
+        }
+        if name == "worker" {
+            let refused = far.hq("worker start --pull --cpus 1").stderr;
+            assert!(refused.contains(&lacks), "{refused}");
+        }
+    }
+    cluster.ok("pull create a");
+    assert_eq!(cluster.ok("pull steal -q"), "a\n");
+}

@@ -16,7 +16,7 @@ use hq_model::pulled::PAYLOAD_BYTES_MAX;
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, TaskId, TaskRef, WorkerResources};
-use hq_net::AccessFile;
+use hq_net::{AccessFile, Role};
 use hq_pull::socket::path_of;
 use hq_pull::{Listening, Options, TunnelOptions};
 use serde_json::{Value, json};
@@ -403,8 +403,16 @@ fn is_for_pullers(server_dir: &Path) -> Result<bool, HqError> {
 }
 
 fn load_access(server_dir: &Path) -> Result<AccessFile, HqError> {
-    let access = AccessFile::load(&hq_client::access_path(server_dir));
-    Ok(access.map_err(hq_client::ClientError::from)?)
+    let of_client = hq_client::ClientError::from;
+    let access = AccessFile::load(&hq_client::access_path(server_dir)).map_err(of_client)?;
+    if !access.is_for_pullers() {
+        // A relay is both. One that is not would stand in the way of those who may more.
+        [Role::Client, Role::Worker]
+            .into_iter()
+            .try_for_each(|role| access.endpoint(role).map(drop))
+            .map_err(of_client)?;
+    }
+    Ok(access)
 }
 
 /// Runs a relay until it ends.
