@@ -323,11 +323,11 @@ fn owner_in(lock: &mut File) -> Option<Owner> {
 
 fn busy(path: &Path, owner: Option<Owner>) -> HqError {
     let who = match owner {
-        Some(Owner { host, pid, since }) => format!("process {pid} on {host}, since {since}"),
+        Some(Owner { host, pid, since }) => format!("process {pid} on {host}, since {since},"),
         None => "another process".to_owned(),
     };
     let dir = path.parent().unwrap_or(path).display();
-    HqError::failed("make-busy", format!("{who}, makes files in {dir}"))
+    HqError::failed("make-busy", format!("{who} makes files in {dir}"))
         .hint("`hq make --follow` shows what it does")
 }
 
