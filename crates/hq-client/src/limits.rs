@@ -24,6 +24,8 @@ pub const ARGUMENT_COST: usize = 9;
 pub const STDIN_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Largest file of entries; more is refused. With standard input it fits into one frame of the wire.
 pub const ENTRIES_BYTES_MAX: u64 = 90 * 1024 * 1024;
+/// Entries and keys of one submit together; more is refused. They fit into one frame of the wire.
+pub const SUBMIT_BYTES_MAX: u64 = 120 * 1024 * 1024;
 /// Largest job file; more is refused. Read, it takes some ten times as much memory.
 pub const JOB_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Tables of a job file that are read at once.

@@ -2,8 +2,12 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+
+use hq_client::request_key;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 
 /// Replaces the file, or what an own link of that name leads to, by what `write` writes. It keeps its mode; a new one is as other
 /// programs make files. What is no file stays, and is an error.
@@ -21,20 +25,42 @@ pub(crate) fn replace(
         Err(_) => None,
     };
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Without a name nothing is left of it when this program is ended in the middle.
+    if let Some(new) = nameless(folder) {
+        fill(&new, mode, write)?;
+        let name = folder.join(format!(".hq-{:032x}.new", request_key().map_err(io::Error::other)?));
+        let link = format!("/proc/self/fd/{}", new.as_raw_fd());
+        linkat(CWD, link, CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
+        return fs::rename(&name, &target).inspect_err(|_| drop(fs::remove_file(&name)));
+    }
     // What collects or reads files of some ending takes none of this name. The umask is taken off its mode.
     let new = tempfile::Builder::new()
         .prefix(".hq-")
         .suffix(".new")
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder)?;
-    if let Some(mode) = mode {
-        new.as_file().set_permissions(Permissions::from_mode(mode))?;
-    }
-    let mut out = BufWriter::new(new.as_file().try_clone()?);
-    write(&mut out)?;
-    out.flush()?;
+    fill(new.as_file(), mode, write)?;
     new.persist(&target).map_err(|error| error.error)?;
     Ok(())
+}
+
+// A new file that no directory has; not all file systems can make one.
+fn nameless(folder: &Path) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)).ok().map(File::from)
+}
+
+fn fill(
+    new: &File,
+    mode: Option<u32>,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    if let Some(mode) = mode {
+        new.set_permissions(Permissions::from_mode(mode))?;
+    }
+    let mut out = BufWriter::new(new.try_clone()?);
+    write(&mut out)?;
+    out.flush()
 }
 
 #[cfg(test)]
@@ -60,6 +86,24 @@ mod tests {
         assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
         replace(&dir.path().join("fresh"), text("fresh")).expect("made");
         assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 3, "nothing else is left");
+    }
+
+    #[test]
+    fn nothing_has_a_name_before_it_is_whole() {
+        let dir = tempfile::tempdir().expect("a directory");
+        if nameless(dir.path()).is_none() {
+            return;
+        }
+        let count = || fs::read_dir(dir.path()).expect("a directory").count();
+        let written = replace(&dir.path().join("file"), |out| {
+            out.write_all(b"half")?;
+            out.flush()?;
+            assert_eq!(count(), 0);
+            out.write_all(b" whole")
+        });
+        written.expect("replaced");
+        assert_eq!(fs::read_to_string(dir.path().join("file")).expect("a file"), "half whole");
+        assert_eq!(count(), 1);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use hq_model::{Entries, Entry, IdSet};
 use serde_json::value::RawValue;
 
 use super::error::OptionsError;
-use crate::limits::{ENTRIES_BYTES_MAX, JSON_DEPTH_MAX};
+use crate::limits::{ENTRIES_BYTES_MAX, JSON_DEPTH_MAX, SUBMIT_BYTES_MAX};
 
 /// The lines of a file, without their ends; those numbered in `subset`, counted from 0, or all. Beside them
 /// their numbers.
@@ -88,6 +88,15 @@ pub(super) fn without_mark(content: &[u8]) -> &[u8] {
 /// # Errors
 /// When a key is none, or one text would name several tasks.
 pub(super) fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Result<Entries, OptionsError> {
+    keys_within(SUBMIT_BYTES_MAX, key, ids, entries)
+}
+
+fn keys_within(
+    most: u64,
+    key: Option<&str>,
+    ids: &TaskIds,
+    entries: &Entries,
+) -> Result<Entries, OptionsError> {
     let Some(key) = key else { return Ok(Entries::default()) };
     let wrong = |message: String| OptionsError::Key { message };
     let pattern = Pattern::new(key.as_bytes());
@@ -109,6 +118,7 @@ pub(super) fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Resul
         return Err(wrong(message));
     }
     let mut found = Vec::new();
+    let mut room = (most as usize).saturating_sub(entries.bytes_len());
     let mut ids = ids.into_iter().flat_map(IdSet::iter);
     for place in 0..count as usize {
         let (id, mut text) = (ids.next(), Vec::new());
@@ -123,6 +133,13 @@ pub(super) fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Resul
             true
         });
         check_key(&text).map_err(|error| wrong(error.to_string()))?;
+        room = room.checked_sub(text.len()).ok_or_else(|| {
+            let most = most >> 20;
+            wrong(format!(
+                "the keys and entries of {count} tasks take more than {most} MiB, the most that a submit carries: open a job with \
+                 `hq job open`, and submit parts of it with --job"
+            ))
+        })?;
         found.push(text);
     }
     Entries::new(found.iter().map(Vec::as_slice))
@@ -274,5 +291,16 @@ mod tests {
         assert!(json("[1,\n 2", None).unwrap_err().contains("line 2"));
         assert!(json("[]", None).unwrap_err().contains("no element"));
         assert!(json(" \n", None).unwrap_err().contains("no element"));
+    }
+
+    #[test]
+    fn keys_that_no_request_carries_are_refused_before_all_are_made() {
+        let ids = TaskIds::Given(IdSet::range(0, u32::MAX));
+        let error =
+            keys_within(1 << 20, Some("k%{TASK_ID}"), &ids, &Entries::default()).expect_err("too many");
+        assert!(error.to_string().contains("take more than 1 MiB"), "{error}");
+        let few = TaskIds::Given(IdSet::range(0, 9));
+        assert!(keys_within(20, Some("k%{TASK_ID}"), &few, &Entries::default()).is_ok());
+        assert!(keys_within(19, Some("k%{TASK_ID}"), &few, &Entries::default()).is_err());
     }
 }

@@ -31,6 +31,7 @@ use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::progress::Progress;
 use crate::render::Printer;
 use crate::render::results::tasks_have;
+use crate::render::task::error_text;
 use crate::report::{
     Canceled, Efficiency, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten,
     Results, Sentence, Submitted, TaskIds, Waited,
@@ -130,7 +131,7 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         let (tasks, of) =
             (some_failed_of(&mut session.borrow_mut(), job, Some(failed.clone()))?, failed.len());
         let why = |task: &TaskInfo| {
-            let error = crate::render::text::one_line(task.error.as_deref().unwrap_or_default());
+            let error = crate::render::text::one_line(error_text(task));
             format!("task {} of job {job} failed: {error}", task.task)
         };
         Printer::alarm(&tasks.iter().map(why).collect::<Vec<_>>());

@@ -36,7 +36,7 @@ pub(crate) mod shape;
 pub(crate) mod style;
 pub(crate) mod submit;
 pub(crate) mod table;
-mod task;
+pub(crate) mod task;
 pub(crate) mod text;
 pub(crate) mod units;
 mod utilization;

@@ -31,6 +31,8 @@ const PICKLE: u8 = 0x80;
 const ERROR_SHOWN: usize = 200;
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
+/// What is said of a failure whose details the server has dropped.
+const FORGOTTEN_ERROR: &str = "not kept any more; `hq job failures` has the causes";
 const HEADER: [&str; 5] = ["Task ID", "State", "Worker", "Makespan", "Error"];
 const HEADER_VERBOSE: [&str; 11] = [
     "Task ID",
@@ -181,12 +183,18 @@ fn makespan(task: &TaskInfo, now: Timestamp) -> String {
 }
 
 fn error(task: &TaskInfo) -> Cell {
-    Cell::colored(task.error.clone().unwrap_or_default(), Color::Red)
+    Cell::colored(error_text(task).to_owned(), Color::Red)
+}
+
+/// Why it failed, or that this is not known any more.
+pub(crate) fn error_text(task: &TaskInfo) -> &str {
+    let forgotten = if task.state == TaskState::Failed { FORGOTTEN_ERROR } else { "" };
+    task.error.as_deref().unwrap_or(forgotten)
 }
 
 // On a terminal the beginning of it, so that one long error does not make the rows of all tasks high. Programs read all of it.
 fn error_in_list(task: &TaskInfo, style: Style) -> Cell {
-    let whole = task.error.as_deref().unwrap_or_default();
+    let whole = error_text(task);
     match whole.char_indices().nth(ERROR_SHOWN) {
         Some((end, _)) if style.has_lines => Cell::colored(format!("{}…", &whole[..end]), Color::Red),
         _ => error(task),

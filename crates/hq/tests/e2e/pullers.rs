@@ -259,7 +259,7 @@ fn the_file_of_a_worker_or_of_a_client_begins_no_relay() {
         let far = Place::new();
         let access = far.server_dir().join("hq-current/access.json");
         fs::create_dir_all(access.parent().expect("a directory")).expect("a directory");
-        fs::copy(cluster.path(&format!("{name}.json")), access).expect("a copy");
+        fs::copy(cluster.path(format!("{name}.json")), access).expect("a copy");
         let lacks = format!("has no part for a {has}");
         for line in ["pull create a", "pull steal", "pull env", "pull relay --socket own/socket"] {
             let refused = far.fails(3, line);
