@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, PATIENCE, Place, Process};
 use crate::patience;
+use crate::pulled::stop_with_relay;
 
 const SIGKILL: i32 = 9;
 
@@ -272,4 +273,5 @@ fn the_file_of_a_worker_or_of_a_client_begins_no_relay() {
     }
     cluster.ok("pull create a");
     assert_eq!(cluster.ok("pull steal -q"), "a\n");
+    stop_with_relay(&cluster);
 }
