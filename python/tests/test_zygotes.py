@@ -227,18 +227,3 @@ def test_nothing_is_left_when_a_worker_is_killed(modules):
             assert select.select([number], [], [], 60)[0], "it has ended"
             os.close(number)
         cluster.stop()
-
-
-def test_interpreters_have_loaded_what_calls_others_once_a_call_has_done_so(executor):
-    def looks():
-        return "headquarters._guest" in sys.modules, why_not_forked()
-
-    def calls():
-        return hq.current().submit(abs, -3).result()
-
-    env = hq.PythonEnv(sys.executable)
-    fresh = executor.options(env=env, fresh=True)
-    assert fresh.submit(looks).result(60) == (False, None)
-    assert executor.options(env=env).submit(calls).result(60) == 3
-    assert [fresh.submit(looks).result(60) for _ in range(2)] == [(True, None)] * 2
-    assert fresh.submit(calls).result(60) == 3

@@ -2,8 +2,7 @@
 //!
 //! What holds:
 //! - A zygote is of an environment (interpreter, variables, directories) and loads only what that preloads: what functions
-//!   import, their runners do. Only the package itself is loaded later, once a call has called others. One that has loaded
-//!   something of the user's own is of one job.
+//!   import, their runners do. One that has loaded something of the user's own is of one job.
 //! - While it starts, calls that need a new runner stay in the queue, where they are canceled or taken back like all others;
 //!   for a time: then they get interpreters of their own, so that their time limits count.
 //! - One that ends by itself is started again after a pause; runners that were forked from it go on. When that has gone wrong

@@ -110,16 +110,12 @@ def main(connection, receive):
         os._exit(128 + number)
 
     main_thread = threading.get_ident()
-    # Of one that was forked: a byte of the zygote, which is set when a call has called others.
-    calls_others = globals().get("_hq_calls_others")
 
     def waits():
         # The call waits for what others return, which may need its CPUs. False when it does not lend them.
         if ranks is not None or not state["runs"] or state["waits"] or threading.get_ident() != main_thread or os.getpid() != own:
             return False
         state["waits"] = True
-        if calls_others is not None:
-            calls_others[0] = 1
         say(WAITS, struct.pack("<Q", state["number"]))
         return True
 

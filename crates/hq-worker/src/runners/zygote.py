@@ -126,19 +126,6 @@ def _hq_zygote(connection, receive):
         files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         return not all(is_installed(file) for file in files if isinstance(file, str))
 
-    def load_ours():
-        # What a call needs that calls others. Only when one has done so, and never what may change.
-        import importlib
-        import importlib.util
-
-        try:
-            spec = importlib.util.find_spec("headquarters")
-            if spec is not None and spec.origin is not None and is_installed(spec.origin):
-                importlib.import_module("headquarters._nested")
-        except BaseException:
-            # Then each interpreter does.
-            pass
-
     def setters():
         # What tells libraries that are loaded how many threads they may have, and the variables that say so.
         found, seen = [], set()
@@ -241,7 +228,7 @@ def _hq_zygote(connection, receive):
     # Those that runners import, too.
     import fcntl  # noqa: F401
     import io  # noqa: F401
-    import mmap
+    import mmap  # noqa: F401
     import pickle  # noqa: F401
     import random  # noqa: F401
     import resource  # noqa: F401
@@ -262,8 +249,6 @@ def _hq_zygote(connection, receive):
     gc.collect()
     gc.freeze()
     say(READY, "1" if loads_what_may_change() else "0")
-    # Runners say here that a call has called others.
-    calls_others, has_ours = mmap.mmap(-1, 1), False
     room = socket.CMSG_SPACE(2 * struct.calcsize("i"))
     while True:
         packet, control, _, _ = connection.recvmsg(1 << 17, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -271,11 +256,6 @@ def _hq_zygote(connection, receive):
             os._exit(0)
         files = [number for _, _, data in control for number in struct.unpack("%di" % (len(data) // 4), data)]
         if len(files) == 2:
-            if calls_others[0] and not has_ours:
-                has_ours = True
-                load_ours()
-                gc.collect()
-                gc.freeze()
             try:
                 is_parent = fork_twice()
             except OSError:
@@ -286,8 +266,8 @@ def _hq_zygote(connection, receive):
             os.close(number)
     connection.close()
     become(packet, socket.socket(fileno=files[1]))
-    return socket.socket(fileno=files[0]), runner, calls_others
+    return socket.socket(fileno=files[0]), runner
 
 
-connection, _hq_runner_program, _hq_calls_others = _hq_zygote(connection, receive)
+connection, _hq_runner_program = _hq_zygote(connection, receive)
 exec(_hq_runner_program)
