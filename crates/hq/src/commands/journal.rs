@@ -53,21 +53,29 @@ fn journal_of(context: &Context, given: Option<PathBuf>) -> Result<PathBuf, HqEr
         return Ok(path);
     }
     let server_dir = &context.server_dir;
+    journal_in(server_dir).ok_or_else(|| {
+        let text = format!("the server of {} keeps no journal", server_dir.display());
+        HqError::failed("journal", text).hint(NAME_IT)
+    })
+}
+
+// That of a server directory, unless its server keeps none.
+fn journal_in(server_dir: &Path) -> Option<PathBuf> {
     match hq_server::directory::journal_place(server_dir) {
-        JournalPlace::Path(path) => Ok(path),
-        JournalPlace::Default => Ok(server_dir.join(hq_server::directory::JOURNAL)),
-        JournalPlace::None => {
-            let text = format!("the server of {} keeps no journal", server_dir.display());
-            Err(HqError::failed("journal", text).hint(NAME_IT))
-        }
+        JournalPlace::Path(path) => Some(path),
+        JournalPlace::Default => Some(server_dir.join(hq_server::directory::JOURNAL)),
+        JournalPlace::None => None,
     }
 }
 
 fn open(path: &Path) -> Result<RealDisk, HqError> {
-    let within = path.join(hq_server::directory::JOURNAL);
-    if within.is_dir() {
+    if hq_server::directory::is_server_dir(path) && !hq_journal::has_journal(path) {
         let text = format!("there is no journal in {}, which is a server directory", path.display());
-        return Err(HqError::failed("journal", text).hint(format!("did you mean {}?", within.display())));
+        let hint = match journal_in(path) {
+            Some(place) => format!("did you mean {}?", place.display()),
+            None => NAME_IT.to_owned(),
+        };
+        return Err(HqError::failed("journal", text).hint(hint));
     }
     RealDisk::open(path).map_err(|error| {
         let text = match error.kind() {

@@ -326,6 +326,22 @@ impl Cluster {
         cluster
     }
 
+    /// A server without workers whose access file, `full.json`, was made before, and others beside it by these options. And its
+    /// ports: for clients, and for workers.
+    #[allow(dead_code)]
+    pub(crate) fn server_with_access(options: &str) -> (Cluster, [u16; 2]) {
+        let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
+        let ports = [(); 2]
+            .map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
+            .map(|listener| listener.local_addr().expect("an address").port());
+        let [client, worker] = ports;
+        cluster.ok(&format!(
+            "server generate-access full.json --host localhost --client-port {client} --worker-port {worker} {options}"
+        ));
+        cluster.start_server("--access-file full.json");
+        (cluster, ports)
+    }
+
     /// A server with these variables, without workers.
     // Of the tests that share this file, those against batch systems need it.
     #[allow(dead_code)]

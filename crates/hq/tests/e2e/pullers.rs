@@ -23,18 +23,8 @@ struct Nodes {
 
 impl Nodes {
     fn new() -> Nodes {
-        let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
-        let ports: Vec<u16> = [(); 2]
-            .iter()
-            .map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
-            .map(|listener| listener.local_addr().expect("an address").port())
-            .collect();
-        cluster.ok(&format!(
-            "server generate-access full.json --host localhost --client-port {} --worker-port {} --pull-file pull.json \
-             --pull-bag dock --pull-bag numbers",
-            ports[0], ports[1]
-        ));
-        cluster.start_server("--access-file full.json");
+        let (cluster, _) =
+            Cluster::server_with_access("--pull-file pull.json --pull-bag dock --pull-bag numbers");
         let nodes = Nodes { cluster, far: Place::new() };
         fs::create_dir_all(nodes.access().parent().expect("a directory")).expect("a directory");
         fs::copy(nodes.cluster.path("pull.json"), nodes.access()).expect("a copy");
@@ -244,18 +234,7 @@ fn a_puller_waits_until_its_bag_is_over_and_is_told_how_it_ended() {
 
 #[test]
 fn the_file_of_a_worker_or_of_a_client_begins_no_relay() {
-    let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
-    let ports: Vec<u16> = [(); 2]
-        .iter()
-        .map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
-        .map(|listener| listener.local_addr().expect("an address").port())
-        .collect();
-    cluster.ok(&format!(
-        "server generate-access full.json --host localhost --client-port {} --worker-port {} --worker-file worker.json \
-         --client-file client.json",
-        ports[0], ports[1]
-    ));
-    cluster.start_server("--access-file full.json");
+    let (cluster, _) = Cluster::server_with_access("--worker-file worker.json --client-file client.json");
     for (name, has) in [("worker", "client"), ("client", "worker")] {
         let far = Place::new();
         let access = far.server_dir().join("hq-current/access.json");

@@ -176,17 +176,7 @@ fn waiting_for_a_server_ends_after_its_time() {
 
 #[test]
 fn access_can_be_made_ahead_and_split() {
-    let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
-    let ports: Vec<u16> = [(); 2]
-        .iter()
-        .map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
-        .map(|listener| listener.local_addr().expect("an address").port())
-        .collect();
-    cluster.ok(&format!(
-        "server generate-access full.json --host localhost --client-port {} --worker-port {} --client-file c.json --worker-file w.json",
-        ports[0], ports[1]
-    ));
-    cluster.start_server("--access-file full.json");
+    let (cluster, ports) = Cluster::server_with_access("--client-file c.json --worker-file w.json");
     assert_eq!(cluster.json("server info")["client_port"], ports[0]);
     let elsewhere = |file: &str| {
         let dir = cluster.path(format!("dir-{file}"));
