@@ -151,6 +151,21 @@ fn a_start_in_the_background_that_is_interrupted_leaves_no_server() {
 }
 
 #[test]
+fn a_server_ends_when_it_is_told_so_although_nobody_reads_what_it_prints() {
+    let place = Place::new();
+    let (_reading, mut writing) = std::io::pipe().expect("a pipe");
+    rustix::io::ioctl_fionbio(&writing, true).expect("a pipe");
+    while writing.write(&[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&writing, false).expect("a pipe");
+    let mut command = place.command(["server", "start", "--host", "localhost"]);
+    command.stdout(writing);
+    let server = Process::start(command);
+    place.ok("server wait --timeout 60s");
+    place.ok("server stop");
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
 fn a_server_whose_published_name_means_nothing_here_is_reached_and_stopped_from_its_own_node() {
     let place = Place::new();
     // No resolver asks anybody for a name with so long a part.
