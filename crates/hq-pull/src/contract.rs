@@ -236,12 +236,6 @@ impl Problem {
     }
 }
 
-impl From<hq_core::relay::Refusal> for Problem {
-    fn from(refusal: hq_core::relay::Refusal) -> Problem {
-        Problem::new(refusal.code(), refusal.to_string())
-    }
-}
-
 impl From<hq_core::client_messages::RequestError> for Problem {
     fn from(error: hq_core::client_messages::RequestError) -> Problem {
         use hq_core::client_messages::RequestError::{Hopeless, JobNotOpen, KeyTaken, NoKey};
