@@ -69,7 +69,18 @@ impl ObjectOptions {
     /// What does not go together.
     pub(super) fn check(&self) -> Result<(), OptionsError> {
         super::broadcast::check(&self.broadcasts)?;
-        check_objects(&self.left, &self.all_taken()).map_err(|error| OptionsError::Objects(error.to_string()))
+        let broadcasts: Vec<InputObject> = super::broadcast::taken(&self.broadcasts).collect();
+        // Each by itself, so that the error names the option at fault.
+        for (option, left, taken) in [
+            ("--output-object", &self.left[..], &[][..]),
+            ("--input-object", &[], &self.taken),
+            ("--broadcast", &[], &broadcasts),
+            ("--input-object and --broadcast", &[], &self.all_taken()),
+        ] {
+            let checked = check_objects(left, taken);
+            checked.map_err(|error| OptionsError::Objects { option, message: error.to_string() })?;
+        }
+        Ok(())
     }
 }
 

@@ -247,7 +247,7 @@ pub(super) fn debug_dump(context: &Context, args: &DebugDumpArgs) -> Result<Done
     let groups = serde_json::json!(groups).to_string();
     let jobs = job::selected(&session, Selector::All)?;
     let states = vec![TaskState::Waiting, TaskState::Running];
-    let tasks = TaskStream::begin(ServerPages::new(session, &jobs, None, states).with_submits())?;
+    let tasks = TaskStream::together(ServerPages::new(session, &jobs, None, states).with_submits())?;
     let mut tasks = Tasks { jobs, verbose: false, now: tasks.now(), tasks };
     // What the server says in the middle of the file is told as it is.
     let mut lost = None;

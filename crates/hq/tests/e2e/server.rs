@@ -295,13 +295,16 @@ fn a_dump_has_workers_and_tasks_that_have_not_ended() {
     cluster.worker("--cpus 2 --group east");
     cluster.ok("submit --wait -- true");
     cluster.ok("submit --array 1-3000 --cpus 5 -- true");
+    cluster.ok("submit --array 0-4294967295 --cpus 5 -- true");
     cluster.ok("server debug-dump dump.json");
     let dump: serde_json::Value = serde_json::from_str(&cluster.read("dump.json")).expect("a document");
     let dump = &dump["tako"];
     assert_eq!(dump["workers"][0]["id"], 1);
     assert_eq!(dump["worker_groups"], serde_json::json!({ "east": [1] }));
     let tasks = dump["tasks"]["2"].as_array().expect("tasks");
-    assert_eq!((tasks.len(), &tasks[2999]["state"]), (3000, &"waiting".into()));
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
+    assert_eq!((&tasks[0]["ids"], &tasks[0]["state"]), (&"1-3000".into(), &"waiting".into()));
+    assert_eq!(dump["tasks"]["3"][0]["ids"], "0-4294967295");
     let ended = dump["tasks"]["1"].as_array().map_or(0, Vec::len);
     assert_eq!(ended, 0);
     let error = cluster.fails(1, "server debug-dump nowhere/dump.json");
