@@ -205,4 +205,22 @@ mod tests {
             assert!(error.contains("a path is broadcast by `hq submit`"), "{error}");
         }
     }
+
+    #[test]
+    fn an_error_names_the_option_that_it_is_about() {
+        let check = |left: &[&str], taken: &[&str], broadcasts: &[&str], told: &str| {
+            let objects = ObjectOptions {
+                left: left.iter().map(|text| text.parse().expect(text)).collect(),
+                taken: taken.iter().map(|text| text.parse().expect(text)).collect(),
+                broadcasts: broadcasts.iter().map(|text| text.parse().expect(text)).collect(),
+            };
+            let error = objects.check().expect_err(told).to_string();
+            assert!(error.starts_with(told), "{error}");
+        };
+        let own = "a=@%{TASK_ID}:x";
+        check(&[], &[], &["a/x", "b/x"], "--broadcast: two broadcasts have the name `x`");
+        check(&["a=x", "a=y"], &[], &[], "--output-object: two output objects have the name `a`");
+        check(&[], &["a=1@0:x", "a=1@1:x"], &[], "--input-object: two input objects have the path `a`");
+        check(&["b=x"], &[own], &["c"], "--input-object: `a=@%{TASK_ID}:x` is an object that the task");
+    }
 }

@@ -696,19 +696,4 @@ fn what_is_broadcast_is_replaced_where_it_is_known() {
     );
     assert!(place.error("--broadcast data --job 3 cmd").contains("a path cannot be broadcast with --job"));
     assert!(place.error("--broadcast a/x --broadcast b/x cmd").contains("two broadcasts have the name `x`"));
-    for (options, told) in [
-        ("--broadcast a/x --broadcast b/x", "--broadcast: two broadcasts have the name `x`"),
-        ("--output-object a=x --output-object a=y", "--output-object: two output objects have the name `a`"),
-        (
-            "--input-object a=1@0:x --input-object a=1@1:x",
-            "--input-object: two input objects have the path `a`",
-        ),
-        (
-            "--broadcast c --input-object a=@%{TASK_ID}:x",
-            "--input-object: `a=@%{TASK_ID}:x` is an object that the task",
-        ),
-    ] {
-        let error = place.error(&format!("{options} cmd"));
-        assert!(error.starts_with(told), "{error}");
-    }
 }
