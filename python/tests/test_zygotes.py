@@ -227,3 +227,23 @@ def test_nothing_is_left_when_a_worker_is_killed(modules):
             assert select.select([number], [], [], 60)[0], "it has ended"
             os.close(number)
         cluster.stop()
+
+
+def doubled(number):
+    return 2 * number
+
+
+def calls_with_all_that_calls_may_be_given():
+    calls = hq.current()
+    first, put = calls.submit(doubled, 1), calls.put([4])
+
+    def reads(handle):
+        return handle.get()
+
+    return calls.submit(max, first, 3).result(), calls.submit(reads, hq.lazy(first)).result(), calls.submit(len, put).result()
+
+
+def test_the_package_may_be_loaded_before_interpreters_are_forked(executor):
+    env = hq.PythonEnv(sys.executable, preload=["headquarters.aio"])
+    assert executor.options(env=env).submit(why_not_forked).result(60) is None
+    assert executor.options(env=env).submit(calls_with_all_that_calls_may_be_given).result(60) == (3, 2, 1)
