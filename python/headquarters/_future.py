@@ -229,7 +229,7 @@ class Future(concurrent.futures.Future[T]):
             # A call that takes it takes what is in it, too.
             found.extend(self._value.within)
         found.append(self)
-        return _pickling.ref, (self._session.job, self._task)
+        return _pickling.ref(self._session.job, self._task)
 
     def _hq_returned(self) -> tuple[int, int]:
         # Asked by the interpreter of a call that returns this one: which it is, when its value belongs to that call.

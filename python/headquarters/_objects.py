@@ -471,8 +471,8 @@ class Lazy(StaysHere, Generic[T]):
         if self._future._value is not None:
             # A handle has nothing to hand out where no store has it.
             self._future._value.check()
-        _, names = self._future.__reduce_ex__(protocol)
-        return _pickling.lazy, names
+        _, (job, task) = self._future.__reduce_ex__(protocol)
+        return _pickling.lazy(job, task)
 
 
 def lazy(value: Ref[T] | Future[T]) -> Lazy[T]:

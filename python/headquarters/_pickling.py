@@ -54,26 +54,32 @@ def _lazy(job: int, task: int) -> Any:
     return _ref(job, task)
 
 
-def _runner() -> Any:
-    # In a runner there is a module of this name already, whose functions give values and handles of them.
-    module: Any = sys.modules.get("_hq_runner")
-    if module is None:
-        module = types.ModuleType("_hq_runner", "References to the values of other calls.")
-        sys.modules["_hq_runner"] = module
+def _stand_in() -> types.ModuleType:
+    # In a runner there is a module of this name, whose functions give values and handles of them.
+    module = types.ModuleType("_hq_runner", "References to the values of other calls.")
     for name, function in (("ref", _ref), ("lazy", _lazy)):
-        if not hasattr(module, name):
-            function.__module__, function.__name__, function.__qualname__ = "_hq_runner", name, name
-            setattr(module, name, function)
+        function.__module__, function.__name__, function.__qualname__ = "_hq_runner", name, name
+        setattr(module, name, function)
     return module
+
+
+sys.modules.setdefault("_hq_runner", _stand_in())
+
+
+def ref(job: int, task: int) -> tuple[Callable[[int, int], Any], tuple[int, int]]:
+    """What pickle is told of a reference to a call, which becomes its value among the arguments of another one."""
+    # What is there now: this module may have been loaded before its interpreter became a runner.
+    return sys.modules["_hq_runner"].ref, (job, task)
+
+
+def lazy(job: int, task: int) -> tuple[Callable[[int, int], Any], tuple[int, int]]:
+    """As `ref`; it becomes a handle, which gives the value when it is asked."""
+    return sys.modules["_hq_runner"].lazy, (job, task)
 
 
 def itself(value: Any) -> tuple[Any, ...]:
     """What pickle is told of something that travels as this value, also to interpreters without this package."""
     return operator.getitem, ([value], 0)
-
-
-ref: Callable[[int, int], Any] = _runner().ref
-lazy: Callable[[int, int], Any] = _runner().lazy
 
 
 class Code:

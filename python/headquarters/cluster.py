@@ -254,7 +254,7 @@ class LocalCluster(StaysHere):
 
     # The whole cluster ends, as it cannot go on.
     def _give_up(self, reason: str) -> None:
-        from ._session import cluster_ended
+        from ._sessions import cluster_ended
 
         self._why_ended = reason
         self._stopped = True
@@ -353,7 +353,7 @@ def _notice(of: weakref.ref[LocalCluster], process: subprocess.Popen[bytes]) -> 
     process.wait()
     cluster = of()
     if cluster is not None and not cluster._stopped and not cluster._children.forked:
-        from ._session import ENDED
+        from ._sessions import ENDED
 
         cluster._give_up(ENDED)
 
