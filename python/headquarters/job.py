@@ -15,7 +15,7 @@ from .output import Stdio, default_stderr, default_stdout
 from .task.function import PythonFunction
 from .task.program import ExternalProgram, ProgramArgs
 from .task.task import EnvType, Resources, Task, TaskOptions
-from .validation import line, path, texts, variables, whole
+from .validation import ValidationException, line, path, texts, variables, whole
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -150,12 +150,25 @@ class Job:
         return task
 
     def _add_task(self, task: Task) -> None:
+        for dependency in task.dependencies:
+            # The server knows it by its number, which may be that of another task here.
+            if dependency.job is not self:
+                whose = _called(dependency.job, "another job")
+                raise ValidationException(
+                    f"task {dependency.task_id} of {whose} is no task of {_called(self, 'this job')}: give tasks of this job, or "
+                    f"after=[f'{{submitted.id}}@{dependency.task_id}'], where submitted is what submitting that job gave"
+                )
+        task.job = self
         self.tasks.append(task)
         self.task_map[task.task_id] = task
 
     def _build(self, client: Client) -> JobDescription:
         tasks = [task._build(client) for task in self.tasks]
         return JobDescription(self.name or DEFAULT_NAME, self.max_fails, tasks, checked(self.job_options), self.broadcast)
+
+
+def _called(job: Job | None, unnamed: str) -> str:
+    return f"job {job.name}" if job is not None and job.name is not None else unnamed
 
 
 @dataclass

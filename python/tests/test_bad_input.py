@@ -102,6 +102,19 @@ def test_options_of_tasks_say_it_when_the_task_is_made():
             make()
 
 
+def test_a_task_waits_for_tasks_of_its_own_job_only():
+    first, second = hq.Job(name="A"), hq.Job(name="B")
+    prepare = first.program(["true"])
+    second.program(["true"])
+    for add in (lambda: second.program(["true"], deps=[prepare]), lambda: second.function(abs, args=(1,), deps=[prepare])):
+        with pytest.raises(hq.ValidationException, match="^task 0 of job A is no task of job B: give tasks of this job, or after="):
+            add()
+    assert len(second.tasks) == 1
+    with pytest.raises(hq.ValidationException, match="^task 0 of another job is no task of this job: "):
+        hq.Job().program(["true"], deps=[hq.Job().program(["true"])])
+    assert first.program(["true"], deps=[prepare]).dependencies == [prepare]
+
+
 def test_executors_say_what_cannot_be():
     for arguments, said in [
         ({"max_workers": "4"}, "max_workers is '4': give a whole number from 1"),
