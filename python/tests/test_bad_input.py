@@ -163,9 +163,26 @@ def test_modules_by_value_are_modules():
 def test_an_array_has_no_call_beyond_its_end(make):
     executor, _ = make(automatic=True)
     results = executor.starmap(abs, [(-1,), (-2,)])
-    for ask in (lambda: results[2], lambda: results[-3], lambda: results.task(2)):
+    for ask in (lambda: results[2], lambda: results[-3], lambda: results.task(2), lambda: results.exception(2)):
         with pytest.raises(IndexError, match=r"^there is no call -?\d: there are 2, from 0$"):
             ask()
+    for ask in (lambda: results["x"], lambda: results.task(None), lambda: results.exception("x")):
+        with pytest.raises(hq.ValidationException, match=r"^the index of a call is ('x'|None): give a whole number$") as caught:
+            ask()
+        assert isinstance(caught.value, TypeError)
+
+
+def test_who_is_interrupted_while_an_exception_is_waited_for_does_not_get_that(make, monkeypatch):
+    executor, _ = make()
+    results = executor.starmap(abs, [(-1,)])
+
+    def interrupt(*waiting):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(results._blocks[0]), "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            results.exception(0)
 
 
 def test_a_server_that_is_not_there_is_named_in_words_of_python():
