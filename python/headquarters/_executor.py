@@ -274,7 +274,8 @@ class Executor(StaysHere, concurrent.futures.Executor):
             if loads not in self._codes_of:
                 self._codes_of[loads] = Codes(Setup(*loads, self._initializer))
             if key not in self._templates:
-                self._templates[key] = self._session.template(self._json, variables, interpreter)
+                with validation.read_elsewhere():
+                    self._templates[key] = self._session.template(self._json, variables, interpreter)
             self._codes, self._template = self._codes_of[loads], self._templates[key]
 
 

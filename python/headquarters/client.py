@@ -277,7 +277,8 @@ class Client(StaysHere):
         self, name: str = DEFAULT_NAME, max_fails: int | None = None, **options: Unpack[JobOptions]
     ) -> JobId:
         """Makes a job that takes tasks until it is closed. All other keywords say who is told of it, as those of `Job` do."""
-        return self.connection.session.open_job(opened(name, max_fails, options))
+        with validation.read_elsewhere():
+            return self.connection.session.open_job(opened(name, max_fails, options))
 
     def close_job(self, job: HasJobId) -> None:
         """Closes an open job: it ends when its tasks have."""

@@ -90,8 +90,49 @@ def test_what_cannot_be_is_refused_before_it_is_sent(client: Client) -> None:
         Job().program(["a"], timelimit=5)  # type: ignore[call-arg]
     job = Job()
     job.program(["a"], time_limit="soon")
-    with pytest.raises(ValueError, match="task with id 0: time_limit: `soon` is not a duration"):
+    with pytest.raises(ValidationException, match="task with id 0: time_limit: `soon` is not a duration"):
         client.submit(job)
+
+
+def test_values_that_only_the_extension_reads_are_validated_as_others_are(client: Client) -> None:
+    with headquarters.Executor(cluster=client) as executor:
+        for options, said in [
+            ({"cpus": 0}, "cpus = 0: Zero resources cannot be requested"),
+            ({"cpus": "x"}, "cpus = x: `x` is not an amount: write a number"),
+            ({"memory": "lots"}, "mem = lots: `lots` is not a memory size: write 4GiB"),
+            ({"time_limit": "ten"}, "time_limit: `ten` is not a duration: write 90s"),
+            ({"retry_on": [300]}, "retry_on: `300` is not a list of exit codes"),
+            ({"ranks": 3, "nodes": 2}, "ranks=3 cannot be as many on each of 2 nodes"),
+        ]:
+            with pytest.raises(ValidationException, match=said):
+                executor.options(**options)  # type: ignore[arg-type]
+    for make, said in [
+        (lambda: headquarters.Executor(cluster=client, budget=-1), "budget: `-1` is not a number of node hours"),
+        (lambda: headquarters.Executor(cluster=client, linger="soon"), "linger: `soon` is not a duration"),
+        (lambda: client.open_job(budget=-1), "budget: `-1` is not a number of node hours"),
+        (lambda: client.open_job(stall_after="x"), "stall_after: `x` is not a duration"),
+    ]:
+        with pytest.raises(ValidationException, match=said):
+            make()
+
+
+def test_errors_have_the_words_of_programs(client: Client) -> None:
+    job = Job()
+    job.function(abs, args=(1,), resources=ResourceRequest(n_nodes=1))
+    with pytest.raises(ValidationException, match="nodes= of a function works only together with ranks= or ranks_per_node=$"):
+        client.submit(job)
+    job = Job()
+    job.program(["true"], ranks=2, gather=True)
+    with pytest.raises(ValidationException, match="mpi= or gather= works only together with Job.function$"):
+        client.submit(job)
+    with headquarters.Executor(cluster=client, max_fails=0) as executor:
+        with pytest.raises(headquarters.NativeError, match="^Task 99 not found in job .*: `Client.tasks"):
+            client.cancel(executor.job_id, [99])
+        with pytest.raises(headquarters.NativeError, match=r"`Client.cancel\(\d+\)` ends them\).*`Client.close_job\(\d+\)` has"):
+            client.forget(executor.job_id)
+        assert executor.submit(int, "x").exception(60)
+        with pytest.raises(headquarters.JobAborted, match="than the 0 that its max_fails= allows. .* with a larger max_fails= if"):
+            executor.submit(int, "1").result(60)
 
 
 def test_options_are_those_of_the_command_line(client: Client) -> None:
