@@ -15,7 +15,7 @@ from .output import Stdio, default_stderr, default_stdout
 from .task.function import PythonFunction
 from .task.program import ExternalProgram, ProgramArgs
 from .task.task import EnvType, Resources, Task, TaskOptions
-from .validation import ValidationException, line, path, texts, variables, whole
+from .validation import ValidationException, line, path, texts, variables, whole, wrong
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -181,6 +181,8 @@ class SubmittedJob:
 
     def result(self, task: Task | TaskId, timeout: float | None = None) -> Any:
         """What the function of a task returned, or its exception is raised; waits for its end, at most `timeout` seconds."""
+        if isinstance(task, Task) and task.job is not self.job:
+            raise wrong("task", task, f"it is no task of job {self.id}; give one of these")
         task_id = task.task_id if isinstance(task, Task) else task
         if self._client is None:
             raise LookupError("this job was not submitted by a client")
@@ -190,10 +192,12 @@ class SubmittedJob:
 HasJobId: TypeAlias = "JobId | SubmittedJob"
 
 
-def get_job_id(job: HasJobId) -> JobId:
-    """The id of a job."""
+def get_job_id(job: HasJobId, name: str = "job") -> JobId:
+    """The id of a job, which the caller has been given as `name`."""
     if isinstance(job, SubmittedJob):
         return job.id
-    if isinstance(job, int):
-        return job
-    raise ValueError(f"Invalid value of type {type(job)} passed to `get_job_id`")
+    if isinstance(job, Job):
+        raise wrong(name, job, "it is not submitted; give what Client.submit has returned for it, or the id of a job")
+    if not isinstance(job, int):
+        raise wrong(name, job, "give the id of a job, or what Client.submit has returned")
+    return whole(name, job)

@@ -207,6 +207,14 @@ def texts(name: str, value: object) -> list[str]:
     return [text(f"{name}[{at}]", one) for at, one in enumerate(value)]
 
 
+def many(name: str, value: Iterable[Any], example: str) -> Iterator[Any]:
+    """Something that can be iterated over."""
+    try:
+        return iter(value)
+    except TypeError:
+        raise wrong(name, value, f"give a list, such as {example}") from None
+
+
 def jobs(name: str, value: object) -> list[str]:
     """Jobs, and tasks of jobs, as the command line names them."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):

@@ -203,6 +203,9 @@ def test_what_cannot_be_called_is_no_call(make):
         (lambda: executor.submit_named(3, abs), "the key of submit_named is 3: give a text"),
         (lambda: executor.map(3, [1]), "the first argument of map is 3"),
         (lambda: executor.starmap("abs", []), "the first argument of starmap is 'abs'"),
+        (lambda: executor.map(abs, [1], 5), "iterable 1 of map is 5: give a list, such as [1, 2]"),
+        (lambda: executor.starmap(abs, 5), "rows is 5: give a list, such as [(1, 2), (3, 4)]"),
+        (lambda: hq.task(5), "the function of task is 5: it cannot be called; write @task or @task(cpus=2) above"),
         (lambda: executor.starmap(abs, [1]), "row 0 of starmap is 1: give a tuple of arguments, or use map"),
     ]:
         with pytest.raises(TypeError, match=f"^{re.escape(what)}"):
@@ -250,8 +253,19 @@ def test_who_waits_for_many_gives_a_list_of_futures(make):
         (lambda: hq.gather(first, second, third), "gather takes one list of futures"),
         (lambda: hq.gather([first], "skip", third), "gather takes one list of futures"),
         (lambda: hq.gather([first, 3]), "gather takes a list of futures, and element 1 is 3: submit(...) gives one"),
+        (lambda: hq.wait([first], timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: hq.as_completed([first], timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: hq.get([first], timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: hq.get(first), f"refs is {first!r}: give a list of Refs and Futures, as in get([ref]); of one, future.result() is"),
+        (lambda: hq.get(5), "refs is 5: give a list, such as [ref]"),
     ]:
         with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+            call()
+    for call, said in [
+        (lambda: hq.wait([], return_when="X"), "return_when is 'X': give FIRST_COMPLETED, FIRST_EXCEPTION or ALL_COMPLETED"),
+        (lambda: hq.gather([first], errors="X"), "errors is 'X': give 'raise', 'return' or 'skip'"),
+    ]:
+        with pytest.raises(hq.ValidationException, match=f"^{said}$"):
             call()
 
 

@@ -3,10 +3,12 @@
 import concurrent.futures
 import datetime
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,43 @@ def test_what_cannot_be_is_refused_before_it_is_sent(client: Client) -> None:
     job.program(["a"], time_limit="soon")
     with pytest.raises(ValidationException, match="task with id 0: time_limit: `soon` is not a duration"):
         client.submit(job)
+
+
+def test_a_client_says_what_cannot_be(cluster: LocalCluster, client: Client) -> None:
+    other = Job().program(["true"])
+    job = Job()
+    job.program(["true"])
+    submitted = client.submit(job)
+    anything: Any = client
+    for order in (client.job, client.tasks, client.cancel, client.forget, client.close_job, client.get_failed_tasks):
+        for value, said in [
+            ("x", "job is 'x': give the id of a job, or what Client.submit has returned"),
+            (-1, "job is -1: give a whole number from 0"),
+            (job, f"job is {job!r}: it is not submitted"),
+        ]:
+            with pytest.raises(ValidationException, match=f"^{re.escape(said)}"):
+                order(value)  # type: ignore[operator]
+    for ask, said in [
+        (lambda: anything.wait_for_jobs("x"), "jobs is 'x': give a list of jobs, such as [submitted] or [3]"),
+        (lambda: anything.wait_for_jobs(submitted), f"jobs is {str(submitted)[:50]}"),
+        (lambda: anything.wait_for_jobs([submitted, -1]), "jobs[1] is -1: give a whole number from 0"),
+        (lambda: anything.submit(5), "job is 5: give a Job; functions are called by an Executor"),
+        (lambda: anything.submit(job, open_job="x"), "open_job is 'x': give the id of a job"),
+        (lambda: anything.result(submitted, 0, timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: anything.result(submitted, "x"), "task is 'x': give a whole number from 0"),
+        (lambda: submitted.result(other), f"task is {other!r}: it is no task of job {submitted.id}; give one of these"),
+        (lambda: anything.tasks(submitted, "failed"), "states is 'failed': give a list of texts: ['failed']"),
+        (lambda: anything.tasks(submitted, ["x"]), "states[0] is 'x': give states of tasks: waiting, running, finished, failed, canceled, aborted"),
+        (lambda: anything.cancel(submitted, 5), "tasks is 5: give a list, such as [0, 1]"),
+        (lambda: anything.cancel(submitted, ["x"]), "tasks[0] is 'x': give a whole number from 0"),
+        (lambda: anything.cancel(submitted, [], 5), "reason is 5: give a text"),
+        (lambda: anything.workers("x"), "with_ended is 'x': give True or False"),
+        (lambda: cluster.client(python_env=5), "python_env is 5: give a PythonEnv"),
+        (lambda: Client(5), "server_dir is 5: give a path"),  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(ValidationException, match=f"^{re.escape(said)}"):
+            ask()
+    assert client.wait_for_jobs([submitted])
 
 
 def test_values_that_only_the_extension_reads_are_validated_as_others_are(client: Client) -> None:
