@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import headquarters
+from headquarters import _limits
 from headquarters import (
     Client,
     FailedJobsException,
@@ -131,6 +132,15 @@ def test_a_client_says_what_cannot_be(cluster: LocalCluster, client: Client) -> 
         with pytest.raises(ValidationException, match=f"^{re.escape(said)}"):
             ask()
     assert client.wait_for_jobs([submitted])
+
+
+def test_a_job_with_more_than_a_submit_carries_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_limits, "JOB_BYTES_MAX", 10_000)
+    job = Job()
+    for _ in range(3):
+        job.function(len, args=("x" * 4_000,))
+    with pytest.raises(ValidationException, match=r"^the functions of the job and their arguments are 1\d{4} bytes long, more than 10000: submit"):
+        client.submit(job)
 
 
 def test_values_that_only_the_extension_reads_are_validated_as_others_are(client: Client) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .. import _limits as limits
 from .._native import Session
-from ..validation import read_elsewhere
+from ..validation import ValidationException, read_elsewhere
 from . import JobId, TaskId
 from .protocol import JobDescription
 
@@ -43,6 +44,12 @@ class ClientConnection:
                 content["max_fails"] = job.max_fails
             content.update(job.notices)
         calls = [(task.id, task.call.name, task.call.code, task.call.arguments) for task in job.tasks if task.call]
+        size = sum(len(call[3]) for call in calls) + sum(map(len, {call[2] for call in calls}))
+        if size > limits.JOB_BYTES_MAX:
+            raise ValidationException(
+                f"the functions of the job and their arguments are {size} bytes long, more than {limits.JOB_BYTES_MAX}: submit several jobs, "
+                "write large values to files, or use an Executor"
+            )
         with read_elsewhere():
             return self.session.submit(json.dumps(content), os.getcwd(), open_job, calls, job.broadcast)[0]
 
