@@ -181,7 +181,7 @@ class Future(concurrent.futures.Future[T]):
     def output(self, channel: str = "stdout") -> str:
         """The last 4 KiB of what the call printed to `"stdout"` or `"stderr"`; waits for its end."""
         if channel not in ("stdout", "stderr"):
-            raise ValueError(f"there are stdout and stderr, not {channel!r}")
+            raise validation.ValidationException(f"there are stdout and stderr, not {channel!r}")
         if not self.cancelled():
             self.exception()
         if self._output is None:

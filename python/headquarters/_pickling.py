@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _limits as limits
 from . import _values
 from ._base import StaysHere
-from ._errors import ArgumentsNotPicklable
+from ._errors import ArgumentsNotPicklable, ObjectLost
 from ._fingerprint import Fingerprint, by_reference, fingerprint
 from ._probe import LOADING, Evaluated
 from .validation import wrong
@@ -372,10 +372,12 @@ def _with_setup(setup: Setup, function: bytes) -> tuple[bytes, tuple[Future[Any]
     return _dumps(wrapped, 4), futures, is_by_value
 
 
-def _not_picklable(value: Any, start: str, error: BaseException) -> ArgumentsNotPicklable:
+def _not_picklable(value: Any, start: str, error: BaseException) -> ArgumentsNotPicklable | ObjectLost:
     path, reason = _Search(error).run(value, start)
     if len(path) > limits.PATH_CHARS_MAX:
         path = f"{path[: limits.PATH_CHARS_MAX // 2]} ... {path[-limits.PATH_CHARS_MAX // 2 :]}"
+    if isinstance(reason, ObjectLost):
+        return ObjectLost(f"{path or 'an argument'}: {reason}")
     return ArgumentsNotPicklable(f"{path or 'the arguments'} cannot be sent: {type(reason).__name__}: {reason}", path)
 
 

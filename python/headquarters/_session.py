@@ -662,6 +662,8 @@ class Session:
                 reason = errors.ClusterStopped("the cluster was stopped before the call ended")
             elif (has_ended := getattr(self._cluster, "_server_has_ended", None)) and has_ended():
                 reason = errors.ClusterStopped(ENDED)
+            else:
+                reason = errors.of_an_executor(reason, getattr(self._cluster, "server_dir", self._cluster), self.job)
         if isinstance(reason, errors.HqError):
             return reason
         made = errors.HqError(f"the executor failed: {type(error).__name__}: {error}")
