@@ -46,7 +46,12 @@ impl Server {
         let is_quiet =
             changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none() && !moves_shares;
         let is_quiet = is_quiet && !keeping_ends && !self.reserve.is_for_nobody(&self.queue);
-        if self.live.is_empty() || is_quiet {
+        if self.live.is_empty() {
+            // Nothing is kept without a worker, and nothing ends that nobody looks at.
+            self.reserve.let_all();
+            return false;
+        }
+        if is_quiet {
             return false;
         }
         for worker in &changed_workers {

@@ -138,10 +138,11 @@ impl Reserve {
         self.until
     }
 
-    // Nothing is kept any more. Returns the workers that were.
-    fn let_all(&mut self) -> BTreeSet<WorkerId> {
+    /// Nothing is kept any more. Returns the workers that were.
+    pub(super) fn let_all(&mut self) -> BTreeSet<WorkerId> {
         self.first = None;
         self.firmly = None;
+        self.until = None;
         self.chosen_of = (0, 0);
         std::mem::take(&mut self.workers).into_keys().collect()
     }
