@@ -59,9 +59,7 @@ impl Server {
         if live.is_idle_and_picky() {
             return Some(Hold::Picky);
         }
-        if let Some((class, until)) =
-            self.reserve.keeps_from(now, (worker, live.capacity()), (class, priority), needs)
-        {
+        if let Some((class, until)) = self.reserve.keeps_from(worker, class, needs) {
             return Some(Hold::Kept { class, until });
         }
         if let Some((template, until)) = live.kept_from(now, priority, needs) {
@@ -186,7 +184,7 @@ impl Server {
 
     // A hold that should have ended.
     fn overdue_hold(&self, now: Timestamp) -> Option<Timestamp> {
-        let ends = [self.planning.next_wakeup(), self.gathering.ends(), self.reserve.ends()];
+        let ends = [self.planning.next_wakeup(), self.gathering.ends(), self.keeping_ends()];
         ends.into_iter().flatten().find(|until| *until < now)
     }
 

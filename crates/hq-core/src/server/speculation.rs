@@ -118,8 +118,9 @@ impl Server {
         let due: Vec<(TemplateId, Option<u64>)> =
             due.map(|(template, siblings)| (*template, siblings.limit_us())).collect();
         for (template, limit) in due {
-            self.choose_for_who_waits(now);
+            self.keep_what_is_waited_for(now);
             let next = limit.and_then(|limit| self.look_at(now, template, limit, effects));
+            self.let_room();
             if let Some(siblings) = self.speculation.siblings.get_mut(&template) {
                 siblings.next_look = next.map(|at| at.max(now.after(SPECULATE_LOOK_INTERVAL)));
             }
@@ -195,9 +196,7 @@ impl Server {
             for choice in choices {
                 let room = live.capacity().room(&choice.needs);
                 let lives = live.has_time(now, choice.time_request);
-                let at = (*worker, live.capacity());
-                let is_kept = live.kept_from(now, priority, &choice.needs).is_some()
-                    || self.reserve.awaits(at, class, &choice.needs);
+                let is_kept = live.kept_from(now, priority, &choice.needs).is_some();
                 if room > 0 && lives && !is_kept && best.as_ref().is_none_or(|(most, ..)| *most < room) {
                     best = Some((room, *worker, choice));
                 }
