@@ -123,14 +123,20 @@ fn a_server_goes_to_the_background() {
     place.ok("server stop");
 }
 
-#[test]
-fn a_start_in_the_background_that_is_interrupted_leaves_no_server() {
-    let place = Place::new();
-    // There is no room for what it prints: so it is interrupted when the server runs, and nobody has been told where.
+// There is no room for what is printed into it.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     let (reading, mut writing) = std::io::pipe().expect("a pipe");
     rustix::io::ioctl_fionbio(&writing, true).expect("a pipe");
     while writing.write(&[b'x'; 4096]).is_ok() {}
     rustix::io::ioctl_fionbio(&writing, false).expect("a pipe");
+    (reading, writing)
+}
+
+#[test]
+fn a_start_in_the_background_that_is_interrupted_leaves_no_server() {
+    let place = Place::new();
+    // There is no room for what it prints: so it is interrupted when the server runs, and nobody has been told where.
+    let (reading, writing) = full_pipe();
     let mut command = place.command(["server", "start", "--host", "localhost", "--detach"]);
     command.stdout(writing);
     let start = Process::start(command);
@@ -153,10 +159,7 @@ fn a_start_in_the_background_that_is_interrupted_leaves_no_server() {
 #[test]
 fn a_server_ends_when_it_is_told_so_although_nobody_reads_what_it_prints() {
     let place = Place::new();
-    let (_reading, mut writing) = std::io::pipe().expect("a pipe");
-    rustix::io::ioctl_fionbio(&writing, true).expect("a pipe");
-    while writing.write(&[b'x'; 4096]).is_ok() {}
-    rustix::io::ioctl_fionbio(&writing, false).expect("a pipe");
+    let (_reading, writing) = full_pipe();
     let mut command = place.command(["server", "start", "--host", "localhost"]);
     command.stdout(writing);
     let server = Process::start(command);
