@@ -181,8 +181,8 @@ fn waits(queue: &QueueState) -> impl Iterator<Item = Duration> + '_ {
     queue.allocations.values().rev().filter_map(waited).take(WAITS_SEEN)
 }
 
-/// How an allocation ended whose workers have all left, as far as they tell. `None` when the batch system has to be
-/// asked.
+/// How an allocation ends whose workers have all left in order, as far as they tell: its batch job may still do something.
+/// `None` when only the batch system knows.
 pub fn end_by_workers(one: &Allocation) -> Option<AllocationEnd> {
     if !one.is_deserted() || one.workers_to_come() > 0 || one.lost > 0 {
         return None;
@@ -218,6 +218,15 @@ pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Optio
         || AllocationEnd::Failed(with_lines("the batch job ended and no worker of it ever came"));
     match &said.state {
         BatchState::Queued | BatchState::Held | BatchState::Running | BatchState::Suspended => None,
+    // What became of the batch job when its workers had left in order is of no interest.
+    let is_over = match said.state {
+        BatchState::Finished | BatchState::Failed(_) | BatchState::OutOfMemory => true,
+        BatchState::Unknown(_) => is_known_gone,
+        _ => false,
+    };
+    if let Some(end) = end_by_workers(one).filter(|_| is_over) {
+        return Some(end);
+    }
         BatchState::Finished | BatchState::Failed(_) if one.joined > 0 && early() => {
             Some(AllocationEnd::WorkersLost)
         }
@@ -241,9 +250,9 @@ pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Optio
 }
 
 /// Until when the workers of an allocation that all left may come back: it may have been requeued, which the batch
-/// system is asked.
+/// system is asked. Those that left in order do not.
 pub fn may_return_until(one: &Allocation) -> Option<Timestamp> {
-    let (left, _) = one.last_left.filter(|_| one.is_deserted())?;
+    let (left, _) = one.last_left.filter(|_| one.is_deserted() && end_by_workers(one).is_none())?;
     Some(left.after(RETURN_TIME))
 }
 
@@ -438,6 +447,28 @@ mod tests {
     fn what_the_batch_system_says_counts_when_no_worker_is_there() {
         use WorkerEnd::*;
         let never = Allocation { workers: 1, ..Allocation::default() };
+    #[test]
+    fn one_whose_workers_left_in_order_is_over_when_the_batch_system_says_so() {
+        use WorkerEnd::*;
+        let gone = || BatchState::Unknown("no such job".into());
+        for (ends, state, end) in [
+            (&[IdleTimeout][..], BatchState::Running, None),
+            (&[IdleTimeout], BatchState::Queued, None),
+            (&[IdleTimeout], BatchState::Finished, Some(AllocationEnd::Finished)),
+            (&[TimeLimit], BatchState::Finished, Some(AllocationEnd::TimedOut)),
+            (&[TimeLimit], BatchState::Failed("exit code 1".into()), Some(AllocationEnd::TimedOut)),
+            // A task of it was too large, and its worker went on.
+            (&[IdleTimeout], BatchState::OutOfMemory, Some(AllocationEnd::Finished)),
+            (&[IdleTimeout], BatchState::TimedOut, Some(AllocationEnd::TimedOut)),
+            (&[IdleTimeout], BatchState::Canceled, Some(AllocationEnd::Canceled)),
+            (&[TimeLimit], gone(), Some(AllocationEnd::TimedOut)),
+        ] {
+            let one = ran(ends, 300);
+            assert_eq!(end_by_state(&one, &state.clone().into(), true), end, "{state:?}");
+            assert_eq!(may_return_until(&one), None);
+        }
+    }
+
         let failed = || BatchState::Failed("exit code 3".into());
         let gone = || BatchState::Unknown("no such job".into());
         for (one, state, end) in [
