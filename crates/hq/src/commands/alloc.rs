@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
-use hq_core::alloc::messages::{AllocRequest, AllocResponse, AllocationInfo, QueueInfo};
+use hq_core::alloc::messages::{AllocRequest, AllocResponse, AllocationInfo, QueueInfo, QueueStatus};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::QueueId;
 use hq_model::allocation::{Goal, QueueParams, node_hours};
@@ -181,7 +181,17 @@ fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
             "Allocation queue {queue} is like that already; nothing was changed"
         )));
     }
-    done(context, AllocRequest::Edit { queue, params, dry_run }, queue, "successfully edited")
+    let ClientResponse::Done = ask(context, AllocRequest::Edit { queue, params, dry_run })? else {
+        return unexpected();
+    };
+    let is_paused = matches!(details(context, queue)?.0.status, QueueStatus::Paused(..));
+    Done::ok(Sentence(edited_told(queue, is_paused)))
+}
+
+// What failures have paused asks again: who is paused then was paused by a user.
+fn edited_told(queue: QueueId, is_paused: bool) -> String {
+    let paused = format!("; it stays paused, as a user paused it: `hq alloc resume {queue}` ends that");
+    format!("Allocation queue {queue} successfully edited{}", if is_paused { paused.as_str() } else { "" })
 }
 
 fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqError> {
@@ -250,6 +260,13 @@ mod tests {
             Line::try_parse_from(["edit", "1"].into_iter().chain(line.split(' '))).expect("a line").args;
         let before = QueueParams { budget: Some(Duration::from_secs(3600)), ..QueueParams::default() };
         edited(before, args).map_err(|error| error.text)
+    }
+
+    #[test]
+    fn an_edit_says_that_a_queue_stays_paused() {
+        assert_eq!(edited_told(QueueId(2), false), "Allocation queue 2 successfully edited");
+        let text = "Allocation queue 2 successfully edited; it stays paused, as a user paused it: `hq alloc resume 2` ends that";
+        assert_eq!(edited_told(QueueId(2), true), text);
     }
 
     #[test]

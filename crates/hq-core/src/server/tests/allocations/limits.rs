@@ -21,6 +21,32 @@ fn a_round_ends_at_its_first_refusal_which_counts_once() {
 }
 
 #[test]
+fn an_edit_ends_what_failures_paused_and_not_what_a_user_paused() {
+    let edit = |world: &mut World, backlog| {
+        let params = Box::new(QueueParams { backlog, ..params() });
+        world.alloc(AllocRequest::Edit { queue: QueueId(1), params, dry_run: false });
+        world.wait(MINUTE / 60);
+        world.orders()
+    };
+    let mut world = World::asking(params(), 1);
+    for number in 1..=3 {
+        world.submitted(number);
+        world.wait(MINUTE * 2);
+        world.states_are(&[(number, BatchState::Failed("exit status 127".into()))]);
+        world.wait(MINUTE);
+    }
+    world.orders();
+    assert!(matches!(world.explained().queue.status, QueueStatus::Paused(..)));
+    assert_eq!(edit(&mut world, 2), "shape 1 +1.4x1");
+    world.refused(4);
+    world.alloc(AllocRequest::Pause { queue: QueueId(1) });
+    assert!(!edit(&mut world, 3).contains('+'));
+    assert!(matches!(world.explained().queue.status, QueueStatus::Paused(..)));
+    world.restart();
+    assert!(matches!(world.explained().queue.status, QueueStatus::Paused(..)));
+}
+
+#[test]
 fn a_limit_of_the_site_is_waited_for_and_is_no_failure() {
     let mut world = World::asking(QueueParams { backlog: 12, ..params() }, 400);
     let not_now = |world: &mut World, number| {
