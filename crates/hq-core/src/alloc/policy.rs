@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, node_hours};
+use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, node_hours, node_hours_told};
 use hq_model::{Timestamp, duration};
 
 use super::Said;
@@ -79,7 +79,11 @@ pub fn permit(queue: &QueueState, not_taken: Option<&Allocation>, now: Timestamp
             || "`hq alloc resume` ends that".to_owned(),
             |at| format!("tries again at {}", clock(at)),
         );
-        return Permit::none(format!("paused: {cause}; {again}"));
+        let why = match cause {
+            PauseCause::User => cause.to_string(),
+            _ => format!("paused: {cause}"),
+        };
+        return Permit::none(format!("{why}; {again}"));
     }
     if queue.is_draining {
         return Permit::none("draining: what is there goes on, nothing new is asked for");
@@ -145,9 +149,9 @@ pub fn over_budget(queue: &QueueState, not_taken: Option<&Allocation>) -> Option
     let (spent, reserved) = (node_hours(queue.totals().time.held()), node_hours(reserved(queue)));
     let limit = duration::format(queue.params.time_limit);
     Some(format!(
-        "its budget of {} node hours is used up: {spent} were spent, {reserved} are for allocations that wait or run, and a node \
-         for {limit} would be too much; `hq alloc edit` with a larger `--budget` raises it",
-        node_hours(budget)
+        "its budget of {} has no room for one more node for {limit}: {spent} spent, {reserved} for allocations that wait or run; \
+         `hq alloc edit` with a larger `--budget` raises it",
+        node_hours_told(budget)
     ))
 }
 
@@ -214,10 +218,6 @@ pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Optio
         Some(lines) => format!("{text}; what it printed ends with `{lines}`"),
         None => text.to_owned(),
     };
-    let without_worker =
-        || AllocationEnd::Failed(with_lines("the batch job ended and no worker of it ever came"));
-    match &said.state {
-        BatchState::Queued | BatchState::Held | BatchState::Running | BatchState::Suspended => None,
     // What became of the batch job when its workers had left in order is of no interest.
     let is_over = match said.state {
         BatchState::Finished | BatchState::Failed(_) | BatchState::OutOfMemory => true,
@@ -227,6 +227,10 @@ pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Optio
     if let Some(end) = end_by_workers(one).filter(|_| is_over) {
         return Some(end);
     }
+    let without_worker =
+        || AllocationEnd::Failed(with_lines("the batch job ended and no worker of it ever came"));
+    match &said.state {
+        BatchState::Queued | BatchState::Held | BatchState::Running | BatchState::Suspended => None,
         BatchState::Finished | BatchState::Failed(_) if one.joined > 0 && early() => {
             Some(AllocationEnd::WorkersLost)
         }
@@ -340,8 +344,8 @@ mod tests {
         plan(&mut state, 2, 1);
         let text = |spent, reserved| {
             format!(
-                "its budget of 3.5 node hours is used up: {spent} were spent, {reserved} are for allocations that wait or run, and \
-                 a node for 1h would be too much; `hq alloc edit` with a larger `--budget` raises it"
+                "its budget of 3.5 node hours has no room for one more node for 1h: {spent} spent, {reserved} for allocations that \
+                 wait or run; `hq alloc edit` with a larger `--budget` raises it"
             )
         };
         assert_eq!(permit_of(&state, at(2)), (0, 0, Some(text("0", "3"))));
@@ -444,10 +448,6 @@ mod tests {
     }
 
     #[test]
-    fn what_the_batch_system_says_counts_when_no_worker_is_there() {
-        use WorkerEnd::*;
-        let never = Allocation { workers: 1, ..Allocation::default() };
-    #[test]
     fn one_whose_workers_left_in_order_is_over_when_the_batch_system_says_so() {
         use WorkerEnd::*;
         let gone = || BatchState::Unknown("no such job".into());
@@ -469,6 +469,10 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_the_batch_system_says_counts_when_no_worker_is_there() {
+        use WorkerEnd::*;
+        let never = Allocation { workers: 1, ..Allocation::default() };
         let failed = || BatchState::Failed("exit code 3".into());
         let gone = || BatchState::Unknown("no such job".into());
         for (one, state, end) in [

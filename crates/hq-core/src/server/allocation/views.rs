@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hq_model::allocation::{AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams, node_hours};
+use hq_model::allocation::{
+    AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams, node_hours, node_hours_told,
+};
 use hq_model::{AllocationRef, QueueId, Timestamp, WorkerResources, duration};
 
 use super::{Purpose, count};
@@ -436,8 +438,8 @@ impl Server {
             None => format!("{}, without a limit", workers_told(queue)),
         });
         facts.extend(params.budget.map(|budget| {
-            let (held, limit) = (node_hours(queue.totals().time.held()), node_hours(budget));
-            format!("{held} of at most {limit} node hours (budget) were spent by allocations that have ended")
+            let (held, limit) = (node_hours(queue.totals().time.held()), node_hours_told(budget));
+            format!("{held} of at most {limit} (budget) were spent by allocations that have ended")
         }));
         facts.push(format!(
             "a worker takes tasks for {} of the {} of its allocation",

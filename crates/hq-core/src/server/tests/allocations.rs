@@ -642,7 +642,7 @@ fn paused_drained_and_edited_queues_do_what_they_are_told() {
     world.wait(MINUTE);
     assert_eq!(world.orders(), "");
     let next = world.explained().next;
-    assert_eq!(next, "it asks for nothing: paused: paused by a user; `hq alloc resume` ends that");
+    assert_eq!(next, "it asks for nothing: paused by a user; `hq alloc resume` ends that");
     world.alloc(AllocRequest::Resume { queue: QueueId(1) });
     world.wait(MINUTE);
     assert_eq!(world.orders(), "+1.1x1");

@@ -83,6 +83,7 @@ fn a_limit_of_the_site_is_waited_for_and_is_no_failure() {
     assert_eq!(world.orders(), "+1.3x1", "it started: a limit on what waits may have room");
     not_now(&mut world, 3);
     world.says(2, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
+    world.states_are(&[(1, BatchState::Finished), (2, BatchState::Queued)]);
     world.wait(MINUTE / 60);
     assert!(world.orders().ends_with("+1.3x1"));
     world.submitted(3);
@@ -109,7 +110,6 @@ fn what_was_not_taken_goes_with_the_tasks_it_was_for_and_with_its_queue() {
     let edited = Box::new(QueueParams { time_limit: HOUR * 2, ..params() });
     world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited, dry_run: false });
     world.wait(MINUTE);
-    world.states_are(&[(1, BatchState::Finished), (2, BatchState::Queued)]);
     assert_eq!(world.orders(), "shape 1 +1.3x1");
     not_now(&mut world, 3);
     // A restart forgets why; the batch system is asked twice whether it is there.
@@ -177,8 +177,8 @@ fn a_budget_that_is_used_up_is_the_first_thing_told_of_a_queue() {
     let mut world = World::asking(QueueParams { budget: Some(HOUR), ..params() }, 1);
     world.submitted(1);
     world.wait(MINUTE / 60);
-    let told = "it asks for nothing: its budget of 1 node hours is used up: 0 were spent, 1 are for allocations that wait or \
-                run, and a node for 1h would be too much; `hq alloc edit` with a larger `--budget` raises it";
+    let told = "it asks for nothing: its budget of 1 node hour has no room for one more node for 1h: 0 spent, 1 for allocations \
+                that wait or run; `hq alloc edit` with a larger `--budget` raises it";
     assert_eq!(world.explained().next, told, "what is on its way takes all that waits");
     world.worker_of(1, 1);
     world.wait(MINUTE / 60);
