@@ -140,6 +140,7 @@ async fn talk(
             match effect {
                 Effect::EndRunner { .. }
                 | Effect::StartZygote { .. }
+                | Effect::LoadPackage { .. }
                 | Effect::EndZygote { .. }
                 | Effect::GoOn { .. } => {}
                 Effect::Start(_) => drop(seen.starts.fetch_add(1, Ordering::Relaxed)),

@@ -197,6 +197,7 @@ impl VirtualCluster {
             match effect {
                 worker::Effect::EndRunner { .. }
                 | worker::Effect::StartZygote { .. }
+                | worker::Effect::LoadPackage { .. }
                 | worker::Effect::EndZygote { .. }
                 | worker::Effect::GoOn { .. } => {}
                 worker::Effect::FreeObjects(_)

@@ -19,7 +19,7 @@ def entry_of(
     """The arguments as bytes, and the futures that the call waits for.
 
     Where they take more than travels well, large ones of them are put into a store, each content once. Raises
-    ArgumentsNotPicklable, which names the value that cannot be sent, or says how long they are.
+    ArgumentsNotPicklable, which names the value that cannot be sent, or says how long they are, and ObjectLost.
     """
     short = dumps_short_entry(args, kwargs)
     if short is not None:

@@ -3,6 +3,25 @@
 from __future__ import annotations
 
 
+# What the server and the extension say in the words of the command line, and how programs say it. Other commands stay.
+_WORDS = (
+    (r"name its directory with --server-dir", "name its directory: Client(server_dir), Executor(cluster=server_dir), or HQ_SERVER_DIR"),
+    (r"`hq job task-ids JOB` shows", "`Client.tasks(job)` shows"),
+    (r"`hq job cancel (\d+)`", r"`Client.cancel(\1)`"),
+    (r"`hq job close (\d+)`", r"`Client.close_job(\1)`"),
+    (r"--function\b", "Job.function"),
+)
+
+
+def in_words_of_python(text: str) -> str:
+    """The text with options as programs give them, and with methods in the place of commands."""
+    import re
+
+    for command, instead in _WORDS:
+        text = re.sub(command, instead, text)
+    return re.sub(r"(`[^`]*`)|(?<![^\s(])--([a-z][a-z-]*)", lambda found: found[1] or f"{found[2].replace('-', '_')}=", text)
+
+
 class HqError(Exception):
     """The base of all errors of Headquarters.
 
@@ -26,6 +45,7 @@ class NativeError(HqError, RuntimeError):
     """The server, or the way to it, refuses: `code` is a word that never changes, as `hq` prints it."""
 
     def __init__(self, code: str, message: str) -> None:
+        message = in_words_of_python(message)
         super().__init__(code, message)
         self.code = code
         self.message = message

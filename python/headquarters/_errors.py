@@ -122,6 +122,21 @@ _BY_CODE: dict[str, type[HqError]] = {
     "hopeless": DependencyFailed,
 }
 
+_CONTINUES = ": what was acknowledged is safe; `hq server start` in the same directory continues"
+
+
+def of_an_executor(lost: ServerLost, server_dir: object, job: int) -> ServerLost:
+    """The same for an executor, which does not come back with its server, as its job does."""
+    text = str(lost)
+    if not text.endswith(_CONTINUES):
+        return lost
+    return ServerLost(
+        f"{text.removesuffix(_CONTINUES)}: this executor has ended with it. What was acknowledged is safe: when `hq server start` in the "
+        f"same directory has started it again, Executor(cluster={str(server_dir)!r}, job={job}) finds the calls of submit_named, and makes "
+        "more in that job; a new Executor makes a job of its own"
+    )
+
+
 OF_THE_JOB = frozenset({"server-lost", "not-connected", "no-job", "job-not-open", "too-many-failed", "stopping"})
 """Codes of refusals that hold for every call of the job."""
 

@@ -187,7 +187,8 @@ class Executor(StaysHere, concurrent.futures.Executor):
             validation.whole("chunksize", chunksize, 1)
         if buffersize is not None:
             validation.whole("buffersize", buffersize, 1)
-        blocks = self._blocks(fn, zip(*iterables), chunksize)
+        columns = [validation.many(f"iterable {at} of map", column, "[1, 2]") for at, column in enumerate(iterables)]
+        blocks = self._blocks(fn, zip(*columns), chunksize)
         return in_order(self._session, blocks, buffersize=buffersize, timeout=timeout)
 
     def starmap(self, fn: Callable[..., T], rows: Iterable[tuple[Any, ...]]) -> Results[T]:
@@ -274,7 +275,8 @@ class Executor(StaysHere, concurrent.futures.Executor):
             if loads not in self._codes_of:
                 self._codes_of[loads] = Codes(Setup(*loads, self._initializer))
             if key not in self._templates:
-                self._templates[key] = self._session.template(self._json, variables, interpreter)
+                with validation.read_elsewhere():
+                    self._templates[key] = self._session.template(self._json, variables, interpreter)
             self._codes, self._template = self._codes_of[loads], self._templates[key]
 
 
@@ -298,7 +300,7 @@ def _divided(options: ExecutorOptions) -> tuple[JobOptions, TaskOptions]:
 
 
 def _rows(rows: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
-    for at, row in enumerate(rows):
+    for at, row in enumerate(validation.many("rows", rows, "[(1, 2), (3, 4)]")):
         if not isinstance(row, Iterable):
             raise validation.wrong(f"row {at} of starmap", row, "give a tuple of arguments, or use map for single ones")
         yield tuple(row)

@@ -181,7 +181,7 @@ class Future(concurrent.futures.Future[T]):
     def output(self, channel: str = "stdout") -> str:
         """The last 4 KiB of what the call printed to `"stdout"` or `"stderr"`; waits for its end."""
         if channel not in ("stdout", "stderr"):
-            raise ValueError(f"there are stdout and stderr, not {channel!r}")
+            raise validation.ValidationException(f"there are stdout and stderr, not {channel!r}")
         if not self.cancelled():
             self.exception()
         if self._output is None:
@@ -229,7 +229,7 @@ class Future(concurrent.futures.Future[T]):
             # A call that takes it takes what is in it, too.
             found.extend(self._value.within)
         found.append(self)
-        return _pickling.ref, (self._session.job, self._task)
+        return _pickling.ref(self._session.job, self._task)
 
     def _hq_returned(self) -> tuple[int, int]:
         # Asked by the interpreter of a call that returns this one: which it is, when its value belongs to that call.

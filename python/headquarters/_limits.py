@@ -3,6 +3,9 @@
 ENTRY_BYTES_MAX = 1 << 20
 """Pickled arguments of a call; beyond, it ends with ArgumentsNotPicklable."""
 
+JOB_BYTES_MAX = 120 * 1024 * 1024
+"""Pickled functions and arguments of a `Job`, each function once: the most that one submit carries."""
+
 CODE_BYTES_MAX = 256 * 1024
 """A pickled function with what it refers to; beyond, its calls end with ArgumentsNotPicklable."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .validation import read_elsewhere
+
 if TYPE_CHECKING:
     from ._native import Batch as Batch
     from ._native import Calls as Calls
@@ -23,20 +25,9 @@ def open_calls(server_dir: str, options: str, *, job: int | None = None) -> Call
     """Opens a job with these options on a server, or attaches to an open one."""
     # By its name: what stands there may be another one that serves calls.
     native: Any = import_module("headquarters._native")
-    try:
+    with read_elsewhere():
         calls: Calls = native.Calls(server_dir, options, job=job)
-    except Exception as error:
-        raise in_words_of_python(error) from error.__cause__
     return calls
-
-
-def in_words_of_python(error: Exception) -> Exception:
-    """Of a server that is not there: what names its directory here, and not on the command line."""
-    if getattr(error, "code", "") == "no-access" and len(error.args) == 2:
-        code, message = error.args
-        names = "name its directory: Client(server_dir), Executor(cluster=server_dir), or HQ_SERVER_DIR"
-        return type(error)(code, str(message).replace("name its directory with --server-dir", names))
-    return error
 
 
 def open_objects(server_dir: str) -> Objects:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from . import _errors as errors
 from . import _limits as limits
-from . import _outcome, _pickling, _returned, _values
+from . import _outcome, _pickling, _returned, _values, validation
 from ._base import StaysHere
 from ._lending import while_waiting
 from ._native_types import FINISHED
@@ -386,6 +386,7 @@ class Ref(StaysHere, Generic[T]):
 
         Raises TimeoutError where it is not here after so many seconds; it goes on to come, for who asks again.
         """
+        validation.timeout("timeout", timeout)
         if timeout is None or self._value.is_here(writable):
             return cast("T", self._value.get(writable))
         coming: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -471,8 +472,8 @@ class Lazy(StaysHere, Generic[T]):
         if self._future._value is not None:
             # A handle has nothing to hand out where no store has it.
             self._future._value.check()
-        _, names = self._future.__reduce_ex__(protocol)
-        return _pickling.lazy, names
+        _, (job, task) = self._future.__reduce_ex__(protocol)
+        return _pickling.lazy(job, task)
 
 
 def lazy(value: Ref[T] | Future[T]) -> Lazy[T]:
@@ -486,8 +487,12 @@ def lazy(value: Ref[T] | Future[T]) -> Lazy[T]:
 
 def get(refs: Iterable[Ref[T] | Future[T]], writable: bool = True, timeout: float | None = None) -> list[T]:
     """The values of many, in their order. After `timeout` seconds from now, TimeoutError is raised."""
+    if isinstance(refs, (Ref, concurrent.futures.Future)):
+        alone = "ref.get()" if isinstance(refs, Ref) else "future.result()"
+        raise validation.wrong("refs", refs, f"give a list of Refs and Futures, as in get([ref]); of one, {alone} is the value")
+    validation.timeout("timeout", timeout)
     until = None if timeout is None else time.monotonic() + timeout
-    return [_get(one, writable, until) for one in refs]
+    return [_get(one, writable, until) for one in validation.many("refs", refs, "[ref]")]
 
 
 def _get(one: Ref[T] | Future[T], writable: bool, until: float | None) -> T:

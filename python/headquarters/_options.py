@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ._job_options import JobOptions, written
-from .validation import CHECKS, wrong
+from .validation import CHECKS, ValidationException, wrong
 
 if TYPE_CHECKING:
     import os
@@ -156,7 +156,7 @@ def _ranks(given: dict[str, Any], resources: dict[str, Any]) -> dict[str, Any]:
     resources.setdefault("cpus", 1)
     nodes = given.get("nodes", 1)
     if given["ranks"] % nodes:
-        raise ValueError(f"ranks={given['ranks']} cannot be as many on each of {nodes} nodes: give a multiple of {nodes}")
+        raise ValidationException(f"ranks={given['ranks']} cannot be as many on each of {nodes} nodes: give a multiple of {nodes}")
     return {"ranks": given["ranks"], **({"n_nodes": nodes} if nodes > 1 else {})}
 
 

@@ -8,6 +8,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from . import _errors as errors
+from ._base import in_words_of_python
 from ._native_types import ABORTED, CANCELED, FINISHED
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
         if state == ABORTED and returned(message) is not None:
             return None, errors.DependencyFailed(message, message)
         if state == ABORTED:
-            return None, errors.JobAborted(message or f"{name} was aborted")
+            return None, errors.JobAborted(in_words_of_python(message) or f"{name} was aborted")
         answer = _answer(payload) if payload else None
     except BaseException as error:
         made = errors.RemoteError(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _limits as limits
 from . import _values
 from ._base import StaysHere
-from ._errors import ArgumentsNotPicklable
+from ._errors import ArgumentsNotPicklable, ObjectLost
 from ._fingerprint import Fingerprint, by_reference, fingerprint
 from ._probe import LOADING, Evaluated
 from .validation import wrong
@@ -54,26 +54,32 @@ def _lazy(job: int, task: int) -> Any:
     return _ref(job, task)
 
 
-def _runner() -> Any:
-    # In a runner there is a module of this name already, whose functions give values and handles of them.
-    module: Any = sys.modules.get("_hq_runner")
-    if module is None:
-        module = types.ModuleType("_hq_runner", "References to the values of other calls.")
-        sys.modules["_hq_runner"] = module
+def _stand_in() -> types.ModuleType:
+    # In a runner there is a module of this name, whose functions give values and handles of them.
+    module = types.ModuleType("_hq_runner", "References to the values of other calls.")
     for name, function in (("ref", _ref), ("lazy", _lazy)):
-        if not hasattr(module, name):
-            function.__module__, function.__name__, function.__qualname__ = "_hq_runner", name, name
-            setattr(module, name, function)
+        function.__module__, function.__name__, function.__qualname__ = "_hq_runner", name, name
+        setattr(module, name, function)
     return module
+
+
+sys.modules.setdefault("_hq_runner", _stand_in())
+
+
+def ref(job: int, task: int) -> tuple[Callable[[int, int], Any], tuple[int, int]]:
+    """What pickle is told of a reference to a call, which becomes its value among the arguments of another one."""
+    # What is there now: this module may have been loaded before its interpreter became a runner.
+    return sys.modules["_hq_runner"].ref, (job, task)
+
+
+def lazy(job: int, task: int) -> tuple[Callable[[int, int], Any], tuple[int, int]]:
+    """As `ref`; it becomes a handle, which gives the value when it is asked."""
+    return sys.modules["_hq_runner"].lazy, (job, task)
 
 
 def itself(value: Any) -> tuple[Any, ...]:
     """What pickle is told of something that travels as this value, also to interpreters without this package."""
     return operator.getitem, ([value], 0)
-
-
-ref: Callable[[int, int], Any] = _runner().ref
-lazy: Callable[[int, int], Any] = _runner().lazy
 
 
 class Code:
@@ -366,10 +372,12 @@ def _with_setup(setup: Setup, function: bytes) -> tuple[bytes, tuple[Future[Any]
     return _dumps(wrapped, 4), futures, is_by_value
 
 
-def _not_picklable(value: Any, start: str, error: BaseException) -> ArgumentsNotPicklable:
+def _not_picklable(value: Any, start: str, error: BaseException) -> ArgumentsNotPicklable | ObjectLost:
     path, reason = _Search(error).run(value, start)
     if len(path) > limits.PATH_CHARS_MAX:
         path = f"{path[: limits.PATH_CHARS_MAX // 2]} ... {path[-limits.PATH_CHARS_MAX // 2 :]}"
+    if isinstance(reason, ObjectLost):
+        return ObjectLost(f"{path or 'an argument'}: {reason}")
     return ArgumentsNotPicklable(f"{path or 'the arguments'} cannot be sent: {type(reason).__name__}: {reason}", path)
 
 

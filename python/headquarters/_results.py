@@ -189,8 +189,9 @@ class Results(StaysHere, Sequence[T], Generic[T]):
 
     def exception(self, index: int) -> BaseException | None:
         """The exception of a call, or None; waits for its end."""
+        block, place = self._ended(self._index(index))
         try:
-            self[index]
+            block.value(place)
         except BaseException as error:
             return error
         return None
@@ -238,6 +239,8 @@ class Results(StaysHere, Sequence[T], Generic[T]):
         return f"<Results: {self.done_count} of {len(self)} ended>"
 
     def _index(self, index: int) -> int:
+        if not hasattr(index, "__index__"):
+            raise validation.wrong("the index of a call", index, "give a whole number")
         try:
             return self._at[index]
         except IndexError:
@@ -248,8 +251,12 @@ class Results(StaysHere, Sequence[T], Generic[T]):
         return self._blocks[block], at - self._starts[block]
 
     def _value(self, at: int) -> Any:
+        block, place = self._ended(at)
+        return block.value(place)
+
+    def _ended(self, at: int) -> tuple[Block, int]:
         block, place = self._place(at)
         if block.states[place] == _PENDING:
             self._session.hurry()
             block.wait(place, None)
-        return block.value(place)
+        return block, place

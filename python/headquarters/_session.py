@@ -5,9 +5,7 @@ Every future ends: when the server refuses calls, when it is lost, when a thread
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import threading
 import time
 import weakref
@@ -26,6 +24,7 @@ from ._native_types import ABORTED, CANCELED
 from ._objects import Objects
 from ._outcome import PARTS
 from ._results import Block
+from ._sessions import ENDED, SESSIONS
 from ._store_look import StoreLook
 from ._stores import Named
 
@@ -89,7 +88,7 @@ class Session:
         self._broken: BaseException | None = None
         self._writer = threading.Thread(target=self._write, name=f"hq-submit-{self.job}", daemon=True)
         self._reader = threading.Thread(target=self._read, name=f"hq-ends-{self.job}", daemon=True)
-        _SESSIONS.add(self)
+        SESSIONS.add(self)
         self._writer.start()
         self._reader.start()
 
@@ -663,6 +662,8 @@ class Session:
                 reason = errors.ClusterStopped("the cluster was stopped before the call ended")
             elif (has_ended := getattr(self._cluster, "_server_has_ended", None)) and has_ended():
                 reason = errors.ClusterStopped(ENDED)
+            else:
+                reason = errors.of_an_executor(reason, getattr(self._cluster, "server_dir", self._cluster), self.job)
         if isinstance(reason, errors.HqError):
             return reason
         made = errors.HqError(f"the executor failed: {type(error).__name__}: {error}")
@@ -694,31 +695,4 @@ class Session:
             pass
         if self._on_end is not None:
             self._on_end()
-        _SESSIONS.discard(self)
-
-
-_SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
-ENDED = "the server of the cluster ended by itself before the call did"
-
-
-def cluster_ended(cluster: object, reason: str) -> None:
-    """A cluster has ended by itself: the calls there end, too."""
-    for session in list(_SESSIONS):
-        if session._cluster is cluster:
-            session.lose(errors.ClusterStopped(reason))
-
-
-def _leave_all() -> None:
-    until = time.monotonic() + limits.EXIT_S
-    for session in list(_SESSIONS):
-        session.leave(until)
-
-
-def _fork_all() -> None:
-    for session in list(_SESSIONS):
-        session.fork()
-    _SESSIONS.clear()
-
-
-atexit.register(_leave_all)
-os.register_at_fork(after_in_child=_fork_all)
+        SESSIONS.discard(self)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from . import _options
 from ._executor import Executor, current
+from .validation import wrong
 
 if TYPE_CHECKING:
     from ._future import Future
@@ -85,6 +86,8 @@ def task(**options: Unpack[TaskOptions]) -> Callable[[Callable[P, T]], Task[P, T
 def task(function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> Any:
     """Makes a function a task: `@task` or `@task(cpus=4, time_limit="2h")`."""
     merged = _options.merged({}, options)
+    if function is not None and not callable(function):
+        raise wrong("the function of task", function, "it cannot be called; write @task or @task(cpus=2) above a function")
     if function is not None:
         return Task(function, merged)
     return lambda decorated: Task(decorated, merged)

@@ -8,11 +8,14 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
+from . import validation
 from ._lending import while_waiting
 
 T = TypeVar("T")
 
 __all__ = ["ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION", "as_completed", "gather", "wait"]
+
+_WHEN = (ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION)
 
 
 class DoneAndPending(NamedTuple):
@@ -25,6 +28,9 @@ class DoneAndPending(NamedTuple):
 def wait(fs: Iterable[concurrent.futures.Future[T]], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> DoneAndPending:
     """The futures that have ended and those that have not, as `concurrent.futures.wait`."""
     fs = _futures("wait", fs)
+    validation.timeout("timeout", timeout)
+    if return_when not in _WHEN:
+        raise validation.wrong("return_when", return_when, f"give {FIRST_COMPLETED}, {FIRST_EXCEPTION} or {ALL_COMPLETED}", validation.ValidationException)
     with while_waiting():
         done, not_done = concurrent.futures.wait(fs, timeout, return_when)
     return DoneAndPending(set(done), set(not_done))
@@ -41,6 +47,7 @@ def as_completed(
     `with_results` gives pairs of a future and its value, and raises where there is none; `batches` gives lists of all
     that have ended since. After `timeout` seconds from now, TimeoutError is raised.
     """
+    validation.timeout("timeout", timeout)
     until = None if timeout is None else time.monotonic() + timeout
     return _as_completed(list(dict.fromkeys(_futures("as_completed", fs))), until, with_results, batches)
 
@@ -106,7 +113,7 @@ def gather(
     if more:
         raise TypeError("gather takes one list of futures: gather([first, second])")
     if errors not in ("raise", "return", "skip"):
-        raise ValueError(f"errors is raise, return or skip, not {errors!r}")
+        raise validation.wrong("errors", errors, "give 'raise', 'return' or 'skip'", validation.ValidationException)
     values: list[Any] = []
     for future in fs:
         try:

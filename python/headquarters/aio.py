@@ -228,9 +228,9 @@ class LocalCluster:
         """An executor whose calls run in this cluster, for `async with`."""
         return Executor(cluster=self.cluster, **options)
 
-    async def wait_for_workers(self, count: int = 1) -> None:
+    async def wait_for_workers(self, count: int = 1, timeout: float | None = None) -> None:
         """As `LocalCluster.wait_for_workers`."""
-        await asyncio.to_thread(self.cluster.wait_for_workers, count)
+        await asyncio.to_thread(self.cluster.wait_for_workers, count, timeout)
 
     async def stop(self) -> None:
         """As `LocalCluster.stop`."""

@@ -9,7 +9,7 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .cluster import LocalCluster
 
 MAX_PRINTED_TASKS = 5
+_STATES = ("waiting", "running", "finished", "failed", "canceled", "aborted")
 JobMap: TypeAlias = "dict[JobId, Job]"
 _log = logging.getLogger("headquarters")
 
@@ -61,7 +62,10 @@ class FailedJobsException(Exception):
 
 @dataclass(frozen=True)
 class JobInfo:
-    """How a job is. Times are seconds since 1970."""
+    """How a job is. Times are seconds since 1970.
+
+    `max_fails`, `submitted` and `ended` are None in what `Client.jobs` gives, which asks little of the server; `Client.job` fills them.
+    """
 
     id: JobId
     name: str
@@ -138,7 +142,9 @@ class Client(StaysHere):
         *,
         _cluster: LocalCluster | None = None,
     ) -> None:
-        self.connection = ClientConnection(os.fspath(server_dir) if server_dir else None)
+        if python_env is not None and not isinstance(python_env, PythonEnv):
+            raise validation.wrong("python_env", python_env, "give a PythonEnv, such as PythonEnv('python3')")
+        self.connection = ClientConnection(validation.path("server_dir", server_dir) if server_dir else None)
         self.python_env = python_env or PythonEnv()
         self._cluster = _cluster
 
@@ -149,11 +155,13 @@ class Client(StaysHere):
 
     def submit(self, job: Job, open_job: HasJobId | None = None) -> SubmittedJob:
         """Submits all tasks of a job or none; to an open job if one is given."""
+        if not isinstance(job, Job):
+            raise validation.wrong("job", job, "give a Job; functions are called by an Executor")
         if not job.tasks:
             raise ValueError("Submitted job must have at least a single task")
         if self._cluster is not None:
             self._cluster._ensure_worker()
-        to = None if open_job is None else get_job_id(open_job)
+        to = None if open_job is None else get_job_id(open_job, "open_job")
         if to is not None:
             of_new_jobs(job.job_options)
         job_id = self.connection.submit_job(job._build(self), to)
@@ -163,7 +171,10 @@ class Client(StaysHere):
     def wait_for_jobs(self, jobs: Sequence[HasJobId], raise_on_error: bool = True) -> bool:
         """Waits until these jobs have ended. True if all of their tasks finished; otherwise it raises FailedJobsException,
         unless it is not to."""
-        failed = self.connection.wait_for_jobs([get_job_id(job) for job in jobs], _progress())
+        if isinstance(jobs, (str, bytes)) or not isinstance(jobs, Iterable):
+            raise validation.wrong("jobs", jobs, "give a list of jobs, such as [submitted] or [3]")
+        jobs = list(jobs)
+        failed = self.connection.wait_for_jobs([get_job_id(job, f"jobs[{at}]") for at, job in enumerate(jobs)], _progress())
         if failed and raise_on_error:
             names = {job.id: job.job for job in jobs if isinstance(job, SubmittedJob)}
             raise FailedJobsException(self.connection.get_failed_tasks(failed), names)
@@ -221,6 +232,7 @@ class Client(StaysHere):
         from ._native_types import open_calls
 
         validation.whole("task", task)
+        validation.timeout("timeout", timeout)
         # Says which of job and task is not there.
         self.connection.session.results(job, [task])
         calls = open_calls(self.server_dir, "{}", job=job)
@@ -249,7 +261,7 @@ class Client(StaysHere):
         return ends[0]
 
     def jobs(self) -> list[JobInfo]:
-        """All jobs."""
+        """All jobs, without `max_fails`, `submitted` and `ended`: `job` says these of one."""
         return [JobInfo(**job) for job in self.connection.session.jobs()]
 
     def job(self, job: HasJobId) -> JobInfo:
@@ -258,12 +270,19 @@ class Client(StaysHere):
 
     def tasks(self, job: HasJobId, states: Sequence[str] = ()) -> list[TaskInfo]:
         """Tasks of a job: those in one of these states, or all."""
-        return [TaskInfo(**task) for task in self.connection.session.tasks(get_job_id(job), list(states))]
+        job, states = get_job_id(job), validation.texts("states", states)
+        for at, state in enumerate(states):
+            if state not in _STATES:
+                known = ", ".join(_STATES)
+                raise validation.wrong(f"states[{at}]", state, f"give states of tasks: {known}", validation.ValidationException)
+        return [TaskInfo(**task) for task in self.connection.session.tasks(job, states)]
 
     def cancel(self, job: HasJobId, tasks: Sequence[TaskId] | None = None, reason: str | None = None) -> int:
         """Cancels a job, or tasks of it; gives how many tasks were canceled."""
-        only = None if tasks is None else list(tasks)
-        return self.connection.session.cancel(get_job_id(job), only, reason)
+        job = get_job_id(job)
+        listed = None if tasks is None else list(validation.many("tasks", tasks, "[0, 1]"))
+        only = None if listed is None else [validation.whole(f"tasks[{at}]", task) for at, task in enumerate(listed)]
+        return self.connection.session.cancel(job, only, None if reason is None else validation.text("reason", reason))
 
     def forget(self, job: HasJobId) -> None:
         """Drops an ended job, so that the server has more room."""
@@ -277,7 +296,8 @@ class Client(StaysHere):
         self, name: str = DEFAULT_NAME, max_fails: int | None = None, **options: Unpack[JobOptions]
     ) -> JobId:
         """Makes a job that takes tasks until it is closed. All other keywords say who is told of it, as those of `Job` do."""
-        return self.connection.session.open_job(opened(name, max_fails, options))
+        with validation.read_elsewhere():
+            return self.connection.session.open_job(opened(name, max_fails, options))
 
     def close_job(self, job: HasJobId) -> None:
         """Closes an open job: it ends when its tasks have."""
@@ -285,7 +305,8 @@ class Client(StaysHere):
 
     def workers(self, with_ended: bool = False) -> list[WorkerInfo]:
         """The workers that are connected, or all."""
-        return [WorkerInfo(**worker) for worker in self.connection.session.workers(with_ended)]
+        found = self.connection.session.workers(validation.flag("with_ended", with_ended))
+        return [WorkerInfo(**worker) for worker in found]
 
     def events(self, follow: bool = False) -> Iterator[Event]:
         """What has happened, as far as the journal has it; with `follow`, what happens from now on, too."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
+import re
+import signal
 import threading
 import weakref
 from collections.abc import Mapping
@@ -14,8 +17,10 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from . import _binary, validation
 from . import _limits as limits
 from ._base import Forked, HqError, StaysHere
+from .validation import ValidationException, WrongType
 
 if TYPE_CHECKING:
+    import concurrent.futures
     import subprocess
     from types import TracebackType
 
@@ -75,11 +80,26 @@ class LocalCluster(StaysHere):
         resources: Mapping[str, Amount] | None = None,
         journal: bool = False,
     ) -> None:
+        # All of it before anything is started.
         for name, value in (("workers", workers), ("cpus", cpus)):
             if value is not None:
                 validation.whole(name, value, int(name == "cpus"))
+        validation.flag("journal", journal)
+        if worker_config is None:
+            worker_config = WorkerConfig(cpus, {} if resources is None else resources)
+            is_described = cpus is not None or bool(resources)
+        else:
+            is_described = True
+            for name, given in (("cpus", cpus), ("resources", resources)):
+                if given is not None:
+                    raise validation.wrong(name, given, "worker_config says it; give one of them", ValidationException)
+        _offered(worker_config, "worker_config")
+        if server_dir is not None:
+            server_dir = validation.path("server_dir", server_dir)
+            if os.path.exists(server_dir) and not os.path.isdir(server_dir):
+                raise validation.wrong("server_dir", server_dir, "it is no directory; give one, or a path where there is nothing", ValidationException)
         self._hq = _binary.find()
-        self._config = worker_config or WorkerConfig(cpus, resources or {})
+        self._config = worker_config
         self._children = _Children(is_private=server_dir is None)
         self._workers = 0
         self._stopped = False
@@ -96,7 +116,7 @@ class LocalCluster(StaysHere):
         self._children.directory = self._dir
         self._finalizer = weakref.finalize(self, _Children.end, self._children)
         if workers is None:
-            workers = 1 if worker_config or cpus is not None or resources else 0
+            workers = int(is_described)
         try:
             options = [] if journal else ["--journal", "none"]
             started = self._children.start(self._argv("server", "start", "--host", "localhost", *options), "server", True)
@@ -156,7 +176,9 @@ class LocalCluster(StaysHere):
 
     def start_worker(self, config: WorkerConfig | None = None) -> None:
         """Adds a worker; it is there when it has connected, a moment later. One that ends by itself is replaced."""
-        self._start_worker(config or self._config, 0)
+        config = self._config if config is None else config
+        _offered(config, "config")
+        self._start_worker(config, 0)
 
     # Those before it that have not connected are `failed`.
     def _start_worker(self, config: WorkerConfig, failed: int) -> None:
@@ -164,23 +186,38 @@ class LocalCluster(StaysHere):
         with self._lock:
             self._workers += 1
             name = f"worker-{self._workers}"
-        argv = self._argv("worker", "start", "--manager", "none", "--on-server-lost", "stop")
-        if config.cores is not None:
-            argv += ["--cpus", str(config.cores)]
-        for resource, amount in config.resources.items():
-            argv += ["--resource", f"{resource}={_definition(resource, amount)}"]
+        argv = [*self._argv("worker", "start", "--manager", "none", "--on-server-lost", "stop"), *_offered(config, "config")]
         process = self._children.start(argv, name, False)
         watch = threading.Thread(target=_replace, args=(weakref.ref(self), self._children, process, name, config, failed))
         watch.daemon = True
         watch.name = f"hq-{name}"
         watch.start()
 
-    def wait_for_workers(self, count: int = 1) -> None:
-        """Waits until so many workers are connected."""
-        self._session().wait_for_workers(count)
+    def wait_for_workers(self, count: int = 1, timeout: float | None = None) -> None:
+        """Waits until so many workers are connected; raises TimeoutError where they are not after `timeout` seconds."""
+        validation.whole("count", count)
+        validation.timeout("timeout", timeout)
+        session = self._session()
+        if timeout is None:
+            session.wait_for_workers(count)
+            return
+        import concurrent.futures
+
+        here: concurrent.futures.Future[None] = concurrent.futures.Future()
+        threading.Thread(target=_wait, args=(session, count, here), daemon=True, name="hq-workers").start()
+        try:
+            here.result(timeout)
+        except concurrent.futures.TimeoutError:
+            if here.done():
+                raise
+            connected = len(self._session().workers())
+            text = f"{connected} of {count} workers of {self._dir} are connected after {timeout} seconds"
+            raise concurrent.futures.TimeoutError(text) from None
 
     def stop(self) -> None:
-        """Ends the workers with what they run, and the server. A cluster is stopped once."""
+        """Ends the workers with what they run, and the server. Does nothing where that has been done."""
+        if self._stopped:
+            return
         self._check()
         self._stopped = True
         self._finalizer()
@@ -254,7 +291,7 @@ class LocalCluster(StaysHere):
 
     # The whole cluster ends, as it cannot go on.
     def _give_up(self, reason: str) -> None:
-        from ._session import cluster_ended
+        from ._sessions import cluster_ended
 
         self._why_ended = reason
         self._stopped = True
@@ -311,14 +348,19 @@ class _Children:
 
         with self._lock:
             self._ended = True
+        # A server that has not answered yet has nothing to bring to an end.
+        grace = _END_TIMEOUT if self.has_begun.is_set() else limits.SERVER_END_S
         self.has_begun.set()
         for lifeline in reversed(self._lifelines):
             lifeline.close()
         for process in reversed(self._processes):
             try:
-                process.wait(_END_TIMEOUT)
+                process.wait(grace)
             except subprocess.TimeoutExpired:
-                process.kill()
+                # With what it has started: the server is the child of a shell.
+                if process.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self._lifelines.clear()
         self._processes.clear()
@@ -353,7 +395,7 @@ def _notice(of: weakref.ref[LocalCluster], process: subprocess.Popen[bytes]) -> 
     process.wait()
     cluster = of()
     if cluster is not None and not cluster._stopped and not cluster._children.forked:
-        from ._session import ENDED
+        from ._sessions import ENDED
 
         cluster._give_up(ENDED)
 
@@ -390,13 +432,47 @@ def _replace(
         pass
 
 
+# For whoever waits only for so long.
+def _wait(session: Session, count: int, here: concurrent.futures.Future[None]) -> None:
+    try:
+        session.wait_for_workers(count)
+    except BaseException as error:
+        here.set_exception(error)
+    else:
+        here.set_result(None)
+
+
+_RESOURCE = re.compile(r"[A-Za-z][A-Za-z0-9/_-]*")
+
+
+# The words of `hq worker start` for what a worker offers.
+def _offered(config: WorkerConfig, called: str) -> list[str]:
+    if not isinstance(config, WorkerConfig):
+        raise validation.wrong(called, config, "give a WorkerConfig, such as WorkerConfig(cores=2)")
+    words = [] if config.cores is None else ["--cpus", str(validation.whole("cores", config.cores, 1))]
+    if not isinstance(config.resources, Mapping):
+        raise validation.wrong("resources", config.resources, "give a dict of amounts, such as {'gpus': 2}")
+    for name, amount in config.resources.items():
+        if not isinstance(name, str) or not _RESOURCE.fullmatch(name):
+            instead = "give a letter, and then letters, digits, /, - and _"
+            raise validation.wrong("a name in resources", name, instead, WrongType if not isinstance(name, str) else ValidationException)
+        if name == "cpus":
+            raise validation.wrong("resources['cpus']", amount, "CPUs are given as cpus= of LocalCluster, or cores= of WorkerConfig", ValidationException)
+        words += ["--resource", f"{name}={_definition(name, amount)}"]
+    return words
+
+
 # What `hq worker start --resource` takes.
-def _definition(name: str, amount: Amount) -> str:
-    if isinstance(amount, bool) or not isinstance(amount, (int, float, str)):
-        raise TypeError(f"the amount of {name} is {amount!r}; give a number or a text")
-    if isinstance(amount, int) and name != "mem":
-        if amount < 1:
-            raise ValueError(f"the amount of {name} is {amount}; at least one index is needed")
-        return f"range(0-{amount - 1})"
-    text = str(amount)
-    return text if text[:1] in "[" or "(" in text else f"sum({text})"
+def _definition(name: str, given: Amount) -> str:
+    what = f"resources[{name!r}]"
+    instead = "give a number above zero, or a text such as '[0,2]'" + (" or '8 GiB'" if name == "mem" else "")
+    amount = validation.amount(what, given, instead)
+    if isinstance(amount, str):
+        if amount[:1] == "[" or "(" in amount:
+            return amount
+        is_known = amount.strip()[:1].isdigit()
+    else:
+        is_known = amount > 0
+    if not is_known:
+        raise validation.wrong(what, given, instead, ValidationException)
+    return f"range(0-{amount - 1})" if isinstance(amount, int) and name != "mem" else f"sum({amount})"

@@ -15,7 +15,7 @@ from .output import Stdio, default_stderr, default_stdout
 from .task.function import PythonFunction
 from .task.program import ExternalProgram, ProgramArgs
 from .task.task import EnvType, Resources, Task, TaskOptions
-from .validation import line, path, texts, variables, whole
+from .validation import ValidationException, line, path, texts, variables, whole, wrong
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -150,12 +150,25 @@ class Job:
         return task
 
     def _add_task(self, task: Task) -> None:
+        for dependency in task.dependencies:
+            # The server knows it by its number, which may be that of another task here.
+            if dependency.job is not self:
+                whose = _called(dependency.job, "another job")
+                raise ValidationException(
+                    f"task {dependency.task_id} of {whose} is no task of {_called(self, 'this job')}: give tasks of this job, or "
+                    f"after=[f'{{submitted.id}}@{dependency.task_id}'], where submitted is what submitting that job gave"
+                )
+        task.job = self
         self.tasks.append(task)
         self.task_map[task.task_id] = task
 
     def _build(self, client: Client) -> JobDescription:
         tasks = [task._build(client) for task in self.tasks]
         return JobDescription(self.name or DEFAULT_NAME, self.max_fails, tasks, checked(self.job_options), self.broadcast)
+
+
+def _called(job: Job | None, unnamed: str) -> str:
+    return f"job {job.name}" if job is not None and job.name is not None else unnamed
 
 
 @dataclass
@@ -168,6 +181,8 @@ class SubmittedJob:
 
     def result(self, task: Task | TaskId, timeout: float | None = None) -> Any:
         """What the function of a task returned, or its exception is raised; waits for its end, at most `timeout` seconds."""
+        if isinstance(task, Task) and task.job is not self.job:
+            raise wrong("task", task, f"it is no task of job {self.id}; give one of these")
         task_id = task.task_id if isinstance(task, Task) else task
         if self._client is None:
             raise LookupError("this job was not submitted by a client")
@@ -177,10 +192,12 @@ class SubmittedJob:
 HasJobId: TypeAlias = "JobId | SubmittedJob"
 
 
-def get_job_id(job: HasJobId) -> JobId:
-    """The id of a job."""
+def get_job_id(job: HasJobId, name: str = "job") -> JobId:
+    """The id of a job, which the caller has been given as `name`."""
     if isinstance(job, SubmittedJob):
         return job.id
-    if isinstance(job, int):
-        return job
-    raise ValueError(f"Invalid value of type {type(job)} passed to `get_job_id`")
+    if isinstance(job, Job):
+        raise wrong(name, job, "it is not submitted; give what Client.submit has returned for it, or the id of a job")
+    if not isinstance(job, int):
+        raise wrong(name, job, "give the id of a job, or what Client.submit has returned")
+    return whole(name, job)

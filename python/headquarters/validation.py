@@ -7,10 +7,12 @@ import numbers
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+from ._base import in_words_of_python
 
 # A thousand years: more is no duration for the server.
 _SECONDS_MAX = 1000 * 365 * 86400
@@ -28,6 +30,17 @@ def wrong(name: str, value: object, instead: str, kind: type[ValidationException
     """The exception for a value; `instead` says what to do."""
     text = repr(value)
     return kind(f"{name} is {text if len(text) < 100 else text[:96] + '...'}: {instead}")
+
+
+@contextmanager
+def read_elsewhere() -> Iterator[None]:
+    """Within it the extension reads values: what it says of those that cannot be is a ValidationException."""
+    try:
+        yield
+    except ValidationException:
+        raise
+    except ValueError as error:
+        raise ValidationException(in_words_of_python(str(error))) from None
 
 
 def whole(name: str, value: object, least: int = 0, most: int = 2**32 - 1) -> int:
@@ -192,6 +205,14 @@ def texts(name: str, value: object) -> list[str]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise wrong(name, value, "give a list of texts" + (f": [{value!r}]" if isinstance(value, str) else ""))
     return [text(f"{name}[{at}]", one) for at, one in enumerate(value)]
+
+
+def many(name: str, value: Iterable[Any], example: str) -> Iterator[Any]:
+    """Something that can be iterated over."""
+    try:
+        return iter(value)
+    except TypeError:
+        raise wrong(name, value, f"give a list, such as {example}") from None
 
 
 def jobs(name: str, value: object) -> list[str]:

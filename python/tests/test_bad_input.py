@@ -102,6 +102,19 @@ def test_options_of_tasks_say_it_when_the_task_is_made():
             make()
 
 
+def test_a_task_waits_for_tasks_of_its_own_job_only():
+    first, second = hq.Job(name="A"), hq.Job(name="B")
+    prepare = first.program(["true"])
+    second.program(["true"])
+    for add in (lambda: second.program(["true"], deps=[prepare]), lambda: second.function(abs, args=(1,), deps=[prepare])):
+        with pytest.raises(hq.ValidationException, match="^task 0 of job A is no task of job B: give tasks of this job, or after="):
+            add()
+    assert len(second.tasks) == 1
+    with pytest.raises(hq.ValidationException, match="^task 0 of another job is no task of this job: "):
+        hq.Job().program(["true"], deps=[hq.Job().program(["true"])])
+    assert first.program(["true"], deps=[prepare]).dependencies == [prepare]
+
+
 def test_executors_say_what_cannot_be():
     for arguments, said in [
         ({"max_workers": "4"}, "max_workers is '4': give a whole number from 1"),
@@ -150,9 +163,26 @@ def test_modules_by_value_are_modules():
 def test_an_array_has_no_call_beyond_its_end(make):
     executor, _ = make(automatic=True)
     results = executor.starmap(abs, [(-1,), (-2,)])
-    for ask in (lambda: results[2], lambda: results[-3], lambda: results.task(2)):
+    for ask in (lambda: results[2], lambda: results[-3], lambda: results.task(2), lambda: results.exception(2)):
         with pytest.raises(IndexError, match=r"^there is no call -?\d: there are 2, from 0$"):
             ask()
+    for ask in (lambda: results["x"], lambda: results.task(None), lambda: results.exception("x")):
+        with pytest.raises(hq.ValidationException, match=r"^the index of a call is ('x'|None): give a whole number$") as caught:
+            ask()
+        assert isinstance(caught.value, TypeError)
+
+
+def test_who_is_interrupted_while_an_exception_is_waited_for_does_not_get_that(make, monkeypatch):
+    executor, _ = make()
+    results = executor.starmap(abs, [(-1,)])
+
+    def interrupt(*waiting):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(results._blocks[0]), "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            results.exception(0)
 
 
 def test_a_server_that_is_not_there_is_named_in_words_of_python():
@@ -173,6 +203,9 @@ def test_what_cannot_be_called_is_no_call(make):
         (lambda: executor.submit_named(3, abs), "the key of submit_named is 3: give a text"),
         (lambda: executor.map(3, [1]), "the first argument of map is 3"),
         (lambda: executor.starmap("abs", []), "the first argument of starmap is 'abs'"),
+        (lambda: executor.map(abs, [1], 5), "iterable 1 of map is 5: give a list, such as [1, 2]"),
+        (lambda: executor.starmap(abs, 5), "rows is 5: give a list, such as [(1, 2), (3, 4)]"),
+        (lambda: hq.task(5), "the function of task is 5: it cannot be called; write @task or @task(cpus=2) above"),
         (lambda: executor.starmap(abs, [1]), "row 0 of starmap is 1: give a tuple of arguments, or use map"),
     ]:
         with pytest.raises(TypeError, match=f"^{re.escape(what)}"):
@@ -220,8 +253,19 @@ def test_who_waits_for_many_gives_a_list_of_futures(make):
         (lambda: hq.gather(first, second, third), "gather takes one list of futures"),
         (lambda: hq.gather([first], "skip", third), "gather takes one list of futures"),
         (lambda: hq.gather([first, 3]), "gather takes a list of futures, and element 1 is 3: submit(...) gives one"),
+        (lambda: hq.wait([first], timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: hq.as_completed([first], timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: hq.get([first], timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: hq.get(first), f"refs is {first!r}: give a list of Refs and Futures, as in get([ref]); of one, future.result() is"),
+        (lambda: hq.get(5), "refs is 5: give a list, such as [ref]"),
     ]:
         with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+            call()
+    for call, said in [
+        (lambda: hq.wait([], return_when="X"), "return_when is 'X': give FIRST_COMPLETED, FIRST_EXCEPTION or ALL_COMPLETED"),
+        (lambda: hq.gather([first], errors="X"), "errors is 'X': give 'raise', 'return' or 'skip'"),
+    ]:
+        with pytest.raises(hq.ValidationException, match=f"^{said}$"):
             call()
 
 

@@ -1,17 +1,21 @@
 """Local clusters: how they start, and that nothing is left of them however they end."""
 
+import concurrent.futures
 import os
+import re
 import select
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
 import headquarters
+from headquarters import _limits
 from headquarters import ClusterError, Forked, LocalCluster, WorkerConfig
 
 PATIENCE = 60.0
@@ -53,13 +57,75 @@ def test_a_private_cluster_is_gone_when_it_is_stopped() -> None:
     assert lines_of(directory) == []
 
 
-def test_a_second_stop_raises() -> None:
+def test_a_stopped_cluster_may_be_stopped_again_and_starts_nothing() -> None:
     cluster = LocalCluster()
     cluster.stop()
+    cluster.stop()
     with pytest.raises(ClusterError, match="Cluster was already stopped"):
-        cluster.stop()
-    with pytest.raises(ClusterError):
         cluster.start_worker()
+
+
+def test_workers_are_waited_for_as_long_as_one_wants() -> None:
+    with LocalCluster() as cluster:
+        with pytest.raises(concurrent.futures.TimeoutError, match="^0 of 1 workers of .* are connected after 0.01 seconds$"):
+            cluster.wait_for_workers(1, timeout=0.01)
+        cluster.start_worker(WorkerConfig(cores=1))
+        cluster.wait_for_workers(1, timeout=PATIENCE)
+        for call, said in [
+            (lambda: cluster.wait_for_workers(-1), "count is -1: give a whole number from 0"),
+            (lambda: cluster.wait_for_workers("x"), "count is 'x': give a whole number from 0"),  # type: ignore[arg-type]
+            (lambda: cluster.wait_for_workers(1, "x"), "timeout is 'x': give a number of seconds"),  # type: ignore[arg-type]
+            (lambda: cluster.start_worker(5), "config is 5: give a WorkerConfig"),  # type: ignore[arg-type]
+            (lambda: cluster.start_worker(WorkerConfig(cores=-2)), "cores is -2: give a whole number from 1"),
+        ]:
+            with pytest.raises(headquarters.ValidationException, match=f"^{re.escape(said)}"):
+                call()
+
+
+def test_what_cannot_be_is_said_before_anything_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "file").write_text("")
+    for options, said in [
+        ({"resources": {"gpus": -1}}, "resources['gpus'] is -1: give a number above zero"),
+        ({"resources": {"gpus": 0}}, "resources['gpus'] is 0: give a number above zero"),
+        ({"resources": {"gpus": "x"}}, "resources['gpus'] is 'x': give a number above zero, or a text such as '[0,2]'"),
+        ({"resources": {"mem": "lots"}}, "resources['mem'] is 'lots': give a number above zero, or a text such as '[0,2]' or '8 GiB'"),
+        ({"resources": {"gpus": None}}, "resources['gpus'] is None: give a number above zero"),
+        ({"resources": {"1x": 1}}, "a name in resources is '1x': give a letter, and then letters, digits"),
+        ({"resources": {3: 1}}, "a name in resources is 3: give a letter"),
+        ({"resources": {"cpus": 2}}, "resources['cpus'] is 2: CPUs are given as cpus= of LocalCluster"),
+        ({"resources": ["gpus"]}, "resources is ['gpus']: give a dict of amounts"),
+        ({"worker_config": 5}, "worker_config is 5: give a WorkerConfig, such as WorkerConfig(cores=2)"),
+        ({"worker_config": WorkerConfig(cores=-1)}, "cores is -1: give a whole number from 1"),
+        ({"worker_config": WorkerConfig(cores=0)}, "cores is 0: give a whole number from 1"),
+        ({"worker_config": WorkerConfig(cores="x")}, "cores is 'x': give a whole number from 1"),  # type: ignore[arg-type]
+        ({"worker_config": WorkerConfig(), "cpus": 2}, "cpus is 2: worker_config says it; give one of them"),
+        ({"workers": -1}, "workers is -1: give a whole number from 0"),
+        ({"journal": "x"}, "journal is 'x': give True or False"),
+        ({"server_dir": 5}, "server_dir is 5: give a path"),
+        ({"server_dir": tmp_path / "file"}, f"server_dir is '{tmp_path}/file': it is no directory; give one"),
+    ]:
+        with pytest.raises(headquarters.ValidationException, match=f"^{re.escape(said)}"):
+            LocalCluster(**options)  # type: ignore[arg-type]
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_server_that_does_not_end_by_itself_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "hq"
+    program.write_text(f"#!/bin/sh\ntrap '' TERM\necho $$ > {tmp_path}/pid.new\nmv {tmp_path}/pid.new {tmp_path}/pid\nsleep 1000\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("HQ_BINARY", str(program))
+    monkeypatch.setattr(_limits, "SERVER_END_S", 0.1)
+
+    def fails(cluster: LocalCluster, config: object) -> None:
+        while not (tmp_path / "pid").exists():
+            os.sched_yield()
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(LocalCluster, "start_worker", fails)
+    with pytest.raises(OSError, match="no more processes"):
+        LocalCluster(workers=1)
+    end_of(int((tmp_path / "pid").read_text()))
 
 
 def test_a_directory_of_the_user_stays_and_a_journal_continues(tmp_path: Path) -> None:
@@ -72,9 +138,6 @@ def test_a_directory_of_the_user_stays_and_a_journal_continues(tmp_path: Path) -
 
 
 def test_what_does_not_start_says_why(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError):
-        LocalCluster(tmp_path / "file")
     with LocalCluster(tmp_path / "server", journal=True):
         with pytest.raises(ClusterError, match="did not start: .*server"):
             LocalCluster(tmp_path / "server", journal=True)

@@ -3,14 +3,17 @@
 import concurrent.futures
 import datetime
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import headquarters
+from headquarters import _limits
 from headquarters import (
     Client,
     FailedJobsException,
@@ -90,8 +93,95 @@ def test_what_cannot_be_is_refused_before_it_is_sent(client: Client) -> None:
         Job().program(["a"], timelimit=5)  # type: ignore[call-arg]
     job = Job()
     job.program(["a"], time_limit="soon")
-    with pytest.raises(ValueError, match="task with id 0: time_limit: `soon` is not a duration"):
+    with pytest.raises(ValidationException, match="task with id 0: time_limit: `soon` is not a duration"):
         client.submit(job)
+
+
+def test_a_client_says_what_cannot_be(cluster: LocalCluster, client: Client) -> None:
+    other = Job().program(["true"])
+    job = Job()
+    job.program(["true"])
+    submitted = client.submit(job)
+    anything: Any = client
+    for order in (client.job, client.tasks, client.cancel, client.forget, client.close_job, client.get_failed_tasks):
+        for value, said in [
+            ("x", "job is 'x': give the id of a job, or what Client.submit has returned"),
+            (-1, "job is -1: give a whole number from 0"),
+            (job, f"job is {job!r}: it is not submitted"),
+        ]:
+            with pytest.raises(ValidationException, match=f"^{re.escape(said)}"):
+                order(value)  # type: ignore[operator]
+    for ask, said in [
+        (lambda: anything.wait_for_jobs("x"), "jobs is 'x': give a list of jobs, such as [submitted] or [3]"),
+        (lambda: anything.wait_for_jobs(submitted), f"jobs is {str(submitted)[:50]}"),
+        (lambda: anything.wait_for_jobs([submitted, -1]), "jobs[1] is -1: give a whole number from 0"),
+        (lambda: anything.submit(5), "job is 5: give a Job; functions are called by an Executor"),
+        (lambda: anything.submit(job, open_job="x"), "open_job is 'x': give the id of a job"),
+        (lambda: anything.result(submitted, 0, timeout="x"), "timeout is 'x': give a number of seconds"),
+        (lambda: anything.result(submitted, "x"), "task is 'x': give a whole number from 0"),
+        (lambda: submitted.result(other), f"task is {other!r}: it is no task of job {submitted.id}; give one of these"),
+        (lambda: anything.tasks(submitted, "failed"), "states is 'failed': give a list of texts: ['failed']"),
+        (lambda: anything.tasks(submitted, ["x"]), "states[0] is 'x': give states of tasks: waiting, running, finished, failed, canceled, aborted"),
+        (lambda: anything.cancel(submitted, 5), "tasks is 5: give a list, such as [0, 1]"),
+        (lambda: anything.cancel(submitted, ["x"]), "tasks[0] is 'x': give a whole number from 0"),
+        (lambda: anything.cancel(submitted, [], 5), "reason is 5: give a text"),
+        (lambda: anything.workers("x"), "with_ended is 'x': give True or False"),
+        (lambda: cluster.client(python_env=5), "python_env is 5: give a PythonEnv"),
+        (lambda: Client(5), "server_dir is 5: give a path"),  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(ValidationException, match=f"^{re.escape(said)}"):
+            ask()
+    assert client.wait_for_jobs([submitted])
+
+
+def test_a_job_with_more_than_a_submit_carries_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_limits, "JOB_BYTES_MAX", 10_000)
+    job = Job()
+    for _ in range(3):
+        job.function(len, args=("x" * 4_000,))
+    with pytest.raises(ValidationException, match=r"^the functions of the job and their arguments are 1\d{4} bytes long, more than 10000: submit"):
+        client.submit(job)
+
+
+def test_values_that_only_the_extension_reads_are_validated_as_others_are(client: Client) -> None:
+    with headquarters.Executor(cluster=client) as executor:
+        for options, said in [
+            ({"cpus": 0}, "cpus = 0: Zero resources cannot be requested"),
+            ({"cpus": "x"}, "cpus = x: `x` is not an amount: write a number"),
+            ({"memory": "lots"}, "mem = lots: `lots` is not a memory size: write 4GiB"),
+            ({"time_limit": "ten"}, "time_limit: `ten` is not a duration: write 90s"),
+            ({"retry_on": [300]}, "retry_on: `300` is not a list of exit codes"),
+            ({"ranks": 3, "nodes": 2}, "ranks=3 cannot be as many on each of 2 nodes"),
+        ]:
+            with pytest.raises(ValidationException, match=said):
+                executor.options(**options)  # type: ignore[arg-type]
+    for make, said in [
+        (lambda: headquarters.Executor(cluster=client, budget=-1), "budget: `-1` is not a number of node hours"),
+        (lambda: headquarters.Executor(cluster=client, linger="soon"), "linger: `soon` is not a duration"),
+        (lambda: client.open_job(budget=-1), "budget: `-1` is not a number of node hours"),
+        (lambda: client.open_job(stall_after="x"), "stall_after: `x` is not a duration"),
+    ]:
+        with pytest.raises(ValidationException, match=said):
+            make()
+
+
+def test_errors_have_the_words_of_programs(client: Client) -> None:
+    job = Job()
+    job.function(abs, args=(1,), resources=ResourceRequest(n_nodes=1))
+    with pytest.raises(ValidationException, match="nodes= of a function works only together with ranks= or ranks_per_node=$"):
+        client.submit(job)
+    job = Job()
+    job.program(["true"], ranks=2, gather=True)
+    with pytest.raises(ValidationException, match="mpi= or gather= works only together with Job.function$"):
+        client.submit(job)
+    with headquarters.Executor(cluster=client, max_fails=0) as executor:
+        with pytest.raises(headquarters.NativeError, match="^Task 99 not found in job .*: `Client.tasks"):
+            client.cancel(executor.job_id, [99])
+        with pytest.raises(headquarters.NativeError, match=r"`Client.cancel\(\d+\)` ends them\).*`Client.close_job\(\d+\)` has"):
+            client.forget(executor.job_id)
+        assert executor.submit(int, "x").exception(60)
+        with pytest.raises(headquarters.JobAborted, match="than the 0 that its max_fails= allows. .* with a larger max_fails= if"):
+            executor.submit(int, "1").result(60)
 
 
 def test_options_are_those_of_the_command_line(client: Client) -> None:

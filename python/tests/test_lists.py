@@ -165,6 +165,8 @@ def test_an_expression_that_is_misused_says_so(misused, text):
         (lambda C: C.iterates(3).store("tape"), ValueError, "'memory' or 'disk', not 'tape'"),
         (lambda C: Context("serial", storage="tape"), ValueError, "'memory' or 'disk', not 'tape'"),
         (lambda C: C.from_list({"a", "b"}), TypeError, "sort it"),
+        (lambda C: len(C.iterates(3)), TypeError, "write d.len()"),
+        (lambda C: C.from_list(5), TypeError, "from_list: 5 is no list; give one"),
         (lambda C: C.read_lines("/no-such-file"), FileNotFoundError, "no-such-file"),
         (lambda C: C.read_lines(__file__, encoding="utf-16"), ValueError, "lines cannot be found in utf-16"),
         (lambda C: DFM(C, [C]).store("disk"), TypeError, "a Context belongs to its process"),

@@ -154,7 +154,7 @@ def test_drop_and_what_comes_after(executor):
     ref.drop()
     with pytest.raises(hq.ObjectLost, match="it was dropped"):
         ref.get()
-    assert isinstance(executor.submit(_dig, ref).exception(60), hq.HqError)
+    assert isinstance(executor.submit(_dig, ref).exception(60), hq.ObjectLost)
     assert executor.put(array(MEGABYTE)).get().all()
 
 

@@ -4,6 +4,7 @@ import concurrent.futures
 import logging
 import os
 import sys
+import re
 import threading
 
 import pytest
@@ -145,6 +146,20 @@ def test_a_stopped_cluster_is_named(make):
     executor._session._cluster.stopped = True
     calls.lose(fake.ServerLost("gone"))
     assert isinstance(future.exception(30), errors.ClusterStopped)
+
+
+def test_who_has_lost_the_server_is_told_how_to_go_on(make):
+    executor, calls = make()
+    future = executor.submit(abs, -1)
+    calls.lose(fake.ServerLost("The server was lost: it hung up: what was acknowledged is safe; `hq server start` in the same directory continues"))
+    said = (
+        "The server was lost: it hung up: this executor has ended with it. What was acknowledged is safe: when `hq server start` in the same "
+        "directory has started it again, Executor(cluster='/nowhere', job=7) finds the calls of submit_named, and makes more in that job"
+    )
+    with pytest.raises(errors.ServerLost, match=f"^{re.escape(said)}; a new Executor"):
+        future.result(30)
+    with pytest.raises(errors.ServerLost, match=f"^{re.escape(said)}; a new Executor"):
+        executor.submit(abs, -1)
 
 
 def test_of_refused_calls_only_the_guilty_fail(make):

@@ -1,6 +1,7 @@
 """Interpreters that are forked from one that has loaded what an environment preloads: how they begin, and how they end."""
 
 import os
+import queue
 import random
 import signal
 import socket
@@ -227,3 +228,87 @@ def test_nothing_is_left_when_a_worker_is_killed(modules):
             assert select.select([number], [], [], 60)[0], "it has ended"
             os.close(number)
         cluster.stop()
+
+
+def doubled(number):
+    return 2 * number
+
+
+def calls_with_all_that_calls_may_be_given():
+    calls = hq.current()
+    first, put = calls.submit(doubled, 1), calls.put([4])
+
+    def reads(handle):
+        return handle.get()
+
+    return calls.submit(max, first, 3).result(), calls.submit(reads, hq.lazy(first)).result(), calls.submit(len, put).result()
+
+
+def test_the_package_may_be_loaded_before_interpreters_are_forked(executor):
+    env = hq.PythonEnv(sys.executable, preload=["headquarters.aio"])
+    assert executor.options(env=env).submit(why_not_forked).result(60) is None
+    assert executor.options(env=env).submit(calls_with_all_that_calls_may_be_given).result(60) == (3, 2, 1)
+
+
+def test_once_a_call_has_called_others_interpreters_have_loaded_what_that_takes(executor):
+    def looks():
+        return "headquarters._guest" in sys.modules, why_not_forked()
+
+    def returns():
+        return hq.current().submit(doubled, 2)
+
+    env = hq.PythonEnv(sys.executable, env={"WHO": "returns"})
+    fresh = executor.options(env=env, fresh=True)
+    assert fresh.submit(looks).result(60) == (False, None)
+    assert fresh.submit(returns).result(60) == 4
+    assert fresh.submit(looks).result(60) == (True, None)
+    env = hq.PythonEnv(sys.executable, env={"WHO": "waits"})
+    fresh = executor.options(env=env, fresh=True)
+    assert fresh.submit(looks).result(60) == (False, None)
+    for _ in range(2):
+        assert executor.options(env=env).submit(calls_with_all_that_calls_may_be_given).result(60) == (3, 2, 1)
+        assert fresh.submit(calls_with_all_that_calls_may_be_given).result(60) == (3, 2, 1)
+        assert [fresh.submit(looks).result(60) for _ in range(2)] == [(True, None)] * 2
+
+
+def test_what_is_not_installed_is_not_loaded_for_others(cluster, modules):
+    # The package finds the user's own in place of a module of Python: another job may find another one.
+    (modules / "queue.py").write_text(f"{Path(queue.__file__).read_text()}\nis_mine = True\n")
+
+    def looks():
+        import queue
+
+        return "headquarters._guest" in sys.modules, hasattr(queue, "is_mine"), why_not_forked()
+
+    variables = {"PYTHONPATH": str(modules)}
+    with hq.Executor(cluster=cluster, env=hq.PythonEnv(sys.executable, env=variables)) as executor:
+        fresh = executor.options(fresh=True)
+        for _ in range(2):
+            assert executor.submit(calls_with_all_that_calls_may_be_given).result(60) == (3, 2, 1)
+            assert fresh.submit(looks).result(60) == (False, True, None)
+
+
+@pytest.mark.parametrize(
+    "does", ["raise ImportError", "os._exit(3)", "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"]
+)
+def test_a_package_that_cannot_be_forked_with_is_left_to_each_interpreter(executor, modules, does):
+    # What it is there is of no matter: a child of the zygote has tried it.
+    (modules / "mine_here.py").touch()
+    (modules / "headquarters").mkdir()
+    tried = modules / "tried"
+    text = f"import os, threading, time\nopen({str(tried)!r}, 'a').write('x')\n{does}\n"
+    (modules / "headquarters" / "__init__.py").write_text(text)
+    (modules / "headquarters" / "_nested.py").touch()
+    env = hq.PythonEnv(sys.executable, sys_path=[modules], preload=["mine_here"])
+
+    def waits():
+        import sys
+
+        runner = sys.modules["_hq_runner"]
+        if runner.waits():
+            runner.goes_on()
+        return "headquarters" in sys.modules, runner.why_not_forked
+
+    fresh = executor.options(env=env, fresh=True)
+    assert [fresh.submit(waits).result(60) for _ in range(3)] == [(False, None)] * 3
+    assert tried.read_text() == "x"

@@ -71,6 +71,7 @@ impl Session {
                 }
                 WorkerEffect::EndRunner { .. }
                 | WorkerEffect::StartZygote { .. }
+                | WorkerEffect::LoadPackage { .. }
                 | WorkerEffect::EndZygote { .. }
                 | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)

@@ -124,6 +124,7 @@ impl World {
                     self.launcher_says(node, vec![WorkerInput::RunnerEnded { runner }], None);
                 }
                 WorkerEffect::StartZygote { zygote, .. } => self.starts_zygote(node, zygote)?,
+                WorkerEffect::LoadPackage { zygote } => self.nodes[node].runners.loads(zygote)?,
                 WorkerEffect::EndZygote { zygote } => {
                     if self.nodes[node].runners.ends_zygote(zygote)? {
                         let why = String::new();

@@ -132,6 +132,7 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                 WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
                 WorkerEffect::EndRunner { .. }
                 | WorkerEffect::StartZygote { .. }
+                | WorkerEffect::LoadPackage { .. }
                 | WorkerEffect::EndZygote { .. }
                 | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)

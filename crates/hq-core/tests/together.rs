@@ -316,7 +316,8 @@ fn nodes_that_come_free_together_are_for_tasks_on_several_nodes() {
 
 #[test]
 fn large_tasks_of_higher_priority_get_all_the_workers_that_they_can_use() {
-    for (request, flood_ms, least_s) in [("cpus=8", 100, 3), ("cpus=5", 100, 3), ("cpus=4", 100, 2), ("cpus=8", 400, 3)]
+    for (request, flood_ms, least_s) in
+        [("cpus=8", 100, 3), ("cpus=5", 100, 3), ("cpus=4", 100, 2), ("cpus=8", 400, 3)]
     {
         let mut cluster = Cluster::new(&["cpus=8"; 4], 0);
         cluster.is_uneven = true;

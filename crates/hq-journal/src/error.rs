@@ -20,6 +20,14 @@ pub enum JournalError {
         /// What the file system said.
         source: io::Error,
     },
+    /// Something else is where a file of the journal is due.
+    #[error("{file} is {what}, not a file")]
+    NotAFile {
+        /// Where.
+        file: String,
+        /// What it is, with its article.
+        what: &'static str,
+    },
     /// Somebody else has it open for writing.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -114,8 +122,12 @@ impl JournalError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Disk { file, .. } if file.ends_with(NOTE_FILE) => {
+            Self::Disk { file, .. } | Self::NotAFile { file, .. } if file.ends_with(NOTE_FILE) => {
                 "move it away: it is made again, and says only how much of the journal is known to be on disk"
+            }
+            Self::NotAFile { .. } => {
+                "move it away, and put in its place the file that belongs there, if there was one; `hq journal check` then says \
+                 whether records are missing"
             }
             Self::Disk { .. } => "check free space, permissions and the health of the file system",
             Self::Lock(LockError::Held { .. }) => "stop the other server, or use another directory",

@@ -8,6 +8,7 @@ use crate::error::JournalError;
 use crate::format::{FileKind, FileName, Header, JournalId, TEMPORARY};
 use crate::limits::{HEADER_BYTES_MAX, OPEN_FILES_MAX};
 use crate::reader::read_full;
+use crate::real_disk::NotAFile;
 
 /// True where a directory holds a file of a journal, whatever is in it. What cannot be listed may hold some.
 pub fn has_journal(directory: &Path) -> bool {
@@ -147,5 +148,9 @@ pub(crate) fn disk_error<D: Disk>(
     name: &str,
     source: io::Error,
 ) -> JournalError {
-    JournalError::Disk { action, file: disk.path(name), source }
+    let file = disk.path(name);
+    match NotAFile::inside(&source) {
+        Some(NotAFile { what }) => JournalError::NotAFile { file, what },
+        None => JournalError::Disk { action, file, source },
+    }
 }

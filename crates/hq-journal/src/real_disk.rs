@@ -1,8 +1,8 @@
 //! A [`Disk`] that is a directory of the file system, private to its owner.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, FileType, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -149,12 +149,55 @@ impl Disk for RealDisk {
 }
 
 /// Opens a file that is a plain one: a pipe would be waited for without end, and a link leads to what is not ours.
+///
+/// # Errors
+/// With a [`NotAFile`] inside where something else is there, or what the file system says.
 pub(crate) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    match options.custom_flags(flags.bits().cast_signed()).open(path) {
+        Ok(file) => match NotAFile::of(file.metadata()?.file_type()) {
+            None => Ok(file),
+            Some(other) => Err(other.into()),
+        },
+        // Directories, links and sockets are refused in words of their own, which do not say what they are.
+        Err(error) => {
+            let there = fs::symlink_metadata(path).ok().and_then(|there| NotAFile::of(there.file_type()));
+            Err(there.map_or(error, io::Error::from))
+        }
     }
-    Ok(file)
+}
+
+/// Something else than a plain file is where one is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is {what}, not a file")]
+pub(crate) struct NotAFile {
+    /// What it is, with its article.
+    pub(crate) what: &'static str,
+}
+
+impl NotAFile {
+    fn of(found: FileType) -> Option<Self> {
+        let what = match found {
+            _ if found.is_file() => return None,
+            _ if found.is_dir() => "a directory",
+            _ if found.is_symlink() => "a symbolic link",
+            _ if found.is_fifo() => "a named pipe",
+            _ if found.is_socket() => "a socket",
+            _ => "a device",
+        };
+        Some(Self { what })
+    }
+
+    /// What an error of [`open_plain`] speaks of.
+    pub(crate) fn inside(error: &io::Error) -> Option<Self> {
+        error.get_ref().and_then(|inside| inside.downcast_ref()).copied()
+    }
+}
+
+impl From<NotAFile> for io::Error {
+    fn from(other: NotAFile) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, other)
+    }
 }
 
 /// An open file of a [`RealDisk`].

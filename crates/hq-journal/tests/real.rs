@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use hq_journal::{
-    Holder, Journal, JournalError, JournalId, LockError, OpenError, Options, RealDisk, Replay, check, replay,
+    Holder, Journal, JournalError, JournalId, LockError, OpenError, Options, RealDisk, Replay, check, repair,
+    replay,
 };
 
 const ID: JournalId = JournalId([7; 16]);
@@ -149,17 +150,40 @@ fn a_reader_beside_the_writer_sees_a_beginning() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
-    for name in ["synced", "segment-0000000001", "snapshot-0000000002", "lock"] {
-        let directory = tempfile::tempdir().unwrap();
-        let pipe = directory.path().join(name);
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let Err(error) = open(directory.path()) else { panic!("{name} is a pipe") };
-        assert!(error.to_string().contains("it is not a plain file"), "{error}");
-        if name != "lock" {
+fn what_is_no_file_in_the_place_of_one_is_named_and_not_waited_for() {
+    type Make = fn(&Path);
+    let kinds: [(&str, Make); 4] = [
+        ("a named pipe", |path| {
+            assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        }),
+        ("a directory", |path| std::fs::create_dir(path).unwrap()),
+        ("a symbolic link", |path| std::os::unix::fs::symlink("/dev/null", path).unwrap()),
+        ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
+    ];
+    for (what, make) in kinds {
+        for name in ["synced", "segment-0000000001", "segment-0000000002", "snapshot-0000000002", "lock"] {
+            let directory = tempfile::tempdir().unwrap();
+            if name == "segment-0000000002" {
+                open(directory.path()).unwrap();
+            }
+            let path = directory.path().join(name);
+            make(&path);
+            let Err(OpenError::Journal(error)) = open(directory.path()) else { panic!("{name} is {what}") };
+            if name == "lock" {
+                assert!(error.to_string().ends_with(&format!("it is {what}, not a file")), "{error}");
+                continue;
+            }
+            let told = format!("{} is {what}, not a file", path.display());
+            assert_eq!(error.to_string(), told);
+            assert!(error.hint().starts_with("move it away"), "{}", error.hint());
             let disk = RealDisk::open(directory.path()).unwrap();
-            let error = check(&disk, None).unwrap_err().to_string();
-            assert!(error.contains("it is not a plain file"), "{error}");
+            assert_eq!(check(&disk, None).unwrap_err().to_string(), told);
+            assert_eq!(repair(&disk, None).unwrap_err().to_string(), told);
+            let read = replay(&disk, None, &mut |_, _| Ok::<(), Infallible>(()));
+            match name {
+                "synced" => {}
+                _ => assert_eq!(read.unwrap_err().to_string(), told),
+            }
         }
     }
 }

@@ -81,7 +81,10 @@ async fn lines(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) -
         }
         if text.len() > limits::REQUEST_BYTES_MAX && !text.ends_with(b"\n") {
             let most = limits::REQUEST_BYTES_MAX;
-            let problem = Problem::new("too-large", format!("a line may have {most} bytes"));
+            let problem = Problem::new(
+                "too-large",
+                format!("a line may have {most} bytes, and this one has more: say it in several"),
+            );
             write(writer, &mut said, &Answer::Error(problem)).await?;
             return writer.flush().await;
         }

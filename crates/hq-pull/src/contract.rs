@@ -2,17 +2,18 @@
 //!
 //! `pull.proto` is the contract, and docs/reference/pull-protocol.md the description for those who write clients.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use hq_core::relay::BagState;
-use serde::de::{DeserializeOwned, Error, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{base64, limits};
 
 /// A request.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Debug)]
 pub(crate) enum Request {
     Hello(Hello),
     Open(Open),
@@ -86,7 +87,7 @@ impl<'de> Deserialize<'de> for BagRef {
 
 /// How often a task may be lost: a number, or a word.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a crash limit is a whole number, `never-restart` or `unlimited`")]
 pub(crate) enum LimitWord {
     Number(u32),
     Word(String),
@@ -113,6 +114,7 @@ pub(crate) enum Missing {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Create {
     pub(crate) bag: Option<BagRef>,
+    #[serde(deserialize_with = "objects")]
     pub(crate) tasks: Vec<NewTask>,
     pub(crate) missing: Missing,
 }
@@ -139,6 +141,7 @@ pub(crate) struct NewTask {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Next {
+    #[serde(deserialize_with = "objects")]
     pub(crate) done: Vec<End>,
     pub(crate) take: u32,
     pub(crate) wait: f64,
@@ -166,6 +169,7 @@ pub(crate) struct End {
     pub(crate) result_bytes: Vec<u8>,
     pub(crate) failed: Option<String>,
     pub(crate) released: bool,
+    #[serde(deserialize_with = "object_if_any")]
     pub(crate) deferred: Option<Deferred>,
     pub(crate) lease: Option<f64>,
 }
@@ -182,6 +186,7 @@ pub(crate) struct Deferred {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Ends {
     pub(crate) bag: Option<BagRef>,
+    #[serde(deserialize_with = "objects")]
     pub(crate) tasks: Vec<End>,
 }
 
@@ -228,12 +233,6 @@ impl Problem {
 
     pub(crate) fn bad(message: impl Into<String>) -> Problem {
         Problem::new("bad-request", message)
-    }
-}
-
-impl From<hq_core::relay::Refusal> for Problem {
-    fn from(refusal: hq_core::relay::Refusal) -> Problem {
-        Problem::new(refusal.code(), refusal.to_string())
     }
 }
 
@@ -296,11 +295,18 @@ pub(crate) fn bytes_of(
     what: &str,
 ) -> Result<Vec<u8>, Problem> {
     match (text, encoded) {
-        (Some(_), Some(_)) => Err(Problem::bad(format!("`{what}` and `{what}_base64` are both given"))),
+        (Some(_), Some(_)) => Err(Problem::bad(format!(
+            "`{what}` and `{what}_base64` are both given: say one of them, the second where it is no text"
+        ))),
         (Some(text), None) => Ok(text.into_bytes()),
         (None, None) => Ok(bytes),
         (None, Some(encoded)) => {
-            base64::decode(encoded).ok_or_else(|| Problem::bad(format!("`{what}_base64` is no base64")))
+            base64::decode(encoded).ok_or_else(|| {
+                Problem::bad(format!(
+                    "`{what}_base64` is no base64: it has the letters A-Z, a-z, 0-9, + and /, four for three bytes, \
+                     filled up with ="
+                ))
+            })
         }
     }
 }
@@ -308,7 +314,11 @@ pub(crate) fn bytes_of(
 /// Seconds that were said, within bounds.
 pub(crate) fn seconds(value: f64, what: &str, most: Duration) -> Result<Duration, Problem> {
     let given = Duration::try_from_secs_f64(value);
-    given.map(|given| given.min(most)).map_err(|_| Problem::bad(format!("`{what}` is no number of seconds")))
+    given.map(|given| given.min(most)).map_err(|_| {
+        Problem::bad(format!(
+            "`{what}` is {value}, which is no number of seconds: say 0 or more, such as 2.5"
+        ))
+    })
 }
 
 /// A lease that was said.
@@ -325,36 +335,146 @@ pub(crate) fn lease(value: Option<f64>) -> Result<Option<Duration>, Problem> {
 
 /// What is inside of the request of a name. `None` when there is none of that name.
 pub(crate) fn parse_inside(name: &str, inside: &[u8]) -> Option<Result<Request, Problem>> {
-    fn of<T: DeserializeOwned>(inside: &[u8], request: fn(T) -> Request) -> Result<Request, Problem> {
-        serde_json::from_slice(inside).map(request).map_err(|error| no_request(&error))
+    if !NAMES.contains(&name) {
+        return None;
     }
-    Some(match name {
-        "hello" => of(inside, Request::Hello),
-        "open" => of(inside, Request::Open),
-        "create" => of(inside, Request::Create),
-        "next" => of(inside, Request::Next),
-        "take" => of(inside, Request::Take),
-        "complete" => of(inside, Request::Complete),
-        "fail" => of(inside, Request::Fail),
-        "release" => of(inside, Request::Release),
-        "defer" => of(inside, Request::Defer),
-        "extend" => of(inside, Request::Extend),
-        "sync" => of(inside, Request::Sync),
-        "look" => of(inside, Request::Look),
-        "close" => of(inside, Request::Close),
-        "leave" => of(inside, Request::Leave),
-        "status" => of(inside, Request::Status),
-        _ => return None,
-    })
-}
-
-fn no_request(error: &serde_json::Error) -> Problem {
-    Problem::bad(format!("this is no request: {error}"))
+    let parsed = || {
+        check_is_object(inside).map_err(|came| {
+            let text = format!("what `{name}` asks for is an object, such as `{{}}`, and here is {came}");
+            no_request(&text)
+        })?;
+        let mut read = serde_json::Deserializer::from_slice(inside);
+        let request = Inside(name).deserialize(&mut read);
+        request.and_then(|request| read.end().map(|()| request)).map_err(|error| no_request(&error))
+    };
+    Some(parsed())
 }
 
 /// A line as a request.
 pub(crate) fn parse(line: &[u8]) -> Result<Request, Problem> {
-    serde_json::from_slice(line).map_err(|error| no_request(&error))
+    check_is_object(line).map_err(|came| no_request(&format!("{WHAT}, and here is {came}")))?;
+    let mut read = serde_json::Deserializer::from_slice(line);
+    let request = read.deserialize_map(Line);
+    request.and_then(|request| read.end().map(|()| request)).map_err(|error| no_request(&error))
+}
+
+/// What a line has to be.
+const WHAT: &str = "a request is an object with one member that names it, such as `{\"take\":{\"count\":1}}`";
+
+fn no_request(why: &impl std::fmt::Display) -> Problem {
+    Problem::bad(format!("this is no request: {why}"))
+}
+
+// That a text begins as an object does; else what it is instead.
+fn check_is_object(text: &[u8]) -> Result<(), String> {
+    let text = text.trim_ascii();
+    Err(match text.first() {
+        Some(b'{') => return Ok(()),
+        None => "nothing".to_owned(),
+        Some(b'[') => "an array".to_owned(),
+        Some(b'"') => "a string".to_owned(),
+        Some(b'-' | b'0'..=b'9') => "a number".to_owned(),
+        _ if matches!(text, b"true" | b"false" | b"null") => format!("`{}`", text.escape_ascii()),
+        Some(byte) => format!("what begins with `{}` and is no JSON", byte.escape_ascii()),
+    })
+}
+
+// A request on a line: its name, and what is inside.
+struct Line;
+
+impl<'de> Visitor<'de> for Line {
+    type Value = Request;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Request, A::Error> {
+        let Some(name) = members.next_key::<String>()? else {
+            return Err(A::Error::custom(format!("{WHAT}, and this one has none")));
+        };
+        let request = members.next_value_seed(Inside(&name))?;
+        match members.next_key::<String>()? {
+            None => Ok(request),
+            Some(more) => Err(A::Error::custom(format!(
+                "it has a member `{}` beside `{name}`, and a request has one: send each on a line of its own",
+                shown(&more)
+            ))),
+        }
+    }
+}
+
+// What is inside of the request of this name.
+struct Inside<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for Inside<'_> {
+    type Value = Request;
+
+    fn deserialize<D: Deserializer<'de>>(self, inside: D) -> Result<Request, D::Error> {
+        fn of<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+            inside: D,
+            request: fn(T) -> Request,
+        ) -> Result<Request, D::Error> {
+            Object::deserialize(inside).map(|Object(inside)| request(inside))
+        }
+        match self.0 {
+            "hello" => of(inside, Request::Hello),
+            "open" => of(inside, Request::Open),
+            "create" => of(inside, Request::Create),
+            "next" => of(inside, Request::Next),
+            "take" => of(inside, Request::Take),
+            "complete" => of(inside, Request::Complete),
+            "fail" => of(inside, Request::Fail),
+            "release" => of(inside, Request::Release),
+            "defer" => of(inside, Request::Defer),
+            "extend" => of(inside, Request::Extend),
+            "sync" => of(inside, Request::Sync),
+            "look" => of(inside, Request::Look),
+            "close" => of(inside, Request::Close),
+            "leave" => of(inside, Request::Leave),
+            "status" => of(inside, Request::Status),
+            name => {
+                let (name, known) = (shown(name), NAMES.join(", "));
+                Err(D::Error::custom(format!("there is none of the name `{name}`: they are {known}")))
+            }
+        }
+    }
+}
+
+// As much of a name as is shown of one that is not known.
+fn shown(name: &str) -> String {
+    name.chars().take(limits::UNKNOWN_NAME_CHARS_SHOWN).collect()
+}
+
+// What is said as an object, and not as a list of its members.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Reader(PhantomData))
+    }
+}
+
+fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(list: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::<Object<T>>::deserialize(list)?;
+    Ok(list.into_iter().map(|Object(item)| item).collect())
+}
+
+fn object_if_any<'de, D: Deserializer<'de>, T: Deserialize<'de>>(object: D) -> Result<Option<T>, D::Error> {
+    let object = Option::<Object<T>>::deserialize(object)?;
+    Ok(object.map(|Object(inside)| inside))
 }
 
 #[cfg(test)]
@@ -364,15 +484,33 @@ mod tests {
     #[test]
     fn what_is_no_request_is_explained() {
         let deep = format!("{{\"create\":{}", "[".repeat(100_000));
+        let an_object =
+            "a request is an object with one member that names it, such as `{\"take\":{\"count\":1}}`, and";
         for (line, told) in [
             ("{", "EOF while parsing"),
-            ("{}", "expected value"),
-            (r#"{"tkae":{}}"#, "unknown variant `tkae`"),
+            ("{}", &format!("{an_object} this one has none")),
+            ("[]", &format!("{an_object} here is an array")),
+            (" [{\"take\":{}}]\r\n", &format!("{an_object} here is an array")),
+            ("17", &format!("{an_object} here is a number")),
+            ("-1.5", &format!("{an_object} here is a number")),
+            (r#""take""#, &format!("{an_object} here is a string")),
+            ("null\n", &format!("{an_object} here is `null`")),
+            ("nonsense", &format!("{an_object} here is what begins with `n` and is no JSON")),
+            ("\u{e9}", r"here is what begins with `\xc3` and is no JSON"),
+            (r#"{"tkae":{}}"#, "there is none of the name `tkae`: they are hello, open, create, next,"),
+            (r#"{"take":{},"sync":{}}"#, "it has a member `sync` beside `take`, and a request has one"),
+            (r#"{"take":[]}"#, "invalid type: sequence, expected an object at line 1 column 8"),
+            (r#"{"take":null}"#, "invalid type: null, expected an object"),
+            (r#"{"create":{"tasks":[["a"]]}}"#, "invalid type: sequence, expected an object"),
+            (
+                r#"{"create":{"tasks":[{"crash_limit":true}]}}"#,
+                "a crash limit is a whole number, `never-restart`",
+            ),
+            (r#"{"next":{"done":[{"deferred":[["a"]]}]}}"#, "invalid type: sequence, expected an object"),
             (r#"{"take":{"n":1}}"#, "unknown field `n`"),
             (r#"{"take":{"count":-1}}"#, "invalid value"),
             (r#"{"take":{"count":1}}{"#, "trailing characters"),
             (&deep, "invalid type: sequence"),
-            ("nonsense", "expected"),
         ] {
             let message = parse(line.as_bytes()).expect_err(&line[..line.len().min(40)]).message;
             assert!(message.contains(told), "{message}");
@@ -396,13 +534,16 @@ mod tests {
             |inside: &str| parse_inside("take", inside.as_bytes()).expect("known").expect_err(inside).message;
         assert!(told(r#"{"n":1}"#).contains("line 1 column 4"), "{}", told(r#"{"n":1}"#));
         assert!(told(r#"{"count":1"#).contains("EOF while parsing an object at line 1 column 10"));
+        let nothing = told("[]");
+        assert!(nothing.ends_with("what `take` asks for is an object, such as `{}`, and here is an array"));
         assert!(told("{}, \"next\":{}").contains("trailing characters at line 1 column 3"));
     }
 
     #[test]
     fn times_are_bounded() {
         assert!(seconds(f64::NAN, "wait", limits::WAIT_MAX).is_err());
-        assert!(seconds(-1.0, "wait", limits::WAIT_MAX).is_err());
+        let told = seconds(-1.0, "wait", limits::WAIT_MAX).expect_err("a time to come").message;
+        assert_eq!(told, "`wait` is -1, which is no number of seconds: say 0 or more, such as 2.5");
         assert_eq!(seconds(1e9, "wait", limits::WAIT_MAX).ok(), Some(limits::WAIT_MAX));
         assert_eq!(lease(Some(0.1)).ok(), Some(Some(limits::LEASE_MIN)));
         let told = lease(Some(0.0)).expect_err("over at once").message;

@@ -30,7 +30,10 @@ pub(crate) async fn serve(
         let length = u32::from_be_bytes(length) as usize;
         if length > limits::REQUEST_BYTES_MAX {
             let most = limits::REQUEST_BYTES_MAX;
-            let problem = Problem::new("too-large", format!("a frame may have {most} bytes"));
+            let problem = Problem::new(
+                "too-large",
+                format!("a frame may have {most} bytes, and this one has {length}: say it in several"),
+            );
             write(writer, &mut said, Answer::Error(problem)).await?;
             return writer.flush().await;
         }
@@ -73,7 +76,9 @@ fn parse(message: &[u8]) -> Result<Request, Problem> {
     let request = form::decode_request(message);
     let request = request.map_err(|error| Problem::bad(format!("this is no request: {error}")))?;
     let body = request.body.ok_or_else(|| {
-        Problem::bad("this is no request: none of those that this release knows is in `body`")
+        Problem::bad(
+            "this is no request: none of those that this release knows is in `body`; they are in pull.proto",
+        )
     })?;
     Ok(request_of(body))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
-use hq_core::relay::{BagState, Effect, How, Relay, SessionId, Which};
+use hq_core::relay::{BagState, Effect, How, Refusal, Relay, SessionId, Which};
 use hq_model::dependency::{After, Condition};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp};
@@ -165,11 +165,10 @@ impl Speaker {
         let (items, given) = if done.iter().any(|end| end.deferred.is_some()) {
             (self.items(done, None).await, Vec::new())
         } else {
-            let session = self.session;
             self.shared.turn(|relay, now, effects| {
-                let ended = done.into_iter().map(|end| end_now(relay, now, session, (end, None), effects));
+                let ended = done.into_iter().map(|end| self.end_now(relay, now, (end, None), effects));
                 let items: Vec<Item> = ended.map(Item::of).collect();
-                (items, relay.take_now(now, session, &jobs, take, effects))
+                (items, relay.take_now(now, self.session, &jobs, take, effects))
             })
         };
         let (mut tasks, mut state) = (None, None);
@@ -256,16 +255,45 @@ impl Speaker {
                 is_one_way(&end, true)?;
                 self.defer(&which, &deferred).await
             }
-            None => {
-                let session = self.session;
-                self.shared.turn(|relay, now, effects| end_now(relay, now, session, (end, bag), effects))
-            }
+            None => self.shared.turn(|relay, now, effects| self.end_now(relay, now, (end, bag), effects)),
         }
+    }
+
+    // A task of this session has ended, and is not put back.
+    fn end_now(
+        &self,
+        relay: &mut Relay,
+        now: Timestamp,
+        (mut end, bag): (End, Option<JobId>),
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Problem> {
+        let which = which(&mut end, bag)?;
+        is_one_way(&end, false)?;
+        let how = match end.failed {
+            Some(mut message) => {
+                let most = (0..=limits::MESSAGE_BYTES_MAX).rev().find(|at| message.is_char_boundary(*at));
+                message.truncate(most.unwrap_or(0).min(message.len()));
+                How::Failed(message)
+            }
+            None if end.released => How::Released,
+            None => {
+                How::Finished(bytes_of(end.result, end.result_base64.as_deref(), end.result_bytes, "result")?)
+            }
+        };
+        relay.end(now, self.session, &which, how, effects).map_err(|refusal| self.refused(refusal))?;
+        Ok(())
+    }
+
+    fn refused(&self, refusal: Refusal) -> Problem {
+        self.rights.refused(refusal, &self.shared.bags.borrow())
     }
 
     async fn defer(&mut self, which: &Which, deferred: &Deferred) -> Result<(), Problem> {
         let session = self.session;
-        let (task, instance) = self.shared.turn(|relay, _, _| relay.defer(session, which))?;
+        let (task, instance) = self
+            .shared
+            .turn(|relay, _, _| relay.defer(session, which))
+            .map_err(|refusal| self.refused(refusal))?;
         let after = match dependencies(task.job, deferred) {
             Ok(after) if !after.is_empty() => after,
             other => {
@@ -293,9 +321,10 @@ impl Speaker {
         for mut end in ends.tasks {
             let extended = which(&mut end, bag).and_then(|which| {
                 let lease = lease(end.lease)?;
-                Ok(self
+                let extended = self
                     .shared
-                    .turn(|relay, now, effects| relay.extend(now, session, &which, lease, effects))?)
+                    .turn(|relay, now, effects| relay.extend(now, session, &which, lease, effects));
+                extended.map_err(|refusal| self.refused(refusal))
             });
             items.push(Item::of(extended.map(drop)));
         }
@@ -330,31 +359,6 @@ impl Drop for Speaker {
         self.shared.turn(|relay, now, effects| relay.disconnected(now, session, effects));
         self.shared.count_connection(-1);
     }
-}
-
-// A task of a session has ended, and is not put back.
-fn end_now(
-    relay: &mut Relay,
-    now: Timestamp,
-    session: SessionId,
-    (mut end, bag): (End, Option<JobId>),
-    effects: &mut Vec<Effect>,
-) -> Result<(), Problem> {
-    let which = which(&mut end, bag)?;
-    is_one_way(&end, false)?;
-    let how = match end.failed {
-        Some(mut message) => {
-            let most = (0..=limits::MESSAGE_BYTES_MAX).rev().find(|at| message.is_char_boundary(*at));
-            message.truncate(most.unwrap_or(0).min(message.len()));
-            How::Failed(message)
-        }
-        None if end.released => How::Released,
-        None => {
-            How::Finished(bytes_of(end.result, end.result_base64.as_deref(), end.result_bytes, "result")?)
-        }
-    };
-    relay.end(now, session, &which, how, effects)?;
-    Ok(())
 }
 
 fn is_one_way(end: &End, is_deferred: bool) -> Result<(), Problem> {

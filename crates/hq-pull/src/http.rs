@@ -81,7 +81,9 @@ async fn handle(
     let length = match (head.method.as_str(), head.length) {
         ("GET", None) => 0,
         (_, Some(length)) if length > limits::REQUEST_BYTES_MAX => {
-            return refuse(413, "too-large", format!("a body may have {} bytes", limits::REQUEST_BYTES_MAX));
+            let most = limits::REQUEST_BYTES_MAX;
+            let text = format!("a body may have {most} bytes, and this one has {length}: say it in several");
+            return refuse(413, "too-large", text);
         }
         (_, Some(length)) => length,
         (_, None) => {
@@ -138,10 +140,14 @@ async fn read_head(
         }
         let head = coming.bytes();
         if head.len() == before {
-            return Ok((!head.is_empty()).then(|| Err(Problem::bad("the head is cut off"))));
+            return Ok((!head.is_empty())
+                .then(|| Err(Problem::bad("the head is cut off: it ends with an empty line"))));
         }
         if head.len() > limits::HTTP_HEAD_BYTES_MAX {
-            return Ok(Some(Err(Problem::new("too-large", "the head is too long"))));
+            return Ok(Some(Err(Problem::new(
+                "too-large",
+                format!("a head may have {} bytes, and this one has more", limits::HTTP_HEAD_BYTES_MAX),
+            ))));
         }
         // Between requests there may be empty lines.
         if head == b"\r\n" || head == b"\n" {
@@ -158,8 +164,14 @@ fn parse_head(bytes: &[u8]) -> Result<Head, Problem> {
     let parsed = request.parse(bytes);
     match parsed {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(Problem::bad("the head is cut off")),
-        Err(error) => return Err(Problem::bad(format!("this is no HTTP/1.1: {error}"))),
+        Ok(httparse::Status::Partial) => {
+            return Err(Problem::bad("the head is cut off: it ends with an empty line"));
+        }
+        Err(error) => {
+            return Err(Problem::bad(format!(
+                "this is no HTTP/1.1: {error}; requests that are not HTTP begin with `{{`, or with the length of a frame"
+            )));
+        }
     }
     let target = request.path.unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -183,9 +195,11 @@ fn parse_head(bytes: &[u8]) -> Result<Head, Problem> {
         if field.name.eq_ignore_ascii_case("content-length") {
             let length =
                 value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok()).flatten();
-            let length = length.ok_or_else(|| Problem::bad("Content-Length is no number"))?;
+            let length = length.ok_or_else(|| {
+                Problem::bad(format!("Content-Length is `{value}`, which is no number of bytes"))
+            })?;
             if head.length.replace(length).is_some_and(|before| before != length) {
-                return Err(Problem::bad("Content-Length is said twice"));
+                return Err(Problem::bad("Content-Length is said twice, and differs"));
             }
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
             head.is_chunked = true;

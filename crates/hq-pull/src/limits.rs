@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// What has come of requests that are not complete, of all clients together, in bytes. Where it is more, the oldest of them go.
 pub const HALF_SAID_BYTES_MAX: usize = 64 << 20;
+/// As much of the name of a request that is not known is shown, in characters.
+pub(crate) const UNKNOWN_NAME_CHARS_SHOWN: usize = 64;
 /// What a connection keeps of the room that a request and its answer took, in bytes.
 pub(crate) const KEPT_BYTES_MAX: usize = 64 << 10;
 /// Longest head of an HTTP request, in bytes.

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hq_core::relay::Refusal;
 use hq_model::JobId;
 use hq_model::dependency::After;
 use serde::{Deserialize, Serialize};
@@ -103,6 +104,24 @@ impl Rights {
         }
     }
 
+    /// What is told of what counts for nothing: not who has a task of another bag. `known` are bags that were named before.
+    pub(crate) fn refused(&self, refusal: Refusal, known: &BTreeMap<BagRef, JobId>) -> Problem {
+        let told = match (self, refusal) {
+            (Rights::Bags(names), Refusal::HeldByOther { task, label }) => {
+                match (Checker { names, known }).job(task.job) {
+                    // Of others than pullers it cannot take the label.
+                    Ok(()) => Refusal::HeldByOther {
+                        task,
+                        label: label.and_then(|label| label.strip_prefix(LABELS).map(str::to_owned)),
+                    },
+                    Err(_) => Refusal::NotHeld,
+                }
+            }
+            (_, refusal) => refusal,
+        };
+        Problem::new(told.code(), told.to_string())
+    }
+
     /// What is told of a problem: nothing of other jobs.
     pub(crate) fn tell(&self, problem: Problem) -> Problem {
         match self {
@@ -175,6 +194,8 @@ impl Checker<'_> {
 
 #[cfg(test)]
 mod tests {
+    use hq_model::{TaskId, TaskRef};
+
     use super::*;
     use crate::contract::parse;
 
@@ -234,6 +255,26 @@ mod tests {
                 format!("this access file does not let you speak of {what}, but of bags `dock`, `pull`");
             assert_eq!(check(line), Err(told), "{line}");
         }
+    }
+
+    #[test]
+    fn who_has_a_task_is_told_of_bags_of_an_access_file_alone() {
+        let rights = Rights::Bags(["dock".to_owned()].into());
+        let known = BTreeMap::from([(BagRef::Name("dock".to_owned()), JobId(4))]);
+        let told = |rights: &Rights, job, label: Option<&str>| {
+            let task = TaskRef::new(JobId(job), TaskId(1));
+            let refusal = Refusal::HeldByOther { task, label: label.map(str::to_owned) };
+            let problem = rights.refused(refusal, &known);
+            assert_eq!(problem.code, "not-held");
+            problem.message
+        };
+        let another = "another one has it and not this session: `hq pull status` shows who";
+        let named = "the session `n1` has it and not this session: `--as n1` speaks for that one";
+        assert_eq!(told(&Rights::All, 5, Some("n1")), named);
+        assert_eq!(told(&Rights::All, 5, None), another);
+        assert_eq!(told(&rights, 4, Some("puller/n1")), named);
+        assert_eq!(told(&rights, 4, Some("n1")), another);
+        assert_eq!(told(&rights, 5, Some("puller/n1")), Refusal::NotHeld.to_string());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use hq_core::server::{ConnectionId, Input};
 use tokio::sync::Semaphore;
 
 use crate::limits::{HEARTBEAT_WAIT, INBOX_BYTES_MAX, INBOX_BYTES_MIN};
-use crate::outbox::{Outbox, Turn};
+use crate::outbox::{Message, Outbox, Turn};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -28,6 +28,12 @@ impl Event {
     /// Something for the machine.
     pub(crate) fn input(input: Input) -> Event {
         Event::Input(Box::new(input))
+    }
+
+    fn refuse(self) {
+        if let Event::Opened(_, outbox) = self {
+            outbox.send(Message::Close);
+        }
     }
 }
 
@@ -64,6 +70,8 @@ struct Waiting {
     is_asleep: bool,
     /// It shall look although nothing urgent has come.
     look: bool,
+    /// It has ended.
+    is_closed: bool,
     woken_by_heartbeat: Option<Instant>,
 }
 
@@ -99,8 +107,18 @@ impl Inbox {
     /// Hands an event over; it is handled at once. Room is needed for what a peer can repeat at will.
     pub(crate) fn push(&self, event: Event, room: Room) {
         let mut waiting = self.lock();
+        if waiting.is_closed {
+            return event.refuse();
+        }
         waiting.entries.push(Entry { at: Instant::now(), event, room });
         self.wake_if_asleep(&mut waiting);
+    }
+
+    /// Nobody takes what waits any more: connections of which nobody knows, now or later, are told to close.
+    pub(crate) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.is_closed = true;
+        waiting.entries.drain(..).for_each(|entry| entry.event.refuse());
     }
 
     /// Hands a heartbeat over. It is handled with the next event, or with a later heartbeat, or when
@@ -252,6 +270,18 @@ mod tests {
         inbox.push(Event::input(Input::Tick), Room::none());
         assert!(!inbox.lock().is_asleep);
         assert_eq!(inbox.lock().entries.len(), 3);
+    }
+
+    #[test]
+    fn connections_that_come_too_late_are_closed() {
+        let inbox = Inbox::new();
+        let outbox = || Arc::new(Outbox::new("late".into(), 1000, Arc::default()).0);
+        let (before, after) = (outbox(), outbox());
+        inbox.push(Event::Opened(ConnectionId(1), before.clone()), Room::none());
+        assert!(poll(before.closing()).is_pending());
+        inbox.close();
+        inbox.push(Event::Opened(ConnectionId(2), after.clone()), Room::none());
+        assert!([before, after].iter().all(|outbox| poll(outbox.closing()).is_ready()));
     }
 
     #[test]

@@ -141,6 +141,7 @@ impl Running {
     /// When it did not end well: changes that could not be saved, or a broken rule of our own.
     pub fn wait(self) -> Result<(), ServerError> {
         let decided = self.deciding.join();
+        self.inbox.close();
         self.notices.end();
         for listener in &self.listeners {
             listener.abort();

@@ -523,6 +523,7 @@ impl Turns {
                 Effect::Arm { start, after } => self.supervisor.arm(start, after),
                 Effect::EndRunner { runner } => self.supervisor.end_runner(runner),
                 Effect::StartZygote { zygote, template } => self.supervisor.start_zygote(zygote, template),
+                Effect::LoadPackage { zygote } => self.supervisor.load_package(zygote),
                 Effect::EndZygote { zygote } => self.supervisor.end_zygote(zygote),
                 Effect::GoOn { task } => self.supervisor.go_on(task),
                 Effect::Recall { task } => self.supervisor.recall(task),

@@ -204,14 +204,34 @@ pub(crate) struct TaskStream {
     pages: Box<dyn Pages>,
     page: Merged,
     submits: Submits,
+    // Those that are told alike come together.
+    is_together: bool,
+    // Those that came with the one that was told last.
+    alike: Option<IdSet>,
 }
 
 impl TaskStream {
     /// A stream of these pages, of which the first is read now: when there is none, nothing has been printed yet.
-    pub(crate) fn begin(mut pages: impl Pages + 'static) -> Result<TaskStream, HqError> {
+    pub(crate) fn begin(pages: impl Pages + 'static) -> Result<TaskStream, HqError> {
+        TaskStream::of(pages, false)
+    }
+
+    /// The same, where tasks that differ in nothing but their ids come as the first of them: [`TaskStream::alike`] says which
+    /// these are.
+    pub(crate) fn together(pages: impl Pages + 'static) -> Result<TaskStream, HqError> {
+        TaskStream::of(pages, true)
+    }
+
+    fn of(mut pages: impl Pages + 'static, is_together: bool) -> Result<TaskStream, HqError> {
         let mut first = pages.next_page()?.unwrap_or_default();
         let submits = std::mem::take(&mut first.submits);
-        Ok(TaskStream { pages: Box::new(pages), page: Merged::new(first), submits })
+        let page = Merged::new(first, is_together);
+        Ok(TaskStream { pages: Box::new(pages), page, submits, is_together, alike: None })
+    }
+
+    /// All tasks that the one stands for that was told last; `None` where that is itself.
+    pub(crate) fn alike(&self) -> Option<&IdSet> {
+        self.alike.as_ref()
     }
 
     /// The time of the server when it told the latest page; that of this machine where it does not say.
@@ -228,12 +248,18 @@ impl TaskStream {
     pub(crate) fn next_of(&mut self, job: JobId) -> Result<Option<TaskInfo>, HqError> {
         loop {
             match self.page.next_job() {
-                Some(next) if next == job => return Ok(self.page.next()),
+                Some(next) if next == job => {
+                    let next = self.page.next();
+                    return Ok(next.map(|(task, alike)| {
+                        self.alike = alike;
+                        task
+                    }));
+                }
                 Some(_) => return Ok(None),
                 None => match self.pages.next_page()? {
                     Some(mut page) => {
                         self.submits = std::mem::take(&mut page.submits);
-                        self.page = Merged::new(page);
+                        self.page = Merged::new(page, self.is_together);
                     }
                     None => return Ok(None),
                 },
@@ -285,7 +311,9 @@ pub(crate) enum Gone {
     Empty,
 }
 
-type Source = Peekable<Box<dyn Iterator<Item = (JobId, TaskInfo)>>>;
+// A task, and those that are told with it, where they are several.
+type Told = (JobId, TaskInfo, Option<IdSet>);
+type Source = Peekable<Box<dyn Iterator<Item = Told>>>;
 
 // The tasks of a page, ascending, made one by one.
 struct Merged {
@@ -295,13 +323,21 @@ struct Merged {
 }
 
 impl Merged {
-    fn new(page: Page) -> Merged {
-        let alone: Box<dyn Iterator<Item = (JobId, TaskInfo)>> = Box::new(page.tasks.into_iter());
+    fn new(page: Page, is_together: bool) -> Merged {
+        let alone: Box<dyn Iterator<Item = Told>> =
+            Box::new(page.tasks.into_iter().map(|(job, task)| (job, task, None)));
         let mut sources = vec![alone.peekable()];
         for group in page.groups {
             let job = group.job;
-            let tasks: Box<dyn Iterator<Item = (JobId, TaskInfo)>> =
-                Box::new(group.into_tasks().map(move |task| (job, task)));
+            // Where each has times of its own, they are told one by one.
+            let is_one = is_together && group.measures.is_none() && group.ids.len() > 1;
+            let tasks: Box<dyn Iterator<Item = Told>> = match group.ids.first().filter(|_| is_one) {
+                Some(task) => {
+                    let first = TaskInfo { task, ..group.common };
+                    Box::new(std::iter::once((job, first, Some(group.ids))))
+                }
+                None => Box::new(group.into_tasks().map(move |task| (job, task, None))),
+            };
             sources.push(tasks.peekable());
         }
         let mut merged = Merged { sources, heads: BinaryHeap::new() };
@@ -310,7 +346,7 @@ impl Merged {
     }
 
     fn queue(&mut self, source: usize) {
-        if let Some((job, task)) = self.sources[source].peek() {
+        if let Some((job, task, _)) = self.sources[source].peek() {
             self.heads.push(Reverse((*job, task.task, source)));
         }
     }
@@ -319,11 +355,11 @@ impl Merged {
         self.heads.peek().map(|Reverse((job, ..))| *job)
     }
 
-    fn next(&mut self) -> Option<TaskInfo> {
+    fn next(&mut self) -> Option<(TaskInfo, Option<IdSet>)> {
         let Reverse((.., source)) = self.heads.pop()?;
-        let (_, task) = self.sources[source].next()?;
+        let (_, task, alike) = self.sources[source].next()?;
         self.queue(source);
-        Some(task)
+        Some((task, alike))
     }
 }
 
@@ -342,8 +378,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_told_together_comes_in_order() {
+    fn pages() -> Given {
         let group = |job, ids: &str, state| AlikeTasks {
             job: JobId(job),
             ids: ids.parse().expect("ids"),
@@ -360,15 +395,30 @@ mod tests {
             ..Page::default()
         };
         let last = Page { groups: vec![group(2, "4-5", TaskState::Aborted)], ..Page::default() };
-        let mut stream = TaskStream::begin(Given([first, Page::default(), last].into())).expect("pages");
+        Given([first, Page::default(), last].into())
+    }
+
+    fn told(mut stream: TaskStream) -> String {
         let mut all = Vec::new();
         for job in [1, 2, 3] {
             while let Some(task) = stream.next_of(JobId(job)).expect("pages") {
-                all.push(format!("{job}@{} {}", task.task, task.state.word()));
+                let ids = stream.alike().map_or(task.task.to_string(), ToString::to_string);
+                all.push(format!("{job}@{ids} {}", task.state.word()));
             }
         }
+        all.join(", ")
+    }
+
+    #[test]
+    fn what_is_told_together_comes_in_order() {
         let expected = "1@1 canceled, 1@2 running, 1@5 waiting, 1@6 waiting, 1@7 canceled, 1@9 waiting, \
                         2@0 failed, 2@1 waiting, 2@4 aborted, 2@5 aborted";
-        assert_eq!(all.join(", "), expected);
+        assert_eq!(told(TaskStream::begin(pages()).expect("pages")), expected);
+    }
+
+    #[test]
+    fn what_is_alike_comes_together_where_that_is_asked_for() {
+        let expected = "1@1,7 canceled, 1@2 running, 1@5-6,9 waiting, 2@0 failed, 2@1 waiting, 2@4-5 aborted";
+        assert_eq!(told(TaskStream::together(pages()).expect("pages")), expected);
     }
 }

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .._base import NativeError
+from .. import _limits as limits
 from .._native import Session
-from .._native_types import in_words_of_python
+from ..validation import ValidationException, read_elsewhere
 from . import JobId, TaskId
 from .protocol import JobDescription
 
@@ -33,10 +33,7 @@ class ClientConnection:
 
     def __init__(self, directory: str | None = None) -> None:
         self.directory = directory or os.environ.get("HQ_SERVER_DIR") or os.path.expanduser("~/.hq-server")
-        try:
-            self.session = Session(self.directory)
-        except NativeError as error:
-            raise in_words_of_python(error) from None
+        self.session = Session(self.directory)
 
     def submit_job(self, job: JobDescription, open_job: JobId | None = None) -> JobId:
         """Submits all tasks of a job or none, to an open job if one is given."""
@@ -47,7 +44,14 @@ class ClientConnection:
                 content["max_fails"] = job.max_fails
             content.update(job.notices)
         calls = [(task.id, task.call.name, task.call.code, task.call.arguments) for task in job.tasks if task.call]
-        return self.session.submit(json.dumps(content), os.getcwd(), open_job, calls, job.broadcast)[0]
+        size = sum(len(call[3]) for call in calls) + sum(map(len, {call[2] for call in calls}))
+        if size > limits.JOB_BYTES_MAX:
+            raise ValidationException(
+                f"the functions of the job and their arguments are {size} bytes long, more than {limits.JOB_BYTES_MAX}: submit several jobs, "
+                "write large values to files, or use an Executor"
+            )
+        with read_elsewhere():
+            return self.session.submit(json.dumps(content), os.getcwd(), open_job, calls, job.broadcast)[0]
 
     def wait_for_jobs(
         self, job_ids: Sequence[JobId], callback: Callable[[list[dict[str, Any]]], None] | None = None

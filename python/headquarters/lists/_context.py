@@ -119,6 +119,8 @@ class Context(StaysHere):
         """A list that all ranks have: each keeps its part."""
         if isinstance(values, (set, frozenset)):
             raise TypeError("from_list: a set has another order on each rank: sort it")
+        if not isinstance(values, Iterable):
+            raise TypeError(f"from_list: {values!r} is no list; give one, or something else that can be iterated over")
         whole: Sequence[T] | None
         whole, failure = attempt(lambda: values if isinstance(values, Sequence) else list(values))
         self._ranks.agree(f"from_list of {len(whole or ())} elements", failure)

@@ -105,6 +105,13 @@ class DFM(StaysHere, Generic[T]):
         self._agree("len()")
         return sum(self._ranks.counts(len(self._elements)))
 
+    def __len__(self) -> int:
+        raise TypeError("len() asks one rank, and the elements are on all of them: write d.len()")
+
+    def __bool__(self) -> bool:
+        # It is there, whatever all ranks have of it.
+        return True
+
     def reduce(self, f: Callable[[Any, Any], U], x0: Any = NOTHING, distribute: bool = True, *, initial: Any = NOTHING) -> U:
         """All elements joined from left to right by an associative function.
 

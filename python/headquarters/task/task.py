@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..client import Client
+    from ..job import Job
 
 T = TypeVar("T")
 EnvType: TypeAlias = "Mapping[str, str]"
@@ -83,6 +84,8 @@ class Task(StaysHere, ABC):
         if unknown:
             raise ValidationException(f"a task has no option {', '.join(sorted(unknown))}")
         self.task_id = task_id
+        # The one that it was added to.
+        self.job: Job | None = None
         self.dependencies = _all("deps", dependencies, Task, "tasks of this job")
         self.priority: int = CHECKS["priority"]("priority", priority)
         several = [resources] if isinstance(resources, ResourceRequest) else resources or ()

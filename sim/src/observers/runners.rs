@@ -21,6 +21,8 @@ pub struct Runners {
     waiting: BTreeMap<TaskRef, bool>,
     // How often each has been started, and whether it is there.
     zygotes: BTreeMap<ZygoteId, (u32, bool)>,
+    // Those that have loaded what takes to call others.
+    loaded: BTreeSet<(ZygoteId, u32)>,
 }
 
 #[derive(Debug)]
@@ -156,6 +158,20 @@ impl Runners {
         Ok(*tries)
     }
 
+    /// A zygote is told to load what takes to call others. It may be gone.
+    ///
+    /// # Errors
+    /// When it was never started, or has been told before.
+    pub fn loads(&mut self, id: ZygoteId) -> Result<(), String> {
+        let Some((tries, _)) = self.zygotes.get(&id) else {
+            return Err(format!("{id:?} is to load something and was never there"));
+        };
+        if !self.loaded.insert((id, *tries)) {
+            return Err(format!("{id:?} is told twice what to load"));
+        }
+        Ok(())
+    }
+
     /// A zygote is told to end. False when it is gone already.
     ///
     /// # Errors
@@ -175,6 +191,7 @@ impl Runners {
     /// All are gone.
     pub fn clear(&mut self) {
         self.zygotes.clear();
+        self.loaded.clear();
         self.all.clear();
         self.waiting.clear();
         self.last = RunnerId::default();

@@ -26,10 +26,7 @@ use super::job_file::PreparedFile;
 pub(super) fn check(broadcasts: &[Broadcast]) -> Result<(), OptionsError> {
     let mut names = BTreeSet::new();
     match broadcasts.iter().find(|broadcast| !names.insert(&broadcast.name)) {
-        Some(twice) => {
-            let text = format!("two broadcasts have the name `{}`: write NAME=PATH", twice.name);
-            Err(OptionsError::Objects(text))
-        }
+        Some(twice) => Err(wrong(format!("two broadcasts have the name `{}`: write NAME=PATH", twice.name))),
         None => Ok(()),
     }
 }
@@ -86,7 +83,6 @@ impl PreparedFile {
     /// # Errors
     /// When one of them is none, two have one name, or a task cannot have any.
     pub fn broadcast(&mut self, texts: &[String]) -> Result<Vec<(NewJob, ObjectName)>, OptionsError> {
-        let wrong = |text: String| OptionsError::Objects(text);
         let parsed =
             texts.iter().map(|text| text.parse().map_err(|error: ObjectError| wrong(error.to_string())));
         let broadcasts: Vec<Broadcast> = parsed.collect::<Result<_, _>>()?;
@@ -125,10 +121,14 @@ pub(super) fn check_new(
         Target::New(_) if is_fed => "--generate",
         Target::New(_) => return Ok(()),
     };
-    Err(OptionsError::Objects(format!(
+    Err(wrong(format!(
         "a path cannot be broadcast with {with}, only an object: `hq object put` makes one, or a task that leaves it with \
          --output-object {name}=PATH, and then --broadcast JOB@TASK:{name}"
     )))
+}
+
+fn wrong(message: String) -> OptionsError {
+    OptionsError::Objects { option: "--broadcast", message }
 }
 
 fn job(name: &ObjectName, path: ByteString, reader: &Submit) -> NewJob {

@@ -62,8 +62,13 @@ pub enum OptionsError {
         message: String,
     },
     /// Objects that do not go together.
-    #[error("--output-object, --input-object, --broadcast: {0}")]
-    Objects(String),
+    #[error("{option}: {message}")]
+    Objects {
+        /// The option that says them.
+        option: &'static str,
+        /// What is wrong.
+        message: String,
+    },
     /// A resource was asked for twice.
     #[error("Resource '{0}' defined more than once; give one amount for it")]
     ResourceTwice(String),

@@ -69,7 +69,18 @@ impl ObjectOptions {
     /// What does not go together.
     pub(super) fn check(&self) -> Result<(), OptionsError> {
         super::broadcast::check(&self.broadcasts)?;
-        check_objects(&self.left, &self.all_taken()).map_err(|error| OptionsError::Objects(error.to_string()))
+        let broadcasts: Vec<InputObject> = super::broadcast::taken(&self.broadcasts).collect();
+        // Each by itself, so that the error names the option at fault.
+        for (option, left, taken) in [
+            ("--output-object", &self.left[..], &[][..]),
+            ("--input-object", &[], &self.taken),
+            ("--broadcast", &[], &broadcasts),
+            ("--input-object and --broadcast", &[], &self.all_taken()),
+        ] {
+            let checked = check_objects(left, taken);
+            checked.map_err(|error| OptionsError::Objects { option, message: error.to_string() })?;
+        }
+        Ok(())
     }
 }
 
@@ -193,5 +204,23 @@ mod tests {
             let error = of(text).err().expect(text);
             assert!(error.contains("a path is broadcast by `hq submit`"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_error_names_the_option_that_it_is_about() {
+        let check = |left: &[&str], taken: &[&str], broadcasts: &[&str], told: &str| {
+            let objects = ObjectOptions {
+                left: left.iter().map(|text| text.parse().expect(text)).collect(),
+                taken: taken.iter().map(|text| text.parse().expect(text)).collect(),
+                broadcasts: broadcasts.iter().map(|text| text.parse().expect(text)).collect(),
+            };
+            let error = objects.check().expect_err(told).to_string();
+            assert!(error.starts_with(told), "{error}");
+        };
+        let own = "a=@%{TASK_ID}:x";
+        check(&[], &[], &["a/x", "b/x"], "--broadcast: two broadcasts have the name `x`");
+        check(&["a=x", "a=y"], &[], &[], "--output-object: two output objects have the name `a`");
+        check(&[], &["a=1@0:x", "a=1@1:x"], &[], "--input-object: two input objects have the path `a`");
+        check(&["b=x"], &[own], &["c"], "--input-object: `a=@%{TASK_ID}:x` is an object that the task");
     }
 }

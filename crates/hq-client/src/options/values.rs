@@ -18,6 +18,7 @@ use hq_model::task::{CrashLimit, EndBy, OnWalltime, RetryOn, SpeculateFactor, Wa
 use hq_model::{AmountRequest, ByteString, IdSet, JobId, ResourceRequest, Timestamp, signal};
 use jiff::Zoned;
 use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
 
 /// A duration: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS` or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -53,6 +54,7 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
         Ok(EndBy::At(Timestamp(micros)))
     };
     let zone = now.time_zone();
+    let tell = |error: String| format!("{error}: {END_BY_FORMS}");
     if !text.contains(['-', 'T', 'Z', 'z', '+']) {
         let Ok(time) = text.parse::<Time>() else {
             return Err(format!("`{text}` is no time of day: {END_BY_FORMS}"));
@@ -64,13 +66,17 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
         let tomorrow = now.date().tomorrow().and_then(|day| day.to_datetime(time).to_zoned(zone.clone()));
         return moment(tomorrow.map_err(bad)?.timestamp());
     }
+    moment(date_and_time(text, zone).map_err(tell)?)
+}
+
+// A moment; in the zone that is given, unless the text says which.
+fn date_and_time(text: &str, zone: &TimeZone) -> Result<jiff::Timestamp, String> {
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
-        return moment(time);
+        return Ok(time);
     }
-    let Ok(time) = text.parse::<DateTime>() else {
-        return Err(format!("`{text}` is no date and time: {END_BY_FORMS}"));
-    };
-    moment(time.to_zoned(zone.clone()).map_err(bad)?.timestamp())
+    let Ok(time) = text.parse::<DateTime>() else { return Err(format!("`{text}` is no date and time")) };
+    let zoned = time.to_zoned(zone.clone());
+    zoned.map(|zoned| zoned.timestamp()).map_err(|error| format!("`{text}` cannot be ({error})"))
 }
 
 // Numbers and what separates them in a date.
@@ -83,6 +89,57 @@ fn is_like_a_day(text: &str) -> bool {
 /// How moments are written.
 const END_BY_FORMS: &str =
     "write a time of day (`18:00`), a date and a time (`2026-12-24 18:00`), or a duration (`8h`)";
+
+/// Where a part of the past begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// So long after the beginning of all of it.
+    After(Duration),
+    /// At this moment.
+    At(Timestamp),
+}
+
+impl When {
+    /// The moment, of a past that begins then.
+    pub fn of(self, begin: Timestamp) -> Timestamp {
+        match self {
+            When::After(time) => begin.after(time),
+            When::At(at) => at,
+        }
+    }
+}
+
+/// The value of `--start-time` and `--end-time`: a date and a time, or how long after the first start of the server that is. A clock
+/// without a date is a duration, as in all options that take one.
+pub fn when(text: &str) -> Result<When, String> {
+    when_in(text, &TimeZone::system())
+}
+
+fn when_in(text: &str, zone: &TimeZone) -> Result<When, String> {
+    let text = text.trim();
+    let error = match duration(text) {
+        Ok(time) => return Ok(When::After(time)),
+        Err(error) => error,
+    };
+    if let (Ok(date), false) = (text.parse::<Date>(), text.contains(':')) {
+        return Err(format!("`{text}` is a day: write the time, too, as in `{date} 18:00`"));
+    }
+    if !is_like_a_date(text) {
+        return Err(format!("{error}; or {WHEN_FORMS}"));
+    }
+    let at = date_and_time(text, zone).map_err(|error| format!("{error}: {WHEN_FORMS}"))?;
+    Ok(When::At(Timestamp(u64::try_from(at.as_microsecond()).unwrap_or(0))))
+}
+
+// It begins as the year of a date.
+fn is_like_a_date(text: &str) -> bool {
+    let year = text.bytes().take_while(u8::is_ascii_digit).count();
+    year > 0 && text.as_bytes().get(year) == Some(&b'-')
+}
+
+/// How places in the past are written.
+const WHEN_FORMS: &str =
+    "write a date and a time (`2026-12-24 18:00`), or how long after the first start of the server (`8h`)";
 
 /// A number that counts something.
 pub trait Count: FromStr<Err = ParseIntError> + Display {
@@ -443,6 +500,42 @@ mod tests {
             let error = end_by_at(wrong, &now).expect_err(wrong);
             assert!(error.contains(why) && error.contains("write a time of day (`18:00`)"), "{error}");
         }
+    }
+
+    #[test]
+    fn places_in_the_past_are_moments_or_durations() {
+        let zone = TimeZone::get("Europe/Prague").expect("a zone");
+        let check = |text: &str, expected: &str| {
+            let told = when_in(text, &zone).map(|when| match when {
+                When::At(at) => format!("{at:#}"),
+                When::After(time) => format!("after {}s", time.as_secs()),
+            });
+            assert_eq!(told.unwrap_or_else(|error| error), expected, "{text}");
+        };
+        check("2020-12-24 18:00", "2020-12-24T17:00:00Z");
+        check(" 2026-07-24T18:00:30", "2026-07-24T16:00:30Z");
+        check("2026-12-24T18:00:00Z", "2026-12-24T18:00:00Z");
+        check("2026-12-24 18:00:00+05:00", "2026-12-24T13:00:00Z");
+        check("8h", "after 28800s");
+        check("90", "after 90s");
+        check("0", "after 0s");
+        check("18:00", "after 1080s");
+        check("18:00:00", "after 64800s");
+        check("2026-12-24", "`2026-12-24` is a day: write the time, too, as in `2026-12-24 18:00`");
+        for (wrong, why) in [
+            ("soon", "`soon` is not a duration"),
+            ("-5", "is not a duration"),
+            ("", "is not a duration"),
+            ("2026-13-01 10:00", "`2026-13-01 10:00` is no date and time"),
+            ("2026-13-40", "`2026-13-40` is no date and time"),
+            ("2026-12-01T25:00", "`2026-12-01T25:00` is no date and time"),
+        ] {
+            let error = when_in(wrong, &zone).expect_err(wrong);
+            assert!(error.contains(why) && error.contains("write a date and a time (`2026"), "{error}");
+        }
+        let begin = Timestamp(5_000_000);
+        assert_eq!(When::After(Duration::from_secs(2)).of(begin), Timestamp(7_000_000));
+        assert_eq!(When::At(Timestamp(9)).of(begin), Timestamp(9));
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub enum How {
 }
 
 /// Why something that was said of a task counts for nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Another attempt is the present one.
     #[error(
@@ -117,9 +117,24 @@ pub enum Refusal {
     /// Somebody ended it from outside.
     #[error("the task was canceled or ended from outside while it was taken")]
     Canceled,
-    /// Not taken here by this session.
-    #[error("this session has no such task")]
+    /// Not taken here by anybody, or said to have ended before.
+    #[error(
+        "nobody has such a task here now: it was not taken, or was given back, or its end was said before; `hq pull status` \
+         shows who has what, `hq pull steal` takes some"
+    )]
     NotHeld,
+    /// Taken here by another session.
+    #[error(
+        "{} has it and not this session: {}",
+        label.as_ref().map_or("another one".to_owned(), |label| format!("the session `{label}`")),
+        label.as_ref().map_or("`hq pull status` shows who".to_owned(), |label| format!("`--as {label}` speaks for that one"))
+    )]
+    HeldByOther {
+        /// The task.
+        task: TaskRef,
+        /// Of who has it; `None` for one that is a connection.
+        label: Option<String>,
+    },
     /// Several tasks of this name.
     #[error("this session has tasks of this name in several bags: name it by its id")]
     Ambiguous,
@@ -130,11 +145,11 @@ pub enum Refusal {
 
 impl Refusal {
     /// A short word that never changes, for programs.
-    pub fn code(self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Refusal::Stale => "stale",
             Refusal::Canceled => "canceled",
-            Refusal::NotHeld => "not-held",
+            Refusal::NotHeld | Refusal::HeldByOther { .. } => "not-held",
             Refusal::Ambiguous => "ambiguous",
             Refusal::ResultTooLong => "too-long",
         }

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use hq_model::{ByteString, Instance, JobId, TaskRef, Timestamp};
+use hq_model::{ByteString, Instance, JobId, TaskId, TaskRef, Timestamp};
 
 use super::{HeldInfo, Refusal, SessionId, SessionInfo, Which};
 use crate::limits::{ENDED_ATTEMPTS_KEPT, HELD_SHOWN_MAX};
 use crate::worker_messages::Report;
+
+const FIRST_TASK: TaskRef = TaskRef { job: JobId(0), task: TaskId(0) };
+const LAST_TASK: TaskRef = TaskRef { job: JobId(u32::MAX), task: TaskId(u32::MAX) };
 
 /// All of a relay.
 #[derive(Debug, Default)]
@@ -18,6 +21,8 @@ pub(super) struct Sessions {
     // Those that have lost something since it was looked last who can be forgotten.
     perhaps_idle: BTreeSet<SessionId>,
     taken: BTreeMap<TaskRef, Taken>,
+    // By their names, those of each session together.
+    by_name: BTreeMap<ByteString, BTreeSet<(SessionId, TaskRef)>>,
     // Attempts that were ended from outside and why, the oldest dropped first.
     ended: BTreeMap<TaskRef, (String, Refusal)>,
     ended_order: VecDeque<TaskRef>,
@@ -35,7 +40,6 @@ struct Session {
     grace: Option<Duration>,
     connections: u32,
     taken: BTreeSet<TaskRef>,
-    names: BTreeMap<ByteString, BTreeSet<TaskRef>>,
     accepted: u64,
     unsaved: BTreeSet<u64>,
     // The first of what was accepted and lost with its bag, until the session has been told so.
@@ -84,7 +88,6 @@ impl Sessions {
             grace: grace.or(label.is_none().then_some(crate::limits::PULL_GRACE)),
             connections: 0,
             taken: BTreeSet::new(),
-            names: BTreeMap::new(),
             accepted: 0,
             unsaved: BTreeSet::new(),
             lost_from: None,
@@ -139,7 +142,7 @@ impl Sessions {
         assert!(session.is_some(), "whoever asks is not forgotten: {task}");
         if let Some(session) = session {
             session.taken.insert(task);
-            session.names.entry(taken.name.clone()).or_default().insert(task);
+            self.by_name.entry(taken.name.clone()).or_default().insert((taken.session, task));
         }
         self.ended.remove(&task);
         let before = self.taken.insert(task, taken);
@@ -151,26 +154,36 @@ impl Sessions {
         let (task, attempt) = match which {
             Which::Task(task, attempt) => (*task, attempt.as_deref()),
             Which::Named(name, bag) => {
-                let named = self.all.get(&id).and_then(|session| session.names.get(name));
-                let is_meant = |task: &&TaskRef| bag.is_none_or(|bag| bag == task.job);
-                let mut named = named.into_iter().flatten().filter(is_meant);
-                match (named.next(), named.next()) {
-                    (Some(task), None) => (*task, None),
+                let Some(named) = self.by_name.get(name) else { return Err(Refusal::NotHeld) };
+                let is_meant = |task: &TaskRef| bag.is_none_or(|bag| bag == task.job);
+                let own = named.range((id, FIRST_TASK)..=(id, LAST_TASK));
+                let mut own = own.map(|(_, task)| *task).filter(is_meant);
+                match (own.next(), own.next()) {
+                    (Some(task), None) => (task, None),
                     (Some(_), Some(_)) => return Err(Refusal::Ambiguous),
-                    (None, _) => return Err(Refusal::NotHeld),
+                    (None, _) => {
+                        let mut others = named.iter().map(|(_, task)| *task).filter(is_meant);
+                        return Err(others.next().map_or(Refusal::NotHeld, |task| self.held_by_other(task)));
+                    }
                 }
             }
         };
         match self.taken.get(&task) {
             Some(taken) if attempt.is_some_and(|attempt| attempt != taken.attempt) => Err(Refusal::Stale),
-            Some(taken) if taken.session != id || taken.is_deferring => Err(Refusal::NotHeld),
+            Some(taken) if taken.session != id => Err(self.held_by_other(task)),
+            Some(taken) if taken.is_deferring => Err(Refusal::NotHeld),
             Some(_) => Ok(task),
             None => match self.ended.get(&task) {
-                Some((of, why)) if attempt.is_none_or(|attempt| attempt == of) => Err(*why),
+                Some((of, why)) if attempt.is_none_or(|attempt| attempt == of) => Err(why.clone()),
                 Some(_) => Err(Refusal::Stale),
                 None => Err(Refusal::NotHeld),
             },
         }
+    }
+
+    fn held_by_other(&self, task: TaskRef) -> Refusal {
+        let holder = self.taken.get(&task).and_then(|taken| self.all.get(&taken.session));
+        Refusal::HeldByOther { task, label: holder.and_then(|session| session.label.clone()) }
     }
 
     pub(super) fn set_deferring(&mut self, task: TaskRef, is_deferring: bool) -> Option<Instance> {
@@ -187,11 +200,11 @@ impl Sessions {
             if session.connections == 0 {
                 self.perhaps_idle.insert(taken.session);
             }
-            if let Some(named) = session.names.get_mut(&taken.name) {
-                named.remove(&task);
-                if named.is_empty() {
-                    session.names.remove(&taken.name);
-                }
+        }
+        if let Some(named) = self.by_name.get_mut(&taken.name) {
+            named.remove(&(taken.session, task));
+            if named.is_empty() {
+                self.by_name.remove(&taken.name);
             }
         }
         Some(taken)
@@ -336,8 +349,8 @@ impl Sessions {
 
     /// How many tasks of a bag are taken.
     pub(super) fn taken_of(&self, bag: JobId) -> u64 {
-        let from = TaskRef::new(bag, hq_model::TaskId(0));
-        let to = TaskRef::new(bag, hq_model::TaskId(u32::MAX));
+        let from = TaskRef::new(bag, TaskId(0));
+        let to = TaskRef::new(bag, TaskId(u32::MAX));
         self.taken.range(from..=to).count() as u64
     }
 }

@@ -59,7 +59,9 @@ impl Server {
         if live.is_idle_and_picky() {
             return Some(Hold::Picky);
         }
-        if let Some((class, until)) = self.reserve.keeps_from(now, (worker, live.capacity()), (class, priority), needs) {
+        if let Some((class, until)) =
+            self.reserve.keeps_from(now, (worker, live.capacity()), (class, priority), needs)
+        {
             return Some(Hold::Kept { class, until });
         }
         if let Some((template, until)) = live.kept_from(now, priority, needs) {

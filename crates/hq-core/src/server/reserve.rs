@@ -105,7 +105,13 @@ impl Reserve {
     }
 
     /// The pools on a worker, as a set, of which tasks of a priority get nothing whatever they take.
-    pub(super) fn keeps_on(&self, now: Timestamp, worker: WorkerId, capacity: &Capacity, priority: i32) -> u64 {
+    pub(super) fn keeps_on(
+        &self,
+        now: Timestamp,
+        worker: WorkerId,
+        capacity: &Capacity,
+        priority: i32,
+    ) -> u64 {
         let (Some(first), Some(needs)) = (self.first, self.workers.get(&worker)) else { return 0 };
         let lacks = capacity.scarce(needs);
         let is_firm = self.firmly == Some(worker);

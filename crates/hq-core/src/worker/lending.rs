@@ -82,12 +82,13 @@ impl Worker {
         if let Some(follower) = self.running.get(&task).and_then(|run| run.follower) {
             self.call_one_back(follower, Why::Better, effects);
         }
+        let Some(run) = self.running.get_mut(&task) else { return };
+        let Some(known) = self.templates.get(&run.template) else { return };
+        self.runners.calls_others(&known.template, effects);
         let Some(cpus) = self.lending.cpus else { return };
         if self.lending.lent.len() >= self.lending.most || self.lending.lends(task) {
             return;
         }
-        let Some(run) = self.running.get_mut(&task) else { return };
-        let Some(known) = self.templates.get(&run.template) else { return };
         // One that is bound to its CPUs finds itself on them when it goes on.
         let may_lend = run.runner.is_some() && run.ending.is_none() && known.template.spec.pin == Pin::None;
         let at = run.grant.resources.iter().position(|given| given.pool == cpus);

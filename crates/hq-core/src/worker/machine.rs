@@ -281,7 +281,7 @@ impl Worker {
             Input::RunnerEnded { runner } => self.runners.ended(runner),
             Input::ZygoteReady { zygote, is_of_job } => {
                 if let Some(zygotes) = &mut self.runners.zygotes {
-                    zygotes.is_ready(now, zygote, is_of_job);
+                    zygotes.is_ready(now, zygote, is_of_job, effects);
                 }
             }
             Input::ZygoteUnfit { zygote } => {

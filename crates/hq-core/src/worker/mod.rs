@@ -92,7 +92,7 @@ pub enum Input {
         /// How, for people.
         why: String,
     },
-    /// A call of a function waits for what others return.
+    /// A call of a function waits for what others return, which it has called.
     CallWaits {
         /// Whose call it is.
         task: TaskRef,
@@ -208,6 +208,11 @@ pub enum Effect {
         zygote: ZygoteId,
         /// Of the functions that it is for.
         template: Arc<Template>,
+    },
+    /// Let a zygote that is ready load what calls need that call others. Nothing answers: where that cannot be, it goes on without.
+    LoadPackage {
+        /// The zygote.
+        zygote: ZygoteId,
     },
     /// End a zygote, and not its runners.
     EndZygote {

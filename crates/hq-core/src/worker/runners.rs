@@ -108,6 +108,12 @@ impl Runners {
         zygotes.is_some_and(|zygotes| zygotes.is_awaited(template))
     }
 
+    /// A call of such functions has called others.
+    pub(super) fn calls_others(&mut self, template: &Template, effects: &mut Vec<Effect>) {
+        let zygotes = self.zygotes.as_mut().filter(|_| may_be_forked(template));
+        zygotes.into_iter().for_each(|zygotes| zygotes.calls_others(template, effects));
+    }
+
     /// Where a task that begins now is called.
     ///
     /// # Errors

@@ -104,6 +104,7 @@ impl World {
                 }
                 Effect::EndRunner { runner } => self.done.push(format!("end runner {}", runner.0)),
                 Effect::StartZygote { zygote, .. } => self.done.push(format!("zygote {}", zygote.0)),
+                Effect::LoadPackage { zygote } => self.done.push(format!("load in {}", zygote.0)),
                 Effect::EndZygote { zygote } => self.done.push(format!("end zygote {}", zygote.0)),
                 Effect::GoOn { task } => self.done.push(format!("go on {task}")),
                 Effect::Recall { task } => self.done.push(format!("recall {task}")),

@@ -3,6 +3,8 @@
 //! What holds:
 //! - A zygote is of an environment (interpreter, variables, directories) and loads only what that preloads: what functions
 //!   import, their runners do. One that has loaded something of the user's own is of one job.
+//! - Once a call of its environment has waited for others that it called, or has returned them, it loads what that takes, as
+//!   often as it is started: so not each of the next runners has to.
 //! - While it starts, calls that need a new runner stay in the queue, where they are canceled or taken back like all others;
 //!   for a time: then they get interpreters of their own, so that their time limits count.
 //! - One that ends by itself is started again after a pause; runners that were forked from it go on. When that has gone wrong
@@ -45,6 +47,8 @@ struct Zygote {
     was_ready: bool,
     // Until when calls wait for it, if they still do.
     patience: Option<Timestamp>,
+    // Calls that it is for call others.
+    calls_others: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -117,7 +121,8 @@ impl Zygotes {
         effects.push(Effect::StartZygote { zygote: id, template: template.clone() });
         let state = State::Starting(now.after(ZYGOTE_START_TIME));
         let patience = Some(now.after(ZYGOTE_PATIENCE));
-        self.all.insert(id, Zygote { template, state, failures: 0, was_ready: false, patience });
+        let zygote = Zygote { template, state, failures: 0, was_ready: false, patience, calls_others: false };
+        self.all.insert(id, zygote);
         Origin::Unknown
     }
 
@@ -129,10 +134,27 @@ impl Zygotes {
     }
 
     /// It has loaded what it should: runners can be forked from it, of this job only or of any.
-    pub(super) fn is_ready(&mut self, now: Timestamp, id: ZygoteId, is_of_job: bool) {
+    pub(super) fn is_ready(
+        &mut self,
+        now: Timestamp,
+        id: ZygoteId,
+        is_of_job: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         if let Some(zygote) = self.all.get_mut(&id).filter(|zygote| zygote.is_starting()) {
             zygote.state = State::Ready { used: now, is_of_job };
             (zygote.was_ready, zygote.patience) = (true, None);
+            effects.extend(zygote.calls_others.then_some(Effect::LoadPackage { zygote: id }));
+        }
+    }
+
+    /// A call of such a function has called others, as the next ones will.
+    pub(super) fn calls_others(&mut self, template: &Template, effects: &mut Vec<Effect>) {
+        let found = self.all.iter_mut().find(|(_, zygote)| zygote.serves(template));
+        if let Some((id, zygote)) = found.filter(|(_, zygote)| !zygote.calls_others) {
+            zygote.calls_others = true;
+            let is_ready = matches!(zygote.state, State::Ready { .. });
+            effects.extend(is_ready.then_some(Effect::LoadPackage { zygote: *id }));
         }
     }
 

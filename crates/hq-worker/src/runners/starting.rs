@@ -106,10 +106,7 @@ impl Supervisor {
         let (memory, cpus) = (self.node.amount_of(start, MEM), self.node.amount_of(start, CPUS));
         let limits = self.enforcer.begin(start, memory, cpus).map_err(Outcome::NotStarted)?;
         let slot = self.take_slot();
-        let started = match start.ranks.is_empty() {
-            true => self.start_interpreter(start, prepared, (id, slot), &limits),
-            false => self.start_world(start, prepared, (id, slot), &limits),
-        };
+        let started = self.start_runner_process(start, prepared, (id, slot), &limits);
         // Without an order nothing has taken them.
         self.buffers.world.clear();
         match started {
@@ -128,39 +125,7 @@ impl Supervisor {
     }
 
     // True as well when its outputs and directories are made with it.
-    fn start_interpreter(
-        &mut self,
-        start: &Start,
-        prepared: &Prepared,
-        (id, slot): (RunnerId, Slot),
-        limits: &Limits,
-    ) -> Result<(Runner, bool), Outcome> {
-        let mut channel = Channel::new((id, slot), self.runners.heard.clone()).map_err(no_socket)?;
-        let (ours, theirs) = channel::pair().map_err(no_socket)?;
-        let theirs = Arc::new(theirs);
-        let zygote = start.runs_in.and_then(|runs_in| self.zygotes.socket(runs_in.zygote?));
-        let order = prepared.order((slot, None), start, &self.node, limits, &mut self.buffers);
-        let (mut order, _) = order.map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
-        (order.has_stdin, order.is_stdin_socket) = (true, true);
-        let forked = Order { is_forked: true, ..order };
-        let is_forked = zygote.is_some_and(|zygote| self.launcher.fork_from(&zygote, &forked, &theirs));
-        if !is_forked {
-            self.launcher.start(&order, Some(&theirs)).map_err(not_handed)?;
-            // A forked one has the program.
-            let why = serde_json::Value::from(self.zygotes.why_not(&prepared.template.spec));
-            let program = format!("_hq_why_not_forked = {why}\n{PROGRAM}");
-            channel.say_first(frames::text_before(program.as_bytes()));
-        }
-        let names = prepared.own_variables(start, &self.node, &self.buffers);
-        channel.say_first(frames::text_before(&names));
-        if let Err(error) = channel.connect(ours) {
-            // It ends, for it hears nothing.
-            warn!(runner = id.0, %error, "an interpreter cannot be told its program");
-        }
-        Ok((Runner::new(slot, channel, None), !is_forked))
-    }
-
-    fn start_world(
+    fn start_runner_process(
         &mut self,
         start: &Start,
         prepared: &Prepared,
@@ -169,19 +134,52 @@ impl Supervisor {
     ) -> Result<(Runner, bool), Outcome> {
         let heard = || self.runners.heard.clone();
         let mut channel = Channel::new((id, slot), heard()).map_err(no_socket)?;
-        let world = World::open(self.node.keys.directory(), (id, slot), heard()).map_err(no_socket)?;
-        world.append_variables(&prepared.template.spec.launcher, &mut self.buffers.world);
+        let world = match start.ranks.is_empty() {
+            true => None,
+            false => Some(World::open(self.node.keys.directory(), (id, slot), heard()).map_err(no_socket)?),
+        };
+        if let Some(world) = &world {
+            world.append_variables(&prepared.template.spec.launcher, &mut self.buffers.world);
+        }
         let order = prepared.order((slot, None), start, &self.node, limits, &mut self.buffers);
         let (mut order, _) = order.map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
-        let log = world.log().as_os_str().as_bytes();
-        (order.has_stdin, order.stdout, order.stderr) = (false, log, log);
-        self.launcher.start(&order, None).map_err(not_handed)?;
-        let names = prepared.own_variables(start, &self.node, &self.buffers);
-        channel.say_first(frames::text_before(PROGRAM.as_bytes()));
-        channel.say_first(frames::text_before(&names));
-        // It was made for the process.
-        self.buffers.task_dir.clear();
-        Ok((Runner::new(slot, channel, Some(world)), false))
+        let (ours, is_forked) = match &world {
+            Some(world) => {
+                let log = world.log().as_os_str().as_bytes();
+                (order.has_stdin, order.stdout, order.stderr) = (false, log, log);
+                self.launcher.start(&order, None).map_err(not_handed)?;
+                (None, false)
+            }
+            None => {
+                let (ours, theirs) = channel::pair().map_err(no_socket)?;
+                let theirs = Arc::new(theirs);
+                (order.has_stdin, order.is_stdin_socket) = (true, true);
+                let zygote = start.runs_in.and_then(|runs_in| self.zygotes.socket(runs_in.zygote?));
+                let forked = Order { is_forked: true, ..order };
+                let is_forked =
+                    zygote.is_some_and(|zygote| self.launcher.fork_from(&zygote, &forked, &theirs));
+                if !is_forked {
+                    self.launcher.start(&order, Some(&theirs)).map_err(not_handed)?;
+                }
+                (Some(ours), is_forked)
+            }
+        };
+        // A forked one has the program.
+        if !is_forked {
+            let why = serde_json::Value::from(self.zygotes.why_not(&prepared.template.spec));
+            let program = format!("_hq_why_not_forked = {why}\n{PROGRAM}");
+            channel.say_first(frames::text_before(program.as_bytes()));
+        }
+        channel.say_first(frames::text_before(&prepared.own_variables(start, &self.node, &self.buffers)));
+        let is_prepared = ours.is_some() && !is_forked;
+        match ours.map(|ours| channel.connect(ours)) {
+            // It ends, for it hears nothing.
+            Some(Err(error)) => warn!(runner = id.0, %error, "an interpreter cannot be told its program"),
+            Some(Ok(())) => {}
+            // The directory of the task was made for the process.
+            None => self.buffers.task_dir.clear(),
+        }
+        Ok((Runner::new(slot, channel, world), is_prepared))
     }
 
     fn call_again(

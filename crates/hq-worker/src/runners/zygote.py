@@ -1,6 +1,7 @@
 # Loads what an environment of functions preloads, and then forks interpreters for those, until the worker is gone. Needs Python
 # 3.8 and nothing else. `connection` is a socket whose packets are texts of the worker first, and orders of the launcher then,
-# as hq-worker/src/launcher/wire.rs writes them. Each comes with the socket of the new process and one to answer on.
+# as hq-worker/src/launcher/wire.rs writes them. Each comes with the socket of the new process and one to answer on. What comes
+# without these is a word of the worker.
 
 
 def _hq_zygote(connection, receive):
@@ -15,6 +16,8 @@ def _hq_zygote(connection, receive):
     import time
 
     READY, UNFIT, BROKEN = b"R", b"U", b"B"
+    LOAD = b"L"
+    LOAD_SECONDS = 4
     SAID_MAX = 8192
     # Counted from 1, as the launcher does.
     GROUP, AFFINITY = 10, 11
@@ -68,6 +71,13 @@ def _hq_zygote(connection, receive):
 
     def why_unfit():
         # Why no process is forked from this one.
+        has_more = what_is_not_forked()
+        if has_more is None and not forks_to_the_launcher():
+            return "something stands between the launcher and the interpreter: a container, or a program that stays"
+        return has_more
+
+    def what_is_not_forked():
+        # Why a process that is forked from this one would not be whole.
         threads = len(os.listdir("/proc/self/task"))
         if threads > 1:
             return "what it preloads has started threads: there are %d" % threads
@@ -79,8 +89,6 @@ def _hq_zygote(connection, receive):
                 continue
             if path.startswith(devices):
                 return "what it preloads uses a GPU: %s is open" % path
-        if not forks_to_the_launcher():
-            return "something stands between the launcher and the interpreter: a container, or a program that stays"
         return None
 
     def forks_to_the_launcher():
@@ -125,6 +133,30 @@ def _hq_zygote(connection, receive):
     def loads_what_may_change():
         files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         return not all(is_installed(file) for file in files if isinstance(file, str))
+
+    def load_package():
+        # What calls need that call others. A child tries it first, for this process must stay what it is: whole when it is forked,
+        # and without what may change. Where it would not, or there is no such package, each interpreter does what it can.
+        import importlib
+
+        try:
+            child = os.fork()
+        except OSError:
+            return
+        if child and os.waitpid(child, 0)[1]:
+            return
+        if not child:
+            # The launcher waits for a fork, but not for ever.
+            signal.alarm(LOAD_SECONDS)
+        try:
+            importlib.import_module("headquarters._nested")
+            is_fit = child or not (what_is_not_forked() or loads_what_may_change() > may_change)
+        except BaseException:
+            is_fit = False
+        if not child:
+            os._exit(0 if is_fit else 1)
+        gc.collect()
+        gc.freeze()
 
     def setters():
         # What tells libraries that are loaded how many threads they may have, and the variables that say so.
@@ -248,7 +280,8 @@ def _hq_zygote(connection, receive):
     known_setters = setters()
     gc.collect()
     gc.freeze()
-    say(READY, "1" if loads_what_may_change() else "0")
+    may_change = loads_what_may_change()
+    say(READY, "1" if may_change else "0")
     room = socket.CMSG_SPACE(2 * struct.calcsize("i"))
     while True:
         packet, control, _, _ = connection.recvmsg(1 << 17, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -262,6 +295,8 @@ def _hq_zygote(connection, receive):
                 is_parent = True
             if not is_parent:
                 break
+        elif packet == LOAD:
+            load_package()
         for number in files:
             os.close(number)
     connection.close()

@@ -4,6 +4,7 @@
 //! orders, and a word of the zygote about what it has loaded. What it prints is kept in memory, for who asks why it failed.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream as StdStream;
@@ -28,6 +29,8 @@ const READY: u8 = b'R';
 const UNFIT: u8 = b'U';
 const BROKEN: u8 = b'B';
 const SIGKILL: u8 = 9;
+/// What a zygote is told beside the orders of the launcher.
+const LOAD: &[u8] = b"L";
 /// What descends from a zygote ends with it, and nothing else: its runners do not.
 const NO_MARK: &[u8] = b"HQ_ACCESS_KEY=none";
 
@@ -122,6 +125,17 @@ impl Supervisor {
         };
         self.zygotes.all.insert(id, zygote);
         Ok(())
+    }
+
+    /// A zygote is to load what calls need that call others.
+    pub(crate) fn load_package(&mut self, id: ZygoteId) {
+        let told = self.zygotes.socket(id).map(|socket| {
+            let socket = StdStream::from(socket.try_clone()?);
+            (&socket).write_all(LOAD)
+        });
+        if let Some(Err(error)) = told {
+            debug!(zygote = id.0, %error, "each interpreter loads the package by itself");
+        }
     }
 
     /// The machine has no use for a zygote.

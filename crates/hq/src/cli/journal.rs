@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use hq_client::options::values;
+use hq_client::options::values::{self, When};
 use hq_core::client_messages::EventKind;
 use hq_model::IdSet;
 
@@ -128,7 +128,7 @@ impl From<KindArg> for EventKind {
 /// The page needs nothing beside it and can be sent. The server may run or not.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hq journal report ~/.hq-server/journal report.html --start-time 1h --end-time 3h"
+    after_help = "Examples:\n  hq journal report ~/.hq-server/journal report.html --start-time 1h --end-time 3h\n  hq journal report ~/.hq-server/journal report.html --start-time '2026-12-24 18:00'"
 )]
 pub(crate) struct ReportArgs {
     /// The journal
@@ -137,12 +137,12 @@ pub(crate) struct ReportArgs {
     /// The page to write
     #[arg(value_name = "OUT.html")]
     pub out: PathBuf,
-    /// Leave out what was before this time after the first start of the server
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
-    pub start_time: Option<Duration>,
-    /// Leave out what was after this time after the first start of the server
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
-    pub end_time: Option<Duration>,
+    /// Leave out what was before: a date and a time (`2026-12-24 18:00`), or how long after the first start of the server (`8h`)
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::when)]
+    pub start_time: Option<When>,
+    /// Leave out what was after: likewise
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::when)]
+    pub end_time: Option<When>,
 }
 
 /// Show where the time of workers went: work, failures, losses, and why they were idle
@@ -161,12 +161,12 @@ pub(crate) struct UtilizationArgs {
     /// What gets a row
     #[arg(long, value_enum, default_value_t = Rows::Total, value_name = "WHAT")]
     pub by: Rows,
-    /// Leave out what was before this time after the first start of the server
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
-    pub start_time: Option<Duration>,
-    /// Leave out what was after this time after the first start of the server
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
-    pub end_time: Option<Duration>,
+    /// Leave out what was before: a date and a time (`2026-12-24 18:00`), or how long after the first start of the server (`8h`)
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::when)]
+    pub start_time: Option<When>,
+    /// Leave out what was after: likewise
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::when)]
+    pub end_time: Option<When>,
     /// Show what that cost, at this price for a node hour
     ///
     /// Each worker is a node, and costs as long as it is there. What its time was used for, and jobs, cost as much of that as their

@@ -206,7 +206,8 @@ pub(crate) struct GenerateAccessArgs {
 /// Write what the server knows of workers and of tasks that have not ended into a file, as JSON
 ///
 /// For reports of faults. The file holds an object `tako` with `workers`, as `hq worker list` tells them, `worker_groups` (the
-/// workers of each) and `tasks` by job, as `hq task list` tells them: names of nodes and directories are in it.
+/// workers of each) and `tasks` by job, as `hq task list` tells them: names of nodes and directories are in it. Tasks that differ
+/// in nothing but their ids are one entry, with `ids` such as `1-3000` in the place of `id`, and the paths of the first of them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DebugDumpArgs {
     /// The file; one that is there already is replaced

@@ -188,7 +188,7 @@ fn report(args: &ReportArgs) -> Result<Done, HqError> {
         history.take(at, &record);
         Ok(())
     })?;
-    let mut past = history.close().ok_or_else(nothing_between)?;
+    let mut past = history.close().map_err(|(begin, latest)| nothing_between(begin, latest))?;
     let cannot = |error: std::io::Error| {
         HqError::failed("io", format!("{} cannot be written: {error}", args.out.display()))
     };
@@ -203,10 +203,11 @@ fn report(args: &ReportArgs) -> Result<Done, HqError> {
     Done::ok(Sentence(format!("The report was written to {}", args.out.display())))
 }
 
-fn nothing_between() -> HqError {
-    HqError::usage(
-        "nothing lies between --start-time and --end-time: both count from the first start of the server",
-    )
+fn nothing_between(begin: Timestamp, latest: Timestamp) -> HqError {
+    HqError::usage(format!(
+        "nothing lies between --start-time and --end-time: the journal tells of {begin:#} to {latest:#}; both are a date and a time \
+         (`2026-12-24 18:00`), or how long after the first start of the server (`8h`)"
+    ))
 }
 
 fn gather(journal: &Path) -> Result<Gathered, HqError> {
@@ -222,13 +223,13 @@ fn gather(journal: &Path) -> Result<Gathered, HqError> {
 fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> {
     let mut gathered = gather(journal)?;
     let begin = gathered.begin();
-    let from = args.start_time.map_or(begin, |from| begin.after(from));
-    let to = args.end_time.map_or(gathered.latest, |to| begin.after(to)).min(gathered.latest).max(from);
-    if from >= gathered.latest || args.start_time.zip(args.end_time).is_some_and(|(start, end)| start >= end)
-    {
-        return Err(nothing_between());
+    let latest = gathered.latest;
+    let from = args.start_time.map_or(begin, |from| from.of(begin).max(begin));
+    let to = args.end_time.map(|to| to.of(begin));
+    if from >= latest || to.is_some_and(|to| to <= from) {
+        return Err(nothing_between(begin, latest));
     }
-    let accounts = Accounts::new(&mut gathered, from, to);
+    let accounts = Accounts::new(&mut gathered, from, to.unwrap_or(latest).min(latest));
     Done::ok(Utilization {
         gathered,
         accounts,

@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::net::ToSocketAddrs;
+use std::path::Path;
 use std::rc::Rc;
+use std::thread;
 use std::time::Instant;
 
-use hq_client::error::EXIT_FAILED;
+use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER};
 use hq_client::session::access_path;
 use hq_client::{ClientError, Session, limits};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, WorkerFilter};
@@ -39,7 +41,7 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     if args.detach {
         match hq_server::detach()? {
             Detached::Started(started) => {
-                describe(context)?;
+                describe(&context.server_dir, context.printer)?;
                 // Whoever is interrupted before leaves no server behind, and is not interrupted between that and the end.
                 let _held = HeldSignals::hold()?;
                 started.keep()?;
@@ -65,26 +67,29 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         Err(_) if args.detach => return Ok(EXIT_FAILED),
         started => started?,
     };
-    if !args.detach
-        && let Err(error) = describe(context)
-    {
-        warn!(error.text, "the description of the server could not be printed");
+    // It may be asked to end at any time, whether or not it can still answer what it is, or somebody reads that.
+    if !args.detach {
+        let (server_dir, printer) = (context.server_dir.clone(), context.printer);
+        thread::spawn(move || match describe(&server_dir, printer) {
+            Err(error) if error.exit != EXIT_NO_SERVER => {
+                warn!(error.text, "the description of the server could not be printed");
+            }
+            _ => {}
+        });
     }
     running.wait()?;
     Ok(0)
 }
 
 // Prints where the server of this node is that has just started, and warns of a name that leads nowhere from here.
-fn describe(context: &Context) -> Result<(), HqError> {
-    let access = AccessFile::load(&access_path(&context.server_dir)).map_err(ClientError::Access)?;
+fn describe(server_dir: &Path, printer: Printer) -> Result<(), HqError> {
+    let access = AccessFile::load(&access_path(server_dir)).map_err(ClientError::Access)?;
     let mut session = Session::connect_to(access.on_this_node())?;
     let rows = ServerRows { directory: true, ..ServerRows::default() };
-    let mut report = report(context, &mut session, rows)?;
+    let mut report = report(server_dir, &mut session, rows)?;
     // It runs, whether or not somebody reads that.
-    if let Err(error) = context.printer.print(&mut report) {
-        context
-            .printer
-            .warn(&[format!("the description of the server could not be printed: {}", error.text)]);
+    if let Err(error) = printer.print(&mut report) {
+        printer.warn(&[format!("the description of the server could not be printed: {}", error.text)]);
     }
     let mut hosts = vec![report.info.client_host, report.info.worker_host];
     hosts.dedup();
@@ -94,7 +99,7 @@ fn describe(context: &Context) -> Result<(), HqError> {
             "the host {host} is unknown on this machine; clients and workers on others must know it (--host gives another)"
         )
     };
-    context.printer.warn(&hosts.into_iter().map(warn).collect::<Vec<_>>());
+    printer.warn(&hosts.into_iter().map(warn).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -164,13 +169,13 @@ fn would_be_killed(jobs: &[JobSummary]) -> Option<String> {
 
 pub(super) fn info(context: &Context, args: &InfoArgs) -> Result<Done, HqError> {
     let rows = ServerRows { directory: args.verbose, inside: args.verbose, limits: args.limits };
-    Done::ok(report(context, &mut context.connect()?, rows)?)
+    Done::ok(report(&context.server_dir, &mut context.connect()?, rows)?)
 }
 
-fn report(context: &Context, session: &mut Session, rows: ServerRows) -> Result<Server, HqError> {
+fn report(server_dir: &Path, session: &mut Session, rows: ServerRows) -> Result<Server, HqError> {
     match session.request(ClientRequest::ServerInfo)? {
         ClientResponse::ServerInfo(info) => {
-            Ok(Server { server_dir: context.server_dir.clone(), info: *info, rows })
+            Ok(Server { server_dir: server_dir.to_owned(), info: *info, rows })
         }
         _ => unexpected(),
     }
@@ -242,7 +247,7 @@ pub(super) fn debug_dump(context: &Context, args: &DebugDumpArgs) -> Result<Done
     let groups = serde_json::json!(groups).to_string();
     let jobs = job::selected(&session, Selector::All)?;
     let states = vec![TaskState::Waiting, TaskState::Running];
-    let tasks = TaskStream::begin(ServerPages::new(session, &jobs, None, states).with_submits())?;
+    let tasks = TaskStream::together(ServerPages::new(session, &jobs, None, states).with_submits())?;
     let mut tasks = Tasks { jobs, verbose: false, now: tasks.now(), tasks };
     // What the server says in the middle of the file is told as it is.
     let mut lost = None;

@@ -10,8 +10,8 @@ mod submits;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use hq_client::options::values::When;
 use hq_core::cause::{self, FailureCause};
 use hq_core::record::{Failure, Record};
 use hq_core::server::state::State;
@@ -27,7 +27,7 @@ const FAILURES_MAX: usize = 200;
 /// The past, while it is read.
 #[derive(Default)]
 pub(crate) struct History {
-    window: (Option<Duration>, Option<Duration>),
+    window: (Option<When>, Option<When>),
     state: State,
     gathered: Gathered,
     starts: Vec<Timestamp>,
@@ -72,8 +72,8 @@ struct FailurePast {
 }
 
 impl History {
-    /// The part from and to these times after the first start of the server.
-    pub(crate) fn of(from: Option<Duration>, to: Option<Duration>) -> History {
+    /// The part from and to these moments, or times after the first start of the server.
+    pub(crate) fn of(from: Option<When>, to: Option<When>) -> History {
         History { window: (from, to), ..History::default() }
     }
 
@@ -84,30 +84,37 @@ impl History {
         self.state.apply(at, record);
     }
 
-    /// Nothing more comes. `None` when the window holds nothing.
-    pub(crate) fn close(mut self) -> Option<Past> {
+    /// Nothing more comes.
+    ///
+    /// # Errors
+    /// When the window holds nothing: from when to when something is known.
+    pub(crate) fn close(mut self) -> Result<Past, (Timestamp, Timestamp)> {
         self.gathered.close();
         let (from, to) = self.moments();
-        let to = to.min(self.gathered.latest);
-        let is_reversed = self.window.0.zip(self.window.1).is_some_and(|(from, to)| from >= to);
-        if is_reversed || (self.window.0.is_some() && from >= self.gathered.latest) {
-            return None;
+        let latest = self.gathered.latest;
+        if to <= from || (self.window.0.is_some() && from >= latest) {
+            return Err((self.begin(), latest));
         }
+        let to = to.min(latest);
         let steps = self.gathered.waiting_steps();
         let accounts = Accounts::new(&mut self.gathered, from, to.max(from));
         let attempts = &mut self.gathered.attempts;
         attempts.sort_unstable_by_key(|one| (one.worker, one.start, one.job, one.task));
         let mut lanes = Lanes::default();
         let lanes = attempts.iter().map(|attempt| lanes.lane(attempt)).collect();
-        Some(Past { history: self, accounts, steps, lanes })
+        Ok(Past { history: self, accounts, steps, lanes })
     }
 
     // From when to when is shown, as far as is known now.
     fn moments(&self) -> (Timestamp, Timestamp) {
+        let begin = self.begin();
+        let from = self.window.0.map_or(begin, |from| from.of(begin).max(begin));
+        (from, self.window.1.map_or(Timestamp(u64::MAX), |to| to.of(begin)))
+    }
+
+    fn begin(&self) -> Timestamp {
         let begin = self.gathered.begin();
-        let begin = self.gathered.first_submit.map_or(begin, |first| first.min(begin));
-        let from = self.window.0.map_or(begin, |from| begin.after(from));
-        (from, self.window.1.map_or(Timestamp(u64::MAX), |to| begin.after(to)))
+        self.gathered.first_submit.map_or(begin, |first| first.min(begin))
     }
 
     fn is_shown(&self, at: Timestamp) -> bool {

@@ -1,6 +1,7 @@
 //! What the page of a report is told, from records as a server writes them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_core::measures::MeasuresWriter;
 use hq_core::record::{FailureKind, FinishedSpan, RestartCause};
@@ -29,7 +30,12 @@ impl Journal {
     }
 
     fn of(from: Option<u64>, to: Option<u64>) -> Journal {
-        let mut journal = Journal(History::of(from.map(Duration::from_secs), to.map(Duration::from_secs)));
+        let after = |seconds| When::After(Duration::from_secs(seconds));
+        Journal::between(from.map(after), to.map(after))
+    }
+
+    fn between(from: Option<When>, to: Option<When>) -> Journal {
+        let mut journal = Journal(History::of(from, to));
         let (uid, release) = ("a1B2c3".into(), "1".into());
         journal.take(0, &Record::ServerStarted { epoch: Epoch(1), uid, release });
         journal
@@ -161,9 +167,21 @@ fn a_part_of_the_time_leaves_out_the_rest() {
     let nothing = [(Some(20), None), (Some(6), Some(3))].map(|(from, to)| {
         let mut journal = Journal::of(from, to);
         journal.worker(1, 1).submit(9, 1, 1, Dependencies::default());
-        journal.0.close().is_none()
+        journal.0.close().err()
     });
-    assert_eq!(nothing, [true, true]);
+    assert_eq!(nothing, [Some((at(0), at(9))); 2]);
+    let moments = |from, to| {
+        let mut journal = Journal::between(Some(When::At(from)), Some(When::At(to)));
+        journal.worker(1, 1).submit(9, 1, 1, Dependencies::default());
+        journal
+            .0
+            .close()
+            .map(|mut past| past.document())
+            .map(|past| (past["from_us"].clone(), past["span_us"].clone()))
+    };
+    assert_eq!(moments(at(3), at(6)), Ok((json!(at(3).0), json!(3 * SECOND))));
+    assert_eq!(moments(Timestamp(0), at(6)), Ok((json!(at(0).0), json!(6 * SECOND))), "it begins later");
+    assert_eq!(moments(Timestamp(0), Timestamp(1)), Err((at(0), at(9))), "that was before");
 }
 
 // Job, task, when it could start, when it started and when it ended, in seconds.

@@ -209,6 +209,7 @@ impl Serialize for TaskArray<'_, '_> {
                         submitted: submit.map(|submit| (self.job, &*submit.spec)),
                         paths: paths.as_ref(),
                         left: left.as_ref(),
+                        alike: stream.alike(),
                     })?;
                 }
                 Ok(None) => return list.end(),

@@ -12,8 +12,8 @@ use hq_model::paths::TaskPaths;
 use hq_model::resources::Coupling;
 use hq_model::task::{CrashLimit, Pin};
 use hq_model::{
-    Body, Compression, InputObject, JobId, OutputObject, OutputSink, PoolKind, Request, ResourcePool, Stream,
-    TaskSpec, TaskState, Timestamp, Usage, WorkerResources,
+    Body, Compression, IdSet, InputObject, JobId, OutputObject, OutputSink, PoolKind, Request, ResourcePool,
+    Stream, TaskSpec, TaskState, Timestamp, Usage, WorkerResources,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -290,13 +290,18 @@ pub(crate) struct Task<'a> {
     pub paths: Option<&'a TaskPaths>,
     /// What it left behind, if that is to be told.
     pub left: Option<&'a TaskResult>,
+    /// All tasks that it stands for, where they are several: paths are those of the first.
+    pub alike: Option<&'a IdSet>,
 }
 
 impl Serialize for Task<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let task = self.task;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &task.task.0)?;
+        match self.alike {
+            Some(ids) => map.serialize_entry("ids", &format_args!("{ids}"))?,
+            None => map.serialize_entry("id", &task.task.0)?,
+        }
         map.serialize_entry("state", task.state.word())?;
         if let Some(paths) = self.paths {
             map.serialize_entry("cwd", &String::from_utf8_lossy(&paths.cwd))?;

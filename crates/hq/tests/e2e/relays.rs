@@ -58,9 +58,17 @@ fn commands_say_what_is_refused_on_standard_error_and_ids_when_they_are_to_be_qu
     for mode in ["cli", "quiet"] {
         let ran = cluster.hq(&format!("pull complete nosuch --output-mode {mode}"));
         assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""));
-        assert!(ran.stderr.contains("nosuch: this session has no such task (not-held)"), "{}", ran.stderr);
+        let text = "nosuch: no task of bags 1 (`dock`), 2 (`other`) has this name: `hq pull create` makes one (not-held)";
+        assert!(ran.stderr.contains(text), "{}", ran.stderr);
     }
+    let waits = cluster.fails(1, "pull complete a --bag other");
+    assert!(
+        waits.contains("a: it is waiting in bag 2 (`other`); nobody has such a task here now:"),
+        "{waits}"
+    );
     assert_eq!(cluster.ok("pull steal --bag other --output-mode quiet"), "a\n");
+    let others = cluster.fails(1, "pull complete a --as somebody");
+    assert!(others.contains("has it and not this session: `--as "), "{others}");
     let relay = cluster.ok("worker list");
     assert!(relay.contains("tasks of bag 2") && !relay.contains("pulled/"), "{relay}");
     cluster.ok("pull complete a");

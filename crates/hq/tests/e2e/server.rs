@@ -151,6 +151,21 @@ fn a_start_in_the_background_that_is_interrupted_leaves_no_server() {
 }
 
 #[test]
+fn a_server_ends_when_it_is_told_so_although_nobody_reads_what_it_prints() {
+    let place = Place::new();
+    let (_reading, mut writing) = std::io::pipe().expect("a pipe");
+    rustix::io::ioctl_fionbio(&writing, true).expect("a pipe");
+    while writing.write(&[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&writing, false).expect("a pipe");
+    let mut command = place.command(["server", "start", "--host", "localhost"]);
+    command.stdout(writing);
+    let server = Process::start(command);
+    place.ok("server wait --timeout 60s");
+    place.ok("server stop");
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
 fn a_server_whose_published_name_means_nothing_here_is_reached_and_stopped_from_its_own_node() {
     let place = Place::new();
     // No resolver asks anybody for a name with so long a part.
@@ -280,13 +295,16 @@ fn a_dump_has_workers_and_tasks_that_have_not_ended() {
     cluster.worker("--cpus 2 --group east");
     cluster.ok("submit --wait -- true");
     cluster.ok("submit --array 1-3000 --cpus 5 -- true");
+    cluster.ok("submit --array 0-4294967295 --cpus 5 -- true");
     cluster.ok("server debug-dump dump.json");
     let dump: serde_json::Value = serde_json::from_str(&cluster.read("dump.json")).expect("a document");
     let dump = &dump["tako"];
     assert_eq!(dump["workers"][0]["id"], 1);
     assert_eq!(dump["worker_groups"], serde_json::json!({ "east": [1] }));
     let tasks = dump["tasks"]["2"].as_array().expect("tasks");
-    assert_eq!((tasks.len(), &tasks[2999]["state"]), (3000, &"waiting".into()));
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
+    assert_eq!((&tasks[0]["ids"], &tasks[0]["state"]), (&"1-3000".into(), &"waiting".into()));
+    assert_eq!(dump["tasks"]["3"][0]["ids"], "0-4294967295");
     let ended = dump["tasks"]["1"].as_array().map_or(0, Vec::len);
     assert_eq!(ended, 0);
     let error = cluster.fails(1, "server debug-dump nowhere/dump.json");

@@ -5,6 +5,7 @@ mod relays;
 
 use std::collections::BTreeMap;
 
+use hq_model::TaskRef;
 use hq_model::dependency::{After, Dependencies, NamedEdges};
 use hq_model::pulled::entry_of;
 
@@ -203,6 +204,10 @@ fn named(name: &str) -> Which {
     Which::Named(name.as_bytes().to_vec(), None)
 }
 
+fn held_by(bag: JobId, task: u32, label: &str) -> Refusal {
+    Refusal::HeldByOther { task: TaskRef::new(bag, TaskId(task)), label: Some(label.to_owned()) }
+}
+
 fn pulled_spec(bag: JobId) -> TaskSpec {
     TaskSpec { body: Body::Pulled, requests: vec![Request::pulled(bag)], ..TaskSpec::default() }
 }
@@ -217,7 +222,7 @@ fn a_task_is_taken_once_and_its_end_counts_once() {
     assert_eq!(table.take(1, "b", bag, 9), "echo 1");
     assert_eq!(table.take(1, "c", bag, 9), "Wait");
     assert_eq!(table.states(bag), "running: 2 running");
-    assert_eq!(table.finish(1, "b", "17"), Err(Refusal::NotHeld), "that is of another one");
+    assert_eq!(table.finish(1, "b", "17"), Err(held_by(bag, 0, "a")), "that is of another one");
     assert_eq!(table.finish(1, "a", "17"), Ok(()));
     assert_eq!(table.finish(1, "a", "17"), Err(Refusal::NotHeld), "it has no such task any more");
     assert_eq!(table.states(bag), "running: 1 running, 1 finished");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hq_model::left_behind::LeftBehind;
 use hq_model::{ByteString, IdSet, TaskRef, Timestamp, Usage};
 
 use super::{Deadline, Ending, Running, Worker};
@@ -24,8 +25,14 @@ impl Worker {
         self.last_end = now;
         self.lending.ended(task);
         self.reading.ended(task, &run, effects);
-        let is_awaited =
-            self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call());
+        let known = self.templates.get(&run.template);
+        let packed = known.filter(|known| known.template.spec.body.is_packed_call());
+        if let Some(known) = packed
+            && has_called_others(&result)
+        {
+            self.runners.calls_others(&known.template, effects);
+        }
+        let is_awaited = packed.is_some();
         // Where ranks are idle until the server hears of it, nothing is gained by waiting for more to say.
         if is_awaited || run.runner.is_some() && !run.ranks.is_empty() {
             self.reporting.await_report();
@@ -109,4 +116,9 @@ impl Worker {
             self.reporting.failed(task.job, failure);
         }
     }
+}
+
+// What it returned are calls that it has made, or values that it has put.
+fn has_called_others(result: &[u8]) -> bool {
+    matches!(LeftBehind::of(result), LeftBehind::Packed(left) if left.value_of.is_some() || left.has_references)
 }

@@ -1,6 +1,6 @@
 //! Interpreters from which runners are forked.
 
-use hq_model::body::Function;
+use hq_model::body::{EntryKind, Function};
 
 use super::*;
 use crate::limits::{
@@ -67,6 +67,104 @@ fn a_zygote_serves_all_jobs_of_its_environment_and_no_other() {
     });
     world.end(3, 0, Outcome::Finished);
     assert!(world.did().contains("zygote 3"));
+}
+
+fn waits(job: u32) -> Input {
+    Input::CallWaits { task: TaskRef::new(JobId(job), TaskId(0)) }
+}
+
+// What zygotes were told to load since the last look.
+fn loads(world: &mut World) -> String {
+    let did = world.did();
+    did.split(", ").filter(|word| word.starts_with("load")).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_zygote_loads_once_what_takes_to_call_others() {
+    let mut world = world();
+    let other = |spec: &mut TaskSpec| {
+        function(spec);
+        spec.env.push((b"CUTOFF".to_vec(), b"2".to_vec()));
+    };
+    world.run(1, "0", 0, function);
+    world.step(ready(1));
+    world.run(2, "0", 0, other);
+    world.step(ready(2));
+    world.did();
+    world.step(waits(2));
+    assert_eq!(loads(&mut world), "load in 2");
+    world.step(waits(1));
+    assert_eq!(loads(&mut world), "load in 1");
+    // Each of them once, whoever waits there.
+    world.run(3, "0", 0, function);
+    world.did();
+    [waits(1), waits(2), waits(3)].into_iter().for_each(|input| world.step(input));
+    assert_eq!(loads(&mut world), "");
+    // One that is started again does, when it is ready.
+    world.step(ended(2));
+    world.step(waits(2));
+    world.wait(ZYGOTE_PAUSE);
+    assert!(world.did().contains("zygote 2"));
+    world.step(ready(2));
+    assert_eq!(loads(&mut world), "load in 2");
+    // One that has ended because nobody used it does when that is known again.
+    [1, 2, 3].into_iter().for_each(|job| world.end(job, 0, Outcome::Finished));
+    world.wait(ZYGOTE_IDLE_TIME);
+    assert!(world.did().contains("end zygote 1, end zygote 2"));
+    world.step(ended(2));
+    world.run(4, "0", 0, other);
+    world.step(ready(3));
+    assert_eq!(loads(&mut world), "");
+    world.step(waits(4));
+    assert_eq!(loads(&mut world), "load in 3");
+}
+
+#[test]
+fn calls_have_called_others_that_return_them_and_do_not_wait() {
+    let mut world = world();
+    let packed = |spec: &mut TaskSpec| {
+        function(spec);
+        let Body::Function(function) = &mut spec.body else { unreachable!("it is one") };
+        (function.code, function.entry) = (b"code".to_vec(), EntryKind::Packed);
+    };
+    let returned = b"E\x0b\x08\0\x01\0\0\0\x07\0\0\0".as_slice();
+    let held = b"E\x0a\x01\0\x80\x80".as_slice();
+    let results = [b"\x80".as_slice(), b"E\x01\x02\0hi\x80", b"E\x0b", returned, held];
+    let mut told = Vec::new();
+    for (job, result) in (1..).zip(results) {
+        world.run(job, "0", 0, |spec| {
+            packed(spec);
+            spec.env.push((b"N".to_vec(), job.to_string().into_bytes()));
+        });
+        world.step(ready(job));
+        let task = TaskRef::new(JobId(job), TaskId(0));
+        let (outcome, usage, result) = (Outcome::Finished, Usage::default(), result.to_vec());
+        world.did();
+        world.step(Input::Ended { task, outcome, usage, result });
+        told.push(loads(&mut world));
+    }
+    assert_eq!(told, ["", "", "", "load in 4", "load in 5"]);
+}
+
+#[test]
+fn a_zygote_that_starts_or_can_fork_nothing_is_told_nothing() {
+    let mut world = world();
+    world.run(1, "0", 0, function);
+    world.wait(ZYGOTE_PATIENCE);
+    assert!(world.did().ends_with("start 1@0/0 in new 1"), "by itself");
+    world.step(waits(1));
+    assert_eq!(loads(&mut world), "", "it is not ready");
+    world.step(ready(1));
+    assert_eq!(loads(&mut world), "load in 1");
+    world.run(2, "0", 0, |spec| {
+        function(spec);
+        spec.env.push((b"CUTOFF".to_vec(), b"2".to_vec()));
+    });
+    world.step(Input::ZygoteUnfit { zygote: ZygoteId(2) });
+    world.did();
+    world.step(waits(2));
+    world.step(waits(9));
+    assert_eq!(loads(&mut world), "", "there is none");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `hq pull …`: each command says one or two lines to the relay of this node.
 
 mod lines;
+mod refused;
 mod running;
 mod talk;
 
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 use tracing_subscriber::filter::LevelFilter;
 
 use lines::TaskLines;
+use refused::Known;
 pub(super) use talk::{Line, beside};
 
 use super::worker_config::hostname;
@@ -259,16 +261,17 @@ fn ends(
         item
     });
     let mut said = json!({"tasks": items.collect::<Vec<Value>>()});
-    if let Some(bag) = bag.bag.clone().or_else(|| variable("HQ_PULL_BAG")) {
-        said["bag"] = json!(bag);
+    let bag = bag.bag.clone().or_else(|| variable("HQ_PULL_BAG")).map(Value::from);
+    if let Some(bag) = &bag {
+        said["bag"] = bag.clone();
     }
     let mut answer = line.ask(&json!({verb: said}))?;
-    let done = answer["done"].as_array_mut().into_iter().flatten();
+    let done = answer["done"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
+    let known = Known::of(&mut line, bag.as_ref(), done, tasks);
     let mut has_failed = false;
-    for (item, task) in done.zip(tasks) {
-        if let Some(error) = item["error"].as_str() {
-            let text = item["message"].as_str().unwrap_or("it is refused");
-            Printer::refused(&format!("{task}: {text} ({error})"));
+    for (item, task) in done.iter_mut().zip(tasks) {
+        if item["error"].is_string() {
+            Printer::refused(&known.text(task, item));
             has_failed = true;
         }
         item["task"] = json!(task);

@@ -67,3 +67,26 @@ fn a_name_is_meant_in_one_bag_where_that_is_said() {
     assert_eq!(finish(named(None)), Ok(()), "there is one left");
     assert_eq!(table.states(bags[0]), "opened: 1 finished");
 }
+
+#[test]
+fn what_another_session_has_is_told_apart_from_what_nobody_has() {
+    let mut table = Table::new(1);
+    let bags = ["dock", "other"].map(|name| table.open(name));
+    for bag in bags {
+        table.create(bag, &["a", "b"], &[]);
+    }
+    assert_eq!(table.take(1, "x", bags[1], 1), "a");
+    let named = |name: &str, bag| Which::Named(name.as_bytes().to_vec(), bag);
+    let mut finish = |label: &str, which| table.end(1, label, &which, How::Finished(Vec::new()));
+    assert_eq!(finish("y", named("a", None)), Err(held_by(bags[1], 0, "x")));
+    assert_eq!(finish("y", named("a", Some(bags[1]))), Err(held_by(bags[1], 0, "x")));
+    assert_eq!(
+        finish("y", Which::Task(TaskRef::new(bags[1], TaskId(0)), None)),
+        Err(held_by(bags[1], 0, "x"))
+    );
+    assert_eq!(finish("y", named("a", Some(bags[0]))), Err(Refusal::NotHeld), "that waits");
+    assert_eq!(finish("x", named("b", None)), Err(Refusal::NotHeld));
+    assert_eq!(finish("x", named("nope", None)), Err(Refusal::NotHeld));
+    assert_eq!(finish("x", named("a", None)), Ok(()));
+    assert_eq!(finish("y", named("a", None)), Err(Refusal::NotHeld), "it has ended");
+}
