@@ -383,6 +383,11 @@ pub const QUEUE_PATIENCE: Duration = Duration::from_secs(300);
 pub const QUEUE_PATIENCE_LEAST: Duration = Duration::from_secs(30);
 /// How long an allocation may wait while all tasks are over, where its queue has no idle timeout; then it is canceled.
 pub const UNNEEDED_TIME: Duration = Duration::from_secs(300);
+/// How long the batch job of an allocation may go on when its workers have left, with what comes after them; then it is canceled.
+pub const WIND_UP_TIME: Duration = Duration::from_secs(300);
+/// When canceling is tried again that a batch system refused: first, and at most; twice as long as before each time. Whoever asks
+/// for it has it tried at once.
+pub const CANCEL_RETRY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 /// How long a submission that was not answered may still turn out to have worked.
 pub const UNCLEAR_TIME: Duration = Duration::from_secs(600);
 /// How long the workers of an allocation that was perhaps requeued are reckoned with.

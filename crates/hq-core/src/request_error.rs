@@ -161,7 +161,7 @@ pub enum RequestError {
     /// The queue cannot be removed.
     #[error(
         "Allocation queue has running jobs, so it will not be removed. \
-         Use `--force` if you want to remove the queue anyway"
+         Use `--force` if you want to remove the queue anyway: that cancels them"
     )]
     QueueBusy,
     /// The batch system does not take what a queue would ask for.

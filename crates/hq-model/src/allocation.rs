@@ -117,6 +117,12 @@ pub fn in_hours(time: Duration) -> f64 {
     time.as_nanos() as f64 / 3.6e12
 }
 
+/// Prints node time in hours with their name: `1 node hour`, `2.5 node hours`.
+pub fn node_hours_told(time: Duration) -> String {
+    let hours = node_hours(time);
+    format!("{hours} node hour{}", if hours == "1" { "" } else { "s" })
+}
+
 /// Prints node time in hours, without digits that say nothing.
 pub fn node_hours(time: Duration) -> String {
     let hours = time.as_secs_f64() / 3600.0;
@@ -175,13 +181,22 @@ pub enum ParamsError {
     #[error("The time limit of a queue has to be at least 1 second")]
     Time,
     /// The worker would be killed by the batch system.
-    #[error("Worker time limit cannot be larger than queue time limit")]
-    WorkerTime,
+    #[error(
+        "Worker time limit cannot be larger than queue time limit: {} are more than {}; give a shorter --worker-time-limit or a \
+         longer --time-limit",
+        duration::format(*worker), duration::format(*queue)
+    )]
+    WorkerTime {
+        /// Of a worker.
+        worker: Duration,
+        /// Of an allocation.
+        queue: Duration,
+    },
     /// Nothing could ever be asked for.
     #[error(
-        "A budget of {} node hours is too small: one node for the time limit of {} takes {}; give a larger budget or a \
+        "A budget of {} is too small: one node for the time limit of {} takes {}; give a larger budget or a \
          shorter time limit",
-        node_hours(*budget), duration::format(*time), node_hours(*time)
+        node_hours_told(*budget), duration::format(*time), node_hours(*time)
     )]
     Budget {
         /// What all allocations may take.
@@ -220,8 +235,9 @@ impl QueueParams {
         if self.time_limit < Duration::from_secs(1) {
             return Err(ParamsError::Time);
         }
-        if self.worker_time_limit.is_some_and(|limit| limit > self.time_limit) {
-            return Err(ParamsError::WorkerTime);
+        let queue = self.time_limit;
+        if let Some(worker) = self.worker_time_limit.filter(|worker| *worker > queue) {
+            return Err(ParamsError::WorkerTime { worker, queue });
         }
         if let Some(name) = self.name.as_ref().filter(|name| !is_plain(name)) {
             return Err(ParamsError::Name(name.clone()));
@@ -529,7 +545,8 @@ mod tests {
             (QueueParams { backlog: 0, ..params() }, "Backlog has to be at least 1"),
             (
                 QueueParams { worker_time_limit: Some(hour * 2), ..params() },
-                "Worker time limit cannot be larger than queue time limit",
+                "Worker time limit cannot be larger than queue time limit: 2h are more than 1h; give a shorter \
+                 --worker-time-limit or a longer --time-limit",
             ),
             (QueueParams { max_workers_per_alloc: 0, ..params() }, "An allocation has at least 1 worker"),
             (

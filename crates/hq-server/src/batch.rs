@@ -227,12 +227,17 @@ impl Desk {
             hold: true,
             ..self.request(manager, params, workers, directory.into(), None)
         };
-        let submitted = manager.submit(&request).map_err(|error| match error.is_passing() {
-            true => format!(
-                "{error}\nThe batch system takes nothing at present, so this could not be tried. --no-dry-run goes without: \
-                 the queue then waits until more is taken"
-            ),
-            false => refused(&error),
+        let submitted = manager.submit(&request).map_err(|error| {
+            if error.is_in_doubt() {
+                return format!("{}\n{}", refused(&error), withdraw(manager, &request));
+            }
+            match error.is_passing() {
+                true => format!(
+                    "{error}\nThe batch system takes nothing at present, so this could not be tried. --no-dry-run goes without: \
+                     the queue then waits until more is taken"
+                ),
+                false => refused(&error),
+            }
         });
         let granted = submitted.and_then(|id| {
             let granted = manager.granted(&id);
@@ -361,6 +366,31 @@ fn refused(error: &BatchError) -> String {
     }
 }
 
+// A trial whose submission was not answered may wait there all the same. Says what became of it.
+fn withdraw(manager: &Manager, request: &AllocationRequest) -> String {
+    let how = match manager.name() {
+        "slurm" => format!("`scancel --name={}` cancels it", request.name),
+        "pbs" => format!("`qselect -N {}` finds it, and `qdel` cancels it", request.name),
+        _ => "look for it, and cancel it".to_owned(),
+    };
+    match find_submitted(manager, request.name.clone(), request.directory.clone()) {
+        Ok(Some(id)) => match manager.cancel(std::slice::from_ref(&id)) {
+            Ok(()) => format!("The trial was there all the same, as {id}, and is canceled: try again."),
+            Err(error) => {
+                format!(
+                    "The trial is there all the same, as {id}, and could not be canceled ({error}): {how}."
+                )
+            }
+        },
+        Ok(None) => {
+            format!("The batch system does not show the trial `{}` yet; should it come: {how}.", request.name)
+        }
+        Err(error) => {
+            format!("The trial `{}` may be there all the same ({error}): {how}.", request.name)
+        }
+    }
+}
+
 fn job_name(params: &QueueParams, which: Option<AllocationRef>) -> String {
     let Some(AllocationRef { queue, number }) = which else { return "hq-trial".to_owned() };
     match &params.name {
@@ -486,5 +516,51 @@ mod tests {
         let expected = "Could not submit allocation: sbatch execution failed: `sbatch --parsable` ended with exit status 1\n\
                         Stderr: sbatch: error: no partition";
         assert_eq!(refused(&error), expected);
+    }
+
+    #[test]
+    fn a_trial_whose_answer_was_lost_is_looked_for_and_canceled() {
+        let lab = tempfile::tempdir().expect("a directory");
+        let program = |name: &str, text: &str| {
+            let path = lab.path().join(name);
+            let there = lab.path().display();
+            fs::write(&path, format!("#!/bin/sh\ncd '{there}'\n{text}\n")).expect("written");
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+        };
+        let timed_out = "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; exit 1";
+        let directory = lab.path().join("autoalloc/trial-1");
+        let path = std::env::join_paths(
+            [lab.path().to_owned()].into_iter().chain(std::env::split_paths("/usr/bin:/bin")),
+        );
+        let manager = Manager::find("slurm", lab.path())
+            .expect("built in")
+            .with_environment(vec![("PATH".into(), path.expect("a path"))]);
+        let place = Place {
+            hq: "/bin/true".into(),
+            server_dir: lab.path().to_owned(),
+            config_dir: lab.path().to_owned(),
+        };
+        let desk = Desk { name: "slurm".into(), place, manager: Err(String::new()) };
+        let params = QueueParams {
+            manager: "slurm".into(),
+            backlog: 1,
+            max_workers_per_alloc: 1,
+            time_limit: Duration::from_secs(300),
+            ..QueueParams::default()
+        };
+        program("sinfo", "exit 1");
+        program("sbatch", timed_out);
+        program("squeue", &format!("echo '42|hq-trial|{}'", directory.display()));
+        program("scancel", "echo \"$@\" > canceled");
+        let error = desk.try_out(&manager, &params, &directory).expect_err("its answer was lost");
+        assert!(error.contains("Socket timed out"), "{error}");
+        assert!(
+            error.ends_with("The trial was there all the same, as 42, and is canceled: try again."),
+            "{error}"
+        );
+        assert_eq!(fs::read_to_string(lab.path().join("canceled")).expect("it ran"), "42\n");
+        program("squeue", "exit 0");
+        let error = desk.try_out(&manager, &params, &directory).expect_err("its answer was lost");
+        assert!(error.ends_with("should it come: `scancel --name=hq-trial` cancels it."), "{error}");
     }
 }

@@ -13,7 +13,7 @@ pub struct Decision {
     pub first: Timestamp,
     /// When last.
     pub last: Timestamp,
-    /// How often in a row.
+    /// How often, with at most one other in between.
     pub count: u64,
     /// What and why.
     pub text: String,
@@ -24,12 +24,15 @@ pub struct Decision {
 pub struct Decisions(VecDeque<Decision>);
 
 impl Decisions {
-    /// Notes one. The same again is counted.
+    /// Notes one. The same as the last, or as the last but one, is counted and becomes the last: what is tried and refused
+    /// again and again takes two places, not all.
     pub fn note(&mut self, now: Timestamp, text: impl Into<String>) {
         let text = text.into();
-        if let Some(last) = self.0.back_mut().filter(|last| last.text == text) {
-            last.last = now;
-            last.count += 1;
+        let again = self.0.iter().rev().take(2).position(|one| one.text == text);
+        if let Some(mut one) = again.and_then(|back| self.0.remove(self.0.len() - 1 - back)) {
+            one.last = now;
+            one.count += 1;
+            self.0.push_back(one);
             return;
         }
         if self.0.len() >= DECISIONS_KEPT {
@@ -38,7 +41,7 @@ impl Decisions {
         self.0.push_back(Decision { first: now, last: now, count: 1, text });
     }
 
-    /// The oldest first.
+    /// By when they were decided last, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Decision> {
         self.0.iter()
     }
@@ -55,6 +58,11 @@ mod tests {
         decisions.note(Timestamp(2), "nothing waits");
         let all: Vec<_> = decisions.iter().map(|d| (d.first.0, d.last.0, d.count)).collect();
         assert_eq!(all, [(1, 2, 2)]);
+        for at in 3..9 {
+            decisions.note(Timestamp(at), if at % 2 == 1 { "it is canceled" } else { "that is refused" });
+        }
+        let all: Vec<_> = decisions.iter().map(|d| (d.text.as_str(), d.last.0, d.count)).collect();
+        assert_eq!(all, [("nothing waits", 2, 2), ("it is canceled", 7, 3), ("that is refused", 8, 3)]);
         for at in 0..DECISIONS_KEPT as u64 + 3 {
             decisions.note(Timestamp(at), at.to_string());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, node_hours};
+use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, node_hours, node_hours_told};
 use hq_model::{Timestamp, duration};
 
 use super::Said;
@@ -79,7 +79,11 @@ pub fn permit(queue: &QueueState, not_taken: Option<&Allocation>, now: Timestamp
             || "`hq alloc resume` ends that".to_owned(),
             |at| format!("tries again at {}", clock(at)),
         );
-        return Permit::none(format!("paused: {cause}; {again}"));
+        let why = match cause {
+            PauseCause::User => cause.to_string(),
+            _ => format!("paused: {cause}"),
+        };
+        return Permit::none(format!("{why}; {again}"));
     }
     if queue.is_draining {
         return Permit::none("draining: what is there goes on, nothing new is asked for");
@@ -145,9 +149,9 @@ pub fn over_budget(queue: &QueueState, not_taken: Option<&Allocation>) -> Option
     let (spent, reserved) = (node_hours(queue.totals().time.held()), node_hours(reserved(queue)));
     let limit = duration::format(queue.params.time_limit);
     Some(format!(
-        "its budget of {} node hours is used up: {spent} were spent, {reserved} are for allocations that wait or run, and a node \
-         for {limit} would be too much; `hq alloc edit` with a larger `--budget` raises it",
-        node_hours(budget)
+        "its budget of {} has no room for one more node for {limit}: {spent} spent, {reserved} for allocations that wait or run; \
+         `hq alloc edit` with a larger `--budget` raises it",
+        node_hours_told(budget)
     ))
 }
 
@@ -181,8 +185,8 @@ fn waits(queue: &QueueState) -> impl Iterator<Item = Duration> + '_ {
     queue.allocations.values().rev().filter_map(waited).take(WAITS_SEEN)
 }
 
-/// How an allocation ended whose workers have all left, as far as they tell. `None` when the batch system has to be
-/// asked.
+/// How an allocation ends whose workers have all left in order, as far as they tell: its batch job may still do something.
+/// `None` when only the batch system knows.
 pub fn end_by_workers(one: &Allocation) -> Option<AllocationEnd> {
     if !one.is_deserted() || one.workers_to_come() > 0 || one.lost > 0 {
         return None;
@@ -214,6 +218,15 @@ pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Optio
         Some(lines) => format!("{text}; what it printed ends with `{lines}`"),
         None => text.to_owned(),
     };
+    // What became of the batch job when its workers had left in order is of no interest.
+    let is_over = match said.state {
+        BatchState::Finished | BatchState::Failed(_) | BatchState::OutOfMemory => true,
+        BatchState::Unknown(_) => is_known_gone,
+        _ => false,
+    };
+    if let Some(end) = end_by_workers(one).filter(|_| is_over) {
+        return Some(end);
+    }
     let without_worker =
         || AllocationEnd::Failed(with_lines("the batch job ended and no worker of it ever came"));
     match &said.state {
@@ -241,9 +254,9 @@ pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Optio
 }
 
 /// Until when the workers of an allocation that all left may come back: it may have been requeued, which the batch
-/// system is asked.
+/// system is asked. Those that left in order do not.
 pub fn may_return_until(one: &Allocation) -> Option<Timestamp> {
-    let (left, _) = one.last_left.filter(|_| one.is_deserted())?;
+    let (left, _) = one.last_left.filter(|_| one.is_deserted() && end_by_workers(one).is_none())?;
     Some(left.after(RETURN_TIME))
 }
 
@@ -331,8 +344,8 @@ mod tests {
         plan(&mut state, 2, 1);
         let text = |spent, reserved| {
             format!(
-                "its budget of 3.5 node hours is used up: {spent} were spent, {reserved} are for allocations that wait or run, and \
-                 a node for 1h would be too much; `hq alloc edit` with a larger `--budget` raises it"
+                "its budget of 3.5 node hours has no room for one more node for 1h: {spent} spent, {reserved} for allocations that \
+                 wait or run; `hq alloc edit` with a larger `--budget` raises it"
             )
         };
         assert_eq!(permit_of(&state, at(2)), (0, 0, Some(text("0", "3"))));
@@ -431,6 +444,28 @@ mod tests {
             (&[HeartbeatLost], None),
         ] {
             assert_eq!(end_by_workers(&ran(ends, 100)), end, "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn one_whose_workers_left_in_order_is_over_when_the_batch_system_says_so() {
+        use WorkerEnd::*;
+        let gone = || BatchState::Unknown("no such job".into());
+        for (ends, state, end) in [
+            (&[IdleTimeout][..], BatchState::Running, None),
+            (&[IdleTimeout], BatchState::Queued, None),
+            (&[IdleTimeout], BatchState::Finished, Some(AllocationEnd::Finished)),
+            (&[TimeLimit], BatchState::Finished, Some(AllocationEnd::TimedOut)),
+            (&[TimeLimit], BatchState::Failed("exit code 1".into()), Some(AllocationEnd::TimedOut)),
+            // A task of it was too large, and its worker went on.
+            (&[IdleTimeout], BatchState::OutOfMemory, Some(AllocationEnd::Finished)),
+            (&[IdleTimeout], BatchState::TimedOut, Some(AllocationEnd::TimedOut)),
+            (&[IdleTimeout], BatchState::Canceled, Some(AllocationEnd::Canceled)),
+            (&[TimeLimit], gone(), Some(AllocationEnd::TimedOut)),
+        ] {
+            let one = ran(ends, 300);
+            assert_eq!(end_by_state(&one, &state.clone().into(), true), end, "{state:?}");
+            assert_eq!(may_return_until(&one), None);
         }
     }
 

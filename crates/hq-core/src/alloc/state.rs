@@ -361,6 +361,7 @@ impl QueueState {
                 // What failed before says nothing of what is asked for now.
                 self.submit_failures = 0;
                 self.allocation_failures = 0;
+                self.paused.take_if(|(_, cause)| *cause != PauseCause::User);
             }
             AllocRecord::QueuePaused { cause, .. } => self.paused = Some((at, cause.clone())),
             AllocRecord::QueueResumed { is_trial, .. } => {

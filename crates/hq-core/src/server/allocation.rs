@@ -3,6 +3,7 @@
 
 mod checks;
 mod directories;
+mod ends;
 mod node_time;
 mod reports;
 mod unwanted;
@@ -12,12 +13,13 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
+use hq_model::allocation::{AllocationEnd, QueueParams};
 use hq_model::worker::{TIME_RESERVE, WorkerConfig};
 use hq_model::{AllocationRef, QueueId, Request, Timestamp, WorkerId};
 
 use node_time::NodeWork;
 use reports::not_taken_told;
+use unwanted::Cancels;
 
 use super::capacity::Needs;
 use super::live::LiveWorker;
@@ -52,10 +54,7 @@ pub(super) struct AllocLive {
     deferred: BTreeMap<QueueId, Deferred>,
     /// Allocations that wait while all tasks are over, and since when.
     unneeded: BTreeMap<AllocationRef, Timestamp>,
-    /// Being canceled.
-    canceling: BTreeSet<AllocationRef>,
-    /// When canceling is tried again after it failed.
-    cancel_again: Option<Timestamp>,
+    cancels: Cancels,
     /// What each batch system is asked, and when.
     managers: BTreeMap<String, Checks>,
     /// What a batch system said last of each active allocation.
@@ -163,7 +162,7 @@ impl AllocLive {
 
     /// True while a server that stops has to wait for a batch system.
     pub(super) fn awaits_batch_system(&self) -> bool {
-        !self.in_flight.is_empty() || !self.canceling.is_empty()
+        !self.in_flight.is_empty() || self.cancels.awaits_answer()
     }
 
     /// True until the allocator has looked at what has changed.
@@ -211,7 +210,7 @@ impl AllocLive {
         self.in_flight.remove(&which);
         self.unclear.remove(&which);
         self.deferred.retain(|queue, one| AllocationRef::new(*queue, one.number) != which);
-        self.canceling.remove(&which);
+        self.cancels.forget(which);
         self.unneeded.remove(&which);
         self.wasted_us.remove(&which);
         self.seen.remove(&which);
@@ -269,6 +268,7 @@ impl Server {
         self.conclude(now, effects);
         self.pause_and_resume(now, effects);
         self.cancel_removed(now, effects);
+        self.cancel_deserted(now, effects);
         self.look_for_unclear(now, effects);
         self.ask_states(now, effects);
         self.note_handed(now);
@@ -303,96 +303,6 @@ impl Server {
         self.alloc.deferred.retain(|queue, one| AllocationRef::new(*queue, one.number) != which);
         self.alloc.seen.remove(&which);
         self.alloc.look();
-    }
-
-    // ---- what is over ----
-
-    fn conclude(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let mut ended = Vec::new();
-        for (which, queue, one) in self.state.alloc.active() {
-            let open = self.alloc.unclear.get(&which);
-            if queue.is_removed && self.alloc.deferred(which).is_some() {
-                ended.push((which, AllocationEnd::Canceled));
-            } else if let Some(end) = policy::end_by_workers(one) {
-                let said = self.alloc.seen.get(&which).map(|(_, said)| &said.state);
-                let failed = said == Some(&BatchState::NodeFailed);
-                ended.push((which, if failed { AllocationEnd::NodeFailed } else { end }));
-            } else if open.is_some_and(|open| open.since.after(UNCLEAR_TIME) <= now) {
-                let text = "the batch system did not say whether it took it, and no worker of it came";
-                ended.push((which, AllocationEnd::Vanished(text.into())));
-            } else if one.connected.is_empty() && policy::given_up_at(one).is_some_and(|at| at <= now) {
-                let text = "its time is over, and the batch system does not say how it ended";
-                ended.push((which, AllocationEnd::Vanished(text.into())));
-            }
-        }
-        for (which, end) in ended {
-            self.end_allocation(now, which, end, effects);
-        }
-    }
-
-    pub(super) fn end_allocation(
-        &mut self,
-        now: Timestamp,
-        which: AllocationRef,
-        end: AllocationEnd,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.end_allocation_after(now, which, (end, None), effects);
-    }
-
-    /// The same where the batch system says how long it had its nodes.
-    pub(super) fn end_allocation_after(
-        &mut self,
-        now: Timestamp,
-        which: AllocationRef,
-        (end, ran): (AllocationEnd, Option<Duration>),
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(one) = self.state.alloc.allocation(which).filter(|one| one.is_active()) else {
-            return self.alloc.forget(which);
-        };
-        let mut time = self.node_time(now, which, one);
-        if let Some(ran) = ran {
-            let ran_us = u64::try_from(ran.as_micros()).unwrap_or(u64::MAX);
-            let wasted_us = self.alloc.wasted_us.get(&which).copied().unwrap_or(0);
-            let held_us = ran_us.saturating_mul(u64::from(one.workers));
-            time.lost_us = held_us.saturating_sub(time.used_us + time.idle_us).max(wasted_us);
-        }
-        self.alloc.forget(which);
-        let Some(one) = self.state.alloc.allocation(which) else { return };
-        self.alloc.work.remove(&which);
-        let was_there = one.batch_id.is_some();
-        // Nobody knows it: should it be there all the same, it must not start later, unseen.
-        if let (AllocationEnd::Vanished(_), Some(id), Some(queue)) =
-            (&end, one.batch_id.clone(), self.state.alloc.queues.get(&which.queue))
-        {
-            let (manager, allocations) = (queue.params.manager.clone(), vec![(which, id)]);
-            effects.push(Effect::Batch {
-                order: BatchOrder::Cancel { manager, allocations },
-                gate: Gate::Synced,
-            });
-        }
-        let name = one.batch_id.clone().unwrap_or_else(|| which.to_string());
-        self.alloc.note(now, which.queue, format!("allocation {name} is over: {end}"));
-        self.record_alloc(now, AllocRecord::Ended { allocation: which, end, time }, effects);
-        if was_there {
-            self.has_more_room(now, which.queue);
-        }
-        self.remove_old_directory(which.queue, effects);
-        if !self.state.alloc.queues.contains_key(&which.queue) {
-            self.alloc.decisions.remove(&which.queue);
-        }
-    }
-
-    /// Something of a queue's batch system has started or ended: what was not taken before may be taken now.
-    pub(super) fn has_more_room(&mut self, now: Timestamp, id: QueueId) {
-        let queues = &self.state.alloc.queues;
-        let manager = |id: &QueueId| queues.get(id).map(|queue| &queue.params.manager);
-        for (queue, deferred) in &mut self.alloc.deferred {
-            if manager(queue) == manager(&id) {
-                deferred.ask_at = deferred.ask_at.min(now);
-            }
-        }
     }
 
     // ---- pauses ----
@@ -617,7 +527,8 @@ impl Server {
         let Some(queue) = self.state.alloc.queues.get(&id) else { return };
         let Some(&workers) = sizes.first().filter(|_| !self.has_open_submission(id, queue)) else { return };
         let params = queue.params.clone();
-        let before = queue.active().filter(|(_, one)| params.chain && one.batch_id.is_some()).last();
+        let goes_on = |one: &Allocation| one.batch_id.is_some() && policy::end_by_workers(one).is_none();
+        let before = queue.active().filter(|(_, one)| params.chain && goes_on(one)).last();
         let (after, after_id) = match before {
             Some((number, one)) => (Some(number), one.batch_id.clone()),
             None => (None, None),
@@ -678,6 +589,7 @@ impl Server {
             let slow_after = policy::slow_after(queue);
             times.extend(waiting.filter_map(|(_, one)| Some(one.queued?.after(slow_after))));
         }
+        times.extend(self.state.alloc.active().filter_map(|(which, _, one)| self.canceled_at(which, one)));
         times.extend(self.managers().iter().filter_map(|manager| self.check_due(manager)));
         let unclear = self.alloc.unclear.values();
         times.extend(unclear.flat_map(|open| [open.look_at, open.since.after(UNCLEAR_TIME)]));
@@ -687,7 +599,7 @@ impl Server {
             Some(since.after(params.idle_timeout.unwrap_or(UNNEEDED_TIME)))
         }));
         times.extend(self.alloc.handed.values().map(|since| since.after(HANDED_TIME)));
-        times.extend(self.alloc.cancel_again);
+        times.extend(self.alloc.cancels.tried_again_at());
         times.extend(self.alloc.is_probing.then(|| now.after(PROBE_INTERVAL)));
         times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));
         self.alloc.wake_at = times.into_iter().filter(|at| *at > now).min();

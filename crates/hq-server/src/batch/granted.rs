@@ -43,20 +43,39 @@ pub(crate) fn check(
             duration::format(params.time_limit),
         ));
     }
-    if !granted.is_whole {
+    if granted.is_whole {
+        check_whole(params, largest)?;
+    } else {
         check_offered(params, granted)?;
     }
     largest.map_or(Ok(()), |largest| check_exists(granted, largest))
 }
 
+// How many of something a worker offers, as the user says.
+fn offered(params: &QueueParams, is_meant: &dyn Fn(&str) -> bool) -> u32 {
+    let pools = params.resources.iter().filter(|pool| is_meant(&pool.name));
+    let whole = pools.map(|pool| pool.kind.total().0.div_ceil(hq_model::amount::UNITS));
+    u32::try_from(whole.sum::<u64>()).unwrap_or(u32::MAX)
+}
+
+// What it offers of a node that is its alone, against what nodes there have.
+fn check_whole(params: &QueueParams, largest: Option<&NodeShape>) -> Result<(), String> {
+    let cpus = offered(params, &|name| name == "cpus");
+    match largest.filter(|largest| largest.cpus > 0 && largest.cpus < cpus) {
+        Some(largest) => Err(format!(
+            "Workers of the queue are said to offer {}, and no node there has more than {}; give --cpus {} at most, or leave it \
+             out: each worker then finds what its node has",
+            count(cpus, "CPU"),
+            largest.cpus,
+            largest.cpus,
+        )),
+        None => Ok(()),
+    }
+}
+
 // What the user says that a worker offers, against what it gets.
 fn check_offered(params: &QueueParams, granted: &Granted) -> Result<(), String> {
-    let offered = |is_meant: &dyn Fn(&str) -> bool| {
-        let pools = params.resources.iter().filter(|pool| is_meant(&pool.name));
-        let whole = pools.map(|pool| pool.kind.total().0.div_ceil(hq_model::amount::UNITS));
-        u32::try_from(whole.sum::<u64>()).unwrap_or(u32::MAX)
-    };
-    let cpus = offered(&|name| name == "cpus");
+    let cpus = offered(params, &|name| name == "cpus");
     if let Some(has) = granted.cpus.filter(|has| *has < cpus) {
         return Err(format!(
             "Workers of the queue are said to offer {}, and the batch system gives them {has}; ask for as many after `--`, or \
@@ -64,7 +83,7 @@ fn check_offered(params: &QueueParams, granted: &Granted) -> Result<(), String> 
             count(cpus, "CPU"),
         ));
     }
-    let gpus = offered(&|name| name == "gpus" || name.starts_with("gpus/"));
+    let gpus = offered(params, &|name| name == "gpus" || name.starts_with("gpus/"));
     let has = granted.gpus.iter().map(|(_, count)| count).sum::<u32>();
     if has > 0 && has < gpus {
         return Err(format!(
@@ -148,6 +167,11 @@ mod tests {
             (params(), Granted { is_array: true, ..granted() }, &["array"]),
             (with(&[("cpus", "4")]), granted(), &["4 CPUs", "gives them 1"]),
             (with(&[("cpus", "4")]), Granted { is_whole: true, ..granted() }, &[]),
+            (
+                with(&[("cpus", "8")]),
+                Granted { is_whole: true, ..granted() },
+                &["offer 8 CPUs", "no node there has more than 4", "--cpus 4"],
+            ),
             (
                 with(&[("gpus/nvidia", "range(0-1)")]),
                 Granted { gpus: gpus(1), ..granted() },

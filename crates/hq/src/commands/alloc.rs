@@ -7,8 +7,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
-use hq_core::alloc::messages::{AllocRequest, AllocResponse, AllocationInfo, QueueInfo};
+use hq_core::alloc::messages::{AllocRequest, AllocResponse, AllocationInfo, QueueInfo, QueueStatus};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::limits::ALLOCATION_DIRECTORIES_KEPT;
 use hq_model::QueueId;
 use hq_model::allocation::{Goal, QueueParams, node_hours};
 
@@ -46,9 +47,7 @@ pub(super) fn run(context: &Context, command: AllocCommand) -> Result<Done, HqEr
             queue,
             "asks for nothing more; what is there goes on",
         ),
-        AllocCommand::Remove(RemoveArgs { queue, force }) => {
-            done(context, AllocRequest::Remove { queue, force }, queue, "successfully removed")
-        }
+        AllocCommand::Remove(args) => remove(context, &args),
         AllocCommand::Edit(args) => edit(context, *args),
     }
 }
@@ -62,6 +61,27 @@ fn done(context: &Context, request: AllocRequest, queue: QueueId, what: &str) ->
         ClientResponse::Done => Done::ok(Sentence(format!("Allocation queue {queue} {what}"))),
         _ => unexpected(),
     }
+}
+
+fn remove(context: &Context, args: &RemoveArgs) -> Result<Done, HqError> {
+    let (queue, force) = (args.queue, args.force);
+    match done(context, AllocRequest::Remove { queue, force }, queue, "successfully removed") {
+        Err(error) if error.code == "queue-busy" => {
+            let running = details(context, queue)?.0.counts[1];
+            Err(HqError::failed("queue-busy", busy_told(queue, running)).hint(format!(
+                "--force cancels what runs, too; `hq alloc drain {queue}` asks for nothing more and lets it end"
+            )))
+        }
+        other => other,
+    }
+}
+
+// Begins in the words that scripts know.
+fn busy_told(queue: QueueId, running: u64) -> String {
+    let allocations = if running == 1 { "allocation runs" } else { "allocations run" };
+    format!(
+        "Allocation queue has running jobs, so it will not be removed: {running} {allocations} in queue {queue}"
+    )
 }
 
 fn add(context: &Context, args: AddArgs) -> Result<Done, HqError> {
@@ -126,11 +146,25 @@ fn log(context: &Context, args: &LogArgs) -> Result<Done, HqError> {
     let path =
         Path::new(OsStr::from_bytes(&found.directory)).join(hq_model::Channel::from(args.channel).word());
     let file = File::open(&path).map_err(|error| {
-        HqError::failed("no-output", format!("cannot read the output {}: {error}", path.display())).hint(
-            "a batch job that has not started has written nothing; some batch systems write at the end only",
-        )
+        HqError::failed("no-output", format!("cannot read the output {}: {error}", path.display()))
+            .hint(no_output_hint(found.ended.is_some() && is_removed(&path)))
     })?;
     Done::ok(Output(file))
+}
+
+// The directory of the allocation is not there, while that of its queue is seen from here.
+fn is_removed(file: &Path) -> bool {
+    let mut above = file.ancestors().skip(1);
+    above.next().is_some_and(|own| !own.exists()) && above.next().is_some_and(Path::exists)
+}
+
+fn no_output_hint(is_removed: bool) -> String {
+    if is_removed {
+        return format!(
+            "its files are removed: of a queue only those of the last {ALLOCATION_DIRECTORIES_KEPT} allocations that ended are kept"
+        );
+    }
+    "a batch job that has not started has written nothing; some batch systems write at the end only".into()
 }
 
 struct Output(File);
@@ -181,7 +215,17 @@ fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
             "Allocation queue {queue} is like that already; nothing was changed"
         )));
     }
-    done(context, AllocRequest::Edit { queue, params, dry_run }, queue, "successfully edited")
+    let ClientResponse::Done = ask(context, AllocRequest::Edit { queue, params, dry_run })? else {
+        return unexpected();
+    };
+    let is_paused = matches!(details(context, queue)?.0.status, QueueStatus::Paused(..));
+    Done::ok(Sentence(edited_told(queue, is_paused)))
+}
+
+// What failures have paused asks again: who is paused then was paused by a user.
+fn edited_told(queue: QueueId, is_paused: bool) -> String {
+    let paused = format!("; it stays paused, as a user paused it: `hq alloc resume {queue}` ends that");
+    format!("Allocation queue {queue} successfully edited{}", if is_paused { paused.as_str() } else { "" })
 }
 
 fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqError> {
@@ -250,6 +294,23 @@ mod tests {
             Line::try_parse_from(["edit", "1"].into_iter().chain(line.split(' '))).expect("a line").args;
         let before = QueueParams { budget: Some(Duration::from_secs(3600)), ..QueueParams::default() };
         edited(before, args).map_err(|error| error.text)
+    }
+
+    #[test]
+    fn an_edit_says_that_a_queue_stays_paused() {
+        assert_eq!(edited_told(QueueId(2), false), "Allocation queue 2 successfully edited");
+        let text = "Allocation queue 2 successfully edited; it stays paused, as a user paused it: `hq alloc resume 2` ends that";
+        assert_eq!(edited_told(QueueId(2), true), text);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_told_with_its_values() {
+        let text =
+            "Allocation queue has running jobs, so it will not be removed: 1 allocation runs in queue 3";
+        assert_eq!(busy_told(QueueId(3), 1), text);
+        assert!(busy_told(QueueId(3), 2).ends_with("2 allocations run in queue 3"));
+        assert!(no_output_hint(true).contains("the last 20 allocations that ended"));
+        assert!(no_output_hint(false).contains("has not started"));
     }
 
     #[test]

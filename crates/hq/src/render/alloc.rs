@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo, QueueStatus};
-use hq_model::allocation::{AllocationState, NodeTime, in_hours, node_hours as node_hours_of};
+use hq_model::allocation::{AllocationState, NodeTime, in_hours, node_hours_told};
 use hq_model::{Timestamp, duration};
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ impl Report for Allocations {
         let rows: Vec<Vec<Cell>> = self.allocations.iter().map(|one| allocation_row(one, &style)).collect();
         table::table(out, style, &header, &rows)?;
         if let Some(budget) = self.queue.params.budget {
-            writeln!(out, "Its allocations may take {} node hours (budget)", node_hours_of(budget))?;
+            writeln!(out, "Its allocations may take {} (budget)", node_hours_told(budget))?;
         }
         if let Some(why) = &self.queue.over_budget {
             writeln!(out, "It asks for nothing more: {why}")?;

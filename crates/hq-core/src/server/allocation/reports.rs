@@ -45,11 +45,14 @@ impl Server {
             BatchReport::States { manager, states } => self.states_came(now, &manager, states, effects),
             BatchReport::Canceled { allocations, result } => {
                 for which in allocations {
-                    self.alloc.canceling.remove(&which);
                     match &result {
-                        Ok(()) => self.end_allocation(now, which, AllocationEnd::Canceled, effects),
+                        Ok(()) => {
+                            let end = self.state.alloc.allocation(which).and_then(policy::end_by_workers);
+                            let end = end.unwrap_or(AllocationEnd::Canceled);
+                            self.end_allocation(now, which, end, effects);
+                        }
                         Err(error) => {
-                            self.alloc.cancel_again = Some(now.after(CHECK_INTERVAL.0));
+                            self.alloc.cancels.refused(now, which);
                             let text = format!("allocation {which} could not be canceled: {error}");
                             self.alloc.note(now, which.queue, text);
                         }
@@ -141,7 +144,7 @@ impl Server {
             effects.push(Effect::Batch { order, gate: Gate::Open });
         }
         if self.is_stopping() {
-            self.cancel_allocations(effects);
+            self.cancel_allocations(now, effects);
         }
     }
 
@@ -231,7 +234,8 @@ impl Server {
             }
             _ => &mut 0,
         };
-        let is_known_gone = *times > 1;
+        // Many forget a batch job as soon as it is over.
+        let is_known_gone = *times > 1 || policy::end_by_workers(one).is_some();
         if let Some(end) = policy::end_by_state(one, &said, is_known_gone) {
             self.end_allocation_after(now, which, (end, said.ran), effects);
             return true;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hq_model::allocation::{AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams, node_hours};
+use hq_model::allocation::{
+    AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams, node_hours, node_hours_told,
+};
 use hq_model::{AllocationRef, QueueId, Timestamp, WorkerResources, duration};
 
 use super::{Purpose, count};
@@ -10,7 +12,7 @@ use crate::alloc::demand::{Matched, Offer, Served};
 use crate::alloc::messages::{
     AllocRequest, AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
 };
-use crate::alloc::policy::{Permit, clock, over_budget, waiting_told, workers_told};
+use crate::alloc::policy::{self, Permit, clock, over_budget, waiting_told, workers_told};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::QUEUES_MAX;
@@ -129,13 +131,16 @@ impl Server {
                 self.record_alloc(now, AllocRecord::QueueDrained { queue: *queue }, effects);
             }
             AllocRequest::Remove { queue, force } => {
-                let runs = self.queue_state(*queue)?.active().any(|(_, one)| !one.is_waiting());
+                let has_workers =
+                    |one: &Allocation| !one.is_waiting() && policy::end_by_workers(one).is_none();
+                let runs = self.queue_state(*queue)?.active().any(|(_, one)| has_workers(one));
                 if runs && !force {
                     return Err(RequestError::QueueBusy);
                 }
                 self.record_alloc(now, AllocRecord::QueueRemoved { queue: *queue }, effects);
                 self.alloc.decisions.remove(queue);
-                self.cancel_where(|_, queue| queue.is_removed, effects);
+                self.alloc.cancels.try_at_once();
+                self.cancel_removed(now, effects);
             }
             other => return Err(RequestError::Invalid(format!("This server cannot answer {other:?}."))),
         }
@@ -433,8 +438,8 @@ impl Server {
             None => format!("{}, without a limit", workers_told(queue)),
         });
         facts.extend(params.budget.map(|budget| {
-            let (held, limit) = (node_hours(queue.totals().time.held()), node_hours(budget));
-            format!("{held} of at most {limit} node hours (budget) were spent by allocations that have ended")
+            let (held, limit) = (node_hours(queue.totals().time.held()), node_hours_told(budget));
+            format!("{held} of at most {limit} (budget) were spent by allocations that have ended")
         }));
         facts.push(format!(
             "a worker takes tasks for {} of the {} of its allocation",

@@ -38,7 +38,7 @@ impl Server {
                 let message = ToWorker::Stop { drain: false };
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
             }
-            self.cancel_allocations(effects);
+            self.cancel_allocations(now, effects);
         }
         let stopping = self.stopping.get_or_insert(Stopping { deadline, asked_by: Vec::new() });
         stopping.asked_by.push((connection, request));

@@ -2,6 +2,7 @@
 
 mod limits;
 mod trust;
+mod unwanted;
 
 use hq_model::allocation::{BatchState, QueueParams};
 use hq_model::worker::Manager;
@@ -164,9 +165,12 @@ fn an_allocation_comes_runs_and_vanishes() {
     world.reports(2, |r| r.finished = vec![finished(job, 0, 5, 0)]);
     world.wait(MINUTE);
     world.says(2, FromWorker::Leaving { end: WorkerEnd::IdleTimeout });
+    world.wait(MINUTE / 60);
+    assert_eq!(world.allocations(), "1.1 running (all its workers have left)");
     world.wait(MINUTE);
+    assert_eq!(world.orders(), "?100", "its batch job may still do something");
+    world.states_are(&[(1, BatchState::Finished)]);
     assert_eq!(world.allocations(), "1.1 finished");
-    assert_eq!(world.orders(), "", "nobody was asked");
     let ClientResponse::Alloc(AllocResponse::Queues(queues)) = world.alloc(AllocRequest::List) else {
         panic!("a list")
     };
@@ -369,7 +373,8 @@ fn workers_lost_at_once_are_a_failure_and_wall_time_is_none() {
     assert!(world.allocations().contains("failed"), "{}", world.allocations());
     world.comes(2, 3);
     world.says(3, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
-    world.wait(MINUTE / 60);
+    world.wait(MINUTE);
+    world.states_are(&[(2, BatchState::Finished)]);
     assert!(world.allocations().contains("1.2 finished (its time was over)"), "{}", world.allocations());
 }
 
@@ -637,7 +642,7 @@ fn paused_drained_and_edited_queues_do_what_they_are_told() {
     world.wait(MINUTE);
     assert_eq!(world.orders(), "");
     let next = world.explained().next;
-    assert_eq!(next, "it asks for nothing: paused: paused by a user; `hq alloc resume` ends that");
+    assert_eq!(next, "it asks for nothing: paused by a user; `hq alloc resume` ends that");
     world.alloc(AllocRequest::Resume { queue: QueueId(1) });
     world.wait(MINUTE);
     assert_eq!(world.orders(), "+1.1x1");

@@ -99,7 +99,7 @@ fn what_no_worker_could_run_a_queue_may_bring() {
     assert_eq!(
         said[1],
         "allocation queue 2 (large) could bring a worker for it, and asks for nothing: \
-         paused: paused by a user; `hq alloc resume` ends that"
+         paused by a user; `hq alloc resume` ends that"
     );
     world.ask(ClientRequest::Alloc(AllocRequest::Resume { queue: hq_model::QueueId(2) }));
     world.ask(ClientRequest::Alloc(AllocRequest::Drain { queue: hq_model::QueueId(2) }));

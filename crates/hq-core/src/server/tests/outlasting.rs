@@ -1,6 +1,6 @@
 //! Tasks that take longer than their workers live.
 
-use hq_model::allocation::QueueParams;
+use hq_model::allocation::{BatchState, QueueParams};
 use hq_model::task::OnWalltime;
 
 use super::*;
@@ -56,7 +56,9 @@ impl World {
             r.interrupted = vec![(job, IdSet::range(0, 0))];
         });
         self.says(u64::from(number) + 1, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
-        self.wait(MINUTE / 60);
+        self.wait(MINUTE / 20);
+        let states = Ok(vec![(format!("{}", 99 + number), BatchState::Finished.into())]);
+        self.step(Input::Batch(BatchReport::States { manager: "slurm".into(), states }));
     }
 
     fn why_it_waits(&mut self, job: JobId) -> (ReasonKind, String) {

@@ -132,6 +132,7 @@ fn draw_reasons(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let mut all = Vec::new();
     let chosen = view.model.queues.get(view.model.line());
     if let Some(QueueStatus::Paused(_, why)) = chosen.map(|queue| &queue.status) {
+        let why = why.strip_prefix("paused ").unwrap_or(why);
         all.push(Line::styled(format!("Paused: {}", safe(why)), view.theme.bad()));
     }
     if let Some(explanation) = &view.model.explanation {

@@ -21,6 +21,32 @@ fn a_round_ends_at_its_first_refusal_which_counts_once() {
 }
 
 #[test]
+fn an_edit_ends_what_failures_paused_and_not_what_a_user_paused() {
+    let edit = |world: &mut World, backlog| {
+        let params = Box::new(QueueParams { backlog, ..params() });
+        world.alloc(AllocRequest::Edit { queue: QueueId(1), params, dry_run: false });
+        world.wait(MINUTE / 60);
+        world.orders()
+    };
+    let mut world = World::asking(params(), 1);
+    for number in 1..=3 {
+        world.submitted(number);
+        world.wait(MINUTE * 2);
+        world.states_are(&[(number, BatchState::Failed("exit status 127".into()))]);
+        world.wait(MINUTE);
+    }
+    world.orders();
+    assert!(matches!(world.explained().queue.status, QueueStatus::Paused(..)));
+    assert_eq!(edit(&mut world, 2), "shape 1 +1.4x1");
+    world.refused(4);
+    world.alloc(AllocRequest::Pause { queue: QueueId(1) });
+    assert!(!edit(&mut world, 3).contains('+'));
+    assert!(matches!(world.explained().queue.status, QueueStatus::Paused(..)));
+    world.restart();
+    assert!(matches!(world.explained().queue.status, QueueStatus::Paused(..)));
+}
+
+#[test]
 fn a_limit_of_the_site_is_waited_for_and_is_no_failure() {
     let mut world = World::asking(QueueParams { backlog: 12, ..params() }, 400);
     let not_now = |world: &mut World, number| {
@@ -57,8 +83,9 @@ fn a_limit_of_the_site_is_waited_for_and_is_no_failure() {
     assert_eq!(world.orders(), "+1.3x1", "it started: a limit on what waits may have room");
     not_now(&mut world, 3);
     world.says(2, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
+    world.states_are(&[(1, BatchState::Finished), (2, BatchState::Queued)]);
     world.wait(MINUTE / 60);
-    assert_eq!(world.orders(), "+1.3x1");
+    assert!(world.orders().ends_with("+1.3x1"));
     world.submitted(3);
     world.wait(MINUTE / 60);
     assert_eq!(world.orders(), "+1.4x1", "and the next");
@@ -150,8 +177,8 @@ fn a_budget_that_is_used_up_is_the_first_thing_told_of_a_queue() {
     let mut world = World::asking(QueueParams { budget: Some(HOUR), ..params() }, 1);
     world.submitted(1);
     world.wait(MINUTE / 60);
-    let told = "it asks for nothing: its budget of 1 node hours is used up: 0 were spent, 1 are for allocations that wait or \
-                run, and a node for 1h would be too much; `hq alloc edit` with a larger `--budget` raises it";
+    let told = "it asks for nothing: its budget of 1 node hour has no room for one more node for 1h: 0 spent, 1 for allocations \
+                that wait or run; `hq alloc edit` with a larger `--budget` raises it";
     assert_eq!(world.explained().next, told, "what is on its way takes all that waits");
     world.worker_of(1, 1);
     world.wait(MINUTE / 60);

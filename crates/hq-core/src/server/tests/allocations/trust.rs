@@ -236,8 +236,9 @@ fn a_queue_that_suddenly_lets_wait_or_is_held_leaves_work_to_another() {
         world.comes(1, 2);
         world.wait(MINUTE / 60);
         world.says(2, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
-        world.wait(MINUTE / 60);
-        assert_eq!(world.orders(), "+1.1x1 +1.2x1");
+        world.wait(MINUTE / 20);
+        assert_eq!(world.orders(), "+1.1x1 ?100 +1.2x1");
+        world.states_are(&[(1, BatchState::Finished)]);
         world.submitted(2);
         world.queue(params());
         world.wait(MINUTE / 6);
