@@ -28,6 +28,8 @@ struct Cluster {
     // By job, how long its tasks take, and when the last one that has ended did.
     takes: BTreeMap<u32, Duration>,
     ended: BTreeMap<u32, Timestamp>,
+    // Whether some tasks of a job take up to half as long again as others.
+    is_uneven: bool,
     jobs: u32,
 }
 
@@ -55,6 +57,7 @@ impl Cluster {
             started: Vec::new(),
             takes: BTreeMap::new(),
             ended: BTreeMap::new(),
+            is_uneven: false,
             jobs: 0,
         };
         let mut effects = Vec::new();
@@ -138,7 +141,9 @@ impl Cluster {
                     parts.push(task);
                 }
                 Effect::Start(start) => {
-                    let end = self.now.after(self.takes[&start.task.job.0]);
+                    let takes = self.takes[&start.task.job.0];
+                    let longer = if self.is_uneven { start.task.task.0 * 7 % 16 } else { 0 };
+                    let end = self.now.after(takes + takes * longer / 32);
                     self.running.insert((end, at, start.task));
                     self.started.push(start.task.job.0);
                 }
@@ -306,5 +311,25 @@ fn nodes_that_come_free_together_are_for_tasks_on_several_nodes() {
             took <= Duration::from_millis(1000 * most_s + 500),
             "{count} on {nodes} nodes: it took {took:?}"
         );
+    }
+}
+
+#[test]
+fn large_tasks_of_higher_priority_get_all_the_workers_that_they_can_use() {
+    for (request, flood_ms, least_s) in
+        [("cpus=8", 100, 3), ("cpus=5", 100, 3), ("cpus=4", 100, 2), ("cpus=8", 400, 3)]
+    {
+        let mut cluster = Cluster::new(&["cpus=8"; 4], 0);
+        cluster.is_uneven = true;
+        let small = cluster.submit_of(6000, "cpus=1", 0, 1, Duration::from_millis(flood_ms));
+        cluster.pass(Duration::from_millis(1_500));
+        let begin = cluster.now;
+        let large = cluster.submit(12, request, 10, 1, 1);
+        cluster.pass(Duration::from_secs(120));
+        let took = cluster.ended[&large].since(begin);
+        // They are overtaken for a second, then by what waited on the workers.
+        let most = Duration::from_millis(1000 * least_s + 3_000 + flood_ms);
+        assert!(took <= most, "{request} beside tasks of {flood_ms} ms: it took {took:?}");
+        assert_eq!(cluster.running(), "", "all have ended, those of job {small}, too");
     }
 }

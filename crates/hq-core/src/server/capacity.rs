@@ -178,15 +178,6 @@ impl Capacity {
         needs.units.iter().filter(is_scarce).fold(0, |mask, need| mask | pool_bit(need.0))
     }
 
-    /// All that is free of the pools of which less is free than one such task takes: what must be kept so that the task
-    /// gets what it still lacks. `None` when it lacks nothing, or nothing is left of that.
-    pub fn kept_for(&self, needs: &Needs) -> Option<Needs> {
-        let kept = needs.units.iter().map(|need| (need.0, self.free_of(need.0), need.1));
-        let kept = kept.filter(|(_, free, units)| 0 < *free && free < units);
-        let kept: Vec<(usize, u64)> = kept.map(|(pool, free, _)| (pool, free)).collect();
-        (!kept.is_empty()).then_some(Needs { units: kept, at_once: None })
-    }
-
     fn free_of(&self, pool: usize) -> u64 {
         let pool = &self.pools[pool];
         pool.total.0.saturating_sub(pool.promised)
@@ -358,8 +349,7 @@ mod tests {
             ([3, -3], [3, -3], [3, 0]),
             "larger priority goes first"
         );
-        let kept = capacity.kept_for(&large).expect("of the memory");
-        assert_eq!((kept.units_of(0), kept.units_of(1)), (0, 4_000_000), "it lacks no CPU");
+        assert_eq!(capacity.scarce(&large), 0b10, "it lacks no CPU");
         capacity.unqueue(waits, 1, 3);
         capacity.release(&large, 1);
         assert_eq!(capacity, Capacity::new(&resources()));

@@ -40,12 +40,18 @@ impl Server {
         let (mut changed_workers, mut changed_classes) = self.changes.take();
         let judged = self.planning.judged();
         // Of a job with a share another task may run when one has ended with its worker, which changes no other worker.
-        changed_workers.extend(self.kept_long_enough(now));
         changed_workers.extend(self.that_kept_long_enough(now));
+        let keeping_ends = self.reserve.ends().is_some_and(|until| until <= now);
         let moves_shares = self.touched.iter().any(|job| self.shares.has(*job));
         let is_quiet =
             changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none() && !moves_shares;
-        if self.live.is_empty() || is_quiet {
+        let is_quiet = is_quiet && !keeping_ends && !self.reserve.is_for_nobody(&self.queue);
+        if self.live.is_empty() {
+            // Nothing is kept without a worker, and nothing ends that nobody looks at.
+            self.reserve.let_all();
+            return false;
+        }
+        if is_quiet {
             return false;
         }
         for worker in &changed_workers {
@@ -54,6 +60,7 @@ impl Server {
         changed_workers.extend(self.end_reservations());
         self.count_shares();
         changed_classes.extend(self.shared_classes());
+        changed_workers.extend(self.begin_reserve(now));
         let mut batches = Batches::new();
         if self.planning.floor().is_some() {
             self.planning.outdate();
@@ -67,7 +74,6 @@ impl Server {
         let gathering = self.gather(now, looked_at);
         changed_workers.retain(|id| !gathering.contains(id));
         all.retain(|id| !gathering.contains(id) && !picky.contains(id));
-        self.begin_reserve();
         let mut open: BTreeSet<WorkerId> = changed_workers.difference(&picky).copied().collect();
         let mut handed =
             self.hand_out(now, [&open, &all], &changed_classes, Say::Planner(judged), &mut batches, effects);
@@ -90,14 +96,7 @@ impl Server {
             all.extend(begun.iter().filter(|_| !changed_classes.is_empty()));
         }
         self.hand_out_backlogs(now, &open, &all, &changed_classes, &mut batches);
-        let no_longer_kept = self.end_reserve().filter(|kept| !gathering.contains(kept));
-        if let Some(kept) = no_longer_kept {
-            let workers = BTreeSet::from([kept]);
-            let others =
-                self.hand_out(now, [&workers, &workers], &changed_classes, Say::Order, &mut batches, effects);
-            handed.let_go.extend(others.let_go);
-            self.let_room();
-        }
+        self.end_reserve(now);
         let opens_room =
             self.send(now, batches, effects) || !begun.is_empty() || self.changes.workers_count() > 0;
         self.changes.of_workers(begun);
@@ -106,7 +105,6 @@ impl Server {
         if self.planning.floor().is_some() {
             // They are looked at again when the plan is there.
             self.changes.of_workers(changed_workers);
-            self.changes.of_workers(no_longer_kept);
             self.changes.of_workers(handed.let_go);
             self.changes.of_classes(changed_classes);
         } else {
@@ -147,13 +145,11 @@ impl Server {
                     return handed;
                 }
                 join(batches, ended.batches);
-                self.goes_lower(now);
             }
             let Some((place, class)) = next else { break };
             let before = last.replace(place);
             if level.is_none() {
                 self.place_multi_node(now, place.0.0, &mut multi_node, effects);
-                self.begin_level(now, place.0.0);
             }
             let level = level.get_or_insert_with(|| Level::new(place.0.0, before));
             if let Some(plan) = say.plan_for(level) {
@@ -162,9 +158,9 @@ impl Server {
             }
             let Open { workers, most_cpus } = &open[usize::from(changed_classes.contains(&class))];
             let ready = self.queue.count(class);
-            let may_fit = self.is_room_kept_for(class) || self.queue.cpus_least(class) <= *most_cpus;
+            let may_fit = self.queue.cpus_least(class) <= *most_cpus;
             // What was kept for it is not for others of its priority.
-            let own = if self.may_use_room(now, class) { &mut *batches } else { &mut level.batches };
+            let own = if self.is_waited_for(now, class) { &mut *batches } else { &mut level.batches };
             let variants = if may_fit { self.queue.key(class).requests.len() } else { 0 };
             for rank in 0..variants {
                 self.fill(now, workers, class, Round::Room { rank }, own);
@@ -174,22 +170,31 @@ impl Server {
                     level.placed.push(class);
                 }
                 // Nothing is kept for it any more: that is for those of its priority that it was kept from, too.
-                if let Some(kept) = self.has_what_was_kept_for(class) {
-                    open[0].workers.insert(kept);
-                    handed.let_go.insert(kept);
+                let let_go = self.has_what_was_kept_for(now, class);
+                if !let_go.is_empty() {
+                    open[0].workers.extend(&let_go);
+                    handed.let_go.extend(let_go);
                     last = level.before;
                 }
                 open = open.map(|open| self.open(&open.workers));
             } else {
                 misses += 1;
-                if let Some(let_go) = self.fits_nowhere(now, class) {
-                    open[0].workers.insert(let_go);
-                    handed.let_go.insert(let_go);
+                let let_go = self.fits_nowhere(now, class);
+                if !let_go.is_empty() {
+                    open[0].workers.extend(&let_go);
+                    handed.let_go.extend(let_go);
                     open = open.map(|open| self.open(&open.workers));
                 }
             }
         }
         self.place_multi_node(now, i32::MIN, &mut multi_node, effects);
+        // Where nobody has room, the next one fits nowhere either.
+        let mut next = self.queue.next(last).filter(|_| open.iter().all(|open| open.workers.is_empty()));
+        while let Some((place, class)) = next.filter(|next| self.is_due(next.1) && self.reserve.looks_on()) {
+            let let_go = self.fits_nowhere(now, class);
+            self.changes.of_workers(let_go);
+            next = self.queue.next(Some(place));
+        }
         handed
     }
 
@@ -306,12 +311,9 @@ impl Server {
     // Those of the workers that are not known to be full: without that, each of many classes would be tried on each.
     pub(super) fn with_room(&self, workers: &BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
         let all_need_cpus = self.queue.all_need_cpus();
-        // One that is kept for a task counts as full, but not for that one.
-        let kept = self.kept_worker();
         let is_open = |worker: &&WorkerId| {
             let live = self.live.get(worker);
-            let is_full = live.is_none_or(|live| all_need_cpus && live.capacity().is_out_of_cpus());
-            kept == Some(**worker) || !is_full
+            live.is_some_and(|live| !all_need_cpus || !live.capacity().is_out_of_cpus())
         };
         workers.iter().filter(is_open).copied().collect()
     }
@@ -320,12 +322,7 @@ impl Server {
     // that takes more is not tried on each.
     fn open(&self, workers: &BTreeSet<WorkerId>) -> Open {
         let workers = self.with_room(workers);
-        // What is kept may be let again before the next one is looked at.
-        let free = workers.iter().filter_map(|worker| {
-            let capacity = self.live.get(worker)?.capacity();
-            let kept = self.kept_on(*worker).map_or(0, |kept| capacity.cpus_of(kept));
-            Some(capacity.free_cpus() + kept)
-        });
+        let free = workers.iter().filter_map(|worker| Some(self.live.get(worker)?.capacity().free_cpus()));
         let most_cpus = free.max().unwrap_or(0);
         Open { workers, most_cpus }
     }
@@ -374,8 +371,11 @@ impl Server {
             if !live.has_time(now, longest) {
                 continue;
             }
+            let at = (*worker, live.capacity());
+            if reserve.keeps_from(now, at, (class, key.priority), &needs).is_some() {
+                continue;
+            }
             let room = match round {
-                Round::Backlog if reserve.keeps_from_backlog(*worker, &needs) => continue,
                 Round::Backlog => live.capacity().room_behind_backlog(&needs, key.priority),
                 Round::Room { .. } if live.kept_from(now, key.priority, &needs).is_some() => 0,
                 Round::Room { .. } => live.capacity().room(&needs),
@@ -451,7 +451,9 @@ impl Server {
         let Some(choice) = round.pick(live.choices(class, &key.requests)).cloned() else { return 0 };
         let needs = choice.needs;
         let variant = matches!(round, Round::Room { .. }).then_some(choice.variant);
-        if matches!(round, Round::Room { .. }) && live.kept_from(now, priority, &needs).is_some() {
+        let is_kept = self.reserve.keeps_from(now, (worker, live.capacity()), (class, priority), &needs);
+        let waits = || matches!(round, Round::Room { .. }) && live.kept_from(now, priority, &needs).is_some();
+        if is_kept.is_some() || waits() {
             return 0;
         }
         let slots = live.capacity().slots(&needs);

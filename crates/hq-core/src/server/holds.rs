@@ -59,7 +59,9 @@ impl Server {
         if live.is_idle_and_picky() {
             return Some(Hold::Picky);
         }
-        if let Some((class, until)) = self.reserve.keeps_from(worker, class, needs) {
+        if let Some((class, until)) =
+            self.reserve.keeps_from(now, (worker, live.capacity()), (class, priority), needs)
+        {
             return Some(Hold::Kept { class, until });
         }
         if let Some((template, until)) = live.kept_from(now, priority, needs) {
@@ -184,7 +186,7 @@ impl Server {
 
     // A hold that should have ended.
     fn overdue_hold(&self, now: Timestamp) -> Option<Timestamp> {
-        let ends = [self.planning.next_wakeup(), self.gathering.ends(), self.keeping_ends()];
+        let ends = [self.planning.next_wakeup(), self.gathering.ends(), self.reserve.ends()];
         ends.into_iter().flatten().find(|until| *until < now)
     }
 

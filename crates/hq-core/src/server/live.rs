@@ -224,16 +224,6 @@ impl LiveWorker {
         self.capacity.set_total(room);
     }
 
-    /// Room for a task that is not here is counted as promised.
-    pub(super) fn keep_room(&mut self, needs: &Needs) {
-        self.capacity.promise(needs, 1);
-    }
-
-    /// It is free again.
-    pub(super) fn let_room(&mut self, needs: &Needs) {
-        self.capacity.release(needs, 1);
-    }
-
     /// It gave a sign of life.
     pub(super) fn heard(&mut self, heartbeat: Duration, now: Timestamp) {
         self.lost_at = now.after(heartbeat * HEARTBEATS_MISSING_MAX);

@@ -405,7 +405,7 @@ impl Server {
         let too_late = if begins { self.last_moments.next_wakeup() } else { None };
         let plan = self.planning.next_wakeup();
         let gather = if begins { self.gathering.ends() } else { None };
-        let keep = if begins { self.keeping_ends() } else { None };
+        let keep = if begins { self.reserve.ends() } else { None };
         let waits = (begins && self.keeps_until < Timestamp(u64::MAX)).then_some(self.keeps_until);
         let draft = self.next_draft_end();
         let left = if begins { self.lingering.next_wakeup() } else { None };

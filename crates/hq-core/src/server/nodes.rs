@@ -115,7 +115,6 @@ impl Server {
             round.last = Some(place);
             round.looked_at += 1;
             let class = place.4;
-            self.let_room_up_to(place.0.0);
             while self.is_due(class) && self.queue.count(class) > 0 && self.share_room(class) > 0 {
                 match self.find_nodes(now, class) {
                     Found::Free { nodes, is_whole, variant } => {

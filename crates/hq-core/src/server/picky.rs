@@ -31,11 +31,6 @@ pub(super) struct Part {
 impl Server {
     /// Hands sets of tasks that use enough of them to idle workers that start for nothing less.
     pub(super) fn fill_picky(&mut self, now: Timestamp, picky: &BTreeSet<WorkerId>, batches: &mut Batches) {
-        // While nothing runs on a worker, nobody lacks anything there.
-        let is_idle = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.held().is_empty());
-        if self.kept_worker().is_some_and(|kept| picky.contains(&kept) && is_idle(&kept)) {
-            self.let_room();
-        }
         // Workers for which there was nothing, and what might have been.
         let mut in_vain: Vec<(WorkerResources, u32, Vec<Part>)> = Vec::new();
         for id in picky {
@@ -67,10 +62,9 @@ impl Server {
     fn parts_for(&mut self, now: Timestamp, worker: WorkerId) -> Vec<Part> {
         let mut parts = Vec::new();
         let classes: Vec<ClassId> = self.queue.in_order().take(PICKY_CLASSES_MAX).collect();
-        let is_kept = self.kept_worker() == Some(worker);
         for class in classes {
             let most = self.queue.count(class).min(self.share_room(class));
-            if is_kept || most == 0 || !self.is_due(class) {
+            if most == 0 || !self.is_due(class) {
                 continue;
             }
             let key = self.queue.key(class);

@@ -206,10 +206,14 @@ impl Server {
                 offers.len() - 1
             });
             offers[shape].0 += 1;
+            // Of what is kept for tasks of higher priority there is nothing.
+            let kept = self.reserve.keeps_on(now, id, live.capacity(), priority);
+            let free = live.capacity().free().enumerate();
+            let free = free.map(|(pool, free)| if kept & 1 << pool.min(63) == 0 { free } else { Amount(0) });
             workers.push(hq_sched::Worker {
                 id,
                 shape: shape as u32,
-                free: live.capacity().free().collect(),
+                free: free.collect(),
                 life_us: left.map(|left| left.as_micros() as u64),
             });
         }

@@ -1,273 +1,317 @@
-//! Room for a task that fits nowhere: after a while a worker is kept for the first one in the order, so that smaller
-//! tasks behind it do not take its place for ever.
+//! Room for a task that fits nowhere: after a while workers are kept for the first class in the order, so that smaller
+//! tasks behind it do not take its place for ever. From tasks of lower priority as many workers are kept as tasks of it
+//! wait; from those of equal priority, one.
 //!
-//! What is kept is what is free there of what it lacks: of nothing else, and for a limited time. While a round hands out
-//! tasks to those that must wait for it, that is counted as promised.
+//! What is kept is what is free there of what it lacks: of nothing else, and for a limited time. Nothing is counted for it:
+//! whoever hands out tasks asks [`Reserve::keeps_from`].
 
 use std::cmp::{Ordering, Reverse};
-
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hq_model::{Timestamp, WorkerId};
 
-use super::capacity::Needs;
+use super::capacity::{Capacity, Needs};
 use super::live::LiveWorker;
 use super::machine::Server;
-use super::queue::ClassId;
+use super::queue::{ClassId, Queue};
 use crate::keeping::keeps_room_for;
 use crate::limits::{OVERTAKEN_BY_LOWER_MAX, UNFIT_CLASSES_MAX};
 
-/// Whom room is kept for.
+/// Whom room is kept for, and where.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reserve {
-    // The first class that fits nowhere, and since when it is the first.
-    first: Option<(ClassId, Timestamp)>,
-    // The worker that is kept for it.
-    worker: Option<WorkerId>,
-    // What is counted as promised during a round.
-    promised: Option<(WorkerId, Needs)>,
-    // Where pools are kept during a round, and which, whether or not something of them is free.
-    kept: Option<(WorkerId, u64)>,
-    // The same, as it was when the last round ended.
-    kept_last: Option<(WorkerId, u64)>,
-    // Until when it is kept, if it was in the last round.
+    // The first class that fits nowhere.
+    first: Option<First>,
+    // The workers that are kept for it, with what one of its tasks takes there.
+    workers: BTreeMap<WorkerId, Needs>,
+    // For how many tasks and of how many workers they were chosen.
+    chosen_of: (usize, usize),
+    // The one of them that is kept from others of its priority, too.
+    firmly: Option<WorkerId>,
+    // When something stops to be kept that was kept when the last round ended.
     until: Option<Timestamp>,
     // Of the round: whether the first one was met, and how many were that could never run.
     is_met: bool,
     unfit: usize,
 }
 
-impl Reserve {
-    /// For which class a worker keeps what tasks of another class would take, and until when.
-    pub(super) fn keeps_from(
-        &self,
-        worker: WorkerId,
-        class: ClassId,
-        needs: &Needs,
-    ) -> Option<(ClassId, Option<Timestamp>)> {
-        let (kept, scarce) = self.kept_last?;
-        let (first, _) = self.first.filter(|first| first.0 != class)?;
-        (kept == worker && needs.pools() & scarce != 0).then_some((first, self.until))
+#[derive(Clone, Copy, Debug)]
+struct First {
+    class: ClassId,
+    priority: i32,
+    // Since when some of it wait.
+    since: Timestamp,
+    // Since when none of it was placed.
+    overtaken_since: Timestamp,
+    // False while the share of its job is used up.
+    may_start: bool,
+}
+
+impl First {
+    // For how much longer it keeps room from tasks of this priority, on one worker or on others, too.
+    fn keeps_from(&self, now: Timestamp, priority: i32, is_firm: bool) -> Option<Duration> {
+        match self.priority.cmp(&priority) {
+            _ if !self.may_start => None,
+            Ordering::Less => None,
+            Ordering::Equal if !is_firm => None,
+            Ordering::Equal => keeps_room_for(now.since(self.overtaken_since), true),
+            Ordering::Greater => {
+                keeps_room_for(now.since(self.since).checked_sub(OVERTAKEN_BY_LOWER_MAX)?, false)
+            }
+        }
     }
 
-    /// True when what waits on a worker for such room would take what is kept there for another task.
-    pub(super) fn keeps_from_backlog(&self, worker: WorkerId, needs: &Needs) -> bool {
-        self.kept.is_some_and(|(kept, scarce)| kept == worker && needs.pools() & scarce != 0)
+    fn keeps_from_equal(&self, now: Timestamp) -> Option<Duration> {
+        self.keeps_from(now, self.priority, true)
+    }
+
+    fn keeps_from_lower(&self, now: Timestamp) -> Option<Duration> {
+        self.keeps_from(now, self.priority.checked_sub(1)?, false)
+    }
+}
+
+impl Reserve {
+    /// For which class a worker keeps what a task of another class would take there, and until when, as was known when the
+    /// last round ended.
+    pub(super) fn keeps_from(
+        &self,
+        now: Timestamp,
+        (worker, capacity): (WorkerId, &Capacity),
+        (class, priority): (ClassId, i32),
+        needs: &Needs,
+    ) -> Option<(ClassId, Option<Timestamp>)> {
+        let first = self.first.filter(|first| first.class != class)?;
+        let lacks = capacity.scarce(self.workers.get(&worker)?);
+        let is_firm = self.firmly == Some(worker);
+        first.keeps_from(now, priority, is_firm)?;
+        // On one worker all that it lacks is kept until it is there. On the others nothing is kept that alone would be of
+        // no use: no CPUs where no GPU is free either.
+        let takes = needs.pools();
+        let is_of_use = is_firm || lacks & !takes == 0;
+        (takes & lacks != 0 && is_of_use).then_some((first.class, self.until))
+    }
+
+    /// True when a task of a class would take on a worker what others are to get there that fit nowhere, however long they
+    /// have waited.
+    pub(super) fn awaits(
+        &self,
+        (worker, capacity): (WorkerId, &Capacity),
+        class: ClassId,
+        needs: &Needs,
+    ) -> bool {
+        let lacks = self.workers.get(&worker).map_or(0, |needs| capacity.scarce(needs));
+        self.first.is_some_and(|first| first.class != class) && needs.pools() & lacks != 0
+    }
+
+    /// The pools on a worker, as a set, of which tasks of a priority get nothing whatever they take.
+    pub(super) fn keeps_on(
+        &self,
+        now: Timestamp,
+        worker: WorkerId,
+        capacity: &Capacity,
+        priority: i32,
+    ) -> u64 {
+        let (Some(first), Some(needs)) = (self.first, self.workers.get(&worker)) else { return 0 };
+        let lacks = capacity.scarce(needs);
+        let is_firm = self.firmly == Some(worker);
+        let is_kept = first.priority > priority && first.keeps_from(now, priority, is_firm).is_some();
+        if is_kept && (is_firm || lacks.count_ones() == 1) { lacks } else { 0 }
+    }
+
+    /// True when nobody waits any more for what is kept.
+    pub(super) fn is_for_nobody(&self, queue: &Queue) -> bool {
+        self.first.is_some_and(|first| queue.count(first.class) == 0)
+    }
+
+    /// False once it is known in a round who is the first that fits nowhere, or too many were found that could never run.
+    pub(super) fn looks_on(&self) -> bool {
+        !self.is_met && self.unfit < UNFIT_CLASSES_MAX
+    }
+
+    fn is_for(&self, class: ClassId) -> bool {
+        self.first.is_some_and(|first| first.class == class)
+    }
+
+    /// When something stops to be kept.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        self.until
+    }
+
+    /// Nothing is kept any more. Returns the workers that were.
+    pub(super) fn let_all(&mut self) -> BTreeSet<WorkerId> {
+        self.first = None;
+        self.firmly = None;
+        self.until = None;
+        self.chosen_of = (0, 0);
+        std::mem::take(&mut self.workers).into_keys().collect()
     }
 }
 
 impl Server {
-    /// The worker that is not kept any more, because the one it was kept for is gone or has had its time: others may have
-    /// its room.
-    pub(super) fn kept_long_enough(&mut self, now: Timestamp) -> Option<WorkerId> {
-        let is_gone = self.reserve.first.is_some_and(|first| self.queue.count(first.0) == 0);
-        if is_gone {
-            self.reserve.first = None;
-        }
-        let is_over = self.reserve.until.take_if(|until| is_gone || *until <= now).is_some();
-        let worker = self.reserve.worker.filter(|_| is_over);
-        if is_gone {
-            self.reserve.worker = None;
-            self.reserve.kept_last = None;
-        }
-        worker
-    }
-
-    /// When a worker is not kept any more.
-    pub(super) fn keeping_ends(&self) -> Option<Timestamp> {
-        self.reserve.until
-    }
-
-    /// A round begins.
-    pub(super) fn begin_reserve(&mut self) {
+    /// A round begins. Returns the workers on which something is not kept any more, because those it was kept for are gone, or
+    /// may not start, or it has been kept for long enough: others may have it.
+    pub(super) fn begin_reserve(&mut self, now: Timestamp) -> BTreeSet<WorkerId> {
         self.reserve.is_met = false;
         self.reserve.unfit = 0;
-        self.reserve.until = None;
+        let is_over = self.reserve.until.take_if(|until| *until <= now).is_some();
+        let Some(first) = self.reserve.first else { return BTreeSet::new() };
+        if self.queue.count(first.class) == 0 {
+            return self.reserve.let_all();
+        }
+        let may_start = self.share_room(first.class) > 0;
+        self.reserve.first = Some(First { may_start, ..first });
+        if is_over || (first.may_start && !may_start) {
+            self.reserve.workers.keys().copied().collect()
+        } else {
+            BTreeSet::new()
+        }
     }
 
-    /// Tasks of a priority are looked at from now on.
-    pub(super) fn begin_level(&mut self, now: Timestamp, priority: i32) {
-        let Some(first) = self.reserve.first else { return };
-        let keeps = match self.queue.key(first.0).priority.cmp(&priority) {
+    /// A round is over.
+    pub(super) fn end_reserve(&mut self, now: Timestamp) {
+        let first = self.reserve.first.filter(|_| !self.reserve.workers.is_empty());
+        let left = first.and_then(|first| {
+            first.keeps_from_equal(now).into_iter().chain(first.keeps_from_lower(now)).min()
+        });
+        self.reserve.until = left.map(|left| now.after(left));
+    }
+
+    /// True when others of its priority wait for a class.
+    pub(super) fn is_waited_for(&self, now: Timestamp, class: ClassId) -> bool {
+        let first = self.reserve.first.filter(|first| first.class == class);
+        first.is_some_and(|first| first.keeps_from_equal(now).is_some())
+    }
+
+    /// Tasks of a class were placed: those of its priority do not wait for what is left of it any more. Returns the workers
+    /// on which others may have room now.
+    pub(super) fn has_what_was_kept_for(&mut self, now: Timestamp, class: ClassId) -> BTreeSet<WorkerId> {
+        let Some(first) = self.reserve.first.filter(|first| first.class == class) else {
+            return BTreeSet::new();
+        };
+        if self.queue.count(class) == 0 {
+            let workers = self.reserve.let_all();
+            return self.that_take_others(workers);
+        }
+        let was_waited_for = first.keeps_from_equal(now).is_some();
+        let firmly = self.reserve.firmly.take().filter(|_| was_waited_for);
+        let may_start = self.share_room(class) > 0;
+        self.reserve.first = Some(First { overtaken_since: now, may_start, ..first });
+        let mut workers = self.choose_workers(now);
+        if !may_start {
+            workers.extend(self.reserve.workers.keys());
+        }
+        workers.extend(firmly);
+        self.that_take_others(workers)
+    }
+
+    /// None of the tasks of a class fits anywhere. Returns the workers on which others may have room now, because it was kept
+    /// for one behind it.
+    pub(super) fn fits_nowhere(&mut self, now: Timestamp, class: ClassId) -> BTreeSet<WorkerId> {
+        let priority = self.queue.key(class).priority;
+        let goes_first = self.reserve.first.filter(|first| first.class != class && first.may_start);
+        let is_behind = goes_first.is_some_and(|first| match first.priority.cmp(&priority) {
+            Ordering::Greater => true,
             Ordering::Less => false,
-            Ordering::Equal => self.is_firm(now),
-            Ordering::Greater => self.reserve.is_met && self.keeps_from_lower(now).is_some(),
-        };
-        if keeps { self.keep_room(now) } else { self.let_room() }
-    }
-
-    /// A round is over. Returns the worker that was kept before it, or in vain during it, and is not any more.
-    pub(super) fn end_reserve(&mut self) -> Option<WorkerId> {
-        let before = self.reserve.kept_last.map(|kept| kept.0);
-        let in_vain = self.reserve.worker.filter(|_| !self.reserve.is_met && self.reserve.until.is_some());
-        self.reserve.kept_last = self.reserve.kept.filter(|_| self.reserve.is_met);
-        self.let_room();
-        if !self.reserve.is_met {
-            self.reserve.first = None;
-            self.reserve.worker = None;
-            self.reserve.until = None;
+            // It may fit where room is kept for the other one, whose turn is yet to come.
+            Ordering::Equal => self.reserve.is_met || first.keeps_from_equal(now).is_some(),
+        });
+        if is_behind || self.reserve.unfit >= UNFIT_CLASSES_MAX || self.share_room(class) == 0 {
+            return BTreeSet::new();
         }
-        let now_kept = self.reserve.kept_last.map(|kept| kept.0);
-        before.or(in_vain).filter(|worker| Some(*worker) != now_kept)
-    }
-
-    /// The turn of a class has come: what is kept for it is its own. True when others of its priority wait for it.
-    pub(super) fn may_use_room(&mut self, now: Timestamp, class: ClassId) -> bool {
-        let is_own = self.is_room_kept_for(class);
-        if is_own {
-            self.let_room();
-        }
-        is_own && self.is_firm(now)
-    }
-
-    /// A worker is, or may be, kept for this class.
-    pub(super) fn is_room_kept_for(&self, class: ClassId) -> bool {
-        self.reserve.first.is_some_and(|first| first.0 == class)
-    }
-
-    /// The worker on which room is counted as promised to the class it is kept for.
-    pub(super) fn kept_worker(&self) -> Option<WorkerId> {
-        self.reserve.promised.as_ref().map(|promised| promised.0)
-    }
-
-    /// What is counted as promised on a worker to the class it is kept for.
-    pub(super) fn kept_on(&self, worker: WorkerId) -> Option<&Needs> {
-        self.reserve.promised.as_ref().filter(|promised| promised.0 == worker).map(|promised| &promised.1)
-    }
-
-    /// A task of this priority on several nodes is looked at: it goes before what room is kept for at its priority or
-    /// below. Otherwise the two would wait for each other.
-    pub(super) fn let_room_up_to(&mut self, priority: i32) {
-        if self.reserve.first.is_some_and(|first| self.queue.key(first.0).priority <= priority) {
-            self.let_room();
-        }
-    }
-
-    /// Tasks of a class were placed: those that are left wait anew. Returns the worker that was kept for them and now takes
-    /// others.
-    pub(super) fn has_what_was_kept_for(&mut self, class: ClassId) -> Option<WorkerId> {
-        self.reserve.first.take_if(|first| first.0 == class)?;
-        self.let_worker()
-    }
-
-    // The worker that was kept is not any more. Returns it where it takes others.
-    fn let_worker(&mut self) -> Option<WorkerId> {
-        self.let_room();
-        let takes_others = |id: &WorkerId| {
-            let is_open = |live: &LiveWorker| live.takes_tasks() && !live.is_idle_and_picky();
-            !self.gathering.has(*id) && self.live.get(id).is_some_and(is_open)
-        };
-        self.reserve.worker.take().filter(takes_others)
-    }
-
-    /// None of the tasks of a class fits anywhere. Returns the worker that was kept for one behind it and now takes others.
-    pub(super) fn fits_nowhere(&mut self, now: Timestamp, class: ClassId) -> Option<WorkerId> {
-        // It may fit where room is kept for another one of its priority, whose turn is yet to come.
-        let is_kept_from_it = self.reserve.kept.is_some()
-            && self.reserve.first.is_some_and(|first| {
-                first.0 != class && self.queue.key(first.0).priority == self.queue.key(class).priority
-            });
-        if is_kept_from_it
-            || self.reserve.is_met
-            || self.reserve.unfit >= UNFIT_CLASSES_MAX
-            || self.share_room(class) == 0
-        {
-            return None;
-        }
-        let mut let_go = None;
-        if self.reserve.first.is_none_or(|first| first.0 != class) {
-            let Some(worker) = self.nearest(now, class) else {
+        let can_run = self.can_run_somewhere(now, class);
+        let mut let_go = BTreeSet::new();
+        if !can_run || !self.reserve.is_for(class) {
+            if !can_run {
                 self.reserve.unfit += 1;
-                return None;
-            };
-            let_go = self.let_worker();
-            self.reserve.first = Some((class, now));
-            self.reserve.worker = Some(worker);
+            }
+            if can_run || self.reserve.is_for(class) {
+                let_go = self.reserve.let_all();
+            }
         }
-        self.reserve.is_met = true;
-        if self.is_firm(now) {
-            self.keep_room(now);
+        if can_run {
+            let new = First { class, priority, since: now, overtaken_since: now, may_start: true };
+            self.reserve.first.get_or_insert(new);
+            self.reserve.is_met = true;
+            let_go.extend(self.choose_workers(now));
+            let_go.retain(|worker| !self.reserve.workers.contains_key(worker));
         }
-        let_go
+        self.that_take_others(let_go)
     }
 
-    /// What comes now is of lower priority than all that was tried.
-    pub(super) fn goes_lower(&mut self, now: Timestamp) {
-        if self.reserve.is_met && self.keeps_from_lower(now).is_some() {
-            self.keep_room(now);
-        }
-    }
-
-    // Others of its priority wait, too.
-    fn is_firm(&self, now: Timestamp) -> bool {
-        self.keeps_from_equal(now).is_some()
-    }
-
-    fn keeps_from_equal(&self, now: Timestamp) -> Option<Duration> {
-        keeps_room_for(now.since(self.reserve.first?.1), true)
-    }
-
-    fn keeps_from_lower(&self, now: Timestamp) -> Option<Duration> {
-        keeps_room_for(now.since(self.reserve.first?.1).checked_sub(OVERTAKEN_BY_LOWER_MAX)?, false)
-    }
-
-    fn keep_room(&mut self, now: Timestamp) {
-        if self.reserve.kept.is_some() {
-            return;
-        }
-        let Some((class, _)) = self.reserve.first else { return };
-        let is_known = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.takes_tasks());
-        let Some(id) = self.reserve.worker.filter(is_known).or_else(|| self.nearest(now, class)) else {
-            return;
-        };
-        self.reserve.worker = Some(id);
-        let left = self.keeps_from_equal(now).into_iter().chain(self.keeps_from_lower(now)).min();
-        let requests = &self.queue.key(class).requests;
-        let Some(live) = self.live.get_mut(&id) else { return };
-        let Some(needs) = live.choices(class, requests).first().map(|choice| choice.needs.clone()) else {
-            return;
-        };
-        self.reserve.kept = Some((id, live.capacity().scarce(&needs)));
-        let until = left.map(|left| now.after(left));
-        self.reserve.until = self.reserve.until.into_iter().chain(until).max();
-        let Some(kept) = live.capacity().kept_for(&needs) else { return };
-        live.keep_room(&kept);
-        self.reserve.promised = Some((id, kept));
-    }
-
-    /// Counts room as promised to the first class that fits nowhere, however long it has waited; until it is let again.
-    pub(super) fn keep_what_is_waited_for(&mut self, now: Timestamp) {
-        if self.reserve.first.is_some_and(|first| self.queue.count(first.0) > 0) {
-            self.keep_room(now);
+    /// Chooses workers for the first class that fits nowhere although it has not waited for long.
+    pub(super) fn choose_for_who_waits(&mut self, now: Timestamp) {
+        if self.reserve.first.is_some_and(|first| self.queue.count(first.class) > 0) {
+            let let_go = self.choose_among_all(now, false);
+            self.changes.of_workers(let_go);
         }
     }
 
-    /// What was kept is counted as free.
-    pub(super) fn let_room(&mut self) {
-        self.reserve.kept = None;
-        let Some((id, needs)) = self.reserve.promised.take() else { return };
-        if let Some(live) = self.live.get_mut(&id) {
-            live.let_room(&needs);
-        }
+    // Those that take tasks that were to wait.
+    fn that_take_others(&self, mut workers: BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
+        let is_open = |live: &LiveWorker| live.takes_tasks() && !live.is_idle_and_picky();
+        workers.retain(|id| !self.gathering.has(*id) && self.live.get(id).is_some_and(is_open));
+        workers
     }
 
-    // The worker on which least is missing. `None` when the class can run nowhere.
-    fn nearest(&mut self, now: Timestamp, class: ClassId) -> Option<WorkerId> {
+    // Chooses the workers that are kept, where that has become due or they are too few or too many. Returns those that were
+    // kept and are not any more.
+    fn choose_workers(&mut self, now: Timestamp) -> BTreeSet<WorkerId> {
+        let Some(first) = self.reserve.first else { return BTreeSet::new() };
+        let is_firm = first.keeps_from_equal(now).is_some();
+        if !is_firm && first.keeps_from_lower(now).is_none() {
+            return BTreeSet::new();
+        }
+        self.choose_among_all(now, is_firm)
+    }
+
+    fn choose_among_all(&mut self, now: Timestamp, is_firm: bool) -> BTreeSet<WorkerId> {
+        let Some(first) = self.reserve.first else { return BTreeSet::new() };
+        let all = self.live.len();
+        let wanted = usize::try_from(self.queue.count(first.class)).unwrap_or(usize::MAX).min(all);
+        let takes = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.takes(first.priority));
+        let firmly = self.reserve.firmly.filter(takes);
+        let is_chosen = self.reserve.chosen_of == (wanted, all) && self.reserve.workers.keys().all(takes);
+        if is_chosen && (!is_firm || firmly.is_some()) {
+            return BTreeSet::new();
+        }
+        let mut nearest = self.by_what_is_missing(now, first.class);
+        // The one that was kept from all goes on to be.
+        nearest.sort_by_key(|(part, id, _)| (firmly != Some(*id), Reverse(*part), *id));
+        nearest.truncate(wanted);
+        self.reserve.chosen_of = (wanted, all);
+        self.reserve.firmly = nearest.first().map(|(_, id, _)| *id).filter(|_| is_firm || firmly.is_some());
+        let chosen: BTreeMap<WorkerId, Needs> =
+            nearest.into_iter().map(|(_, id, needs)| (id, needs)).collect();
+        let before = std::mem::replace(&mut self.reserve.workers, chosen);
+        before.into_keys().filter(|id| !self.reserve.workers.contains_key(id)).collect()
+    }
+
+    // True when a worker could run a class.
+    fn can_run_somewhere(&mut self, now: Timestamp, class: ClassId) -> bool {
         let key = self.queue.key(class);
-        let requests = &key.requests;
-        let mut best: Option<(Reverse<u64>, WorkerId)> = None;
-        for (id, live) in self.live.iter_mut().filter(|(_, live)| live.takes(key.priority)) {
-            let Some(choice) = live.choices(class, requests).first() else { continue };
+        let could = |live: &mut LiveWorker| {
+            let choice = live.choices(class, &key.requests).first();
+            choice.map(|choice| choice.time_request).is_some_and(|request| live.has_time(now, request))
+        };
+        self.live.values_mut().any(|live| live.takes(key.priority) && could(live))
+    }
+
+    // The workers that could run a class, with the part of what it takes that is free there, in 1/10000, and what it takes.
+    fn by_what_is_missing(&mut self, now: Timestamp, class: ClassId) -> Vec<(u64, WorkerId, Needs)> {
+        let key = self.queue.key(class);
+        let part = |(id, live): (&WorkerId, &mut LiveWorker)| {
+            if !live.takes(key.priority) || live.is_idle_and_picky() {
+                return None;
+            }
+            let choice = live.choices(class, &key.requests).first()?;
             let (needs, time_request) = (choice.needs.clone(), choice.time_request);
             if !live.has_time(now, time_request) {
-                continue;
+                return None;
             }
             let (_, free, units) = live.capacity().scarcest(&needs);
-            let part = free.0.saturating_mul(10_000) / units.0.max(1);
-            if best.is_none_or(|best| (Reverse(part), *id) < best) {
-                best = Some((Reverse(part), *id));
-            }
-        }
-        best.map(|best| best.1)
+            Some((free.0.saturating_mul(10_000) / units.0.max(1), *id, needs))
+        };
+        self.live.iter_mut().filter_map(part).collect()
     }
 }

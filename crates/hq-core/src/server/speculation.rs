@@ -118,9 +118,8 @@ impl Server {
         let due: Vec<(TemplateId, Option<u64>)> =
             due.map(|(template, siblings)| (*template, siblings.limit_us())).collect();
         for (template, limit) in due {
-            self.keep_what_is_waited_for(now);
+            self.choose_for_who_waits(now);
             let next = limit.and_then(|limit| self.look_at(now, template, limit, effects));
-            self.let_room();
             if let Some(siblings) = self.speculation.siblings.get_mut(&template) {
                 siblings.next_look = next.map(|at| at.max(now.after(SPECULATE_LOOK_INTERVAL)));
             }
@@ -196,7 +195,9 @@ impl Server {
             for choice in choices {
                 let room = live.capacity().room(&choice.needs);
                 let lives = live.has_time(now, choice.time_request);
-                let is_kept = live.kept_from(now, priority, &choice.needs).is_some();
+                let at = (*worker, live.capacity());
+                let is_kept = live.kept_from(now, priority, &choice.needs).is_some()
+                    || self.reserve.awaits(at, class, &choice.needs);
                 if room > 0 && lives && !is_kept && best.as_ref().is_none_or(|(most, ..)| *most < room) {
                     best = Some((room, *worker, choice));
                 }

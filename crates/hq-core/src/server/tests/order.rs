@@ -270,6 +270,19 @@ fn a_worker_is_not_kept_for_ever() {
 }
 
 #[test]
+fn nothing_is_kept_when_the_last_worker_is_lost() {
+    let (mut world, ..) = kept_for_a_large_task();
+    world.step(Input::WorkerGone { connection: ConnectionId(1), is_closed: true });
+    for _ in 0..10 {
+        world.wait(crate::limits::KEPT_MAX);
+        assert!(
+            world.server.next_wakeup().is_none_or(|at| at > world.now),
+            "it asks to be woken in the past"
+        );
+    }
+}
+
+#[test]
 fn a_worker_that_is_kept_for_a_task_that_goes_is_filled_at_once() {
     let (mut world, small, large) = kept_for_a_large_task();
     let jobs = Selector::Ids(IdSet::single(TaskId(large.0)));
