@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 43] = [
+const REGRESSIONS: [(u64, &str); 44] = [
     (
         4_875_838_604_539_528_997,
         "what an earlier attempt had left stayed where the one that counted left nothing",
@@ -110,6 +110,10 @@ const REGRESSIONS: [(u64, &str); 43] = [
     (
         14_003_565_497_603_927_124,
         "who canceled what waits was never answered when the last of it ended while the journal could not be written",
+    ),
+    (
+        16_608_261_878_786_048_716,
+        "two tasks on several nodes changed places in each round, on the workers that were kept for them, and there was no end",
     ),
 ];
 

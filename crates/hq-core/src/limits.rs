@@ -155,6 +155,8 @@ pub const GATHER_TOTAL_PART: u64 = 8;
 pub const GATHER_TASKS_MAX: u64 = 256;
 /// Workers that are left alone at the same time.
 pub const GATHER_WORKERS_MAX: usize = 256;
+/// Rounds in which tasks are placed for one event; more would mean that there is no end, and wait for the next event.
+pub const DISPATCH_ROUNDS_MAX: usize = 1000;
 /// Request classes that are tried in one round although nothing of them fits; the next ones have to wait for another.
 pub const MISSES_MAX: usize = 4096;
 /// Locality keys that are remembered of a worker; the oldest are forgotten.

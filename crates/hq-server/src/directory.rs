@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use hq_net::{AccessFile, trust};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::error::ServerError;
 use crate::limits::LOGS_KEPT;
@@ -65,7 +65,17 @@ pub struct ServerDir {
 /// The lock of the living server; released when it is dropped or its process dies.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    // A process that is just being started may have the descriptor, too, which then would hold the lock until it runs its
+    // program.
+    fn drop(&mut self) {
+        if let Err(errno) = flock(&self.file, FlockOperation::Unlock) {
+            debug!(%errno, "the lock could not be let go of");
+        }
+    }
 }
 
 /// Why there is no lock.
@@ -187,7 +197,7 @@ impl ServerDir {
             writeln!(file, "{}", std::process::id())
         };
         write(&mut file).map_err(error)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
     }
 
     /// The access file of the latest start, if it is there and whole.

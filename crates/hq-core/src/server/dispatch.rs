@@ -24,13 +24,19 @@ use super::nodes::MultiNodeRound;
 use super::picky::Part;
 use super::planning::Judged;
 use super::queue::{ClassId, Place};
-use crate::limits::{BACKLOG_CLASSES_MAX, MISSES_MAX, SCAN_BLOCKED_MAX};
+use crate::limits::{BACKLOG_CLASSES_MAX, DISPATCH_ROUNDS_MAX, MISSES_MAX, SCAN_BLOCKED_MAX};
+use crate::never;
 
 impl Server {
     /// Hands out what can be handed out.
     pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        // Each time but the last tasks are sent, so this ends.
-        while self.dispatch_once(now, effects) {}
+        // Each time but the last tasks are sent or room is kept elsewhere, so this ends soon.
+        for _ in 0..DISPATCH_ROUNDS_MAX {
+            if !self.dispatch_once(now, effects) {
+                return;
+            }
+        }
+        never!("there was no end of placing after {DISPATCH_ROUNDS_MAX} rounds: {:?}", self.reserve);
     }
 
     // Says whether what was handed out has opened room to others: what is sent may be the last that something kept room

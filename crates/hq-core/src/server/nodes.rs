@@ -48,7 +48,7 @@ struct Candidate {
     needs: Needs,
     room: i64,
     is_free: bool,
-    // Kept free for such a task before.
+    // Kept free for its class before.
     was_reserved: bool,
     held: u64,
 }
@@ -56,12 +56,12 @@ struct Candidate {
 /// A task on several nodes and its workers, before a record that may end it.
 pub(super) type Together = Vec<(JobId, TaskId, Vec<WorkerId>)>;
 
-/// Workers that are kept free for tasks on several nodes, with the priority of these.
+/// Workers that are kept free for tasks on several nodes, with the priority and the class of these.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
-    now: BTreeMap<WorkerId, i32>,
+    now: BTreeMap<WorkerId, (i32, ClassId)>,
     // In the round before.
-    before: BTreeMap<WorkerId, i32>,
+    before: BTreeMap<WorkerId, (i32, ClassId)>,
 }
 
 impl Reservations {
@@ -88,13 +88,13 @@ impl Server {
     /// Of tasks that were not looked at in this round, because others of this priority wait for a plan, workers are kept
     /// free as before.
     pub(super) fn keep_reservations(&mut self, contended: i32) {
-        for (worker, priority) in &self.reservations.before {
+        for (worker, kept_for) in &self.reservations.before {
             if let Some(live) = self.live.get_mut(worker)
-                && *priority <= contended
+                && kept_for.0 <= contended
                 && live.reserved.is_none()
             {
-                live.reserved = Some(*priority);
-                self.reservations.now.insert(*worker, *priority);
+                live.reserved = Some(kept_for.0);
+                self.reservations.now.insert(*worker, *kept_for);
             }
         }
     }
@@ -123,7 +123,7 @@ impl Server {
                     Found::Busy(workers) => {
                         if round.reservations < RESERVATIONS_MAX {
                             round.reservations += 1;
-                            self.reserve(place.0.0, workers, effects);
+                            self.reserve((place.0.0, class), workers, effects);
                         }
                         break;
                     }
@@ -174,7 +174,9 @@ impl Server {
                 && !has_it
                 && (!is_whole || live.held().values().all(Held::takes_nothing))
                 && is_used_enough(live, &needs);
-            let was_reserved = self.reservations.before.contains_key(worker);
+            // For whom counts: else two classes change places in each round, and none gets what it waits for.
+            let kept_for = self.reservations.before.get(worker);
+            let was_reserved = kept_for.is_some_and(|kept_for| kept_for.1 == class);
             let held = live.held().values().map(|held| held.ids.len()).sum();
             let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
             groups.entry(&live.group).or_default().push(candidate);
@@ -232,11 +234,12 @@ impl Server {
     }
 
     // They get no more, and what waits there goes elsewhere.
-    fn reserve(&mut self, priority: i32, workers: Vec<WorkerId>, effects: &mut Vec<Effect>) {
+    fn reserve(&mut self, kept_for: (i32, ClassId), workers: Vec<WorkerId>, effects: &mut Vec<Effect>) {
+        let priority = kept_for.0;
         for worker in workers {
             let Some(live) = self.live.get_mut(&worker) else { continue };
             live.reserved = Some(priority);
-            self.reservations.now.insert(worker, priority);
+            self.reservations.now.insert(worker, kept_for);
             if live.has_backlog() {
                 let may_wait = |template: &TemplateId| {
                     let class = self.classes.get(template);
@@ -409,8 +412,8 @@ impl Server {
                 self.nodes_of_task_are_in_order(*id, job, *task, workers)?;
             }
         }
-        for (worker, priority) in &self.reservations.now {
-            if self.live.get(worker).is_some_and(|live| live.reserved != Some(*priority)) {
+        for (worker, kept_for) in &self.reservations.now {
+            if self.live.get(worker).is_some_and(|live| live.reserved != Some(kept_for.0)) {
                 return Err(format!("worker {worker} is kept free and does not know it"));
             }
         }

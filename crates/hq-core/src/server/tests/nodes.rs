@@ -85,6 +85,30 @@ fn small_tasks_do_not_starve_a_task_on_several_nodes() {
 }
 
 #[test]
+fn two_tasks_on_several_nodes_keep_the_workers_that_are_kept_for_them() {
+    let mut world = World::new();
+    for connection in 1..=4 {
+        worker_of(&mut world, connection, 1, if connection <= 2 { "a" } else { "b" });
+    }
+    world.submit(4, |_| {});
+    world.submit(1, |spec| {
+        nodes(1)(spec);
+        spec.priority = 1;
+    });
+    world.submit(1, nodes(2));
+    let kept = |world: &World| {
+        let kept = world.server.live.values().map(|live| live.reserved);
+        kept.collect::<Vec<Option<i32>>>()
+    };
+    let first = kept(&world);
+    assert_eq!(first.iter().flatten().count(), 3, "{first:?}");
+    for _ in 0..3 {
+        world.submit(1, |spec| spec.priority = -1);
+        assert_eq!(kept(&world), first);
+    }
+}
+
+#[test]
 fn what_was_kept_free_is_given_back_when_nobody_wants_it_any_more() {
     let mut world = World::new();
     worker_of(&mut world, 1, 1, "a");
