@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, NoAnswer};
 
 /// Requests that wait for answers, each with a name that its asker has chosen.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Asking {
         self.open.remove(&name);
     }
 
-    pub(crate) async fn send(&mut self, connection: &mut Connection) -> Result<(), String> {
+    pub(crate) async fn send(&mut self, connection: &mut Connection) -> Result<(), NoAnswer> {
         if self.over != connection.number {
             self.over = connection.number;
             self.sent.clear();

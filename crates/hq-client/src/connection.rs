@@ -4,12 +4,37 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_net::{ConnectError, Endpoint, FrameReceiver, FrameSender, Role};
+use hq_net::{ConnectError, Endpoint, FrameReceiver, FrameSender, NetError, Role};
 
+use crate::error::ClientError;
 use crate::limits;
+use crate::too_large::TooLarge;
 
 // The last one of this process.
 static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// Why there is no answer.
+pub(crate) enum NoAnswer {
+    /// There will be none over any connection; this one goes on.
+    TooLarge(TooLarge),
+    /// How the connection was lost.
+    Lost(String),
+}
+
+impl From<String> for NoAnswer {
+    fn from(lost: String) -> NoAnswer {
+        NoAnswer::Lost(lost)
+    }
+}
+
+impl From<NoAnswer> for ClientError {
+    fn from(reason: NoAnswer) -> ClientError {
+        match reason {
+            NoAnswer::TooLarge(error) => ClientError::TooLarge(error),
+            NoAnswer::Lost(lost) => ClientError::Lost(lost),
+        }
+    }
+}
 
 /// A live connection.
 pub(crate) struct Connection {
@@ -29,12 +54,19 @@ impl Connection {
         Ok(Connection { sender, receiver, early: VecDeque::new(), last_request: 0, number })
     }
 
-    /// Sends requests in one go and gives the number of the last. The error says how the connection was lost.
-    pub(crate) async fn send(&mut self, requests: &[&ClientRequest]) -> Result<u64, String> {
+    /// Sends requests in one go and gives the number of the last. What is too large is looked for in all of them first, so
+    /// that it does not cost its encoded form.
+    pub(crate) async fn send(&mut self, requests: &[&ClientRequest]) -> Result<u64, NoAnswer> {
+        requests.iter().try_for_each(|request| TooLarge::check(request)).map_err(NoAnswer::TooLarge)?;
         for request in requests {
-            self.last_request += 1;
-            let frame = hq_proto::encode_client_request(self.last_request, request);
-            self.sender.send(&frame).await.map_err(|e| e.to_string())?;
+            let frame = hq_proto::encode_client_request(self.last_request + 1, request);
+            match self.sender.send(&frame).await {
+                Ok(()) => self.last_request += 1,
+                Err(NetError::TooLarge { length, limit }) => {
+                    return Err(NoAnswer::TooLarge(TooLarge::of(request, length, limit)));
+                }
+                Err(error) => return Err(NoAnswer::Lost(error.to_string())),
+            }
         }
         self.sender.flush().await.map_err(|e| e.to_string())?;
         Ok(self.last_request)

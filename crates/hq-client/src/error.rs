@@ -7,6 +7,8 @@ use hq_core::client_messages::RequestError;
 use hq_net::access::CURRENT;
 use hq_net::{AccessError, ConnectError};
 
+use crate::too_large::TooLarge;
+
 /// Exit code when the request failed or a waited job has tasks that did not finish.
 pub const EXIT_FAILED: u8 = 1;
 /// Exit code for bad arguments.
@@ -34,6 +36,9 @@ pub enum ClientError {
         /// The name now.
         found: String,
     },
+    /// No frame can carry the request.
+    #[error("{0}")]
+    TooLarge(#[from] TooLarge),
     /// The server refuses.
     #[error("{0}")]
     Refused(#[from] RequestError),
@@ -88,7 +93,10 @@ impl ClientError {
             | ClientError::Connect(_)
             | ClientError::Lost(_)
             | ClientError::Replaced { .. } => EXIT_NO_SERVER,
-            ClientError::Refused(_) | ClientError::Unexpected | ClientError::System(_) => EXIT_FAILED,
+            ClientError::TooLarge(_)
+            | ClientError::Refused(_)
+            | ClientError::Unexpected
+            | ClientError::System(_) => EXIT_FAILED,
         }
     }
 
@@ -98,6 +106,7 @@ impl ClientError {
             ClientError::Access(_) => "no-access",
             ClientError::Connect(_) => "not-connected",
             ClientError::Lost(_) | ClientError::Replaced { .. } => "server-lost",
+            ClientError::TooLarge(_) => "request-too-large",
             ClientError::Refused(error) => error.code(),
             ClientError::Unexpected => "unexpected-answer",
             ClientError::System(_) => "system",
@@ -112,6 +121,7 @@ impl ClientError {
             ClientError::Lost(_) => {
                 Some("what was acknowledged is safe; `hq server start` in the same directory continues")
             }
+            ClientError::TooLarge(error) => Some(error.hint()),
             ClientError::Refused(error) => return hint_of(error.one()),
             _ => None,
         };

@@ -7,10 +7,12 @@ pub mod error;
 pub mod limits;
 pub mod options;
 pub mod session;
+mod too_large;
 mod whole;
 
 pub use asking::{Asking, NextOf};
 pub use blocks::blocks;
 pub use error::ClientError;
 pub use session::{Next, Session, Watch, access_path, request_key};
+pub use too_large::TooLarge;
 pub use whole::{NotSubmitted, SubmittedFile};

@@ -21,9 +21,10 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use crate::asking::{Asking, NextOf};
-use crate::connection::Connection;
+use crate::connection::{Connection, NoAnswer};
 use crate::error::ClientError;
 use crate::limits;
+use crate::too_large::TooLarge;
 
 pub use hq_net::access::CURRENT;
 /// Name of the access file in it.
@@ -140,7 +141,7 @@ impl Session {
     /// Asks, and gives the one answer. A refusal is an error.
     ///
     /// # Errors
-    /// When the server refuses or is lost.
+    /// When the server refuses or is lost, or the request is too large to be sent.
     pub fn request(&mut self, request: ClientRequest) -> Result<ClientResponse, ClientError> {
         let repeats = may_repeat(&request);
         let Session { runtime, source, access, connection, patience, refusals } = self;
@@ -152,7 +153,7 @@ impl Session {
                     Err(lost) => lost,
                 };
                 if repeats_left == 0 {
-                    return Err(ClientError::Lost(lost));
+                    return Err(lost.into());
                 }
                 repeats_left -= 1;
                 *connection = reconnect(source, access, *patience, lost).await?;
@@ -166,7 +167,7 @@ impl Session {
     /// All must be requests that may be repeated: submits and questions.
     ///
     /// # Errors
-    /// When the server is lost.
+    /// When the server is lost, or a request is too large; then none was sent, as far as that can be seen without encoding it.
     pub fn request_all(&mut self, requests: &[ClientRequest]) -> Result<Vec<ClientResponse>, ClientError> {
         self.request_all_behind(None, requests)
     }
@@ -174,12 +175,13 @@ impl Session {
     /// The same, where each new connection begins with a request that has been answered already: it says who asks.
     ///
     /// # Errors
-    /// When the server is lost.
+    /// When the server is lost, or a request is too large; then none was sent, as far as that can be seen without encoding it.
     pub fn request_all_behind(
         &mut self,
         first: Option<&ClientRequest>,
         requests: &[ClientRequest],
     ) -> Result<Vec<ClientResponse>, ClientError> {
+        requests.iter().try_for_each(TooLarge::check)?;
         let Session { runtime, source, access, connection, patience, .. } = self;
         runtime.block_on(async {
             let mut answers = Vec::with_capacity(requests.len());
@@ -187,7 +189,7 @@ impl Session {
             loop {
                 let lost = match ask_ahead(access, connection, requests, &mut answers).await {
                     Ok(()) => return Ok(answers),
-                    Err(lost) if repeats_left == 0 => return Err(ClientError::Lost(lost)),
+                    Err(lost) if repeats_left == 0 => return Err(lost.into()),
                     Err(lost) => lost,
                 };
                 repeats_left -= 1;
@@ -282,14 +284,14 @@ impl Session {
                         Ok(Ok((name, response))) => {
                             return Ok(NextOf::Response(name, refusals.accept(response)?));
                         }
-                        Ok(Err(lost)) => lost,
+                        Ok(Err(lost)) => NoAnswer::Lost(lost),
                         Err(output) => return Ok(NextOf::Other(output)),
                     }
                 }
                 Err(lost) => lost,
             };
             if repeats_left == 0 {
-                return Err(ClientError::Lost(lost));
+                return Err(lost.into());
             }
             repeats_left -= 1;
             let again = runtime.block_on(async {
@@ -322,9 +324,9 @@ async fn ask(
     access: &AccessFile,
     connection: &mut Connection,
     request: &ClientRequest,
-) -> Result<ClientResponse, String> {
+) -> Result<ClientResponse, NoAnswer> {
     let number = connection.send(&[request]).await?;
-    answer(access, connection, number).await
+    Ok(answer(access, connection, number).await?)
 }
 
 // Asks what is not answered yet, some requests ahead of the answers.
@@ -333,7 +335,7 @@ async fn ask_ahead(
     connection: &mut Connection,
     requests: &[ClientRequest],
     answers: &mut Vec<ClientResponse>,
-) -> Result<(), String> {
+) -> Result<(), NoAnswer> {
     let mut sent = answers.len();
     let mut numbers = std::collections::VecDeque::new();
     while answers.len() < requests.len() {
@@ -401,13 +403,17 @@ async fn answer(
     connection.answer(number).await
 }
 
-// Tries for a while to reach the same server again. `lost` says how it was lost.
+// Tries for a while to reach the same server again, where that would help.
 async fn reconnect(
     source: &Source,
     access: &mut AccessFile,
     patience: Patience,
-    lost: String,
+    reason: NoAnswer,
 ) -> Result<Connection, ClientError> {
+    let lost = match reason {
+        NoAnswer::TooLarge(error) => return Err(error.into()),
+        NoAnswer::Lost(lost) => lost,
+    };
     let begin = Instant::now();
     let mut delay = limits::RECONNECT_DELAY;
     loop {
@@ -571,7 +577,7 @@ impl Watch<'_> {
                     }
                 };
                 (*number, *guessed) = (None, None);
-                *connection = reconnect(source, access, *patience, lost).await?;
+                *connection = reconnect(source, access, *patience, NoAnswer::Lost(lost)).await?;
             }
         };
         runtime.block_on(async {
@@ -586,12 +592,12 @@ impl Watch<'_> {
     /// Asks something else meanwhile.
     ///
     /// # Errors
-    /// When the server refuses or is lost.
+    /// When the server refuses or is lost, or the request is too large to be sent.
     pub fn request(&mut self, request: ClientRequest) -> Result<ClientResponse, ClientError> {
         let Session { runtime, access, connection, refusals, .. } = &mut *self.session;
         match runtime.block_on(ask(access, connection, &request)) {
             Ok(response) => refusals.accept(response),
-            Err(lost) => Err(ClientError::Lost(lost)),
+            Err(reason) => Err(reason.into()),
         }
     }
 }
@@ -611,7 +617,7 @@ async fn begin(
     loop {
         match connection.send(&[request]).await {
             Ok(number) => return Ok(number),
-            Err(lost) if repeats_left == 0 => return Err(ClientError::Lost(lost)),
+            Err(lost) if repeats_left == 0 => return Err(lost.into()),
             Err(lost) => *connection = reconnect(source, access, *patience, lost).await?,
         }
         repeats_left -= 1;

@@ -8,6 +8,7 @@ use crate::blocks::blocks;
 use crate::error::ClientError;
 use crate::options::{PreparedFile, behind};
 use crate::session::{Session, request_key};
+use crate::too_large::TooLarge;
 
 /// What was submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +88,7 @@ impl Session {
                 _ => Err(ClientError::Unexpected.into()),
             };
         }
+        TooLarge::check_each(&submits).map_err(ClientError::from)?;
         let (job, opening) = match open {
             Some(job) => (job, None),
             None => open_draft(self, spec).map(|(job, opening)| (job, Some(opening)))?,

@@ -10,7 +10,8 @@ use hq_client::{ClientError, Next, Session, access_path};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, RequestError};
 use hq_model::job::{Counters, Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{Body, IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use hq_model::{Body, Entries, IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use hq_net::limits::CLIENT_FRAME_MAX;
 use hq_net::{AccessFile, Listener, Role};
 use tempfile::TempDir;
 
@@ -138,6 +139,36 @@ fn watch(job: u32) -> ClientRequest {
 
 fn answer(responses: &[ClientResponse]) -> Step {
     Step::Answer(responses.to_vec())
+}
+
+#[test]
+fn what_no_frame_can_carry_is_refused_and_the_connection_goes_on() {
+    // One by what is known of its parts, one only when it is encoded: its entry just fits, and what is around it does not.
+    for over in [1 << 20, 0] {
+        let script = Script::play(vec![vec![answer(&[submitted(3)])]]);
+        let mut session = script.session();
+        let large = || {
+            let ClientRequest::Submit { mut submit, .. } = new_job() else { unreachable!("a submit") };
+            let entry = vec![b'x'; CLIENT_FRAME_MAX + over];
+            submit.entries = Entries::new([entry.as_slice()]).expect("one of 128 MiB");
+            ClientRequest::Submit { key: 7, submit }
+        };
+        let mut errors = vec![
+            session.request(large()).expect_err("too large"),
+            session.submit_and_watch(large(), false).map(|_| ()).expect_err("too large"),
+        ];
+        if over > 0 {
+            errors.push(session.request_all(&[new_job(), large()]).expect_err("too large"));
+        }
+        for error in errors {
+            let (code, text) = (error.code(), error.to_string());
+            assert_eq!((code, error.exit_code()), ("request-too-large", EXIT_FAILED), "{text}");
+            assert!(text.contains("one may have 128 MiB at most: its entries alone have 12"), "{text}");
+            assert!(error.hint().is_some_and(|hint| hint.contains("hq job open")), "{text}");
+        }
+        assert_eq!(session.request(new_job()).expect("an answer"), submitted(3));
+        assert_eq!(script.seen(), [new_job()]);
+    }
 }
 
 #[test]

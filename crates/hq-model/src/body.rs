@@ -156,7 +156,12 @@ impl Body {
 
     /// About what it takes in memory, in bytes.
     pub fn bytes(&self) -> usize {
-        let texts: usize = self.texts().iter().map(|text| 24 + text.len()).sum();
+        24 * self.texts().len() + self.texts_len()
+    }
+
+    /// Length of all that it says, in bytes.
+    pub fn texts_len(&self) -> usize {
+        let texts: usize = self.texts().iter().map(Vec::len).sum();
         let more = match self {
             Body::Program { .. } | Body::Pulled | Body::Given => 0,
             Body::Function(function) => function.name.len() + function.arguments.len() + function.code.len(),
