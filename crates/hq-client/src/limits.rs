@@ -15,6 +15,8 @@ pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 /// Longest path that Linux takes, with its end mark (`PATH_MAX`); one that becomes longer by the entry of a task is refused
 /// at submit.
 pub const PATH_BYTES_MAX: usize = 4096;
+/// Longest name of a file on Linux (`NAME_MAX`); a job that is called like its program has a name of at most so many bytes.
+pub const FILE_NAME_BYTES_MAX: usize = 255;
 /// Smallest limit of Linux on all arguments and variables of a program together, for a stack of 8 MiB;
 /// more is refused at submit.
 pub const ARGUMENTS_BYTES_MAX: usize = 2 * 1024 * 1024;

@@ -17,7 +17,7 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, duration};
 use hq_net::{AccessFile, Role};
 use tokio::runtime::Runtime;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 use tracing::warn;
 
 use crate::asking::{Asking, NextOf};
@@ -378,27 +378,51 @@ async fn answer(
     connection: &mut Connection,
     number: u64,
 ) -> Result<ClientResponse, String> {
-    let mut is_stopping = false;
-    loop {
-        if let Ok(answer) = timeout(limits::ANSWER_TIME, connection.answer(number)).await {
+    answer_or_word(access, connection, number, &mut Overdue::default()).await
+}
+
+/// When whoever waits for an answer is told why there is none yet.
+struct Overdue {
+    // None once there is nothing more to tell.
+    at: Option<Instant>,
+    is_stopping: bool,
+}
+
+impl Default for Overdue {
+    fn default() -> Overdue {
+        Overdue { at: Some(Instant::now() + limits::ANSWER_TIME), is_stopping: false }
+    }
+}
+
+// The same. It may be dropped and begun again before there is an answer.
+async fn answer_or_word(
+    access: &AccessFile,
+    connection: &mut Connection,
+    number: u64,
+    overdue: &mut Overdue,
+) -> Result<ClientResponse, String> {
+    while let Some(at) = overdue.at {
+        if let Ok(answer) = timeout_at(at.into(), connection.answer(number)).await {
             return answer;
         }
-        let Some(info) = server_info(access).await else { break };
+        let info = server_info(access).await;
+        overdue.at = None;
+        let Some(info) = info else { break };
         if let Some((_, error)) = info.journal_trouble {
             warn!(
                 error,
-                "the server cannot write its journal now: it is read-only, and answers when it can write"
+                "the server cannot write its journal now: it is read-only, and answers when it can write; \
+                 what is asked for may be done then, also when nobody waits for it any more"
             );
-            break;
+        } else if let Some(what) = info.stop_waits {
+            if overdue.is_stopping {
+                let most = duration::format(STOP_TIME_MAX);
+                warn!("the server is stopping; for at most {most} it waits for {what}");
+            } else {
+                // Most of them are done in the next moment.
+                *overdue = Overdue { is_stopping: true, ..Overdue::default() };
+            }
         }
-        let Some(what) = info.stop_waits else { break };
-        if is_stopping {
-            let most = duration::format(STOP_TIME_MAX);
-            warn!("the server is stopping; for at most {most} it waits for {what}");
-            break;
-        }
-        // Most of them are done in the next moment.
-        is_stopping = true;
     }
     connection.answer(number).await
 }
@@ -490,6 +514,8 @@ pub struct Watch<'a> {
     guessed: Option<JobId>,
     // Counts losses since the last answer.
     repeats_left: u32,
+    // The first answer.
+    overdue: Overdue,
 }
 
 /// What came first.
@@ -502,7 +528,14 @@ pub enum Next<T> {
 
 impl Watch<'_> {
     fn new(session: &mut Session, request: ClientRequest) -> Watch<'_> {
-        Watch { session, request, number: None, guessed: None, repeats_left: limits::REPEATS_MAX }
+        Watch {
+            session,
+            request,
+            number: None,
+            guessed: None,
+            repeats_left: limits::REPEATS_MAX,
+            overdue: Overdue::default(),
+        }
     }
 
     /// As [`Session::enter`].
@@ -543,7 +576,7 @@ impl Watch<'_> {
     /// # Errors
     /// When the server refuses or is lost.
     pub fn next_or<F: Future>(&mut self, mut other: Pin<&mut F>) -> Result<Next<F::Output>, ClientError> {
-        let Watch { session, request, number, guessed, repeats_left } = self;
+        let Watch { session, request, number, guessed, repeats_left, overdue } = self;
         let Session { runtime, source, access, connection, patience, refusals } = &mut **session;
         let answered = async {
             loop {
@@ -555,7 +588,7 @@ impl Watch<'_> {
                         again
                     }
                 };
-                let lost = match connection.answer(current).await {
+                let lost = match answer_or_word(access, connection, current, overdue).await {
                     Ok(response) if guessed.is_some_and(|job| !is_about(&response, job)) => {
                         "the job is followed over a connection of its own".to_owned()
                     }
@@ -568,6 +601,7 @@ impl Watch<'_> {
                     Ok(response) => {
                         *guessed = None;
                         *repeats_left = limits::REPEATS_MAX;
+                        overdue.at = None;
                         return Ok(Next::Response(response));
                     }
                     Err(lost) if *repeats_left == 0 => return Err(ClientError::Lost(lost)),

@@ -31,6 +31,8 @@ struct Cluster {
     // Whether some tasks of a job take up to half as long again as others.
     is_uneven: bool,
     jobs: u32,
+    // What tasks run: how long it takes is known of one that has run before.
+    program: &'static str,
 }
 
 impl Cluster {
@@ -59,6 +61,7 @@ impl Cluster {
             ended: BTreeMap::new(),
             is_uneven: false,
             jobs: 0,
+            program: "work",
         };
         let mut effects = Vec::new();
         cluster.server.start(now, "abc123".into(), &mut effects);
@@ -88,7 +91,7 @@ impl Cluster {
 
     fn submit_as(&mut self, count: u32, request: Request, priority: i32, takes: Duration) -> u32 {
         let spec = TaskSpec {
-            body: Body::program(["work"]),
+            body: Body::program([self.program]),
             requests: vec![request],
             priority,
             ..TaskSpec::default()
@@ -265,21 +268,39 @@ fn an_idle_picky_worker_runs_a_set_that_uses_all_of_it() {
 
 #[test]
 fn what_waits_on_a_worker_lets_tasks_of_higher_priority_go_first() {
-    for (request, longer) in [("cpus=0.5", 2), ("cpus=0.5", 20), ("cpus=1", 2), ("cpus=2", 1), ("cpus=1", 20)]
+    let shapes = [("cpus=0.5", 2), ("cpus=0.5", 20), ("cpus=1", 2), ("cpus=2", 1), ("cpus=1", 20)];
+    // Of another program nothing is known.
+    for (program, (request, longer)) in
+        ["work", "other"].into_iter().flat_map(|program| shapes.map(|shape| (program, shape)))
     {
         let mut cluster = Cluster::new(&["cpus=4"], 0);
         let takes = Duration::from_millis(5);
         let lower = cluster.submit_of(3000, "cpus=1", 0, 1, takes);
         cluster.pass(Duration::from_millis(200));
         let before = cluster.started.len();
+        cluster.program = program;
         cluster.submit_of(300, request, 5, 1, takes * longer);
         cluster.pass(Duration::from_secs(30));
         let started = &cluster.started[before..];
         let last = started.iter().rposition(|job| *job != lower).expect("they started");
         let overtaken = started[..last].iter().filter(|job| **job == lower).count();
         // What waited on the worker before they came.
-        assert!(overtaken <= 170, "{request}: {overtaken} tasks of lower priority went first");
+        assert!(overtaken <= 170, "{program} {request}: {overtaken} tasks of lower priority went first");
     }
+}
+
+#[test]
+fn tasks_of_larger_weight_of_which_nothing_is_known_go_before_many_short_ones() {
+    let mut cluster = Cluster::new(&["cpus=4"], 0);
+    let lower = cluster.submit_of(3000, "cpus=1", 0, 1, Duration::from_millis(5));
+    cluster.pass(Duration::from_millis(200));
+    let before = cluster.started.len();
+    cluster.program = "other";
+    cluster.submit_of(10, "cpus=1", 0, 3, Duration::from_millis(5));
+    cluster.pass(Duration::from_secs(30));
+    let started = &cluster.started[before..];
+    let last = started.iter().rposition(|job| *job != lower).expect("they started");
+    assert!(last <= 200, "{last} tasks began before the last of them");
 }
 
 #[test]

@@ -63,6 +63,16 @@ pub enum ProtoError {
         /// Values that should be.
         expected: u64,
     },
+    /// A text is too long.
+    #[error("{field} has {length} bytes, the limit is {limit}")]
+    TooLong {
+        /// The field.
+        field: &'static str,
+        /// Its bytes.
+        length: usize,
+        /// The most that it may have.
+        limit: usize,
+    },
     /// A rule of the field is broken.
     #[error("{field} {rule}")]
     Rule {
@@ -89,6 +99,25 @@ pub enum ProtoError {
         /// What such a message may need.
         factor_max: usize,
     },
+}
+
+impl ProtoError {
+    /// True of a message that follows the encoding and says what cannot be, or what only a later release knows: it can be
+    /// answered.
+    pub fn is_in_order(&self) -> bool {
+        !matches!(self, ProtoError::Damaged { .. })
+    }
+
+    /// True of what only a later release knows.
+    pub fn is_of_later_release(&self) -> bool {
+        matches!(
+            self,
+            ProtoError::UnknownKind { .. }
+                | ProtoError::UnknownRecord { .. }
+                | ProtoError::UnknownValue { .. }
+                | ProtoError::Missing { .. }
+        )
+    }
 }
 
 /// `value` when it is in `min..=max`.

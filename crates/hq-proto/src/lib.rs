@@ -51,6 +51,7 @@ pub use node::{
     PieceHead, decode_ask_relay, decode_from_node, decode_to_node, encode_ask_relay, encode_from_node,
     encode_to_node, piece_head, split_piece,
 };
+pub use resources::check_worker_config;
 pub use worker::{decode_from_worker, decode_to_worker, encode_from_worker, encode_to_worker};
 
 /// The generated types. `cargo xtask gen` writes them.

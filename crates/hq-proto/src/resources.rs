@@ -83,6 +83,14 @@ impl Wire for WorkerConfig {
     }
 }
 
+/// Checks that a server takes what a worker says of itself.
+///
+/// # Errors
+/// When a text is too long, or something else cannot be.
+pub fn check_worker_config(config: &WorkerConfig) -> Result<(), ProtoError> {
+    WorkerConfig::from_wire(config.to_wire()).map(drop)
+}
+
 fn store(store: form::ObjectStore) -> Result<StoreConfig, ProtoError> {
     let spill = store
         .spill

@@ -43,9 +43,16 @@ pub(crate) fn decode<M: Message + Default>(message: &'static str, bytes: &[u8]) 
 
 /// A name of bounded length.
 pub(crate) fn name(field: &'static str, text: String) -> Result<String, ProtoError> {
-    rule(field, text.len() <= NAME_BYTES_MAX, "must be at most 4096 bytes long")?;
+    if text.len() > NAME_BYTES_MAX {
+        return Err(ProtoError::TooLong { field, length: text.len(), limit: NAME_BYTES_MAX });
+    }
     rule(field, !text.contains('\0'), "must not hold a zero byte")?;
     Ok(text)
+}
+
+/// As much of a text of ours as [`name`] takes: it may quote what somebody has named.
+pub(crate) fn cut_name(text: &str) -> String {
+    hq_model::notice::cut(text, NAME_BYTES_MAX - '…'.len_utf8())
 }
 
 /// Nanoseconds; 584 years at most.

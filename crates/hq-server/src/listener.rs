@@ -219,7 +219,7 @@ impl PeerListener {
                 }
                 Err(error) => {
                     self.inbox.give_back(room);
-                    answer_later_release(frame, error, outbox)?;
+                    answer_refusal(frame, error, outbox)?;
                 }
             },
             Role::Worker => match hq_proto::decode_from_worker(frame) {
@@ -256,20 +256,18 @@ impl PeerListener {
     }
 }
 
-// What only a later release knows is refused by an answer; anything else is a violation.
-fn answer_later_release(frame: &[u8], error: ProtoError, outbox: &Outbox) -> Result<(), ProtoError> {
-    let is_later = matches!(
-        error,
-        ProtoError::UnknownKind { .. } | ProtoError::UnknownValue { .. } | ProtoError::Missing { .. }
-    );
-    match hq_proto::request_number(frame).filter(|_| is_later) {
-        Some(request) => {
-            let text = format!("The server does not understand this request: {error}.");
-            outbox.send(Message::Answer(request, ClientResponse::Error(RequestError::Invalid(text))));
-            Ok(())
-        }
-        None => Err(error),
-    }
+// A request that says what cannot be, or what only a later release knows, is refused by an answer; bytes that are no request
+// are a violation.
+fn answer_refusal(frame: &[u8], error: ProtoError, outbox: &Outbox) -> Result<(), ProtoError> {
+    let Some(request) = hq_proto::request_number(frame).filter(|_| error.is_in_order()) else {
+        return Err(error);
+    };
+    let text = match error.is_of_later_release() {
+        true => format!("The server does not understand this request: {error}."),
+        false => format!("The server refuses this request: {error}."),
+    };
+    outbox.send(Message::Answer(request, ClientResponse::Error(RequestError::Invalid(text))));
+    Ok(())
 }
 
 // Writes all that is queued, flushing when nothing more waits. A message counts as waiting until it was sent.

@@ -11,8 +11,9 @@ use std::time::Duration;
 use common::{Client, Worker, runtime, spec, start, stop, submit_of, try_start, watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::worker_messages::FromWorker;
+use hq_model::job::Target;
 use hq_model::selector::Selector;
-use hq_model::{Amount, AmountRequest, Body, Entries, Policy};
+use hq_model::{Amount, AmountRequest, Body, Entries, JobSpec, Policy};
 use hq_net::Role;
 use hq_server::{Running, ServerOptions};
 use rustix::net::sockopt::set_socket_linger;
@@ -78,6 +79,25 @@ fn a_request_of_a_later_release_is_answered_with_an_error() {
         match client.answer(9).await {
             ClientResponse::Error(error) => {
                 assert!(error.to_string().contains("does not understand"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(client.jobs().await, [0; 0]);
+    });
+    stop(server);
+}
+
+#[test]
+fn a_request_that_says_what_cannot_be_is_answered_with_the_reason() {
+    let (_dir, server) = server();
+    runtime().block_on(async {
+        let mut client = Client::connect(server.access()).await;
+        let mut submit = submit_of(1, Entries::default(), spec());
+        submit.target = Target::New(JobSpec { name: "n".repeat(5000), ..JobSpec::default() });
+        match client.ask(ClientRequest::Submit { key: 1, submit: Box::new(submit) }).await {
+            ClientResponse::Error(error) => {
+                let text = error.to_string();
+                assert!(text.contains("name of a job has 5000 bytes, the limit is 4096"), "{text}");
             }
             other => panic!("{other:?}"),
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hq_model::worker::WorkerConfig;
 use hq_net::access::{AccessError, AccessFile, Endpoint};
 use hq_net::{ConnectError, Role};
+use hq_proto::ProtoError;
 use tokio::sync::mpsc;
 
 use crate::enforce::Enforce;
@@ -99,6 +100,9 @@ pub enum WorkerError {
         /// What went wrong the last time.
         source: ConnectError,
     },
+    /// It cannot be described to a server.
+    #[error("a server would refuse this worker: {0}")]
+    Config(#[from] ProtoError),
     /// Its directory could not be made.
     #[error("the worker's directory could not be made in {}: {source}", path.display())]
     WorkDir {
@@ -147,6 +151,7 @@ impl WorkerError {
         match self {
             WorkerError::Access(error) => error.hint(),
             WorkerError::Connect { source, .. } => source.hint(),
+            WorkerError::Config(_) => "give a shorter text with --group or --hostname",
             WorkerError::WorkDir { .. } => "name a directory that can be written with --work-dir",
             WorkerError::Objects { .. } => {
                 "name directories that can be written with --object-store and --object-spill, or give --no-object-store"
@@ -157,5 +162,27 @@ impl WorkerError {
             }
             WorkerError::System { .. } => "check the limits on open files and processes (`ulimit -a`)",
         }
+    }
+}
+
+/// What a worker says of itself, if a server takes it.
+///
+/// # Errors
+/// When a text is too long.
+pub(crate) fn sayable(config: &WorkerConfig) -> Result<WorkerConfig, WorkerError> {
+    hq_proto::check_worker_config(config)?;
+    Ok(config.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_a_server_would_refuse_is_not_started() {
+        let config = |group: String| WorkerConfig { group, ..WorkerConfig::new(WorkerResources::default()) };
+        sayable(&config("g".repeat(4096))).expect("the longest");
+        let error = sayable(&config("g".repeat(4097))).expect_err("too long").to_string();
+        assert_eq!(error, "a server would refuse this worker: group has 4097 bytes, the limit is 4096");
     }
 }

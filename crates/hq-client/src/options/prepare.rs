@@ -319,7 +319,11 @@ pub(super) fn job_name(command: &[OsString]) -> String {
         [] => return String::new(),
     };
     let name = Path::new(program).file_name().unwrap_or_default();
-    name.to_string_lossy().replace(['\n', '\t', '\r', '\0'], " ")
+    // No file is called like that when it is longer, and there are limits of names.
+    hq_model::notice::cut(
+        &name.to_string_lossy().replace(['\n', '\t', '\r', '\0'], " "),
+        limits::FILE_NAME_BYTES_MAX,
+    )
 }
 
 fn task_ids(

@@ -216,6 +216,7 @@ impl Server {
         let classes: Vec<ClassId> = self.queue.in_order().take(BACKLOG_CLASSES_MAX).collect();
         // What waits on workers would take the room of jobs with shares.
         let shared = self.shared_classes().first().map(|class| self.queue.key(*class).priority);
+        // Those of which no worker gets a backlog, or only one that knows them as short.
         let mut left: Vec<ClassId> = Vec::new();
         for class in classes {
             if !self.is_due(class) || shared.is_some_and(|shared| self.queue.key(class).priority <= shared) {
@@ -224,13 +225,17 @@ impl Server {
             if self.shared_by(class).is_some() {
                 continue;
             }
-            if self.is_left_to_whoever_has_room(class) {
+            let time = self.head_time(class).map(|time| time.us as f64);
+            let is_left = self.queue.is_mixed() && time.is_none_or(|us| !is_short_among_others(us));
+            if is_left {
                 left.push(class);
+            }
+            if is_left && time.is_some() {
                 continue;
             }
             let workers = if changed_classes.contains(&class) { all } else { changed_workers };
-            let priority = self.queue.key(class).priority;
-            let higher = left.partition_point(|other| self.queue.key(*other).priority > priority);
+            let wish = self.queue.wish(class);
+            let higher = left.partition_point(|other| self.queue.wish(*other) > wish);
             let higher = &left[..higher.min(SCAN_BLOCKED_MAX)];
             if higher.is_empty() {
                 self.fill(now, workers, class, Round::Backlog, batches);
@@ -242,8 +247,8 @@ impl Server {
         }
     }
 
-    // Tasks of a class that wait on a worker would take what others wait for here, whose priority is larger and who get no
-    // backlog: those would never see it free.
+    // Tasks of a class that wait on a worker would take what others wait for here, whose priority or weight is larger and who
+    // get no backlog: those would never see it free.
     fn would_go_before(
         &mut self,
         now: Timestamp,
@@ -331,12 +336,6 @@ impl Server {
         let free = workers.iter().filter_map(|worker| Some(self.live.get(worker)?.capacity().free_cpus()));
         let most_cpus = free.max().unwrap_or(0);
         Open { workers, most_cpus }
-    }
-
-    // No worker gets a backlog of it.
-    fn is_left_to_whoever_has_room(&self, class: ClassId) -> bool {
-        self.queue.is_mixed()
-            && self.head_time(class).is_some_and(|time| !is_short_among_others(time.us as f64))
     }
 
     // Hands tasks of a class to workers: what fits, or up to their backlogs.

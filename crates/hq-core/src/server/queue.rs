@@ -160,6 +160,12 @@ impl Queue {
         &self.classes[&class].key
     }
 
+    /// The priority and the weight of a class: what users say of its order.
+    pub fn wish(&self, class: ClassId) -> (i32, u32) {
+        let class = &self.classes[&class];
+        (class.key.priority, class.weight)
+    }
+
     /// Ready tasks of a class.
     pub fn count(&self, class: ClassId) -> u64 {
         self.classes.get(&class).map_or(0, |class| class.count)

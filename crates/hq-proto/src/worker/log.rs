@@ -6,7 +6,7 @@ use hq_model::{Instance, JobId, TaskId, TaskRef, Timestamp};
 use crate::ProtoError;
 use crate::error::{present, rule};
 use crate::generated::{self as form, log_answer::End};
-use crate::wire::{Wire, list_from_wire, list_to_wire, name};
+use crate::wire::{Wire, cut_name, list_from_wire, list_to_wire, name};
 
 /// An end, with which channels are complete.
 const END: u32 = 0x10;
@@ -15,8 +15,8 @@ pub(super) fn answer_to_wire(number: u64, written: &Written) -> form::LogAnswer 
     let end = match written {
         Written::Done => End::Written(form::Nothing {}),
         Written::Busy => End::Busy(form::Nothing {}),
-        Written::NoRoom(text) => End::NoRoom(text.clone()),
-        Written::Refused(text) => End::Refused(text.clone()),
+        Written::NoRoom(text) => End::NoRoom(cut_name(text)),
+        Written::Refused(text) => End::Refused(cut_name(text)),
     };
     form::LogAnswer { number, end: Some(end) }
 }
@@ -81,5 +81,25 @@ impl Wire for LogPiece {
         };
         let task = TaskRef::new(JobId(piece.job), TaskId(piece.task));
         Ok(LogPiece { task, instance: Instance(piece.instance), at: Timestamp(piece.at_us), entry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_log_is_cut_to_what_its_reader_takes() {
+        for text in ["é".repeat(4000), format!("a{}", "é".repeat(4000)), "x".repeat(4096)] {
+            for (said, is_refused) in
+                [(Written::Refused(text.clone()), true), (Written::NoRoom(text.clone()), false)]
+            {
+                let heard = answer_from_wire(answer_to_wire(7, &said)).expect("it is read");
+                let (7, Written::Refused(heard) | Written::NoRoom(heard)) = heard else {
+                    panic!("{heard:?}")
+                };
+                assert!(text.starts_with(heard.trim_end_matches('…')) && heard.len() > 4080, "{is_refused}");
+            }
+        }
     }
 }

@@ -44,6 +44,8 @@ fn an_interrupted_run_goes_on_with_or_without_its_command() {
         if signal == 2 {
             assert!(!is_alive(&task), "the task {task} lives");
         }
+        let kept = place.read("kept/run.json");
+        assert!(kept.contains(r#""untold":1"#), "{kept}");
         let other = place.fails(1, "run --state kept -- true");
         assert!(other.contains("holds an interrupted run of `sh -c echo"), "{other}");
         assert!(other.contains("0 of 10 tasks have ended") && other.contains("without a command"), "{other}");
@@ -73,6 +75,24 @@ fn what_has_finished_is_not_run_again_and_numbers_of_jobs_go_on() {
     // Also in a directory of its own: what others have written stays.
     place.ok("run --state other --stderr none -- echo three");
     assert_eq!(place.read("job-3/0.stdout"), "three\n");
+}
+
+#[test]
+fn a_run_that_was_killed_before_it_told_its_end_tells_it_and_runs_nothing_again() {
+    let place = Place::new();
+    let run = || place.hq("run --state kept --array 1-3 --stdout none -- sh -c 'echo $HQ_TASK_ID >> starts'");
+    let first = run();
+    assert_eq!((first.exit, place.read("starts").lines().count()), (0, 3), "{first:?}");
+    let kept = place.read("kept/run.json");
+    assert!(kept.contains(r#""untold":null"#), "{kept}");
+    // As it is from the submit to the last word.
+    place.write("kept/run.json", &kept.replace(r#""untold":null"#, r#""untold":1"#));
+    let again = run();
+    assert!(again.stderr.starts_with("Going on with job 1\n"), "{again:?}");
+    assert!(again.exit == 0 && again.stdout.contains(": 3 finished"), "{again:?}");
+    assert_eq!(place.read("starts").lines().count(), 3, "nothing ran again");
+    let third = run();
+    assert_eq!((third.exit, place.read("starts").lines().count()), (0, 6), "another run: {third:?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a run with `--state` keeps beside its journal: which command it is, so that another one is not taken for it.
+//! What a run with `--state` keeps beside its journal: which command it is, so that another one is not taken for it, and its
+//! job until somebody was told how that ended.
 
 use std::fs;
 use std::io::Write;
@@ -7,8 +8,7 @@ use std::path::PathBuf;
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
 use hq_make::Digests;
-use hq_model::Submit;
-use hq_model::job::JobState;
+use hq_model::{JobId, Submit};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::unexpected;
@@ -25,6 +25,9 @@ const FILE: &str = "run.json";
 pub(super) struct Kept {
     command: String,
     digest: String,
+    // Its job, as long as its end was not told.
+    #[serde(default)]
+    untold: Option<u32>,
 }
 
 impl Kept {
@@ -34,7 +37,8 @@ impl Kept {
         let bytes = hq_proto::encode_client_request(0, &request);
         let digest = hex(&Sha256.of_text(&bytes));
         let words = submit.spec.body.texts().iter().map(|word| String::from_utf8_lossy(word).into_owned());
-        Kept { command: text::one_line(&words.collect::<Vec<_>>().join(" ")).to_string(), digest }
+        let command = text::one_line(&words.collect::<Vec<_>>().join(" ")).to_string();
+        Kept { command, digest, untold: None }
     }
 
     /// What the directory has.
@@ -49,6 +53,21 @@ impl Kept {
         file_new.flush()?;
         file_new.persist(file(state)).map_err(|error| HqError::from(error.error))?;
         Ok(())
+    }
+
+    /// Notes the job of the run, or that its end was told.
+    pub(super) fn note(state: &StateDir, untold: Option<JobId>) -> Result<(), HqError> {
+        match Kept::load(state) {
+            Some(kept) => Kept { untold: untold.map(|job| job.0), ..kept }.save(state),
+            None => Ok(()),
+        }
+    }
+
+    // The job of this command, or of whichever it was, of whose end nobody was told.
+    fn untold_job(state: &StateDir, now: Option<&Kept>) -> Option<JobId> {
+        let before = Kept::load(state)?;
+        let is_same = now.is_none_or(|now| now.digest == before.digest);
+        before.untold.map(JobId).filter(|_| is_same)
     }
 
     /// Refuses another command while tasks of this one are left.
@@ -73,11 +92,20 @@ fn file(state: &StateDir) -> PathBuf {
     state.path().join(FILE)
 }
 
-/// The job that was interrupted, if one was.
-pub(super) fn interrupted_job(session: &mut Session) -> Result<Option<JobSummary>, HqError> {
-    let states = vec![JobState::Waiting, JobState::Running, JobState::Opened];
-    match session.request(ClientRequest::ListJobs { states })? {
-        ClientResponse::JobList(jobs) => Ok(jobs.into_iter().next_back()),
-        _ => unexpected(),
-    }
+/// The job that was interrupted, if one was: it has not ended, or this command has and never said so.
+pub(super) fn interrupted_job(
+    session: &mut Session,
+    state: &StateDir,
+    now: Option<&Kept>,
+) -> Result<Option<JobSummary>, HqError> {
+    let ClientResponse::JobList(jobs) = session.request(ClientRequest::ListJobs { states: Vec::new() })?
+    else {
+        return unexpected();
+    };
+    let untold = Kept::untold_job(state, now);
+    let goes_on = |job: &JobSummary| {
+        let is_over = !job.is_open && job.counters.terminal() == job.counters.total();
+        !is_over || untold == Some(job.job)
+    };
+    Ok(jobs.into_iter().rfind(goes_on))
 }

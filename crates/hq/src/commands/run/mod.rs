@@ -89,7 +89,7 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let options = ClusterOptions { state: state.clone(), jobs_before, is_shared: nodes.is_some() };
     let mut cluster = Cluster::start(options)?;
     let session = Rc::new(RefCell::new(Session::connect_to(cluster.access().clone())?));
-    let what = what(&mut session.borrow_mut(), state, new)?;
+    let what = what(&mut session.borrow_mut(), state.clone(), new)?;
     cluster.start_workers(Workers { launcher, config, nodes, worker_args: Vec::new() })?;
     let mut signals = session.borrow_mut().enter(Signals::catch)?;
     held.release()?;
@@ -116,6 +116,7 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     };
     if let Some(report) = &mut report {
         context.printer.print(report)?;
+        state.iter().try_for_each(|state| Kept::note(state, None))?;
     }
     Ok(exit)
 }
@@ -144,8 +145,8 @@ fn what(
     new: Option<(Submit, Vec<String>)>,
 ) -> Result<What, HqError> {
     let Some(state) = state else { return Ok(What { submit: new, job: None, state: None }) };
-    let interrupted = interrupted_job(session)?;
     let kept = new.as_ref().map(|(submit, _)| Kept::new(submit));
+    let interrupted = interrupted_job(session, &state, kept.as_ref())?;
     let job = interrupted.as_ref().map(|job| job.job);
     match (interrupted, kept) {
         (Some(interrupted), Some(kept)) => {
@@ -187,6 +188,7 @@ fn execute(
         }
         (None, None) => return Err(HqError::usage("there is nothing to run")),
     };
+    state.iter().try_for_each(|state| Kept::note(state, Some(job)))?;
     let progress = match context.printer.mode {
         OutputMode::Cli => Progress::shown(),
         OutputMode::Json | OutputMode::Quiet => Progress::hidden(),
