@@ -300,7 +300,8 @@ fn tasks_of_larger_weight_of_which_nothing_is_known_go_before_many_short_ones() 
     cluster.pass(Duration::from_secs(30));
     let started = &cluster.started[before..];
     let last = started.iter().rposition(|job| *job != lower).expect("they started");
-    assert!(last <= 200, "{last} tasks began before the last of them");
+    // What waited on the worker, and what its next backlog is while these go one after the other.
+    assert!(last <= 400, "{last} tasks began before the last of them");
 }
 
 #[test]
