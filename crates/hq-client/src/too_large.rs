@@ -103,9 +103,7 @@ fn submits(request: &ClientRequest) -> Vec<&Submit> {
     match request {
         ClientRequest::Submit { submit, .. } => vec![submit],
         ClientRequest::SubmitAll { submits, .. } => submits.iter().collect(),
-        ClientRequest::SubmitJobs { jobs, .. } => {
-            jobs.iter().flat_map(|job| of_job(&job.tasks)).collect()
-        }
+        ClientRequest::SubmitJobs { jobs, .. } => jobs.iter().flat_map(|job| of_job(&job.tasks)).collect(),
         ClientRequest::Feed(request) => match &request.order {
             FeedOrder::Add { submits, .. } => submits.iter().collect(),
             _ => Vec::new(),
@@ -153,14 +151,22 @@ mod tests {
                 "The submit has 1.6 MiB, and one may have 1 MiB at most: its entries alone have 1.6 MiB. Nothing was sent.",
             ),
             (
-                ClientRequest::SubmitAll { key: 1, submits: vec![submit(&[&long], ""), submit(&[], &long), submit(&[&long], "")] },
+                ClientRequest::SubmitAll {
+                    key: 1,
+                    submits: vec![submit(&[&long], ""), submit(&[], &long), submit(&[&long], "")],
+                },
                 "The submit has 4.6 MiB, and one may have 1 MiB at most: its entries alone have 3 MiB. Nothing was sent.",
             ),
             (
                 ClientRequest::Feed(Box::new(FeedRequest {
                     by: TaskRef::new(JobId(1), TaskId(0)),
                     instance: Instance(0),
-                    order: FeedOrder::Add { at: 0, submits: vec![submit(&[], &long)], cursor: None, is_last: false },
+                    order: FeedOrder::Add {
+                        at: 0,
+                        submits: vec![submit(&[], &long)],
+                        cursor: None,
+                        is_last: false,
+                    },
                 })),
                 "The submit has 1.6 MiB, and one may have 1 MiB at most: the contents of standard input alone have 1.5 MiB. \
                  Nothing was sent.",
@@ -182,6 +188,9 @@ mod tests {
     #[test]
     fn what_submits_nothing_has_no_parts() {
         let error = TooLarge::of(&ClientRequest::ServerInfo, MIB + 1, MIB);
-        assert_eq!(error.to_string(), "The request has 1.1 MiB, and one may have 1 MiB at most. Nothing was sent.");
+        assert_eq!(
+            error.to_string(),
+            "The request has 1.1 MiB, and one may have 1 MiB at most. Nothing was sent."
+        );
     }
 }

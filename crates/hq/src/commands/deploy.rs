@@ -1,5 +1,6 @@
 //! `hq worker deploy-ssh`: one ssh for each host, until all have ended.
 
+use hq_model::counted_are;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -49,7 +50,7 @@ pub(super) fn deploy(context: &Context, args: DeployArgs) -> Result<Done, HqErro
         }
     }
     if failed.is_empty() {
-        return Done::ok(Sentence(format!("{count} workers have ended")));
+        return Done::ok(Sentence(counted_are(count, "worker", "has ended", "have ended")));
     }
     let error = format!("some workers failed: {}", failed.join("; "));
     Err(HqError::failed("deploy", error).hint("--show-output shows what ssh and the workers print"))

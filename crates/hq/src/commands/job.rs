@@ -13,7 +13,7 @@ use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobDetail, JobPage, RequestError, TaskInfo, WorkerFilter,
 };
 use hq_core::feed::FeedState;
-use hq_model::allocation::node_hours;
+use hq_model::allocation::node_hours_told;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState, WorkerId, WorkerResources};
 
@@ -529,7 +529,7 @@ pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError>
 pub(super) fn budget(context: &Context, args: BudgetArgs) -> Result<Done, HqError> {
     let request = ClientRequest::SetBudget { jobs: args.jobs, budget: args.budget.0 };
     let done = match args.budget.0 {
-        Some(budget) => format!("may use {} node hours in all", node_hours(budget)),
+        Some(budget) => format!("may use {} in all", node_hours_told(budget)),
         None => "may use as many node hours as it wants".to_owned(),
     };
     match context.ask(request)? {

@@ -7,7 +7,7 @@ use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, EventKind, FROM_NOW};
 use hq_core::record::Record;
 use hq_journal::{JournalError, OpenError, RealDisk};
-use hq_model::Timestamp;
+use hq_model::{Timestamp, counted};
 use hq_net::AccessError;
 use hq_proto::ProtoError;
 use hq_server::JournalPlace;
@@ -21,7 +21,7 @@ use crate::error::HqError;
 use crate::event_stream::{self, Wanted};
 use crate::history::History;
 use crate::render::events::Events;
-use crate::render::{history_page, text};
+use crate::render::history_page;
 use crate::replaced::replace;
 use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
 
@@ -245,7 +245,7 @@ fn profile(journal: &Path, dir: &Path, formats: &[ProfileFormat]) -> Result<Done
     let written = gathered.write_profile(dir, formats).map_err(|error| {
         HqError::failed("io", format!("the profile cannot be written to {}: {error}", dir.display()))
     })?;
-    Done::ok(Sentence(format!("{} written to {}", text::count(written, "attempt"), dir.display())))
+    Done::ok(Sentence(format!("{} written to {}", counted(written, "attempt"), dir.display())))
 }
 
 // Whoever took the argument for the journal is not to have files written into it.

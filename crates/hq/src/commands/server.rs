@@ -14,7 +14,7 @@ use hq_client::session::access_path;
 use hq_client::{ClientError, Session, limits};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, WorkerFilter};
 use hq_model::selector::Selector;
-use hq_model::{JobState, TaskState, duration};
+use hq_model::{JobState, TaskState, counted, counted_are, duration};
 use hq_net::AccessFile;
 use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
 use tracing::warn;
@@ -160,10 +160,9 @@ fn would_be_killed(jobs: &[JobSummary]) -> Option<String> {
         running.fold((0_u64, 0), |(jobs, tasks), job| (jobs + 1, tasks + job.counters.running));
     let tasks = match tasks {
         0 => return None,
-        1 => "1 task that runs".to_owned(),
-        _ => format!("{tasks} tasks that run"),
+        tasks => counted_are(tasks, "task", "that runs", "that run"),
     };
-    let jobs = if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
+    let jobs = counted(jobs, "job");
     Some(format!("stopping the server would kill {tasks}, of {jobs}"))
 }
 

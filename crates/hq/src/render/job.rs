@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use hq_core::client_messages::{JobBudget, JobDetail, JobSummary, SubmitInfo};
-use hq_model::allocation::node_hours;
+use hq_model::allocation::{node_hours, node_hours_told};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
-use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
+use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, counted, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ impl Report for Jobs {
         }
         if self.total > self.jobs.len() as u64 {
             let are = if self.total == 1 { "is" } else { "are" };
-            let total = text::count(self.total, "job");
+            let total = counted(self.total, "job");
             writeln!(out, "There {are} {total} in total. Use `--all` to display all jobs.")?;
         }
         for job in self.jobs.iter().filter(|job| job.unrunnable > 0) {
@@ -111,7 +111,7 @@ fn progress(c: &Counters) -> String {
 
 /// That some tasks of a job can never run.
 pub(crate) fn unrunnable(job: &JobSummary) -> String {
-    let tasks = text::count(job.unrunnable, "task");
+    let tasks = counted(job.unrunnable, "task");
     let fit = if job.unrunnable == 1 { "fits" } else { "fit" };
     format!("{tasks} {fit} no worker that is there or to come; see `hq job explain {}`", job.job)
 }
@@ -182,7 +182,7 @@ impl Report for JobDetails {
                 let shown = failed.len() as u64;
                 wait::failed_tasks(out, style, &failed)?;
                 let which = if shown < all { format!(", {shown} of them shown") } else { String::new() };
-                writeln!(out, "{} failed{which}.", text::count(all, "task"))?;
+                writeln!(out, "{} failed{which}.", counted(all, "task"))?;
             }
         }
         Ok(())
@@ -315,7 +315,7 @@ impl Submits {
         }
         let mut lines = said.lines;
         if self.count > SUBMITS_SHOWN {
-            lines.push(format!("… and {} submits more", self.count - SUBMITS_SHOWN));
+            lines.push(format!("… and {}", counted(self.count - SUBMITS_SHOWN, "more submit")));
         }
         (name, lines.join("\n").into())
     }
@@ -372,8 +372,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp, style: Style) 
 }
 
 fn budget_words(JobBudget { limit, used }: JobBudget) -> String {
-    let limit =
-        limit.map_or_else(|| "no limit".to_owned(), |limit| format!("{} node hours", node_hours(limit)));
+    let limit = limit.map_or_else(|| "no limit".to_owned(), node_hours_told);
     format!("{limit}, {} used", node_hours(used))
 }
 

@@ -9,7 +9,7 @@ use hq_model::entry::Entry;
 use hq_model::left_behind::{LeftBehind, Packed};
 use hq_model::paths::TaskPaths;
 use hq_model::pattern::Pattern;
-use hq_model::{IdSet, JobId, TaskRef, TaskSpec, TaskState, Timestamp};
+use hq_model::{IdSet, JobId, TaskRef, TaskSpec, TaskState, Timestamp, counted};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::job::{key, usage, write_error};
@@ -315,7 +315,7 @@ pub(super) fn locality(job: JobId, task: &TaskInfo, spec: &TaskSpec) -> Option<S
 // The arguments of a call are a pickle, which only Python reads.
 fn entry_shown(entry: &[u8]) -> String {
     match entry.first() {
-        Some(&PICKLE) => format!("<arguments: pickle of {}>", text::count(entry.len() as u64, "byte")),
+        Some(&PICKLE) => format!("<arguments: pickle of {}>", counted(entry.len() as u64, "byte")),
         _ => shortened(entry),
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
-use hq_model::{AllocationRef, Timestamp};
+use hq_model::{AllocationRef, Timestamp, counted};
 
-use super::{Deferred, Purpose, Trial, Unclear, count};
+use super::{Deferred, Purpose, Trial, Unclear};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, Said, ShapeSource, policy};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{CHECK_INTERVAL, NOT_NOW_RETRY, UNCLEAR_TIME};
@@ -80,8 +80,7 @@ impl Server {
         if queue.allocations.get(&which.number).is_none_or(|one| !one.is_active() || one.batch_id.is_some()) {
             return;
         }
-        let taken =
-            count(queue.active().filter(|(_, one)| one.batch_id.is_some()).count() as u64, "allocation");
+        let taken = counted(queue.active().filter(|(_, one)| one.batch_id.is_some()).count(), "allocation");
         let text =
             format!("the batch system takes no more at present, beside {taken} of this queue: {error}");
         let ask_at = now.after(NOT_NOW_RETRY);

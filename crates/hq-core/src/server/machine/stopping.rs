@@ -1,6 +1,6 @@
 //! A server that is to end: its workers leave before, and what was begun outside is seen to its end.
 
-use hq_model::{Timestamp, WorkerId};
+use hq_model::{Timestamp, WorkerId, counted_are};
 
 use super::Server;
 use crate::client_messages::ClientResponse;
@@ -96,8 +96,7 @@ impl Server {
         };
         let notices = match notices {
             0 => None,
-            1 => Some("1 notice that is being sent".to_owned()),
-            _ => Some(format!("{notices} notices that are being sent")),
+            _ => Some(counted_are(notices, "notice", "that is being sent", "that are being sent")),
         };
         let batch = self.alloc.awaits_batch_system().then(|| "the batch system".to_owned());
         let parts: Vec<String> = [workers, batch, notices].into_iter().flatten().collect();

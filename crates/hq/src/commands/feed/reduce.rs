@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobEnds};
 use hq_core::feed::{FeedOrder, FeedState};
-use hq_model::{ByteString, IdSet, JobId, TaskId};
+use hq_model::{ByteString, IdSet, JobId, TaskId, counted};
 use serde_json::{Value, json};
 
 use super::lines::{self, Line, Lines};
@@ -159,11 +159,12 @@ impl Told {
         let before = given.acknowledged;
         let all = before + given.lines.len() as u64;
         if count > all {
-            return Err(format!("too much: {count} lines, and it was given {all}"));
+            return Err(format!("too much: {}, and it was given {all}", counted(count, "line")));
         }
         let Some(new) = count.checked_sub(before) else {
             return Err(format!(
-                "less than before: {count} lines, and {before} are in the state that it saved last"
+                "less than before: {}, and {before} are in the state that it saved last",
+                counted(count, "line")
             ));
         };
         let mut ids: IdSet = given.lines.drain(..new as usize).collect();

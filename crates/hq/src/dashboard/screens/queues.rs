@@ -2,6 +2,7 @@
 
 use hq_core::alloc::messages::{AllocationInfo, QueueInfo, QueueStatus};
 use hq_model::allocation::AllocationState;
+use hq_model::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -100,7 +101,7 @@ fn draw_allocations(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         let note = match (&allocation.detail, &allocation.ended) {
             (Some(detail), _) => detail.clone(),
             (None, Some((_, end))) => end.to_string(),
-            (None, None) => format!("{} workers", allocation.connected.len()),
+            (None, None) => counted(allocation.connected.len(), "worker"),
         };
         vec![
             Cell::from(allocation.allocation.to_string()),
