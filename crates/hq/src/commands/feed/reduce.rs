@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(told.up_to(4), Err("too much: 4 lines, and it was given 3".into()));
         assert_eq!(told.up_to(2), Ok("2,5,7".parse().expect("ids")));
         assert_eq!(told.up_to(2), Ok(IdSet::new()), "another state of the same lines");
-        let less = "less than before: 1 lines, and 2 are in the state that it saved last";
+        let less = "less than before: 1 line, and 2 are in the state that it saved last";
         assert_eq!(told.up_to(1), Err(less.into()));
         assert_eq!(told.up_to(3), Ok(IdSet::single(TaskId(9))));
     }
