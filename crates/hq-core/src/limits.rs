@@ -414,8 +414,12 @@ pub const MEASURE_INTERVAL: Duration = Duration::from_secs(300);
 pub const DEMAND_WORKERS_MAX: usize = 1024;
 /// Classes of waiting tasks that are thought of in one decision about allocations.
 pub const DEMAND_CLASSES_MAX: usize = 256;
+/// Allocations that are named when a server ends and the batch system has not canceled them.
+pub const LEFT_NAMED_MAX: usize = 20;
 /// Decisions kept of each queue.
 pub const DECISIONS_KEPT: usize = 50;
+/// Steps that may take turns while each of them is counted as one decision: asking, being refused, waiting, giving up.
+pub const DECISIONS_IN_TURN: usize = 4;
 /// Queues of allocations.
 pub const QUEUES_MAX: usize = 1000;
 /// A dependency is kept as single edges up to so many, else as one barrier for all.
