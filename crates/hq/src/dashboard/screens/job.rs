@@ -172,6 +172,7 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut P
         ],
         count: tasks.len(),
         chosen: Some(view.model.line()),
+        leave: &["Worker", "Time"],
         empty: "There are no such tasks: f shows others.",
     };
     list.draw(frame, area, view.theme, places, |line| {
