@@ -17,6 +17,7 @@ use hq_model::selector::Selector;
 use hq_model::{JobState, TaskState, counted, counted_are, duration};
 use hq_net::AccessFile;
 use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
+use serde_json::json;
 use tracing::warn;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -31,7 +32,7 @@ use crate::lifeline;
 use crate::logging;
 use crate::render::{Printer, Report};
 use crate::replaced;
-use crate::report::{Nothing, Sentence, Server, ServerRows, Tasks, Workers};
+use crate::report::{Changed, Nothing, Server, ServerRows, Tasks, Workers};
 use crate::signals::HeldSignals;
 use crate::tasks::{ServerPages, TaskStream};
 
@@ -149,7 +150,10 @@ pub(super) fn stop(context: &Context, args: &StopArgs) -> Result<Done, HqError> 
     // It has stopped, whatever could not be kept.
     session.tell_refusals(|error| Printer::alarm(&[error.to_string()]));
     match session.request(ClientRequest::StopServer)? {
-        ClientResponse::Done => Done::ok(Sentence("The server is stopping".into())),
+        ClientResponse::Done => {
+            let text = "The server is stopping".to_owned();
+            Done::ok(Changed { text, document: json!({ "stopping": true }) })
+        }
         _ => unexpected(),
     }
 }
@@ -230,7 +234,8 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
         worker_port,
         overwrite: args.overwrite,
     })?;
-    Done::ok(Sentence(format!("Access files of server {uid} were written")))
+    let text = format!("Access files of server {uid} were written");
+    Done::ok(Changed { text, document: json!({ "server_uid": uid }) })
 }
 
 /// Writes workers and tasks that have not ended into a file, in the form that tools expect.
@@ -243,7 +248,7 @@ pub(super) fn debug_dump(context: &Context, args: &DebugDumpArgs) -> Result<Done
     for worker in &workers {
         groups.entry(worker.config.group.clone()).or_default().push(worker.worker.0);
     }
-    let groups = serde_json::json!(groups).to_string();
+    let groups = json!(groups).to_string();
     let jobs = job::selected(&session, Selector::All)?;
     let states = vec![TaskState::Waiting, TaskState::Running];
     let tasks = TaskStream::together(ServerPages::new(session, &jobs, None, states).with_submits())?;
@@ -265,7 +270,10 @@ pub(super) fn debug_dump(context: &Context, args: &DebugDumpArgs) -> Result<Done
         })
     });
     match (written, lost) {
-        (Ok(()), _) => Done::ok(Sentence(format!("Written to {}", args.path.display()))),
+        (Ok(()), _) => {
+            let text = format!("Written to {}", args.path.display());
+            Done::ok(Changed { text, document: json!({ "path": args.path.to_string_lossy() }) })
+        }
         (Err(_), Some(error)) => Err(error),
         (Err(error), None) => {
             Err(HqError::failed("io", format!("{} cannot be written: {error}", args.path.display())))

@@ -9,16 +9,18 @@ use hq_core::client_messages::{JobBudget, JobDetail, JobSummary, SubmitInfo};
 use hq_model::allocation::{node_hours, node_hours_told};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
-use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, counted, duration};
+use hq_model::{
+    Compression, IdSet, JobId, JobState, Stream, TaskId, TaskState, Timestamp, Usage, counted, duration,
+};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
 use super::job_document::Document;
-use super::json::{self, SCHEMA_VERSION};
+use super::json;
 use super::style::Style;
 use super::table::{self, Cell};
 use super::wait::{self, IDS_CHARS_MAX};
-use super::{Report, text, units};
+use super::{Report, text};
 use crate::error::HqError;
 use crate::report::{JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, TaskIds};
 
@@ -441,6 +443,11 @@ impl Report for JobsDone {
         }
         Ok(())
     }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let ids: IdSet = self.jobs.iter().map(|job| TaskId(job.0)).collect();
+        Ok(json::write_change(out, json!({ self.done: ids.to_string() }))?)
+    }
 }
 
 impl Report for JobsForgotten {
@@ -465,17 +472,12 @@ impl Report for JobsForgotten {
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        // There it has no answer.
-        if units::is_raw() {
-            return Ok(out.write_all(b"{}\n")?);
-        }
         let document = json!({
-            "schema_version": SCHEMA_VERSION,
             "forgotten": self.forgotten.to_string(),
             "forgotten_count": self.forgotten.len(),
             "ignored_count": self.ignored,
         });
-        Ok(json::write(out, &document)?)
+        Ok(json::write_change(out, document)?)
     }
 }
 

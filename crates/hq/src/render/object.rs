@@ -179,6 +179,11 @@ impl Report for ObjectsDone {
         }
         Ok(())
     }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let objects: Vec<String> = self.objects.iter().map(ToString::to_string).collect();
+        Ok(json::write_change(out, json!({ self.done: objects }))?)
+    }
 }
 
 impl Report for ObjectPut {

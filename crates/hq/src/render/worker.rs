@@ -115,14 +115,20 @@ impl Report for WorkersStopped {
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let document = match self.alone_count {
-            0 => json!({}),
-            count => json!({
-                "lost_objects": self.alone.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                "lost_object_count": count,
-            }),
+        let ids = |workers: &[WorkerId]| {
+            workers.iter().map(|worker| TaskId(worker.0)).collect::<IdSet>().to_string()
         };
-        Ok(json::write(out, &document)?)
+        let mut document = json!({
+            "stopping": ids(&self.workers),
+            "away": ids(&self.away),
+            "stopping_before": ids(&self.stopping),
+        });
+        if self.alone_count > 0 {
+            let objects = self.alone.iter().map(ToString::to_string);
+            document["lost_objects"] = objects.collect::<Vec<_>>().into();
+            document["lost_object_count"] = self.alone_count.into();
+        }
+        Ok(json::write_change(out, document)?)
     }
 }
 
