@@ -52,7 +52,7 @@ impl Server {
                             self.end_allocation(now, which, end, effects);
                         }
                         Err(error) => {
-                            self.alloc.cancels.refused(now, which);
+                            self.alloc.cancels.refused(now, which, error.clone());
                             let text = format!("allocation {which} could not be canceled: {error}");
                             self.alloc.note(now, which.queue, text);
                         }

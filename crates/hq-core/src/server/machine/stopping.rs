@@ -72,14 +72,14 @@ impl Server {
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
             return;
         }
+        let left = self.left_outside();
+        let body = match left.is_empty() {
+            true => ClientResponse::Done,
+            false => ClientResponse::Partly { refused: left, rest: Box::new(ClientResponse::Done) },
+        };
         for (connection, request) in self.stopping.take().map_or_else(Vec::new, |stopping| stopping.asked_by)
         {
-            effects.push(Effect::Answer {
-                connection,
-                request,
-                body: ClientResponse::Done,
-                gate: Gate::Last,
-            });
+            effects.push(Effect::Answer { connection, request, body: body.clone(), gate: Gate::Last });
         }
         effects.push(Effect::Exit);
     }
