@@ -372,6 +372,8 @@ pub const EARLY_LOSS: Duration = Duration::from_secs(60);
 /// First and longest time between two questions to a batch system about all its allocations; four times as long as
 /// before while nothing new is said. Nobody asks about what waits no longer than others did.
 pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(4 * 3600));
+/// A batch system that does not know an allocation is asked again after this time; when it does not know it then, it is gone.
+pub const DOUBT_INTERVAL: Duration = Duration::from_secs(10);
 /// Allocations of a queue that started last, by which it is told how long they usually wait.
 pub const WAITS_SEEN: usize = 10;
 /// How often a batch system is asked at most because a user asks why something waits.

@@ -89,6 +89,8 @@ pub(super) struct Checks {
     asked: Option<BTreeSet<String>>,
     /// As soon as possible.
     is_urgent: bool,
+    /// It did not know an allocation when it was asked last.
+    has_doubts: bool,
     /// Somebody asks why: then the batch system is asked, too, which keeps nobody else waiting.
     is_wished: bool,
     wished: Option<Timestamp>,
@@ -103,6 +105,7 @@ impl Default for Checks {
             interval: CHECK_INTERVAL.0,
             asked: None,
             is_urgent: false,
+            has_doubts: false,
             is_wished: false,
             wished: None,
             error: None,

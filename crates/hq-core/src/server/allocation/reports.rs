@@ -207,13 +207,16 @@ impl Server {
         let of_manager = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
         let with_id = of_manager.filter_map(|(which, _, one)| Some((which, one.batch_id.clone()?)));
         let with_id: Vec<_> = with_id.filter(|(_, id)| asked.contains(id)).collect();
-        let mut was_new = false;
+        let (mut was_new, mut has_doubts) = (false, false);
         for (which, id) in with_id {
             let missing = || BatchState::Unknown("the batch system does not know it".into());
             let said = states.get(&id).cloned().unwrap_or_else(|| missing().into());
             was_new |= self.state_came(now, which, said, effects);
+            // Only a second answer tells that it is gone, and not just on its way in or out.
+            has_doubts |= self.alloc.unknown.get(&which) == Some(&1);
         }
         let checks = self.alloc.managers.entry(manager.to_owned()).or_default();
+        checks.has_doubts = has_doubts;
         checks.interval = policy::next_interval(checks.interval, was_new);
     }
 
