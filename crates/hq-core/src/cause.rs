@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use hq_model::{ByteString, Instance, JobId, TaskId, WorkerId};
+use hq_model::{ByteString, Instance, JobId, TaskId, WorkerId, counted};
 
 use crate::limits::{CAUSE_TEXT_MAX, CAUSE_WORKERS_MAX, CAUSES_MAX};
 use crate::record::{Failure, FailureKind};
@@ -120,8 +120,8 @@ impl Aborted {
     /// As a sentence about a job.
     pub fn words(&self, job: JobId) -> String {
         let Aborted { count, first, reason } = self;
-        let (tasks, were) = if *count == 1 { ("task", "was") } else { ("tasks", "were") };
-        format!("{count} {tasks} of job {job} {were} aborted, task {first} first: {reason}")
+        let were = if *count == 1 { "was" } else { "were" };
+        format!("{} of job {job} {were} aborted, task {first} first: {reason}", counted(*count, "task"))
     }
 }
 

@@ -374,6 +374,8 @@ pub const EARLY_LOSS: Duration = Duration::from_secs(60);
 /// First and longest time between two questions to a batch system about all its allocations; four times as long as
 /// before while nothing new is said. Nobody asks about what waits no longer than others did.
 pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(4 * 3600));
+/// A batch system that does not know an allocation is asked again after this time; when it does not know it then, it is gone.
+pub const DOUBT_INTERVAL: Duration = Duration::from_secs(10);
 /// Allocations of a queue that started last, by which it is told how long they usually wait.
 pub const WAITS_SEEN: usize = 10;
 /// How often a batch system is asked at most because a user asks why something waits.
@@ -416,8 +418,12 @@ pub const MEASURE_INTERVAL: Duration = Duration::from_secs(300);
 pub const DEMAND_WORKERS_MAX: usize = 1024;
 /// Classes of waiting tasks that are thought of in one decision about allocations.
 pub const DEMAND_CLASSES_MAX: usize = 256;
+/// Allocations that are named when a server ends and the batch system has not canceled them.
+pub const LEFT_NAMED_MAX: usize = 20;
 /// Decisions kept of each queue.
 pub const DECISIONS_KEPT: usize = 50;
+/// Steps that may take turns while each of them is counted as one decision: asking, being refused, waiting, giving up.
+pub const DECISIONS_IN_TURN: usize = 4;
 /// Queues of allocations.
 pub const QUEUES_MAX: usize = 1000;
 /// A dependency is kept as single edges up to so many, else as one barrier for all.

@@ -2,6 +2,7 @@
 
 mod fold;
 
+use hq_model::counted;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
@@ -34,7 +35,7 @@ pub fn explain(plan: &Plan, paths: &[String]) -> String {
     if lines.len() > EXPLAIN_LINES_MAX {
         let left = lines.len() - EXPLAIN_LINES_MAX;
         lines.truncate(EXPLAIN_LINES_MAX);
-        lines.push(format!("… {left} more lines: name one file to see all of it"));
+        lines.push(format!("… {}: name one file to see all of it", counted(left, "more line")));
     }
     // A name may hold anything; a line is a line.
     lines.iter().map(|line| format!("{}\n", line.replace(char::is_control, " "))).collect()

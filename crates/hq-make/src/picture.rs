@@ -5,6 +5,7 @@ mod json;
 mod layout;
 mod svg;
 
+use hq_model::counted;
 use rustc_hash::FxHashMap;
 
 use crate::limits::PICTURE_RUNS_MAX;
@@ -177,7 +178,7 @@ fn rules(plan: &Plan, failed: &[RunId]) -> Graph {
         // What needs somebody's eyes colours the box.
         let state =
             State::ALL.into_iter().rev().find(|state| counts.contains_key(state)).unwrap_or(State::There);
-        let runs = if total == 1 { "1 run".to_owned() } else { format!("{total} runs") };
+        let runs = counted(total, "run");
         let detail = format!("{runs}: {}", said.collect::<Vec<_>>().join(", "));
         Node { id: (*name).to_owned(), kind: "rule", label: (*name).to_owned(), detail, state }
     };

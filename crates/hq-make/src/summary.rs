@@ -1,5 +1,6 @@
 //! What a plan would do, in numbers: a line for each directory and rule, and the sum.
 
+use hq_model::{counted, counted_are};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -111,27 +112,17 @@ fn files(plan: &Plan, runs: &[&Run]) -> String {
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let many = |count: u64, one: &str, more: &str| {
-            if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
-        };
         let rows: Vec<[String; 6]> = self
             .lines
             .iter()
             .map(|line| {
-                let gpus = if line.gpus > 0 {
-                    format!(", {}", many(line.gpus, "GPU", "GPUs"))
-                } else {
-                    String::new()
-                };
+                let gpus =
+                    if line.gpus > 0 { format!(", {}", counted(line.gpus, "GPU")) } else { String::new() };
                 [
                     format!("{}:", one_line(&line.dir)),
                     line.rule.clone(),
                     if line.runs > 1 { format!("{} ×", line.runs) } else { String::new() },
-                    format!(
-                        "{}, {}{gpus},",
-                        many(line.ranks, "rank", "ranks"),
-                        many(line.cpus, "CPU", "CPUs")
-                    ),
+                    format!("{}, {}{gpus},", counted(line.ranks, "rank"), counted(line.cpus, "CPU")),
                     line.time.map_or("no time".to_owned(), minutes),
                     one_line(&line.files),
                 ]
@@ -155,11 +146,10 @@ impl std::fmt::Display for Summary {
         }
         let perhaps =
             if self.perhaps > 0 { format!(" ({} of them perhaps)", self.perhaps) } else { String::new() };
-        let runs = many(self.runs as u64, "run", "runs");
-        let there =
-            if self.there == 1 { "1 file is".to_owned() } else { format!("{} files are", self.there) };
+        let runs = counted(self.runs, "run");
+        let there = counted_are(self.there, "file", "is", "are");
         let unknown = if self.without_time > 0 && self.runs > 0 {
-            format!(" ({} without a time)", many(self.without_time as u64, "run", "runs"))
+            format!(" ({} without a time)", counted(self.without_time, "run"))
         } else {
             String::new()
         };

@@ -449,10 +449,14 @@ impl fmt::Display for PauseCause {
         match self {
             PauseCause::User => f.write_str("paused by a user"),
             PauseCause::Submissions(count, last) => {
-                write!(f, "{count} submissions in a row failed, the last one with: {last}")
+                write!(
+                    f,
+                    "{} in a row failed, the last one with: {last}",
+                    crate::counted(*count, "submission")
+                )
             }
             PauseCause::Allocations(count, last) => {
-                write!(f, "{count} allocations in a row failed, the last one: {last}")
+                write!(f, "{} in a row failed, the last one: {last}", crate::counted(*count, "allocation"))
             }
         }
     }

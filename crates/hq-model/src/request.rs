@@ -99,7 +99,9 @@ pub enum RequestError {
     #[error("`{0}` is no policy: use compact, compact!, tight, tight! or scatter")]
     Policy(String),
     /// The name is not one.
-    #[error("`{0}` is no name of a resource: it begins with a letter and has letters, digits and `/`")]
+    #[error(
+        "`{0}` is no name of a resource: it begins with a letter and has letters, digits, `/`, `-` and `_`"
+    )]
     Name(String),
     /// A resource is named twice.
     #[error("resource `{0}` is requested twice")]
@@ -149,7 +151,7 @@ pub fn parse_amount(resource: &str, text: &str) -> Result<AmountRequest, Request
     Ok(AmountRequest::Some(amount, policy))
 }
 
-/// Checks the name of a resource: a letter, then letters, digits and `/`.
+/// Checks the name of a resource: a letter, then letters, digits, `/`, `-` and `_`.
 ///
 /// # Errors
 /// When it is none.

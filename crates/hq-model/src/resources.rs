@@ -26,7 +26,7 @@ pub enum PoolKind {
 /// A named pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourcePool {
-    /// A letter, then letters, digits and `/`.
+    /// A letter, then letters, digits, `/`, `-` and `_`.
     pub name: String,
     /// What is in it.
     pub kind: PoolKind,
@@ -447,7 +447,7 @@ mod tests {
             (
                 "1x",
                 "sum(1)",
-                "`1x` is no name of a resource: it begins with a letter and has letters, digits and `/`",
+                "`1x` is no name of a resource: it begins with a letter and has letters, digits, `/`, `-` and `_`",
             ),
         ] {
             assert_eq!(parse_pool(name, text).map_err(|e| e.to_string()), Err(error.into()));

@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{base64, limits};
+use crate::{base64, limits, numbers};
 
 /// A request.
 #[derive(Debug)]
@@ -97,6 +97,7 @@ pub(crate) enum LimitWord {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Open {
     pub(crate) name: Option<String>,
+    #[serde(deserialize_with = "numbers::max_fails")]
     pub(crate) max_fails: Option<u64>,
 }
 
@@ -131,7 +132,9 @@ pub(crate) struct NewTask {
     pub(crate) after: Vec<String>,
     pub(crate) after_any: Vec<String>,
     pub(crate) after_tasks: Vec<String>,
+    #[serde(deserialize_with = "numbers::priority")]
     pub(crate) priority: i32,
+    #[serde(deserialize_with = "numbers::retries")]
     pub(crate) retries: u32,
     pub(crate) crash_limit: Option<LimitWord>,
     pub(crate) time_limit: Option<f64>,
@@ -143,6 +146,7 @@ pub(crate) struct NewTask {
 pub(crate) struct Next {
     #[serde(deserialize_with = "objects")]
     pub(crate) done: Vec<End>,
+    #[serde(deserialize_with = "numbers::take")]
     pub(crate) take: u32,
     pub(crate) wait: f64,
     pub(crate) bags: Vec<BagRef>,
@@ -151,6 +155,7 @@ pub(crate) struct Next {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Take {
+    #[serde(deserialize_with = "numbers::count")]
     pub(crate) count: Option<u32>,
     pub(crate) wait: f64,
     pub(crate) bags: Vec<BagRef>,
@@ -508,7 +513,30 @@ mod tests {
             ),
             (r#"{"next":{"done":[{"deferred":[["a"]]}]}}"#, "invalid type: sequence, expected an object"),
             (r#"{"take":{"n":1}}"#, "unknown field `n`"),
-            (r#"{"take":{"count":-1}}"#, "invalid value"),
+            (
+                r#"{"take":{"count":-1}}"#,
+                "integer `-1`, expected `count` to be a whole number from 0 to 4294967295",
+            ),
+            (
+                r#"{"next":{"take":4294967296}}"#,
+                "integer `4294967296`, expected `take` to be a whole number from 0 to 4294967295",
+            ),
+            (
+                r#"{"take":{"count":1.5}}"#,
+                "floating point `1.5`, expected `count` to be a whole number from 0",
+            ),
+            (
+                r#"{"open":{"max_fails":"2"}}"#,
+                "string \"2\", expected `max_fails` to be a whole number from 0",
+            ),
+            (
+                r#"{"create":{"tasks":[{"priority":2147483648}]}}"#,
+                "expected `priority` to be a whole number from -2147483648 to 2147483647",
+            ),
+            (
+                r#"{"create":{"tasks":[{"retries":null}]}}"#,
+                "null, expected `retries` to be a whole number from 0",
+            ),
             (r#"{"take":{"count":1}}{"#, "trailing characters"),
             (&deep, "invalid type: sequence"),
         ] {

@@ -280,12 +280,14 @@ impl Speaker {
                 How::Finished(bytes_of(end.result, end.result_base64.as_deref(), end.result_bytes, "result")?)
             }
         };
-        relay.end(now, self.session, &which, how, effects).map_err(|refusal| self.refused(refusal))?;
+        relay
+            .end(now, self.session, &which, how, effects)
+            .map_err(|refusal| self.refused(&which, refusal))?;
         Ok(())
     }
 
-    fn refused(&self, refusal: Refusal) -> Problem {
-        self.rights.refused(refusal, &self.shared.bags.borrow())
+    fn refused(&self, which: &Which, refusal: Refusal) -> Problem {
+        self.rights.refused(which, refusal, &self.shared.bags.borrow())
     }
 
     async fn defer(&mut self, which: &Which, deferred: &Deferred) -> Result<(), Problem> {
@@ -293,7 +295,7 @@ impl Speaker {
         let (task, instance) = self
             .shared
             .turn(|relay, _, _| relay.defer(session, which))
-            .map_err(|refusal| self.refused(refusal))?;
+            .map_err(|refusal| self.refused(which, refusal))?;
         let after = match dependencies(task.job, deferred) {
             Ok(after) if !after.is_empty() => after,
             other => {
@@ -324,7 +326,7 @@ impl Speaker {
                 let extended = self
                     .shared
                     .turn(|relay, now, effects| relay.extend(now, session, &which, lease, effects));
-                extended.map_err(|refusal| self.refused(refusal))
+                extended.map_err(|refusal| self.refused(&which, refusal))
             });
             items.push(Item::of(extended.map(drop)));
         }

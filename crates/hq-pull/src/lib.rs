@@ -15,6 +15,7 @@ mod half_said;
 mod handle;
 mod http;
 pub mod limits;
+mod numbers;
 #[cfg(test)]
 mod openapi_tests;
 mod passage;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hq_core::relay::Refusal;
+use hq_core::relay::{Refusal, Which};
 use hq_model::JobId;
 use hq_model::dependency::After;
 use serde::{Deserialize, Serialize};
@@ -104,20 +104,32 @@ impl Rights {
         }
     }
 
-    /// What is told of what counts for nothing: not who has a task of another bag. `known` are bags that were named before.
-    pub(crate) fn refused(&self, refusal: Refusal, known: &BTreeMap<BagRef, JobId>) -> Problem {
+    /// What is told of what counts for nothing: of a task of another bag the same, whoever has it and whatever its attempts are.
+    /// `known` are bags that were named before.
+    pub(crate) fn refused(
+        &self,
+        which: &Which,
+        refusal: Refusal,
+        known: &BTreeMap<BagRef, JobId>,
+    ) -> Problem {
         let told = match (self, refusal) {
-            (Rights::Bags(names), Refusal::HeldByOther { task, label }) => {
-                match (Checker { names, known }).job(task.job) {
+            (Rights::All, refusal) => refusal,
+            (Rights::Bags(names), refusal) => {
+                let job = match (&refusal, which) {
+                    (Refusal::HeldByOther { task, .. }, _) | (_, Which::Task(task, _)) => Some(task.job),
+                    (_, Which::Named(..)) => None,
+                };
+                let is_theirs = job.is_none_or(|job| (Checker { names, known }).job(job).is_ok());
+                match refusal {
+                    _ if !is_theirs => Refusal::NotHeld,
                     // Of others than pullers it cannot take the label.
-                    Ok(()) => Refusal::HeldByOther {
+                    Refusal::HeldByOther { task, label } => Refusal::HeldByOther {
                         task,
                         label: label.and_then(|label| label.strip_prefix(LABELS).map(str::to_owned)),
                     },
-                    Err(_) => Refusal::NotHeld,
+                    refusal => refusal,
                 }
             }
-            (_, refusal) => refusal,
         };
         Problem::new(told.code(), told.to_string())
     }
@@ -264,7 +276,7 @@ mod tests {
         let told = |rights: &Rights, job, label: Option<&str>| {
             let task = TaskRef::new(JobId(job), TaskId(1));
             let refusal = Refusal::HeldByOther { task, label: label.map(str::to_owned) };
-            let problem = rights.refused(refusal, &known);
+            let problem = rights.refused(&Which::Task(task, None), refusal, &known);
             assert_eq!(problem.code, "not-held");
             problem.message
         };
@@ -275,6 +287,12 @@ mod tests {
         assert_eq!(told(&rights, 4, Some("puller/n1")), named);
         assert_eq!(told(&rights, 4, Some("n1")), another);
         assert_eq!(told(&rights, 5, Some("puller/n1")), Refusal::NotHeld.to_string());
+        let wrong_attempt = |rights: &Rights, job| {
+            let which = Which::Task(TaskRef::new(JobId(job), TaskId(1)), Some("9".to_owned()));
+            rights.refused(&which, Refusal::Stale, &known).code
+        };
+        assert_eq!((wrong_attempt(&Rights::All, 5), wrong_attempt(&rights, 4)), ("stale", "stale"));
+        assert_eq!(wrong_attempt(&rights, 5), "not-held", "as with the right one");
     }
 
     #[test]

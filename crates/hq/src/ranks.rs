@@ -1,5 +1,6 @@
 //! The direct start: the ranks of a task are started by the workers of its nodes, watched from here, and end together.
 
+use hq_model::counted;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -200,7 +201,8 @@ impl Launch {
                 let name = self.names[node as usize].clone();
                 let left = self.ranks.iter().filter(|rank| rank.node == node && !rank.has_ended).count();
                 if left > 0 {
-                    self.fail(1, format!("node {node} ({name}) with {left} ranks: {error}")).await;
+                    self.fail(1, format!("node {node} ({name}) with {}: {error}", counted(left, "rank")))
+                        .await;
                     self.has_lost_node = true;
                 }
                 self.asking.remove(&node);

@@ -70,8 +70,16 @@ pub(crate) struct Utilization {
     pub watts_per_cpu: Option<f64>,
 }
 
-/// A sentence for people.
+/// A sentence for people, where there is nothing to say to programs.
 pub(crate) struct Sentence(pub String);
+
+/// Something was done.
+pub(crate) struct Changed {
+    /// What, in a sentence for people.
+    pub text: String,
+    /// The same for programs: the fields of a document.
+    pub document: serde_json::Value,
+}
 
 /// A text that is the result, whatever the mode.
 pub(crate) struct Plain(pub Vec<u8>);

@@ -11,7 +11,7 @@ use hq_command::Stop;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
 use hq_core::limits::NOTICE_TEXT_BYTES_MAX;
 use hq_model::notice::{Moment, NoticeEvent, NoticeTarget, cut};
-use hq_model::{JobId, JobSpec, Notice, NoticeRule};
+use hq_model::{JobId, JobSpec, Notice, NoticeRule, counted_are};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
@@ -101,10 +101,7 @@ impl Teller {
     }
 
     fn not_told(&self) -> String {
-        let notices = match self.left + self.failed {
-            1 => "1 notice was".to_owned(),
-            count => format!("{count} notices were"),
-        };
+        let notices = counted_are(self.left + self.failed, "notice", "was", "were");
         format!("Interrupted: all has ended that was waited for, but {notices} not sent")
     }
 

@@ -15,6 +15,7 @@ use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
 use hq_model::{
     Body, ByteString, Compression, Dependencies, Entries, IdSet, JobId, JobSpec, Stream, Submit, TaskSpec,
+    counted,
 };
 use serde::Deserialize;
 
@@ -420,7 +421,7 @@ impl Task {
         let count = u32::try_from(texts.len()).ok().filter(|count| *count > 0).ok_or("entries is empty")?;
         let ids = given.unwrap_or_else(|| IdSet::range(0, count - 1));
         if ids.len() != u64::from(count) {
-            return Err(format!("there are {} ids and {count} entries", ids.len()));
+            return Err(format!("there are {} and {}", counted(ids.len(), "id"), counted(count, "entry")));
         }
         let entries = Entries::new(texts.iter().map(String::as_bytes));
         Ok((ids, entries.ok_or("the entries are too long together")?))

@@ -49,7 +49,7 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
     let moment = |time: jiff::Timestamp| {
         let micros = u64::try_from(time.as_microsecond()).unwrap_or(0);
         if time <= now.timestamp() {
-            return Err(format!("`{text}` has passed: it is {now:.0} now", now = now.timestamp()));
+            return Err(format!("`{text}` has passed: it is {} now", now.strftime("%Y-%m-%d %H:%M:%S %:z")));
         }
         Ok(EndBy::At(Timestamp(micros)))
     };
@@ -483,7 +483,7 @@ mod tests {
         check("2026-12-24 18:00:00+05:00", "2026-12-24T13:00:00Z");
         check("8h", "after 28800s");
         check("90", "after 90s");
-        check("2026-11-24 18:00", "`2026-11-24 18:00` has passed: it is 2026-11-25T13:00:00Z now");
+        check("2026-11-24 18:00", "`2026-11-24 18:00` has passed: it is 2026-11-25 14:00:00 +01:00 now");
         check("2026-12-24", "`2026-12-24` is a day: write the time, too, as in `2026-12-24 18:00`");
         for (wrong, why) in [
             ("0s", "leaves no time for anything"),

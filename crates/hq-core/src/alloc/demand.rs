@@ -11,7 +11,9 @@ use std::time::Duration;
 use hq_model::amount::UNITS;
 use hq_model::fit::{Kind, Lack};
 use hq_model::request::{CPUS, GPUS, IO, MEM};
-use hq_model::{Amount, AmountRequest, PoolKind, QueueId, Request, ResourcePool, WorkerResources, duration};
+use hq_model::{
+    Amount, AmountRequest, PoolKind, QueueId, Request, ResourcePool, WorkerResources, counted, duration,
+};
 
 use super::worth::{self, Cost, Held, Slots, Work};
 use crate::limits::{DEMAND_CLASSES_MAX, DEMAND_WORKERS_MAX};
@@ -284,7 +286,9 @@ impl Offer {
                 duration::format(*request)
             ),
             Lack::Group { nodes, size } => format!(
-                "an allocation of this queue has {size} workers at most, the tasks ask for {nodes} nodes"
+                "an allocation of this queue has {} at most, the tasks ask for {}",
+                counted(*size, "worker"),
+                counted(*nodes, "node")
             ),
             Lack::Resource { name, has: Amount::ZERO, .. } => format!("a worker of this queue has no {name}"),
             Lack::Resource { name, request: AmountRequest::Some(amount, _), has } => {

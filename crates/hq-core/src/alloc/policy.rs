@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, node_hours, node_hours_told};
-use hq_model::{Timestamp, duration};
+use hq_model::{Timestamp, counted_are, duration};
 
 use super::Said;
 use super::state::{Allocation, QueueState};
@@ -286,10 +286,7 @@ pub fn waiting_told(queue: &QueueState) -> String {
 
 /// How many workers a queue has, in words.
 pub fn workers_told(queue: &QueueState) -> String {
-    match queue.workers() {
-        1 => "1 worker is there or to come".into(),
-        workers => format!("{workers} workers are there or to come"),
-    }
+    counted_are(queue.workers(), "worker", "is", "are") + " there or to come"
 }
 
 #[cfg(test)]

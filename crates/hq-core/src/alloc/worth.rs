@@ -1,6 +1,7 @@
 //! How many new workers are worth their node time: what waits must keep each of them busy for a part of what its start and
 //! its idle timeout cost, and what is there or on its way must not be done with it before.
 
+use hq_model::counted_are;
 use std::time::Duration;
 
 use hq_model::allocation::Goal;
@@ -93,7 +94,8 @@ impl Held {
                 format(whole(*least))
             ),
             Held::Probing(workers) => format!(
-                "it is not known yet how long the tasks take: {workers} workers show it, and more are asked for the longer they run"
+                "it is not known yet how long the tasks take: {}, and more are asked for the longer they run",
+                counted_are(*workers, "worker", "shows it", "show it")
             ),
         }
     }

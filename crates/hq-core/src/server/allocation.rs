@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use hq_model::allocation::{AllocationEnd, QueueParams};
 use hq_model::worker::{TIME_RESERVE, WorkerConfig};
-use hq_model::{AllocationRef, QueueId, Request, Timestamp, WorkerId};
+use hq_model::{AllocationRef, QueueId, Request, Timestamp, WorkerId, counted};
 
 use node_time::NodeWork;
 use reports::not_taken_told;
@@ -89,6 +89,8 @@ pub(super) struct Checks {
     asked: Option<BTreeSet<String>>,
     /// As soon as possible.
     is_urgent: bool,
+    /// It did not know an allocation when it was asked last.
+    has_doubts: bool,
     /// Somebody asks why: then the batch system is asked, too, which keeps nobody else waiting.
     is_wished: bool,
     wished: Option<Timestamp>,
@@ -103,6 +105,7 @@ impl Default for Checks {
             interval: CHECK_INTERVAL.0,
             asked: None,
             is_urgent: false,
+            has_doubts: false,
             is_wished: false,
             wished: None,
             error: None,
@@ -552,9 +555,8 @@ impl Server {
                         effects,
                     );
                 }
-                let (all, each) =
-                    (count(sizes.len() as u64, "allocation"), u64::from(sizes.iter().sum::<u32>()));
-                let (each, tasks) = (count(each, "worker"), count(tasks, "waiting task"));
+                let (all, each) = (counted(sizes.len(), "allocation"), u64::from(sizes.iter().sum::<u32>()));
+                let (each, tasks) = (counted(each, "worker"), counted(tasks, "waiting task"));
                 self.alloc.note(now, id, format!("asks for {all} with {each} for {tasks}"));
                 let allocation = AllocationRef::new(id, number);
                 let time_limit = params.time_limit;
@@ -604,9 +606,4 @@ impl Server {
         times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));
         self.alloc.wake_at = times.into_iter().filter(|at| *at > now).min();
     }
-}
-
-/// `1 worker`, `2 workers`.
-pub(super) fn count(number: u64, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hq_model::allocation::node_hours;
+use hq_model::allocation::{node_hours, node_hours_told};
 use hq_model::node_share::node_time_us;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, Timestamp};
@@ -96,9 +96,9 @@ impl Server {
 }
 
 fn spent(id: JobId, job: &Job) -> String {
-    let (budget, used) = (node_hours(job.budget.unwrap_or_default()), node_hours(job.node_time()));
+    let (budget, used) = (node_hours_told(job.budget.unwrap_or_default()), node_hours(job.node_time()));
     format!(
-        "its budget of {budget} node hours is spent: its tasks used {used}, and no more of them start; `hq job budget {id} \
+        "its budget of {budget} is spent: its tasks used {used}, and no more of them start; `hq job budget {id} \
          NODEHOURS` gives it more"
     )
 }

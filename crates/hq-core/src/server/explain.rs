@@ -6,7 +6,10 @@ mod verdict;
 
 use hq_model::object::ObjectTask;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, InputObject, JobId, ObjectName, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{
+    IdSet, InputObject, JobId, ObjectName, TaskId, TaskRef, TaskState, Timestamp, WorkerId, counted,
+    counted_are,
+};
 
 use super::fleet::{Fleet, match_of};
 use super::live::LiveWorker;
@@ -221,7 +224,10 @@ impl Server {
         }
         if self.live.len() > EXPLAINED_WORKERS_MAX {
             let more = self.live.len() - EXPLAINED_WORKERS_MAX;
-            reasons.push(Reason::new(ReasonKind::Other, format!("{more} more workers are not shown")));
+            reasons.push(Reason::new(
+                ReasonKind::Other,
+                format!("{} not shown", counted_are(more, "more worker", "is", "are")),
+            ));
         }
         reasons
     }
@@ -275,8 +281,8 @@ impl Server {
     pub(super) fn share_reason(&self, class: ClassId, job: JobId) -> Option<Reason> {
         let max = self.share_of(job).max.unwrap_or_default();
         (self.share_room(class) == 0).then(|| {
-            let tasks = if max == 1 { "task" } else { "tasks" };
-            let text = format!("its job has {max} {tasks} handed out, as many as its share allows");
+            let tasks = counted(max, "task");
+            let text = format!("its job has {tasks} handed out, as many as its share allows");
             Reason::new(ReasonKind::Share, text)
         })
     }
@@ -284,11 +290,13 @@ impl Server {
     // Of a task on several nodes that could run.
     fn of_nodes(&self, class: ClassId) -> Option<Reason> {
         let nodes = self.queue.key(class).requests.iter().map(|request| request.nodes).min()?;
+        let are = if nodes == 1 { "is" } else { "are" };
+        let needed = format!("it needs {} of one group that {are} free at once", counted(nodes, "worker"));
         let text = match self.reservations.count() {
-            0 => format!("it needs {nodes} workers of one group that are free at once"),
+            0 => needed,
             kept => format!(
-                "it needs {nodes} workers of one group that are free at once; {kept} workers get nothing new of its \
-                 priority or below until such tasks have started"
+                "{needed}; {} nothing new of its priority or below until such tasks have started",
+                counted_are(kept, "worker", "gets", "get")
             ),
         };
         (nodes > 0).then(|| Reason::new(ReasonKind::Busy, text))
@@ -363,7 +371,7 @@ impl Server {
             }
             let more = open.len().saturating_sub(NAMED_TASKS_MAX as u64);
             if more > 0 {
-                say(format!("it waits for {more} more tasks of job {job}"));
+                say(format!("it waits for {} of job {job}", counted(more, "more task")));
             }
             if open.is_empty() {
                 say(format!("it waits for job {job}{job_name}, {}", self.why_open(job)));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hq_model::job::{FedEnd, Target, TaskIds};
 use hq_model::request::CPUS;
 use hq_model::task::EndBy;
-use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp, WorkerId};
+use hq_model::{Entries, IdSet, JobId, Submit, TaskRef, Timestamp, WorkerId, counted};
 
 use super::clients::{Asked, Asks};
 use super::job::Job;
@@ -414,9 +414,9 @@ impl Server {
             return Ok(());
         }
         if at != made {
-            let tasks = if at == 1 { "task" } else { "tasks" };
+            let tasks = counted(at, "task");
             return Err(RequestError::Invalid(format!(
-                "Task {by} has made {at} {tasks} of job {job}, by its own account, and there are {made}."
+                "Task {by} has made {tasks} of job {job}, by its own account, and there are {made}."
             )));
         }
         let change = FeedChange::Fed { cursor, is_decomposed: is_last };

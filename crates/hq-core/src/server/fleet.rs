@@ -9,7 +9,8 @@ use std::time::Duration;
 use hq_model::fit::Kind;
 use hq_model::request::MEM;
 use hq_model::{
-    Amount, AmountRequest, JobId, Request, Timestamp, WorkerId, WorkerResources, duration, memory, similar,
+    Amount, AmountRequest, JobId, Request, Timestamp, WorkerId, WorkerResources, counted, duration, memory,
+    similar,
 };
 
 use super::capacity::Needs;
@@ -178,7 +179,8 @@ impl Fleet<'_> {
         let nodes = self.groups.values().copied().chain(self.offers.iter().map(|offer| offer.per_allocation));
         let most = nodes.max().unwrap_or(0);
         if request.nodes > most {
-            found.push(format!("{} nodes asked for, no group has more than {most}", request.nodes));
+            found
+                .push(format!("{} asked for, no group has more than {most}", counted(request.nodes, "node")));
         }
         let spared = self.offers.iter().find_map(|offer| offer.spares(std::slice::from_ref(request)));
         if let Some(why) = spared.filter(|_| found.is_empty()) {
@@ -212,7 +214,8 @@ pub(super) fn told(lack: &Lack) -> String {
             format!("it ends in {}, and the task asks for {}", about(*left), duration::format(*request))
         }
         Lack::Group { nodes, size } => {
-            format!("its group has {size} workers, the task needs {nodes} nodes")
+            let (workers, nodes) = (counted(*size, "worker"), counted(*nodes, "node"));
+            format!("its group has {workers}, the task needs {nodes}")
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use hq_model::job::FedEnd;
 use hq_model::task::{Retry, RetryOn};
-use hq_model::{Entries, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage, WorkerId};
+use hq_model::{Entries, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage, WorkerId, counted};
 
 use super::machine::Server;
 use super::workers::Ran;
@@ -300,8 +300,8 @@ impl Server {
         let failed = job.failed.len();
         if let Some(limit) = job.exceeded_max_fails() {
             let ids = job.alive();
-            let tasks = if failed == 1 { "task" } else { "tasks" };
-            let reason = format!("{failed} {tasks} of the job failed, more than the {limit} allowed.");
+            let tasks = counted(failed, "task");
+            let reason = format!("{tasks} of the job failed, more than the {limit} allowed.");
             if !ids.is_empty() {
                 let reason = reason.clone();
                 self.end_by(now, Record::Aborted { job: id, ids: ids.clone(), reason }, &ids, effects);

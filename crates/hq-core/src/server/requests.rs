@@ -8,7 +8,7 @@ use hq_model::job::{FedEnd, Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::{
     AmountRequest, IdSet, JobId, JobSpec, Request, Submit, TaskId, TaskState, Timestamp, Usage, WorkerId,
-    similar,
+    counted, counted_are, similar,
 };
 
 pub(super) use checks::check_spec;
@@ -289,8 +289,9 @@ impl Server {
         }
         let ids = self.new_ids(job, &submit.ids)?;
         if !submit.entries.is_empty() && submit.entries.len() as u64 != ids.len() {
-            let (entries, tasks) = (submit.entries.len(), ids.len());
-            return Err(RequestError::Invalid(format!("{entries} entries were given for {tasks} tasks.")));
+            let entries = counted_are(submit.entries.len(), "entry", "was", "were");
+            let tasks = counted(ids.len(), "task");
+            return Err(RequestError::Invalid(format!("{entries} given for {tasks}.")));
         }
         if submit.spec.locality.is_some() && ids.len() > KEYED_TASKS_MAX {
             let count = ids.len();

@@ -1,5 +1,6 @@
 //! What an expression comes to.
 
+use hq_model::{counted, counted_are};
 use std::sync::Arc;
 
 use super::parser::{Collected, Expression, Part, Target};
@@ -219,7 +220,11 @@ impl Evaluator<'_> {
             Target::Several(targets) => {
                 let values = operators::iterate(value, self.steps)?;
                 if values.len() != targets.len() {
-                    let message = format!("{} names stand for {} values", targets.len(), values.len());
+                    let message = format!(
+                        "{} for {}",
+                        counted_are(targets.len(), "name", "stands", "stand"),
+                        counted(values.len(), "value")
+                    );
                     return Err(Refused::wrong(message));
                 }
                 for (target, value) in targets.iter().zip(&values) {

@@ -1,6 +1,6 @@
 //! Files that are missing and that no rule makes: who asked for them, and what they are perhaps called.
 
-use hq_model::similar;
+use hq_model::{counted_are, similar};
 
 use super::{Asker, Search};
 use crate::makefile::Rule;
@@ -74,8 +74,12 @@ impl Search<'_> {
             problems.push(problem.coded(NO_RULE).chain(self.chain(*file)).maybe_hint(hint));
         }
         if missing.len() > REPORTED_MAX {
-            let message =
-                format!("{} more files are missing, and no rule makes them", missing.len() - REPORTED_MAX);
+            let message = counted_are(
+                missing.len() - REPORTED_MAX,
+                "more file",
+                "is missing, and no rule makes it",
+                "are missing, and no rule makes them",
+            );
             problems.push(Problem::bad(self.asked_at(missing[REPORTED_MAX]), message).coded(NO_RULE));
         }
         problems

@@ -1,5 +1,6 @@
 //! Which runs are needed, and why: the three rules for that.
 
+use hq_model::counted;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -76,8 +77,7 @@ impl Search<'_> {
             ));
             let others = match count {
                 1 => " is".to_owned(),
-                2 => " and 1 other are".to_owned(),
-                count => format!(" and {} others are", count - 1),
+                count => format!(" and {} are", counted(count - 1, "other")),
             };
             let message = format!(
                 "{}{others} from the future, by {ahead}: clocks differ, and what is newer cannot be told",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hq_batch::{Granted, NodeShape};
 use hq_model::allocation::QueueParams;
-use hq_model::{duration, memory};
+use hq_model::{counted, duration, memory};
 
 /// Batch systems count wall times in minutes.
 const TIME_STEP: Duration = Duration::from_secs(60);
@@ -29,8 +29,8 @@ pub(crate) fn check(
         return Err(format!(
             "The arguments after `--` ask for {}, and the queue for {}; leave the number out of the arguments, or give \
              --max-workers-per-alloc {nodes}",
-            count(nodes, "node"),
-            count(workers, "worker"),
+            counted(nodes, "node"),
+            counted(workers, "worker"),
         ));
     }
     if let Some(limit) = granted.time_limit
@@ -65,7 +65,7 @@ fn check_whole(params: &QueueParams, largest: Option<&NodeShape>) -> Result<(), 
         Some(largest) => Err(format!(
             "Workers of the queue are said to offer {}, and no node there has more than {}; give --cpus {} at most, or leave it \
              out: each worker then finds what its node has",
-            count(cpus, "CPU"),
+            counted(cpus, "CPU"),
             largest.cpus,
             largest.cpus,
         )),
@@ -80,7 +80,7 @@ fn check_offered(params: &QueueParams, granted: &Granted) -> Result<(), String> 
         return Err(format!(
             "Workers of the queue are said to offer {}, and the batch system gives them {has}; ask for as many after `--`, or \
              for whole nodes (--exclusive, or -l place=excl)",
-            count(cpus, "CPU"),
+            counted(cpus, "CPU"),
         ));
     }
     let gpus = offered(params, &|name| name == "gpus" || name.starts_with("gpus/"));
@@ -88,7 +88,7 @@ fn check_offered(params: &QueueParams, granted: &Granted) -> Result<(), String> 
     if has > 0 && has < gpus {
         return Err(format!(
             "Workers of the queue are said to offer {}, and the arguments after `--` ask for {has} a node; say the same in both",
-            count(gpus, "GPU"),
+            counted(gpus, "GPU"),
         ));
     }
     Ok(())
@@ -100,11 +100,11 @@ fn check_exists(granted: &Granted, largest: &NodeShape) -> Result<(), String> {
     let sum = |gpus: &[(String, u32)]| gpus.iter().map(|(_, count)| count).sum::<u32>();
     let mut never = Vec::new();
     if let Some(asked) = granted.cpus.filter(|asked| *asked > largest.cpus) {
-        never.push((count(asked, "CPU"), largest.cpus.to_string()));
+        never.push((counted(asked, "CPU"), largest.cpus.to_string()));
     }
     let (asked, most) = (sum(&granted.gpus), sum(&largest.gpus));
     if asked > most {
-        never.push((count(asked, "GPU"), most.to_string()));
+        never.push((counted(asked, "GPU"), most.to_string()));
     }
     if let (Some(asked), Some(most)) = (granted.memory_bytes, largest.memory_bytes)
         && asked > most
@@ -118,10 +118,6 @@ fn check_exists(granted: &Granted, largest: &NodeShape) -> Result<(), String> {
         format!("{asked} are asked for on each node, and no node there has more than {most}")
     });
     Err(format!("{}: that would wait for ever", never.collect::<Vec<_>>().join("; ")))
-}
-
-fn count(number: u32, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 #[cfg(test)]

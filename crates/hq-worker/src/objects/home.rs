@@ -18,6 +18,8 @@ const LOCK: &str = "lock";
 pub(super) const PUT: &str = "put";
 /// More stores below one directory than that are none.
 const STORES_MAX: u32 = 10_000;
+/// So often others may remove what is being made.
+const REMOVED_MAX: u32 = 100;
 
 /// A directory that only this user can enter; removed when dropped.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ pub(crate) struct Home {
     owner: u32,
     // Held as long as this lives.
     lock: Mutex<File>,
-    // Directories around it that were made again, the innermost first.
+    // Directories around it that this worker made, the innermost first.
     around: Mutex<Vec<PathBuf>>,
 }
 
@@ -37,11 +39,28 @@ impl Home {
     /// # Errors
     /// When the directory cannot be made or written to.
     pub(crate) fn make(base: &Path) -> io::Result<Home> {
+        let around = missing_of(&std::path::absolute(base)?);
+        // The last of other workers may remove it in the same moment.
+        for _ in 0..REMOVED_MAX {
+            match Home::make_below(base) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                made => return made.inspect(|home| home.made(around.clone())),
+            }
+        }
+        Home::make_below(base).inspect(|home| home.made(around))
+    }
+
+    fn made(&self, dirs: Vec<PathBuf>) {
+        let mut around = self.around.lock().unwrap_or_else(PoisonError::into_inner);
+        around.extend(dirs);
+    }
+
+    fn make_below(base: &Path) -> io::Result<Home> {
         DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         let base = fs::canonicalize(base)?;
         hq_net::trust::check_base(&base)?;
         // Where there are no locks, nothing is removed, and names are found as well.
-        let guard = lock_file(&base_lock(&base)).ok().filter(|guard| guard.lock().is_ok());
+        let guard = lock_base(&base);
         if guard.is_some() {
             remove_leftovers(&base);
         }
@@ -70,11 +89,11 @@ impl Home {
     /// As [`Home::make`].
     pub(crate) fn make_again(&self) -> io::Result<()> {
         let base = self.path.parent().unwrap_or(Path::new("/"));
-        let missing = base.ancestors().take_while(|dir| !dir.exists()).map(Path::to_owned);
-        self.around.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
+        let around = self.around.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.made(missing_of(base).into_iter().filter(|dir| !around.contains(dir)).collect());
         DirBuilder::new().recursive(true).mode(0o700).create(base)?;
         // As when it was made: without locks it works as well.
-        let _guard = lock_file(&base_lock(base)).ok().filter(|guard| guard.lock().is_ok());
+        let _guard = lock_base(base);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
         if !self.is_there() {
             return Err(io::Error::other("a directory of another user is in its place"));
@@ -115,13 +134,42 @@ impl Drop for Home {
         if let Err(error) = ignore_missing(crate::remove::remove_dir_all(&self.path)) {
             warn!(path = %self.path.display(), %error, "the object store could not be removed");
         }
-        // Whoever removed these before is to find nothing; what others have put there stays.
-        let around = self.around.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(base) = around.first() {
+        // The last of those who use it removes what they made there; what others have put there stays.
+        let base = self.path.parent().unwrap_or(Path::new("/"));
+        let guard = lock_file(&base_lock(base)).ok().filter(|guard| guard.try_lock().is_ok());
+        if guard.is_some_and(|guard| is_at(&guard, &base_lock(base))) && !has_stores(base) {
             let _ = fs::remove_file(base_lock(base));
+            let around = self.around.get_mut().unwrap_or_else(PoisonError::into_inner);
+            around.iter().for_each(|dir| drop(fs::remove_dir(dir)));
         }
-        around.iter().for_each(|dir| drop(fs::remove_dir(dir)));
     }
+}
+
+// What there is not yet of a path, the innermost first.
+fn missing_of(path: &Path) -> Vec<PathBuf> {
+    path.ancestors().take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
+}
+
+fn has_stores(base: &Path) -> bool {
+    let mut entries = fs::read_dir(base).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)))
+}
+
+// Waits for the lock of a directory. Who had it may have removed it.
+fn lock_base(base: &Path) -> Option<File> {
+    let path = base_lock(base);
+    for _ in 0..REMOVED_MAX {
+        let guard = lock_file(&path).ok().filter(|guard| guard.lock().is_ok())?;
+        if is_at(&guard, &path) {
+            return Some(guard);
+        }
+    }
+    None
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(file), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
+    (file.dev(), file.ino()) == (there.dev(), there.ino())
 }
 
 fn make_put(path: &Path) -> io::Result<()> {
@@ -197,6 +245,38 @@ mod tests {
         let path = second.path().to_owned();
         drop(second);
         assert!(!path.exists() && living.path().exists());
+    }
+
+    #[test]
+    fn the_last_worker_leaves_nothing_that_it_made() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let base = place.path().join("scratch/objects");
+        let first = Home::make(&base).expect("writable");
+        let second = Home::make(&base).expect("writable");
+        drop(second);
+        assert!(base_lock(&base).exists() && first.is_there(), "the other one uses it");
+        drop(first);
+        assert_eq!(fs::read_dir(place.path()).expect("there").count(), 0);
+        // What others have made or put there stays.
+        fs::create_dir_all(&base).expect("writable");
+        drop(Home::make(&base).expect("writable"));
+        assert_eq!(fs::read_dir(&base).expect("still there").count(), 0);
+        let home = Home::make(&base.join("own")).expect("writable");
+        fs::write(base.join("own/theirs"), "").expect("writable");
+        drop(home);
+        let left: Vec<_> =
+            fs::read_dir(base.join("own")).expect("there").flatten().map(|one| one.file_name()).collect();
+        assert_eq!(left, ["theirs"]);
+    }
+
+    #[test]
+    fn a_lock_that_was_removed_meanwhile_is_taken_anew() {
+        let base = tempfile::tempdir().expect("a temporary directory");
+        let old = lock_base(base.path()).expect("a lock");
+        fs::remove_file(base_lock(base.path())).expect("there");
+        assert!(!is_at(&old, &base_lock(base.path())));
+        let new = lock_base(base.path()).expect("nobody has it");
+        assert!(is_at(&new, &base_lock(base.path())));
     }
 
     #[test]

@@ -47,7 +47,8 @@ pub(crate) fn selector(text: &str) -> Result<Selector, String> {
 /// A selector argument that must not be `all`.
 pub(crate) fn selector_some(text: &str) -> Result<Selector, String> {
     match selector(text)? {
-        Selector::All => Err("'all' is not possible here; write ids, for example 1,3-5, or last".into()),
+        Selector::All => Err("`all` is not possible here, it could be very much: write ids, for example `1,3-5`, or `last`; `hq job list --all` \
+             shows which there are".into()),
         some => Ok(some),
     }
 }

@@ -12,6 +12,7 @@ use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::limits::ALLOCATION_DIRECTORIES_KEPT;
 use hq_model::QueueId;
 use hq_model::allocation::{Goal, QueueParams, node_hours};
+use serde_json::json;
 
 use super::worker_args;
 use super::{Context, Done, unexpected};
@@ -22,7 +23,7 @@ use crate::cli::alloc::{
 };
 use crate::error::HqError;
 use crate::render::{Report, style::Style};
-use crate::report::{Allocations, ExplainedQueue, QueueAdded, Queues, Sentence};
+use crate::report::{Allocations, Changed, ExplainedQueue, QueueAdded, Queues, Sentence};
 
 /// A worker without tasks for longer than this wastes node time.
 const IDLE_TIMEOUT_LONG: Duration = Duration::from_secs(10 * 60);
@@ -36,16 +37,17 @@ pub(super) fn run(context: &Context, command: AllocCommand) -> Result<Done, HqEr
         AllocCommand::DryRun(args) => dry_run(context, args.queue),
         AllocCommand::Explain(QueueArg { queue }) => explain(context, queue),
         AllocCommand::Pause(QueueArg { queue }) => {
-            done(context, AllocRequest::Pause { queue }, queue, "successfully paused")
+            done(context, AllocRequest::Pause { queue }, queue, "successfully paused", "paused")
         }
         AllocCommand::Resume(QueueArg { queue }) => {
-            done(context, AllocRequest::Resume { queue }, queue, "successfully resumed")
+            done(context, AllocRequest::Resume { queue }, queue, "successfully resumed", "resumed")
         }
         AllocCommand::Drain(QueueArg { queue }) => done(
             context,
             AllocRequest::Drain { queue },
             queue,
             "asks for nothing more; what is there goes on",
+            "drained",
         ),
         AllocCommand::Remove(args) => remove(context, &args),
         AllocCommand::Edit(args) => edit(context, *args),
@@ -56,16 +58,29 @@ fn ask(context: &Context, request: AllocRequest) -> Result<ClientResponse, HqErr
     context.ask(ClientRequest::Alloc(request))
 }
 
-fn done(context: &Context, request: AllocRequest, queue: QueueId, what: &str) -> Result<Done, HqError> {
+// Told in a sentence, and in a word for programs.
+fn done(
+    context: &Context,
+    request: AllocRequest,
+    queue: QueueId,
+    what: &str,
+    word: &str,
+) -> Result<Done, HqError> {
     match ask(context, request)? {
-        ClientResponse::Done => Done::ok(Sentence(format!("Allocation queue {queue} {what}"))),
+        ClientResponse::Done => {
+            Done::ok(changed(queue, format!("Allocation queue {queue} {what}"), Some(word)))
+        }
         _ => unexpected(),
     }
 }
 
+fn changed(queue: QueueId, text: String, word: Option<&str>) -> Changed {
+    Changed { text, document: json!({ "id": queue.0, "change": word }) }
+}
+
 fn remove(context: &Context, args: &RemoveArgs) -> Result<Done, HqError> {
     let (queue, force) = (args.queue, args.force);
-    match done(context, AllocRequest::Remove { queue, force }, queue, "successfully removed") {
+    match done(context, AllocRequest::Remove { queue, force }, queue, "successfully removed", "removed") {
         Err(error) if error.code == "queue-busy" => {
             let running = details(context, queue)?.0.counts[1];
             Err(HqError::failed("queue-busy", busy_told(queue, running)).hint(format!(
@@ -211,15 +226,14 @@ fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
     let dry_run = !args.no_dry_run;
     let params = Box::new(checked(context, edited(info.params, args)?)?);
     if *params == before {
-        return Done::ok(Sentence(format!(
-            "Allocation queue {queue} is like that already; nothing was changed"
-        )));
+        let text = format!("Allocation queue {queue} is like that already; nothing was changed");
+        return Done::ok(changed(queue, text, None));
     }
     let ClientResponse::Done = ask(context, AllocRequest::Edit { queue, params, dry_run })? else {
         return unexpected();
     };
     let is_paused = matches!(details(context, queue)?.0.status, QueueStatus::Paused(..));
-    Done::ok(Sentence(edited_told(queue, is_paused)))
+    Done::ok(changed(queue, edited_told(queue, is_paused), Some("edited")))
 }
 
 // What failures have paused asks again: who is paused then was paused by a user.

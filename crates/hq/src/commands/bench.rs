@@ -11,7 +11,7 @@ use hq_model::amount::UNITS;
 use hq_model::request::CPUS;
 use hq_model::selector::Selector;
 use hq_model::worker::Executor;
-use hq_model::{JobId, JobState, Submit, duration};
+use hq_model::{JobId, JobState, Submit, counted_are, duration};
 
 use super::submit::send_and_watch;
 use super::{Context, Done, unexpected};
@@ -51,8 +51,8 @@ fn metg(context: &Context, args: &MetgArgs) -> Result<Done, HqError> {
     }
     let busy: u64 = workers.iter().map(|worker| worker.tasks_running).sum();
     if busy > 0 {
-        let text =
-            format!("{busy} tasks of other jobs run on these workers: what is measured is what they leave");
+        let text = counted_are(busy, "task", "of other jobs runs", "of other jobs run")
+            + " on these workers: what is measured is what they leave";
         context.printer.warn(&[text]);
     }
     let mut points = Vec::new();

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use hq_core::client_messages::TaskInfo;
 use hq_model::left_behind::LeftBehind;
 use hq_model::paths::Place;
-use hq_model::{Channel, JobId, OutputSink, TaskRef, TaskState};
+use hq_model::{Channel, JobId, OutputSink, TaskRef, TaskState, counted};
 
 use super::{Context, Done, job};
 use crate::cli::OutputMode;
@@ -241,7 +241,7 @@ impl Begun {
     // What to say of a job whose calls printed more than is shown.
     fn not_all_of(&self, job: JobId, channel: Channel) -> Vec<String> {
         let mut texts = Vec::new();
-        let calls = |count: u64| if count == 1 { "1 call".to_owned() } else { format!("{count} calls") };
+        let calls = |count: u64| counted(count, "call");
         if self.running > 0 {
             let running = calls(self.running);
             texts.push(format!(
@@ -298,8 +298,11 @@ impl Failures {
         let Some(first) = self.first else {
             return Ok(());
         };
-        let more =
-            if self.count > 1 { format!(" (and {} files more)", self.count - 1) } else { String::new() };
+        let more = if self.count > 1 {
+            format!(" (and {})", counted(self.count - 1, "more file"))
+        } else {
+            String::new()
+        };
         Err(HqError::failed("no-output", format!("cannot read the output {first}{more}"))
             .hint("outputs are read from the file system, which this machine must share with the workers"))
     }

@@ -1,5 +1,7 @@
 //! `hq worker deploy-ssh`: one ssh for each host, until all have ended.
 
+use hq_model::counted_are;
+use serde_json::json;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use super::{Context, Done};
 use crate::cli::worker::DeployArgs;
 use crate::error::HqError;
-use crate::report::Sentence;
+use crate::report::Changed;
 
 /// A line of the host file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +51,8 @@ pub(super) fn deploy(context: &Context, args: DeployArgs) -> Result<Done, HqErro
         }
     }
     if failed.is_empty() {
-        return Done::ok(Sentence(format!("{count} workers have ended")));
+        let text = counted_are(count, "worker", "has ended", "have ended");
+        return Done::ok(Changed { text, document: json!({ "workers_ended": count }) });
     }
     let error = format!("some workers failed: {}", failed.join("; "));
     Err(HqError::failed("deploy", error).hint("--show-output shows what ssh and the workers print"))

@@ -13,9 +13,10 @@ use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobDetail, JobPage, RequestError, TaskInfo, WorkerFilter,
 };
 use hq_core::feed::FeedState;
-use hq_model::allocation::node_hours;
+use hq_model::allocation::node_hours_told;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState, WorkerId, WorkerResources};
+use serde_json::json;
 
 use super::submit::last_job;
 use super::{Context, Done, exit_of, refused_to, unexpected};
@@ -33,8 +34,8 @@ use crate::render::Printer;
 use crate::render::results::tasks_have;
 use crate::render::task::error_text;
 use crate::report::{
-    Canceled, Efficiency, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten,
-    Results, Sentence, Submitted, TaskIds, Waited,
+    Canceled, Changed, Efficiency, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone,
+    JobsForgotten, Results, Submitted, TaskIds, Waited,
 };
 use crate::results::ResultStream;
 use crate::tasks::{ServerPages, TaskStream};
@@ -529,16 +530,19 @@ pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError>
 pub(super) fn budget(context: &Context, args: BudgetArgs) -> Result<Done, HqError> {
     let request = ClientRequest::SetBudget { jobs: args.jobs, budget: args.budget.0 };
     let done = match args.budget.0 {
-        Some(budget) => format!("may use {} node hours in all", node_hours(budget)),
+        Some(budget) => format!("may use {} in all", node_hours_told(budget)),
         None => "may use as many node hours as it wants".to_owned(),
     };
     match context.ask(request)? {
         ClientResponse::Jobs(jobs) if jobs.is_empty() => {
-            Done::ok(Sentence("The budget is that already; nothing was changed".into()))
+            let text = "The budget is that already; nothing was changed".to_owned();
+            Done::ok(Changed { text, document: json!({ "changed": "" }) })
         }
         ClientResponse::Jobs(jobs) => {
             let lines: Vec<String> = jobs.iter().map(|job| format!("Job {job} {done}")).collect();
-            Done::ok(Sentence(lines.join("\n")))
+            let ids: IdSet = jobs.iter().map(|job| TaskId(job.0)).collect();
+            let document = json!({ "changed": ids.to_string() });
+            Done::ok(Changed { text: lines.join("\n"), document })
         }
         _ => unexpected(),
     }

@@ -7,10 +7,11 @@ use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, EventKind, FROM_NOW};
 use hq_core::record::Record;
 use hq_journal::{JournalError, OpenError, RealDisk};
-use hq_model::Timestamp;
+use hq_model::{Timestamp, counted};
 use hq_net::AccessError;
 use hq_proto::ProtoError;
 use hq_server::JournalPlace;
+use serde_json::json;
 
 use super::{Context, Done, unexpected};
 use crate::accounts::{Accounts, Gathered};
@@ -21,9 +22,9 @@ use crate::error::HqError;
 use crate::event_stream::{self, Wanted};
 use crate::history::History;
 use crate::render::events::Events;
-use crate::render::{history_page, text};
+use crate::render::history_page;
 use crate::replaced::replace;
-use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
+use crate::report::{Changed, JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
 
 /// What to do when there is no journal where it was looked for.
 const NAME_IT: &str = "name the directory of the journal: in a server directory that is `journal`, unless the server was \
@@ -200,7 +201,8 @@ fn report(args: &ReportArgs) -> Result<Done, HqError> {
         }
         _ => replace(&args.out, |out| history_page::write(out, &mut past)).map_err(cannot)?,
     }
-    Done::ok(Sentence(format!("The report was written to {}", args.out.display())))
+    let text = format!("The report was written to {}", args.out.display());
+    Done::ok(Changed { text, document: json!({ "path": args.out.to_string_lossy() }) })
 }
 
 fn nothing_between(begin: Timestamp, latest: Timestamp) -> HqError {
@@ -245,7 +247,8 @@ fn profile(journal: &Path, dir: &Path, formats: &[ProfileFormat]) -> Result<Done
     let written = gathered.write_profile(dir, formats).map_err(|error| {
         HqError::failed("io", format!("the profile cannot be written to {}: {error}", dir.display()))
     })?;
-    Done::ok(Sentence(format!("{} written to {}", text::count(written, "attempt"), dir.display())))
+    let text = format!("{} written to {}", counted(written, "attempt"), dir.display());
+    Done::ok(Changed { text, document: json!({ "path": dir.to_string_lossy(), "attempts": written }) })
 }
 
 // Whoever took the argument for the journal is not to have files written into it.

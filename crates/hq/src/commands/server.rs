@@ -14,9 +14,10 @@ use hq_client::session::access_path;
 use hq_client::{ClientError, Session, limits};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, WorkerFilter};
 use hq_model::selector::Selector;
-use hq_model::{JobState, TaskState, duration};
+use hq_model::{JobState, TaskState, counted, counted_are, duration};
 use hq_net::AccessFile;
 use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
+use serde_json::json;
 use tracing::warn;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -31,7 +32,7 @@ use crate::lifeline;
 use crate::logging;
 use crate::render::{Printer, Report};
 use crate::replaced;
-use crate::report::{Nothing, Sentence, Server, ServerRows, Tasks, Workers};
+use crate::report::{Changed, Nothing, Server, ServerRows, Tasks, Workers};
 use crate::signals::HeldSignals;
 use crate::tasks::{ServerPages, TaskStream};
 
@@ -149,7 +150,10 @@ pub(super) fn stop(context: &Context, args: &StopArgs) -> Result<Done, HqError> 
     // It has stopped, whatever could not be kept.
     session.tell_refusals(|error| Printer::alarm(&[error.to_string()]));
     match session.request(ClientRequest::StopServer)? {
-        ClientResponse::Done => Done::ok(Sentence("The server is stopping".into())),
+        ClientResponse::Done => {
+            let text = "The server is stopping".to_owned();
+            Done::ok(Changed { text, document: json!({ "stopping": true }) })
+        }
         _ => unexpected(),
     }
 }
@@ -160,10 +164,9 @@ fn would_be_killed(jobs: &[JobSummary]) -> Option<String> {
         running.fold((0_u64, 0), |(jobs, tasks), job| (jobs + 1, tasks + job.counters.running));
     let tasks = match tasks {
         0 => return None,
-        1 => "1 task that runs".to_owned(),
-        _ => format!("{tasks} tasks that run"),
+        tasks => counted_are(tasks, "task", "that runs", "that run"),
     };
-    let jobs = if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
+    let jobs = counted(jobs, "job");
     Some(format!("stopping the server would kill {tasks}, of {jobs}"))
 }
 
@@ -231,7 +234,8 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
         worker_port,
         overwrite: args.overwrite,
     })?;
-    Done::ok(Sentence(format!("Access files of server {uid} were written")))
+    let text = format!("Access files of server {uid} were written");
+    Done::ok(Changed { text, document: json!({ "server_uid": uid }) })
 }
 
 /// Writes workers and tasks that have not ended into a file, in the form that tools expect.
@@ -244,7 +248,7 @@ pub(super) fn debug_dump(context: &Context, args: &DebugDumpArgs) -> Result<Done
     for worker in &workers {
         groups.entry(worker.config.group.clone()).or_default().push(worker.worker.0);
     }
-    let groups = serde_json::json!(groups).to_string();
+    let groups = json!(groups).to_string();
     let jobs = job::selected(&session, Selector::All)?;
     let states = vec![TaskState::Waiting, TaskState::Running];
     let tasks = TaskStream::together(ServerPages::new(session, &jobs, None, states).with_submits())?;
@@ -266,7 +270,10 @@ pub(super) fn debug_dump(context: &Context, args: &DebugDumpArgs) -> Result<Done
         })
     });
     match (written, lost) {
-        (Ok(()), _) => Done::ok(Sentence(format!("Written to {}", args.path.display()))),
+        (Ok(()), _) => {
+            let text = format!("Written to {}", args.path.display());
+            Done::ok(Changed { text, document: json!({ "path": args.path.to_string_lossy() }) })
+        }
         (Err(_), Some(error)) => Err(error),
         (Err(error), None) => {
             Err(HqError::failed("io", format!("{} cannot be written: {error}", args.path.display())))

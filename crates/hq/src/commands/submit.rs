@@ -22,7 +22,8 @@ use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
 use hq_model::{
-    Body, ByteString, Channel, IdSet, JobId, JobSpec, ObjectName, Stream, Submit, TaskState, pattern,
+    Body, ByteString, Channel, IdSet, JobId, JobSpec, ObjectName, Stream, Submit, TaskState, counted_are,
+    pattern,
 };
 use hq_stream::StreamFile;
 
@@ -381,7 +382,8 @@ fn with_hint(refused: NotSubmitted, open: Option<JobId>) -> HqError {
             error.hint(format!("some tasks of the file may be in job {job}; {WITH_KEYS}"))
         }
         (Some(job), 1..) => error.hint(format!(
-            "{new} tasks of the file are in job {job}, and perhaps some that are behind them in the file; {WITH_KEYS}"
+            "{} in job {job}, and perhaps some that are behind in the file; {WITH_KEYS}",
+            counted_are(new, "task", "of the file is", "of the file are")
         )),
         _ => error,
     }

@@ -80,7 +80,7 @@ impl Report for Allocations {
             writeln!(out, "Its allocations may take {} (budget)", node_hours_told(budget))?;
         }
         if let Some(why) = &self.queue.over_budget {
-            writeln!(out, "It asks for nothing more: {why}")?;
+            writeln!(out, "It asks for nothing more: {}", style.times_in(why))?;
         }
         if !self.verbose && self.cost.is_none() {
             return Ok(());
@@ -117,9 +117,9 @@ impl Report for Allocations {
 impl Report for ExplainedQueue {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         let QueueExplanation { queue, next, facts, demand, decisions } = &self.0;
-        writeln!(out, "Queue {} ({}): {next}.", queue.queue, queue.params.manager)?;
+        writeln!(out, "Queue {} ({}): {}.", queue.queue, queue.params.manager, style.times_in(next))?;
         for fact in facts {
-            writeln!(out, "- {fact}")?;
+            writeln!(out, "- {}", style.times_in(fact))?;
         }
         if !demand.is_empty() {
             let header =
@@ -134,7 +134,7 @@ impl Report for ExplainedQueue {
                         Cell::number(line.coming),
                         Cell::number(line.new),
                         Cell::number(line.elsewhere),
-                        line.why_not.clone().unwrap_or_default().into(),
+                        style.times_in(line.why_not.as_deref().unwrap_or_default()).into(),
                     ]
                 })
                 .collect();
@@ -146,9 +146,9 @@ impl Report for ExplainedQueue {
         for decision in decisions {
             let again = match decision.count {
                 1 => String::new(),
-                count => format!(" ({count} times, last at {})", style.time(decision.last)),
+                count => format!(" ({count} times since {})", style.time(decision.first)),
             };
-            writeln!(out, "{}  {}{again}", style.time(decision.first), decision.text)?;
+            writeln!(out, "{}  {}{again}", style.time(decision.last), style.times_in(&decision.text))?;
         }
         Ok(())
     }
@@ -292,7 +292,7 @@ fn allocation_row(one: &AllocationInfo, style: &Style) -> Vec<Cell> {
         time(one.started),
         time(one.ended.as_ref().map(|(at, _)| *at)),
         Cell::number(one.connected.len()),
-        one.detail.clone().unwrap_or_default().into(),
+        style.times_in(one.detail.as_deref().unwrap_or_default()).into(),
         Cell::number(one.allocation),
     ]
 }

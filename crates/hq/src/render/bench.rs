@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use hq_model::duration;
+use hq_model::{counted, duration};
 use serde_json::{Value, json};
 
 use super::json::SCHEMA_VERSION;
@@ -20,7 +20,7 @@ impl Report for Metg {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         let rows: Vec<Vec<Cell>> = self.points.iter().map(row).collect();
         table::table(out, style, &HEADER, &rows)?;
-        let on = format!("on {} with {}", text::count(self.workers, "worker"), text::count(self.cpus, "CPU"));
+        let on = format!("on {} with {}", counted(self.workers, "worker"), counted(self.cpus, "CPU"));
         match self.found {
             Some(Found::Metg(length)) => writeln!(
                 out,

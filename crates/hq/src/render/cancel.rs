@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use hq_model::{IdSet, JobId, TaskId};
+use hq_model::{IdSet, JobId, TaskId, counted};
 use serde_json::{Value, json};
 
+use super::Report;
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
-use super::{Report, text};
 use crate::error::HqError;
 use crate::report::Canceled;
 
@@ -30,10 +30,10 @@ impl Report for Canceled {
             if has_ended(*job, ids) && are_counted {
                 continue;
             }
-            let canceled = text::count(ids.len(), "task");
+            let canceled = counted(ids.len(), "task");
             match self.of_tasks {
                 _ if ids.is_empty() && self.closed.contains(TaskId(job.0)) => {
-                    let ended = text::count(*ended, "task");
+                    let ended = counted(*ended, "task");
                     writeln!(out, "Job {job} canceled: no more tasks are made ({ended} already finished)")?;
                 }
                 _ if ids.is_empty() && *ended == 0 => {
@@ -53,13 +53,17 @@ impl Report for Canceled {
                 false => writeln!(
                     out,
                     "Job {job} canceled ({canceled} canceled, {} already finished)",
-                    text::count(*ended, "task")
+                    counted(*ended, "task")
                 )?,
             }
         }
         if are_counted {
             let which = if self.of_tasks { "these" } else { "their" };
-            writeln!(out, "{had_ended} jobs: nothing to cancel, {which} tasks had ended already")?;
+            writeln!(
+                out,
+                "{}: nothing to cancel, {which} tasks had ended already",
+                counted(had_ended, "job")
+            )?;
         }
         let open = &self.open;
         match open.len() {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use hq_model::{Amount, memory};
+use hq_model::{Amount, counted, memory};
 use serde_json::{Value, json};
 
 use super::json::SCHEMA_VERSION;
@@ -43,7 +43,7 @@ impl Report for Efficiency {
             writeln!(out, "{hours:.3} node hours were used, which cost {:.2}", hours * price)?;
             let unknown: u64 = self.kinds.iter().map(|kind| kind.measured - kind.on_known).sum();
             if unknown > 0 {
-                let tasks = text::count(unknown, "task");
+                let tasks = counted(unknown, "task");
                 writeln!(out, "Without {tasks} whose workers are forgotten")?;
             }
         }
@@ -56,7 +56,7 @@ impl Report for Efficiency {
             writeln!(out, "{unused:.1} core hours were asked for and not used")?;
         }
         if self.left_out > 0 {
-            let tasks = text::count(self.left_out, "task");
+            let tasks = counted(self.left_out, "task");
             writeln!(out, "{tasks} of more than {KINDS_MAX} kinds are left out")?;
         }
         Ok(())

@@ -5,12 +5,14 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::json::SCHEMA_VERSION;
+use super::style::Style;
 use crate::error::HqError;
 
 pub(crate) fn cli(out: &mut dyn Write, error: &HqError) -> io::Result<()> {
-    writeln!(out, "ERROR {}", error.text)?;
+    let style = Style::of_stderr();
+    writeln!(out, "ERROR {}", style.times_in(&error.text))?;
     match &error.hint {
-        Some(hint) => writeln!(out, "hint: {hint}"),
+        Some(hint) => writeln!(out, "hint: {}", style.times_in(hint)),
         None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hq_core::explanation::{Lack, Reason, ReasonKind, TaskExplanation, TaskGroup, WorkerMatch};
 use hq_model::request::MEM;
-use hq_model::{Amount, AmountRequest, IdSet, TaskId, TaskState, duration, memory};
+use hq_model::{Amount, AmountRequest, IdSet, TaskId, TaskState, counted, duration, memory};
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
@@ -91,7 +91,7 @@ fn able(workers: &[WorkerMatch]) -> String {
     let able: IdSet = workers.iter().filter(fits).map(|of| TaskId(of.worker.0)).collect();
     match able.len() {
         0 => "There is no worker where the task can run.".to_owned(),
-        count => format!("The task can run on {}: {able}", text::count(count, "worker")),
+        count => format!("The task can run on {}: {able}", counted(count, "worker")),
     }
 }
 
@@ -195,7 +195,7 @@ impl Report for ExplainedJobs {
                 }
             }
             if job.others > 0 {
-                let tasks = text::count(job.others, "task");
+                let tasks = counted(job.others, "task");
                 writeln!(out, "{tasks} in more groups are not shown; `hq task explain` tells of each")?;
             }
         }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use hq_core::limits::{CAUSE_WORKERS_MAX, CAUSES_MAX};
 use hq_core::record::FailureKind;
-use hq_model::{IdSet, TaskId, WorkerId};
+use hq_model::{IdSet, TaskId, WorkerId, counted};
 use serde::ser::{SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
@@ -86,9 +86,9 @@ pub(super) fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Re
     }
     let causes = match job.causes.len() {
         0 => String::new(),
-        count => format!(", {}", text::count(count as u64, "cause")),
+        count => format!(", {}", counted(count as u64, "cause")),
     };
-    let tasks = text::count(of.tasks, "task");
+    let tasks = counted(of.tasks, "task");
     writeln!(out, "Job {}: {} of {tasks} failed{causes}{stopped}", of.job, of.failed)?;
     if !job.causes.is_empty() {
         let rows: Vec<Vec<Cell>> = job.causes.iter().map(row).collect();
@@ -98,7 +98,7 @@ pub(super) fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Re
         writeln!(out, "~ is an estimate: of so many tasks only an even sample was looked at")?;
     }
     if of.others() > 0 {
-        let tasks = text::count(of.others(), "task");
+        let tasks = counted(of.others(), "task");
         let why = if of.causes.len() >= CAUSES_MAX {
             "failed for more causes, which are not told apart"
         } else {
@@ -142,7 +142,7 @@ pub(crate) fn note(job: &FailedJob) -> String {
     // Causes came up in this order.
     let first = of.causes.first().map(|(cause, _)| cause.first);
     let Some(cause) = job.causes.iter().find(|cause| Some(cause.cause.first) == first) else {
-        let tasks = text::count(of.tasks, "task");
+        let tasks = counted(of.tasks, "task");
         return format!(
             "{} of {tasks} of job {id} failed; `hq task list {id} --filter failed` lists them",
             of.failed

@@ -1,24 +1,24 @@
 //! What `hq job info` says of generators and reducers.
 
 use hq_core::feed::FeedState;
+use hq_model::counted;
 use serde_json::{Value, json};
 
 use super::table::Cell;
-use super::text;
 
 /// Rows of a job that has a generator.
 pub(super) fn rows(state: &FeedState) -> Vec<(&'static str, Cell)> {
     let feed = &state.feed;
-    let made = text::count(state.made, "task");
+    let made = counted(state.made, "task");
     let mut rows =
         vec![("Generator", Cell::from(format!("job {}, {}, {made} made", feed.generator, word(state))))];
     if let Some(reducer) = feed.reducer {
-        let reduced = feed.reduced.len();
+        let reduced = counted(feed.reduced.len(), "task");
         let behind = match state.unreduced() {
             0 => "none behind".to_owned(),
             count => format!("{count} behind"),
         };
-        rows.push(("Reducer", format!("job {reducer}, {reduced} tasks reduced, {behind}").into()));
+        rows.push(("Reducer", format!("job {reducer}, {reduced} reduced, {behind}").into()));
     }
     rows
 }

@@ -6,19 +6,21 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use hq_core::client_messages::{JobBudget, JobDetail, JobSummary, SubmitInfo};
-use hq_model::allocation::node_hours;
+use hq_model::allocation::{node_hours, node_hours_told};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
-use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
+use hq_model::{
+    Compression, IdSet, JobId, JobState, Stream, TaskId, TaskState, Timestamp, Usage, counted, duration,
+};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
 use super::job_document::Document;
-use super::json::{self, SCHEMA_VERSION};
+use super::json;
 use super::style::Style;
 use super::table::{self, Cell};
 use super::wait::{self, IDS_CHARS_MAX};
-use super::{Report, text, units};
+use super::{Report, text};
 use crate::error::HqError;
 use crate::report::{JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, TaskIds};
 
@@ -57,7 +59,7 @@ impl Report for Jobs {
         }
         if self.total > self.jobs.len() as u64 {
             let are = if self.total == 1 { "is" } else { "are" };
-            let total = text::count(self.total, "job");
+            let total = counted(self.total, "job");
             writeln!(out, "There {are} {total} in total. Use `--all` to display all jobs.")?;
         }
         for job in self.jobs.iter().filter(|job| job.unrunnable > 0) {
@@ -111,7 +113,7 @@ fn progress(c: &Counters) -> String {
 
 /// That some tasks of a job can never run.
 pub(crate) fn unrunnable(job: &JobSummary) -> String {
-    let tasks = text::count(job.unrunnable, "task");
+    let tasks = counted(job.unrunnable, "task");
     let fit = if job.unrunnable == 1 { "fits" } else { "fit" };
     format!("{tasks} {fit} no worker that is there or to come; see `hq job explain {}`", job.job)
 }
@@ -182,7 +184,7 @@ impl Report for JobDetails {
                 let shown = failed.len() as u64;
                 wait::failed_tasks(out, style, &failed)?;
                 let which = if shown < all { format!(", {shown} of them shown") } else { String::new() };
-                writeln!(out, "{} failed{which}.", text::count(all, "task"))?;
+                writeln!(out, "{} failed{which}.", counted(all, "task"))?;
             }
         }
         Ok(())
@@ -315,7 +317,7 @@ impl Submits {
         }
         let mut lines = said.lines;
         if self.count > SUBMITS_SHOWN {
-            lines.push(format!("… and {} submits more", self.count - SUBMITS_SHOWN));
+            lines.push(format!("… and {}", counted(self.count - SUBMITS_SHOWN, "more submit")));
         }
         (name, lines.join("\n").into())
     }
@@ -372,8 +374,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp, style: Style) 
 }
 
 fn budget_words(JobBudget { limit, used }: JobBudget) -> String {
-    let limit =
-        limit.map_or_else(|| "no limit".to_owned(), |limit| format!("{} node hours", node_hours(limit)));
+    let limit = limit.map_or_else(|| "no limit".to_owned(), node_hours_told);
     format!("{limit}, {} used", node_hours(used))
 }
 
@@ -442,6 +443,11 @@ impl Report for JobsDone {
         }
         Ok(())
     }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let ids: IdSet = self.jobs.iter().map(|job| TaskId(job.0)).collect();
+        Ok(json::write_change(out, json!({ self.done: ids.to_string() }))?)
+    }
 }
 
 impl Report for JobsForgotten {
@@ -466,17 +472,12 @@ impl Report for JobsForgotten {
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        // There it has no answer.
-        if units::is_raw() {
-            return Ok(out.write_all(b"{}\n")?);
-        }
         let document = json!({
-            "schema_version": SCHEMA_VERSION,
             "forgotten": self.forgotten.to_string(),
             "forgotten_count": self.forgotten.len(),
             "ignored_count": self.ignored,
         });
-        Ok(json::write(out, &document)?)
+        Ok(json::write_change(out, document)?)
     }
 }
 

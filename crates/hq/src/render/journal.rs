@@ -1,5 +1,6 @@
 //! `hq journal check` and `repair`.
 
+use hq_model::counted;
 use std::io::Write;
 
 use hq_journal::{FileKind, JournalError, MissingRecords, Report as Found};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
-use super::{Report, table, text};
+use super::{Report, table};
 use crate::error::HqError;
 use crate::report::{JournalChecked, JournalRepaired, Streamed};
 
@@ -36,11 +37,11 @@ impl Report for JournalChecked {
         }
         files.finish()?;
         for file in report.files.iter().filter(|file| file.records_repeated > 0) {
-            let again = text::count(file.records_repeated, "record");
+            let again = counted(file.records_repeated, "record");
             writeln!(out, "Not counted: {again} at the end of {}, which the next file repeats.", file.name)?;
         }
         for file in report.files.iter().filter(|file| file.bytes_ignored > 0) {
-            let bytes = text::count(file.bytes_ignored, "byte");
+            let bytes = counted(file.bytes_ignored, "byte");
             writeln!(
                 out,
                 "Not counted: {bytes} at the end of {}, before which the next file goes on: an unfinished write, or \
@@ -64,7 +65,7 @@ impl Report for JournalChecked {
             writeln!(
                 out,
                 "`hq journal repair {path}` keeps the {} before it and puts the rest aside.",
-                text::count(report.records, "record")
+                counted(report.records, "record")
             )?;
         }
         if let Some(stray) = stray(report) {
@@ -105,10 +106,10 @@ impl Report for JournalRepaired {
                 out,
                 "{problem}\nThe journal {path} can be opened again. Kept: {}. Lost: everything from record {} on; that is {}, \
                  with {} among them.",
-                text::count(after.records, "intact record"),
+                counted(after.records, "intact record"),
                 after.next_seq,
-                text::count(repaired.bytes_lost(), "byte"),
-                text::count(repaired.records_lost(), "intact record")
+                counted(repaired.bytes_lost(), "byte"),
+                counted(repaired.records_lost(), "intact record")
             )?,
             (Some(problem), None) => {
                 writeln!(out, "{problem}\nNothing of the journal {path} could be kept.")?;
@@ -142,7 +143,7 @@ impl Report for JournalRepaired {
 fn missing(missing: &[MissingRecords]) -> Vec<String> {
     let line = |missing: &MissingRecords| match missing.records {
         Some(records) => {
-            format!("Missing or unreadable: {} of {}.", text::count(records, "record"), missing.files)
+            format!("Missing or unreadable: {} of {}.", counted(records, "record"), missing.files)
         }
         None => format!("Missing or unreadable: records of {}, nobody knows how many.", missing.files),
     };
@@ -159,18 +160,15 @@ fn kind(kind: FileKind) -> &'static str {
 fn state_of(report: &Found) -> String {
     match (&report.problem, &report.torn) {
         (Some(problem), _) => {
-            format!(
-                "Damaged: {problem}. Behind that: {}.",
-                text::count(report.records_behind, "intact record")
-            )
+            format!("Damaged: {problem}. Behind that: {}.", counted(report.records_behind, "intact record"))
         }
         (None, Some(torn)) => format!(
             "Intact: {}. Not counted: {} at the end of {}, an unfinished write.",
-            text::count(report.records, "record"),
-            text::count(torn.bytes, "byte"),
+            counted(report.records, "record"),
+            counted(torn.bytes, "byte"),
             torn.file
         ),
-        (None, None) => format!("Intact: {}.", text::count(report.records, "record")),
+        (None, None) => format!("Intact: {}.", counted(report.records, "record")),
     }
 }
 

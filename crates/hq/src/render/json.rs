@@ -25,6 +25,15 @@ use crate::results::TaskResult;
 /// Version of all documents.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
+/// Writes what a command has changed. In version 0 it is nothing: there such commands have no answer.
+pub(super) fn write_change(out: &mut dyn Write, mut document: Value) -> io::Result<()> {
+    if units::is_raw() {
+        return out.write_all(b"{}\n");
+    }
+    document["schema_version"] = SCHEMA_VERSION.into();
+    write(out, &document)
+}
+
 pub(crate) fn write(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     match value {
         Value::Object(map) if units::is_raw() => {

@@ -1,5 +1,6 @@
 //! What `hq make` says.
 
+use hq_model::counted;
 use std::io::Write;
 use std::time::Duration;
 
@@ -96,10 +97,10 @@ impl Report for MakeEnded {
         parts.extend(
             others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")),
         );
-        let runs = text::count(total as u64, "run");
+        let runs = counted(total as u64, "run");
         writeln!(out, "{runs} in {}: {}", text::measured(self.duration), parts.join(", "))?;
         if self.not_in_time > 0 {
-            let runs = text::count(self.not_in_time as u64, "run");
+            let runs = counted(self.not_in_time as u64, "run");
             writeln!(out, "Not started for want of time: {runs}")?;
         }
         for (run, tail) in self.failed.iter().zip(&self.tails).take(TAILS_MAX) {

@@ -8,7 +8,7 @@ use super::table::{self, Cell};
 use super::{Report, json};
 use crate::dashboard::Served;
 use crate::error::HqError;
-use crate::report::{Answer, LauncherList, LauncherRow, Nothing, Plain, Sentence};
+use crate::report::{Answer, Changed, LauncherList, LauncherRow, Nothing, Plain, Sentence};
 
 impl Report for Nothing {
     fn cli(&mut self, _out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
@@ -23,6 +23,20 @@ impl Report for Sentence {
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         Ok(writeln!(out, "{}", self.0)?)
+    }
+}
+
+impl Report for Changed {
+    fn is_message(&self) -> bool {
+        true
+    }
+
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        Ok(writeln!(out, "{}", self.text)?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(json::write_change(out, self.document.take())?)
     }
 }
 

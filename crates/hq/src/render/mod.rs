@@ -162,9 +162,7 @@ impl Printer {
     /// those that asked for quiet take any text there for a failure.
     pub(crate) fn warn(&self, warnings: &[String]) {
         if self.mode == OutputMode::Cli {
-            for warning in warnings {
-                let _ = writeln!(io::stderr(), "WARN {warning}");
-            }
+            Printer::alarm(warnings);
         }
     }
 
@@ -188,13 +186,13 @@ impl Printer {
     /// Says on standard error, whatever the mode, why what is waited for may never come.
     pub(crate) fn alarm(warnings: &[String]) {
         for warning in warnings {
-            let _ = writeln!(io::stderr(), "WARN {warning}");
+            let _ = writeln!(io::stderr(), "WARN {}", Style::of_stderr().times_in(warning));
         }
     }
 
     /// Says on standard error, whatever the mode, why something that was named is left out of what is done.
     pub(crate) fn refused(text: &str) {
-        let _ = writeln!(io::stderr(), "ERROR {text}");
+        let _ = writeln!(io::stderr(), "ERROR {}", Style::of_stderr().times_in(text));
     }
 
     /// Prints what the server warns of, where somebody reads it: tools that take both channels for one text must find nothing

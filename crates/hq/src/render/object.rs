@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io::Write;
 
 use hq_core::object_messages::{ObjectPhase, ObjectView};
-use hq_model::JobId;
+use hq_model::{JobId, counted};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ impl Sums {
         });
         let words: Vec<String> = words.collect();
         let colon = if words.is_empty() { "" } else { ": " };
-        format!("{}{colon}{}", text::count(self.count(), "object"), words.join(", "))
+        format!("{}{colon}{}", counted(self.count(), "object"), words.join(", "))
     }
 
     fn document(&self) -> Value {
@@ -178,6 +178,11 @@ impl Report for ObjectsDone {
             writeln!(out, "Object {object} {}", self.done)?;
         }
         Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let objects: Vec<String> = self.objects.iter().map(ToString::to_string).collect();
+        Ok(json::write_change(out, json!({ self.done: objects }))?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a relay answered.
 
+use hq_model::counted;
 use std::io::Write;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ impl Report for Pulled {
             }
         }
         if let (Some(finished), Some(failed)) = (answer["finished"].as_u64(), answer["failed"].as_u64()) {
-            writeln!(out, "{} finished, {failed} failed", text::count(finished, "task"))?;
+            writeln!(out, "{} finished, {failed} failed", counted(finished, "task"))?;
         }
         let created = &answer["created"];
         if !created.is_null() {
@@ -117,7 +118,7 @@ impl Report for Pulled {
 fn held_by(out: &mut dyn Write, session: &Value) -> std::io::Result<()> {
     let taken = session["taken"].as_u64().unwrap_or_default();
     let label = session["label"].as_str();
-    write!(out, "{} has {}", label.unwrap_or("(a connection)"), text::count(taken, "task"))?;
+    write!(out, "{} has {}", label.unwrap_or("(a connection)"), counted(taken, "task"))?;
     match label.filter(|_| taken > 0) {
         Some(label) => writeln!(out, "; `hq pull exit {}` gives back all", quoted(label))?,
         None => writeln!(out)?,

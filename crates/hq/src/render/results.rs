@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use hq_model::left_behind::{LeftBehind, Packed, Printed};
-use hq_model::{IdSet, JobId};
+use hq_model::{IdSet, JobId, counted};
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use serde_json::value::RawValue;
@@ -61,7 +61,7 @@ fn size(printed: &Printed<'_>) -> u64 {
 }
 
 fn bytes(count: u64) -> String {
-    text::count(count, "byte")
+    counted(count, "byte")
 }
 
 /// A result in a line.
@@ -211,10 +211,7 @@ impl Results {
             }
         }
         if let Some(others) = missing.len().checked_sub(JOBS_TOLD).filter(|others| *others > 0) {
-            (self.refused)(&format!(
-                "results of {} are missing, too",
-                text::count(others as u64, "more job")
-            ));
+            (self.refused)(&format!("results of {} are missing, too", counted(others as u64, "more job")));
         }
         Ok(())
     }

@@ -55,22 +55,25 @@ impl Style {
         Style { has_colors: wanted, has_lines: is_terminal, width }
     }
 
+    /// What is said on standard error.
+    pub(crate) fn of_stderr() -> Style {
+        Style { has_lines: std::io::stderr().is_terminal(), ..Style::default() }
+    }
+
     /// A point in time to the second: as the clock of the reader shows it on a terminal, and else in UTC.
     pub(crate) fn time(&self, at: Timestamp) -> String {
         self.written(at, "%Y-%m-%d %H:%M:%S UTC")
     }
 
-    /// A text of the server with the points in time that it names as the clock of the reader shows them, on a terminal.
+    /// A text of ours with the points in time that it names, which it has as JSON has them, as all others are printed.
     pub(crate) fn times_in<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if !self.has_lines {
+        if !text.contains("Z") {
             return Cow::Borrowed(text);
         }
         let shown = |word: &'a str| {
-            let time = word.trim_end_matches([',', ':', '.', ';']);
+            let time = word.trim_matches(['(', ')', ',', ':', '.', ';']);
             let at = time.ends_with('Z').then(|| time.parse::<Timestamp>().ok()).flatten();
-            at.map_or(Cow::Borrowed(word), |at| {
-                Cow::Owned(format!("{}{}", self.time(at), &word[time.len()..]))
-            })
+            at.map_or(Cow::Borrowed(word), |at| Cow::Owned(word.replacen(time, &self.time(at), 1)))
         };
         Cow::Owned(text.split(' ').map(shown).collect::<Vec<_>>().join(" "))
     }
@@ -122,9 +125,10 @@ mod tests {
         let shown = Style { has_lines: true, ..Style::default() }.time(at);
         let read: jiff::Timestamp = shown.replacen(' ', "T", 1).replacen(' ', "", 1).parse().expect("a time");
         assert_eq!(read.as_second(), 1_763_697_600, "{shown}");
-        let text = "it is to end by 2025-11-21T04:00:00Z, or so: at 2025-11-21T04:00:00Z Z";
-        assert_eq!(Style::default().times_in(text), text);
-        let told = Style { has_lines: true, ..Style::default() }.times_in(text).into_owned();
-        assert_eq!(told, format!("it is to end by {shown}, or so: at {shown} Z"));
+        let text = "it is to end by 2025-11-21T04:00:00Z, or so: (at 2025-11-21T04:00:00.000123Z) Z";
+        for (has_lines, shown) in [(true, shown.as_str()), (false, "2025-11-21 04:00:00 UTC")] {
+            let told = Style { has_lines, ..Style::default() }.times_in(text).into_owned();
+            assert_eq!(told, format!("it is to end by {shown}, or so: (at {shown}) Z"));
+        }
     }
 }

@@ -9,7 +9,7 @@ use hq_model::entry::Entry;
 use hq_model::left_behind::{LeftBehind, Packed};
 use hq_model::paths::TaskPaths;
 use hq_model::pattern::Pattern;
-use hq_model::{IdSet, JobId, TaskRef, TaskSpec, TaskState, Timestamp};
+use hq_model::{IdSet, JobId, TaskRef, TaskSpec, TaskState, Timestamp, counted};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::job::{key, usage, write_error};
@@ -182,8 +182,11 @@ fn makespan(task: &TaskInfo, now: Timestamp) -> String {
     }
 }
 
-fn error(task: &TaskInfo) -> Cell {
-    Cell::colored(error_text(task).to_owned(), Color::Red)
+// What a program has said stays as it is; of a task that was canceled it is our own text.
+fn error(task: &TaskInfo, style: &Style) -> Cell {
+    let text = error_text(task);
+    let is_ours = task.state == TaskState::Canceled;
+    Cell::colored(if is_ours { style.times_in(text).into_owned() } else { text.to_owned() }, Color::Red)
 }
 
 /// Why it failed, or that this is not known any more.
@@ -197,7 +200,7 @@ fn error_in_list(task: &TaskInfo, style: Style) -> Cell {
     let whole = error_text(task);
     match whole.char_indices().nth(ERROR_SHOWN) {
         Some((end, _)) if style.has_lines => Cell::colored(format!("{}…", &whole[..end]), Color::Red),
-        _ => error(task),
+        _ => error(task, &style),
     }
 }
 
@@ -266,7 +269,7 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
         ("Task dir", of_spec(&|s| if s.task_dir { "yes" } else { "no" }.into()).into()),
         ("Crash limit", of_spec(&|s| s.crash_limit.to_string()).into()),
         ("Dependencies", dependencies(report.job, task).into()),
-        ("Error", error(task)),
+        ("Error", error(task, style)),
         ("Instance", task.instance.to_string().into()),
         ("Crashes", task.crashes.to_string().into()),
     ];
@@ -315,7 +318,7 @@ pub(super) fn locality(job: JobId, task: &TaskInfo, spec: &TaskSpec) -> Option<S
 // The arguments of a call are a pickle, which only Python reads.
 fn entry_shown(entry: &[u8]) -> String {
     match entry.first() {
-        Some(&PICKLE) => format!("<arguments: pickle of {}>", text::count(entry.len() as u64, "byte")),
+        Some(&PICKLE) => format!("<arguments: pickle of {}>", counted(entry.len() as u64, "byte")),
         _ => shortened(entry),
     }
 }

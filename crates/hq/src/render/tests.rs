@@ -544,7 +544,7 @@ fn of_many_submits_some_are_shown() {
     let mut report = JobDetails { jobs: job_stream(pages), ..details(detail(), None) };
     let shown = show(&mut report);
     assert!(shown.contains("| Command                | 0: part-0"), "{shown}");
-    assert!(shown.contains("| … and 90 submits more"), "{shown}");
+    assert!(shown.contains("| … and 90 more submits"), "{shown}");
     assert!(shown.contains("Ids: 0-99"), "{shown}");
     assert_eq!(shown.matches("part-").count(), 10, "{shown}");
 }

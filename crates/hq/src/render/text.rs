@@ -317,8 +317,3 @@ pub(crate) fn energy(joules: f64) -> String {
         hours => format!("{:.3} kWh", hours / 1000.0),
     }
 }
-
-/// `1 task`, `2 tasks`.
-pub(crate) fn count(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use hq_model::WorkerId;
+use hq_model::{WorkerId, counted};
 use serde_json::{Map, Value, json};
 
 use super::json::{self as form, SCHEMA_VERSION};
@@ -144,7 +144,7 @@ impl Utilization {
         rows.extend(self.energy_words().map(|words| ("Energy", words.into())));
         record(out, style, rows)?;
         if self.gathered.left_out > 0 {
-            let attempts = text::count(self.gathered.left_out, "attempt");
+            let attempts = counted(self.gathered.left_out, "attempt");
             writeln!(
                 out,
                 "Not counted: {attempts} beyond what fits into memory; use --start-time and --end-time."
@@ -161,11 +161,11 @@ impl Utilization {
     fn energy_words(&self) -> Option<String> {
         let sum = self.energy();
         let measured = (sum.measured_workers > 0).then(|| {
-            let workers = text::count(sum.measured_workers, "worker");
+            let workers = counted(sum.measured_workers, "worker");
             format!("{} measured (RAPL, {workers})", text::energy(sum.measured))
         });
         let estimated = self.watts_per_cpu.filter(|_| sum.estimated_workers > 0).map(|watts| {
-            let workers = text::count(sum.estimated_workers, "worker");
+            let workers = counted(sum.estimated_workers, "worker");
             format!("{} estimated ({watts} W for each CPU, {workers})", text::energy(sum.estimated))
         });
         let words: Vec<String> = [measured, estimated].into_iter().flatten().collect();
@@ -183,9 +183,7 @@ impl Utilization {
             sum.2 += self.accounts.node_hours([id].into_iter());
         }
         sums.into_iter()
-            .map(|(name, (workers, pair, hours))| {
-                (name.to_owned(), text::count(workers, "worker"), pair, hours)
-            })
+            .map(|(name, (workers, pair, hours))| (name.to_owned(), counted(workers, "worker"), pair, hours))
             .collect()
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hq_model::JobState;
+use hq_model::{JobState, counted};
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
@@ -32,7 +32,7 @@ impl Report for Waited {
             .iter()
             .map(|(state, word)| (self.count(*state), *word))
             .filter(|(count, _)| *count > 0)
-            .map(|(count, word)| format!("{} {word}", text::count(count, "job")))
+            .map(|(count, word)| format!("{} {word}", counted(count, "job")))
             .collect();
         if parts.is_empty() {
             return Ok(writeln!(out, "There are no jobs to wait for")?);
@@ -87,7 +87,7 @@ impl Report for RunEnded {
             .filter(|(count, word)| *count > 0 || *word == "finished")
             .map(|(count, word)| format!("{count} {word}"))
             .collect();
-            let total = text::count(c.total(), "task");
+            let total = counted(c.total(), "task");
             writeln!(out, "{total} in {}: {}", text::measured(self.waited.duration), parts.join(", "))?;
         }
         for (channel, path) in &self.outputs {

@@ -12,7 +12,7 @@ use super::table::{self, Cell};
 use super::{Report, load, sample, text, units};
 use crate::error::HqError;
 use crate::report::{WorkerDetails, WorkerEnded, Workers, WorkersStopped};
-use hq_model::{IdSet, TaskId, WorkerId, duration};
+use hq_model::{IdSet, TaskId, WorkerId, counted, duration};
 
 // So many workers that stop have a line each.
 const STOPPED_NAMED: usize = 10;
@@ -115,14 +115,20 @@ impl Report for WorkersStopped {
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let document = match self.alone_count {
-            0 => json!({}),
-            count => json!({
-                "lost_objects": self.alone.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                "lost_object_count": count,
-            }),
+        let ids = |workers: &[WorkerId]| {
+            workers.iter().map(|worker| TaskId(worker.0)).collect::<IdSet>().to_string()
         };
-        Ok(json::write(out, &document)?)
+        let mut document = json!({
+            "stopping": ids(&self.workers),
+            "away": ids(&self.away),
+            "stopping_before": ids(&self.stopping),
+        });
+        if self.alone_count > 0 {
+            let objects = self.alone.iter().map(ToString::to_string);
+            document["lost_objects"] = objects.collect::<Vec<_>>().into();
+            document["lost_object_count"] = self.alone_count.into();
+        }
+        Ok(json::write_change(out, document)?)
     }
 }
 
@@ -166,7 +172,7 @@ fn alone(stopped: &WorkersStopped) -> String {
     let mut names: Vec<String> = stopped.alone.iter().map(ToString::to_string).collect();
     let more = stopped.alone_count.saturating_sub(names.len() as u64);
     names.extend((more > 0).then(|| format!("{more} more")));
-    format!("{} {words}: {}", text::count(stopped.alone_count, "object"), names.join(", "))
+    format!("{} {words}: {}", counted(stopped.alone_count, "object"), names.join(", "))
 }
 
 fn state_word(w: &WorkerInfo) -> String {
@@ -272,7 +278,7 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
 fn object_store(w: &WorkerInfo) -> String {
     let Some(store) = &w.config.object_store else { return text::NONE.to_owned() };
     let line = |dir: &str, size: u64, held: ObjectsHeld| {
-        let (used, objects) = (text::size_of(held.bytes), text::count(held.count, "object"));
+        let (used, objects) = (text::size_of(held.bytes), counted(held.count, "object"));
         format!("{dir}\n{used} of {} in {objects}", text::size_of(size))
     };
     let of_store = line(&store.dir, store.size, not_spilled(w));

@@ -52,8 +52,7 @@ fn an_array_has_ids_or_entries() {
     };
     assert_eq!(ids("ids = \"1-10:3\""), Ok((TaskIds::Given("1-10:3".parse().expect("ids")), 0)));
     assert_eq!(ids("entries = [\"a\", \"b\"]"), Ok((TaskIds::Given(IdSet::range(0, 1)), 2)));
-    let error: Result<(TaskIds, usize), String> =
-        Err("job.toml: array: there are 3 ids and 1 entries".into());
+    let error: Result<(TaskIds, usize), String> = Err("job.toml: array: there are 3 ids and 1 entry".into());
     assert_eq!(ids("ids = \"1-3\"\nentries = [\"a\"]"), error);
 }
 

@@ -143,7 +143,7 @@ fn what_never_fits_is_not_asked_for_and_said() {
         ),
         (
             Request { nodes: 2, ..Request::default() },
-            "an allocation of this queue has 1 workers at most, the tasks ask for 2 nodes",
+            "an allocation of this queue has 1 worker at most, the tasks ask for 2 nodes",
         ),
     ] {
         let requests = [request];

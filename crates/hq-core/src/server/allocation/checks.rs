@@ -7,7 +7,7 @@ use hq_model::{ByteString, Timestamp};
 
 use super::{Checks, LEFT_TIME};
 use crate::alloc::{Allocation, BatchOrder, QueueState, policy};
-use crate::limits::{CHECK_INTERVAL, WISH_INTERVAL};
+use crate::limits::{CHECK_INTERVAL, DOUBT_INTERVAL, WISH_INTERVAL};
 use crate::server::machine::Server;
 use crate::server::{Effect, Gate};
 
@@ -28,6 +28,9 @@ impl Server {
         let checks = self.alloc.managers.get(manager).unwrap_or(&none);
         if checks.asked.is_some() {
             return None;
+        }
+        if checks.has_doubts {
+            return checks.last.max(checks.wished).map(|last| last.after(DOUBT_INTERVAL));
         }
         let rarely = |from: Timestamp| match checks.last {
             Some(last) => from.max(last.after(checks.interval)),
@@ -77,6 +80,7 @@ impl Server {
             let is_regular = self.regular_check_due(&manager).is_some_and(|at| at <= now);
             let checks = self.alloc.managers.entry(manager.clone()).or_default();
             checks.is_urgent = false;
+            checks.has_doubts = false;
             checks.is_wished = false;
             *(if is_regular { &mut checks.last } else { &mut checks.wished }) = Some(now);
             if jobs.is_empty() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
-use hq_model::{AllocationRef, Timestamp};
+use hq_model::{AllocationRef, Timestamp, counted};
 
-use super::{Deferred, Purpose, Trial, Unclear, count};
+use super::{Deferred, Purpose, Trial, Unclear};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, Said, ShapeSource, policy};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{CHECK_INTERVAL, NOT_NOW_RETRY, UNCLEAR_TIME};
@@ -52,7 +52,7 @@ impl Server {
                             self.end_allocation(now, which, end, effects);
                         }
                         Err(error) => {
-                            self.alloc.cancels.refused(now, which);
+                            self.alloc.cancels.refused(now, which, error.clone());
                             let text = format!("allocation {which} could not be canceled: {error}");
                             self.alloc.note(now, which.queue, text);
                         }
@@ -80,8 +80,7 @@ impl Server {
         if queue.allocations.get(&which.number).is_none_or(|one| !one.is_active() || one.batch_id.is_some()) {
             return;
         }
-        let taken =
-            count(queue.active().filter(|(_, one)| one.batch_id.is_some()).count() as u64, "allocation");
+        let taken = counted(queue.active().filter(|(_, one)| one.batch_id.is_some()).count(), "allocation");
         let text =
             format!("the batch system takes no more at present, beside {taken} of this queue: {error}");
         let ask_at = now.after(NOT_NOW_RETRY);
@@ -208,13 +207,16 @@ impl Server {
         let of_manager = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
         let with_id = of_manager.filter_map(|(which, _, one)| Some((which, one.batch_id.clone()?)));
         let with_id: Vec<_> = with_id.filter(|(_, id)| asked.contains(id)).collect();
-        let mut was_new = false;
+        let (mut was_new, mut has_doubts) = (false, false);
         for (which, id) in with_id {
             let missing = || BatchState::Unknown("the batch system does not know it".into());
             let said = states.get(&id).cloned().unwrap_or_else(|| missing().into());
             was_new |= self.state_came(now, which, said, effects);
+            // Only a second answer tells that it is gone, and not just on its way in or out.
+            has_doubts |= self.alloc.unknown.get(&which) == Some(&1);
         }
         let checks = self.alloc.managers.entry(manager.to_owned()).or_default();
+        checks.has_doubts = has_doubts;
         checks.interval = policy::next_interval(checks.interval, was_new);
     }
 

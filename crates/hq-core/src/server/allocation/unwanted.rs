@@ -8,7 +8,8 @@ use hq_model::allocation::BatchState;
 use hq_model::{AllocationRef, JobId, TaskId, TaskRef, Timestamp, duration};
 
 use crate::alloc::{Allocation, BatchOrder, QueueState};
-use crate::limits::{CANCEL_RETRY, UNNEEDED_TIME, WIND_UP_TIME};
+use crate::client_messages::RequestError;
+use crate::limits::{CANCEL_RETRY, LEFT_NAMED_MAX, UNNEEDED_TIME, WIND_UP_TIME};
 use crate::record::NEVER;
 use crate::server::job::Job;
 use crate::server::machine::Server;
@@ -22,11 +23,12 @@ pub(super) struct Cancels {
 }
 
 /// A batch system did not cancel an allocation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Refused {
     again_at: Timestamp,
     /// From the refusal until then.
     wait: Duration,
+    error: String,
 }
 
 impl Cancels {
@@ -36,11 +38,11 @@ impl Cancels {
     }
 
     /// It was not canceled, and is tried again later.
-    pub(super) fn refused(&mut self, now: Timestamp, which: AllocationRef) {
+    pub(super) fn refused(&mut self, now: Timestamp, which: AllocationRef, error: String) {
         self.ordered.remove(&which);
         let before = self.refused.get(&which).map(|refused| refused.wait);
         let wait = before.map_or(CANCEL_RETRY.0, |wait| (wait * 2).min(CANCEL_RETRY.1));
-        self.refused.insert(which, Refused { again_at: now.after(wait), wait });
+        self.refused.insert(which, Refused { again_at: now.after(wait), wait, error });
     }
 
     /// Somebody asks: nothing is waited for.
@@ -57,6 +59,14 @@ impl Cancels {
     pub(super) fn forget(&mut self, which: AllocationRef) {
         self.ordered.remove(&which);
         self.refused.remove(&which);
+    }
+
+    /// Why an allocation that was to be canceled may go on.
+    fn why_left(&self, which: AllocationRef) -> Option<String> {
+        match self.refused.get(&which) {
+            Some(refused) => Some(refused.error.clone()),
+            None => self.ordered.contains(&which).then(|| "it has not answered".to_owned()),
+        }
     }
 
     fn is_due(&self, now: Timestamp, which: AllocationRef) -> bool {
@@ -76,6 +86,19 @@ impl Server {
             self.alloc.cancels.try_at_once();
             self.cancel_where(now, |_, _| true, effects);
         }
+    }
+
+    /// What was to be canceled and may go on when the server ends now: for each batch system and what it said, the allocations
+    /// and what cancels them.
+    pub(in crate::server) fn left_outside(&self) -> Vec<RequestError> {
+        let mut left: BTreeMap<(&str, String), Vec<(AllocationRef, &str)>> = BTreeMap::new();
+        for (which, queue, one) in self.state.alloc.active() {
+            if let (Some(id), Some(why)) = (&one.batch_id, self.alloc.cancels.why_left(which)) {
+                left.entry((&queue.params.manager, why)).or_default().push((which, id));
+            }
+        }
+        let told = left.into_iter().map(|((manager, why), ids)| left_told(manager, &why, &ids));
+        told.map(RequestError::Invalid).collect()
     }
 
     /// A batch job that goes on and on when its workers have left keeps its nodes for nothing.
@@ -172,4 +195,25 @@ impl Server {
         };
         !job.is_open && !job.is_draft() && !is_blocked && job.delayed.iter().all(waits_for_time)
     }
+}
+
+fn left_told(manager: &str, why: &str, left: &[(AllocationRef, &str)]) -> String {
+    let named: Vec<String> =
+        left.iter().take(LEFT_NAMED_MAX).map(|(which, id)| format!("{which} ({id})")).collect();
+    let more = match left.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (allocations, it) = if left.len() == 1 { ("Allocation", "it") } else { ("Allocations", "them") };
+    let ids: Vec<&str> = left.iter().take(LEFT_NAMED_MAX).map(|(_, id)| *id).collect();
+    let remedy = match manager {
+        "slurm" => format!("`scancel {}` cancels {it}", ids.join(" ")),
+        "pbs" => format!("`qdel {}` cancels {it}", ids.join(" ")),
+        other => format!("cancel {it} with the commands of `{other}`"),
+    };
+    format!(
+        "{allocations} {}{more} may still be in the batch system, which did not cancel {it}: {}. {remedy}.",
+        named.join(", "),
+        why.trim_end_matches('.')
+    )
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use hq_model::allocation::{
     AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams, node_hours, node_hours_told,
 };
-use hq_model::{AllocationRef, QueueId, Timestamp, WorkerResources, duration};
+use hq_model::{AllocationRef, QueueId, Timestamp, WorkerResources, counted, duration};
 
-use super::{Purpose, count};
+use super::Purpose;
 use crate::alloc::demand::{Matched, Offer, Served};
 use crate::alloc::messages::{
     AllocRequest, AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
@@ -377,8 +377,8 @@ impl Server {
             return "it waits until workers of the time before the restart are back".into();
         }
         if let Some(sizes) = matched.new.get(&id) {
-            let workers = count(sizes.iter().map(|size| u64::from(*size)).sum(), "worker");
-            return format!("it asks for {} with {workers}", count(sizes.len() as u64, "allocation"));
+            let workers = counted(sizes.iter().map(|size| u64::from(*size)).sum::<u64>(), "worker");
+            return format!("it asks for {} with {workers}", counted(sizes.len(), "allocation"));
         }
         // Whatever waits or will wait: nothing is asked for until somebody raises it.
         if let Some(why) = permit.why_none.as_ref().filter(|_| over_budget(queue, None).is_some()) {

@@ -1,6 +1,6 @@
 //! Which ready tasks go before one, of which jobs, and why they do.
 
-use hq_model::{IdSet, TaskId, TaskRef};
+use hq_model::{IdSet, TaskId, TaskRef, counted_are};
 
 use super::super::fleet::Fleet;
 use super::super::machine::Server;
@@ -109,7 +109,7 @@ impl Server {
                 parts.push(format!("{count}{what}"));
             }
         }
-        let goes = if total == 1 { "1 ready task goes" } else { &format!("{total} ready tasks go") };
+        let goes = counted_are(total, "ready task", "goes", "go");
         Some(Reason::new(ReasonKind::Priority, format!("{goes} before it: {}", parts.join(", "))))
     }
 

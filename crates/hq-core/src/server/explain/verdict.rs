@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hq_model::{Amount, Request, TaskId, TaskRef, Timestamp, WorkerId, duration};
+use hq_model::{Amount, Request, TaskId, TaskRef, Timestamp, WorkerId, counted_are, duration};
 
 use super::super::capacity::Needs;
 use super::super::fleet::{IS_OVER, kind_of, shown, told};
@@ -162,8 +162,9 @@ impl Server {
         let lent: usize = live.held().values().map(|held| held.lent_count()).sum();
         if lent >= lending_max(&live.resources) {
             text.push_str(&format!(
-                "; {lent} calls wait there for others, and no more of them lend their CPUs: return the futures of these instead of \
-                 waiting for them, or start another worker"
+                "; {} there for others, and no more of them lend their CPUs: return the futures of these instead of waiting \
+                 for them, or start another worker",
+                counted_are(lent, "call", "waits", "wait")
             ));
         }
         let reason = Reason::new(ReasonKind::Busy, text).on(id);

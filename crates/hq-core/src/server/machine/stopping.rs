@@ -1,6 +1,6 @@
 //! A server that is to end: its workers leave before, and what was begun outside is seen to its end.
 
-use hq_model::{Timestamp, WorkerId};
+use hq_model::{Timestamp, WorkerId, counted_are};
 
 use super::Server;
 use crate::client_messages::ClientResponse;
@@ -72,14 +72,14 @@ impl Server {
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
             return;
         }
+        let left = self.left_outside();
+        let body = match left.is_empty() {
+            true => ClientResponse::Done,
+            false => ClientResponse::Partly { refused: left, rest: Box::new(ClientResponse::Done) },
+        };
         for (connection, request) in self.stopping.take().map_or_else(Vec::new, |stopping| stopping.asked_by)
         {
-            effects.push(Effect::Answer {
-                connection,
-                request,
-                body: ClientResponse::Done,
-                gate: Gate::Last,
-            });
+            effects.push(Effect::Answer { connection, request, body: body.clone(), gate: Gate::Last });
         }
         effects.push(Effect::Exit);
     }
@@ -96,8 +96,7 @@ impl Server {
         };
         let notices = match notices {
             0 => None,
-            1 => Some("1 notice that is being sent".to_owned()),
-            _ => Some(format!("{notices} notices that are being sent")),
+            _ => Some(counted_are(notices, "notice", "that is being sent", "that are being sent")),
         };
         let batch = self.alloc.awaits_batch_system().then(|| "the batch system".to_owned());
         let parts: Vec<String> = [workers, batch, notices].into_iter().flatten().collect();

@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::notice::{Moment, NoticeEvent, STALL_AFTER_DEFAULT, cut};
-use hq_model::{JobId, Timestamp};
+use hq_model::{JobId, Timestamp, counted};
 
 use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
 use crate::limits::{NOTICE_TEXT_BYTES_MAX, STALL_DEPTH_MAX, STALLS_JUDGED_MAX};
@@ -165,7 +165,7 @@ fn text_of(explanation: &JobExplanation) -> String {
         lines.push(format!("{tasks} {ids}: {}", reasons.join("; ")));
     }
     if explanation.others > 0 {
-        lines.push(format!("and {} more tasks", explanation.others));
+        lines.push(format!("and {}", counted(explanation.others, "more task")));
     }
     cut(&lines.join("\n"), NOTICE_TEXT_BYTES_MAX)
 }

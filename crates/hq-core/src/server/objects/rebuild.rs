@@ -13,7 +13,7 @@ use hq_model::pattern;
 use hq_model::task::{CrashLimit, Rebuild};
 use hq_model::{
     Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, ObjectId, OnClose, OutputSink,
-    Submit, TaskRef, TaskSpec, TaskState, Timestamp,
+    Submit, TaskRef, TaskSpec, TaskState, Timestamp, counted,
 };
 
 use crate::client_messages::RequestError;
@@ -139,7 +139,7 @@ impl Server {
             }
         }
         match count >= REBUILDS_MAX {
-            true => Err(format!("it was lost again after it had been left {count} times more")),
+            true => Err(format!("it was lost again after it had been left {} more", counted(count, "time"))),
             false => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping, NamedEdges};
 use hq_model::job::TaskIds;
 use hq_model::key::{check_key, check_pulled_name};
-use hq_model::{Body, Entries, IdSet, JobId, Submit, TaskId, TaskRef};
+use hq_model::{Body, Entries, IdSet, JobId, Submit, TaskId, TaskRef, counted, counted_are};
 
 use crate::client_messages::RequestError;
 use crate::never;
@@ -28,7 +28,11 @@ pub(in crate::server) fn existing(
     };
     let invalid = |text: String| Err(RequestError::Invalid(text));
     if submit.keys.len() as u64 != count {
-        return invalid(format!("{} keys were given for {count} tasks.", submit.keys.len()));
+        return invalid(format!(
+            "{} given for {}.",
+            counted_are(submit.keys.len(), "key", "was", "were"),
+            counted(count, "task")
+        ));
     }
     let mut hashes = Vec::with_capacity(submit.keys.len());
     for (place, key) in submit.keys.iter().enumerate() {
@@ -144,9 +148,9 @@ pub(in crate::server) fn with_names_found(
         return Ok(submit.dependencies.clone());
     }
     if !submit.dependencies.edges.is_empty() || named.lists() as u64 != ids.len() {
-        let (lists, tasks) = (named.lists(), ids.len());
+        let (lists, tasks) = (counted(named.lists(), "task"), counted(ids.len(), "task"));
         let text = format!(
-            "Dependencies of {lists} tasks were given by keys for {tasks} tasks; each task needs a list, and no ids beside it."
+            "Dependencies of {lists} were given by keys for {tasks}; each task needs a list, and no ids beside it."
         );
         return Err(RequestError::Invalid(text));
     }

@@ -1,7 +1,7 @@
 //! What tasks may ask to wait for, and what is said when that can never be.
 
 use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping, find_cycle};
-use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
+use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState, counted};
 
 use super::Readiness;
 use super::artifact::{bad_end_of, bad_ends};
@@ -95,8 +95,8 @@ fn check_edges(state: &State, id: JobId, ids: &IdSet, edges: &Edges) -> Result<(
         return Ok(());
     }
     if edges.lists() as u64 != ids.len() {
-        let (lists, tasks) = (edges.lists(), ids.len());
-        let text = format!("Dependencies of {lists} tasks were given for {tasks} tasks.");
+        let (lists, tasks) = (counted(edges.lists(), "task"), counted(ids.len(), "task"));
+        let text = format!("Dependencies of {lists} were given for {tasks}.");
         return Err(RequestError::Invalid(text));
     }
     let job = state.jobs.get(&id);
@@ -149,7 +149,7 @@ fn why_given_up(ending: &Ending, count: u64) -> String {
     let which = if ids.len() <= ENDED_IDS_CHARS_MAX {
         format!("{}@{ids}", ending.job)
     } else {
-        format!("{} and {} others", TaskRef::new(ending.job, first), ending.ids.len() - 1)
+        format!("{} and {}", TaskRef::new(ending.job, first), counted(ending.ids.len() - 1, "other"))
     };
     format!("Tasks {which} {what}, and {it} for one or more of them.")
 }

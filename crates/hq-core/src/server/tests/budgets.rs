@@ -48,7 +48,7 @@ fn nothing_starts_when_the_budget_is_spent_until_there_is_more() {
     world.reports(2, |r| r.finished = vec![finished_within(HOUR_US, job, 2, 4, 0)]);
     assert_eq!(world.states(job), "waiting: 5 waiting, 5 finished");
     assert_eq!(world.budget(job), Some(JobBudget { limit: Some(HOUR), used: HOUR * 7 / 4 }));
-    let why = "its budget of 1 node hours is spent: its tasks used 1.75, and no more of them start; `hq job budget 1 \
+    let why = "its budget of 1 node hour is spent: its tasks used 1.75, and no more of them start; `hq job budget 1 \
                NODEHOURS` gives it more";
     assert_eq!(world.stalled(job).as_deref(), Some(why));
     let ClientResponse::ExplainedJobs(jobs) = world.ask(ClientRequest::ExplainJobs { jobs: Selector::Last })
@@ -139,7 +139,7 @@ fn a_job_whose_budget_is_spent_stands_still() {
     world.wait(HOUR);
     let [told] = &world.notices[..] else { panic!("{:?}", world.notices) };
     let NoticeEvent::Stall { explanation, .. } = &told.event else { panic!("{told:?}") };
-    assert!(explanation.starts_with("task 1: its budget of 1 node hours is spent"), "{explanation}");
+    assert!(explanation.starts_with("task 1: its budget of 1 node hour is spent"), "{explanation}");
 }
 
 #[test]

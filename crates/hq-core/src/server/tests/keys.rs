@@ -107,7 +107,7 @@ fn bad_keys_are_refused() {
     let digit = refused(world.named(&["7"], |_| {}));
     assert!(digit.starts_with("Invalid key: the key `7` begins with a digit"), "{digit}");
     let few = refused(world.named(&["a"], |submit| submit.ids = TaskIds::Next(2)));
-    assert_eq!(few, "1 keys were given for 2 tasks.");
+    assert_eq!(few, "1 key was given for 2 tasks.");
     assert!(world.server.state().jobs[&JobId(1)].ids.is_empty());
 }
 

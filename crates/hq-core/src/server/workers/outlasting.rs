@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use hq_model::task::OnWalltime;
 use hq_model::worker::{TIME_RESERVE, time_reserve};
-use hq_model::{IdSet, JobId, Request, Submit, TaskRef, TaskState, Timestamp, Usage, WorkerId, duration};
+use hq_model::{
+    IdSet, JobId, Request, Submit, TaskRef, TaskState, Timestamp, Usage, WorkerId, counted, duration,
+};
 
 use super::HowLost;
 use crate::alloc::policy;
@@ -187,8 +189,10 @@ impl Server {
 /// Why a task waits, or fails, that is longer than its workers live.
 pub(in crate::server) fn too_long(times: u32, life: Duration) -> String {
     format!(
-        "it takes longer than its workers live: {times} attempts of it began with workers of {} and were ended with their \
-         time; an allocation queue with a longer --time-limit, or a worker without an end, runs it",
-        duration::format(life)
+        "it takes longer than its workers live: {} of it began with workers of {} and {} ended with their time; an allocation \
+         queue with a longer --time-limit, or a worker without an end, runs it",
+        counted(times, "attempt"),
+        duration::format(life),
+        if times == 1 { "was" } else { "were" }
     )
 }

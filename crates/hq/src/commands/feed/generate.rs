@@ -17,7 +17,7 @@ use hq_model::key::check_key;
 use hq_model::request::{CPUS, GPUS, IO, check_variants};
 use hq_model::{
     Amount, AmountRequest, ByteString, Entries, IdSet, Policy, Request, ResourceRequest, Submit, TaskId,
-    TaskSpec,
+    TaskSpec, counted,
 };
 use serde_json::Value;
 
@@ -91,7 +91,7 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
     }
     let made = source.state.made;
     result?;
-    Done::ok(Sentence(format!("{made} tasks made")))
+    Done::ok(Sentence(counted(made, "task") + " made"))
 }
 
 fn last(state: &FeedState) -> FeedOrder {
@@ -150,8 +150,8 @@ impl Source<'_> {
             }
             let Some(line) = self.lines.next() else {
                 return Err(failed(format!(
-                    "the generator printed {} lines after its restart, and {count} before it, which are tasks",
-                    number - first
+                    "the generator printed {} after its restart, and {count} before it, which are tasks",
+                    counted(number - first, "line")
                 )));
             };
             let before = known.get((number - from) as usize).unwrap_or_default();

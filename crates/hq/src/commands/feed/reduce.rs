@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobEnds};
 use hq_core::feed::{FeedOrder, FeedState};
-use hq_model::{ByteString, IdSet, JobId, TaskId};
+use hq_model::{ByteString, IdSet, JobId, TaskId, counted};
 use serde_json::{Value, json};
 
 use super::lines::{self, Line, Lines};
@@ -159,11 +159,12 @@ impl Told {
         let before = given.acknowledged;
         let all = before + given.lines.len() as u64;
         if count > all {
-            return Err(format!("too much: {count} lines, and it was given {all}"));
+            return Err(format!("too much: {}, and it was given {all}", counted(count, "line")));
         }
         let Some(new) = count.checked_sub(before) else {
             return Err(format!(
-                "less than before: {count} lines, and {before} are in the state that it saved last"
+                "less than before: {}, and {before} are in the state that it saved last",
+                counted(count, "line")
             ));
         };
         let mut ids: IdSet = given.lines.drain(..new as usize).collect();
@@ -318,7 +319,7 @@ mod tests {
         assert_eq!(told.up_to(4), Err("too much: 4 lines, and it was given 3".into()));
         assert_eq!(told.up_to(2), Ok("2,5,7".parse().expect("ids")));
         assert_eq!(told.up_to(2), Ok(IdSet::new()), "another state of the same lines");
-        let less = "less than before: 1 lines, and 2 are in the state that it saved last";
+        let less = "less than before: 1 line, and 2 are in the state that it saved last";
         assert_eq!(told.up_to(1), Err(less.into()));
         assert_eq!(told.up_to(3), Ok(IdSet::single(TaskId(9))));
     }

@@ -3,7 +3,7 @@
 use hq_client::{ClientError, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
 use hq_model::job::JobState;
-use hq_model::{IdSet, JobId, TaskState};
+use hq_model::{IdSet, JobId, TaskState, counted_are};
 
 use super::Context;
 use super::following::has_ended;
@@ -71,10 +71,15 @@ impl Before {
                 match has_ended(&mut session, job)? {
                     None => Ok(Before::default()),
                     Some((true, ..)) => over(context, &mut session, job, &runs),
-                    Some((false, done, total)) if !joins => {
-                        Err(HqError::failed("make-busy", format!("Job {job} of the server in {} makes files here: {done} of {total} runs have ended", dir.display()))
-                            .hint(format!("`hq make --follow` shows what it does, `hq job cancel {job}` ends it")))
-                    }
+                    Some((false, done, total)) if !joins => Err(HqError::failed(
+                        "make-busy",
+                        format!(
+                            "Job {job} of the server in {} makes files here: {done} of {} ended",
+                            dir.display(),
+                            counted_are(total, "run", "has", "have")
+                        ),
+                    )
+                    .hint(format!("`hq make --follow` shows what it does, `hq job cancel {job}` ends it"))),
                     Some((false, ..)) => Ok(Before { goes_on: Some((job, runs)), completed: Vec::new() }),
                 }
             }

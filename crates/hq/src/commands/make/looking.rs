@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hq_client::Session;
 use hq_make::{FileId, FileState, Plan, Rerun, Run, RunState, picture};
-use hq_model::JobId;
+use hq_model::{JobId, counted};
 use serde_json::{Value, json};
 
 use super::following::has_ended;
@@ -117,7 +117,11 @@ fn dry_run(plan: &Plan) -> Shown {
 }
 
 fn checked(plan: &Plan) -> Shown {
-    let text = format!("{} runs, {} files: nothing is wrong\n", plan.runs.len(), plan.files.len());
+    let text = format!(
+        "{}, {}: nothing is wrong\n",
+        counted(plan.runs.len(), "run"),
+        counted(plan.files.len(), "file")
+    );
     Shown::of(text, json!({ "runs": plan.runs.len(), "files": plan.files.len() }))
 }
 

@@ -11,7 +11,7 @@ use hq_client::{NotSubmitted, Session, SubmittedFile};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::explanation::ReasonKind;
 use hq_make::{Digests, Known, Plan, Rerun, Run, RunId, RunState, order};
-use hq_model::{JobId, TaskId};
+use hq_model::{JobId, TaskId, counted};
 use hq_worker::launcher::Launcher;
 
 use super::before::{Before, clear, job_name};
@@ -155,7 +155,7 @@ impl Maker<'_> {
             return self.wait(&mut session, id, &started, plan);
         }
         self.context.hint_of_workers(&mut session);
-        let text = format!("Job {id} makes the files: {}\n", text::count(started.len() as u64, "run"));
+        let text = format!("Job {id} makes the files: {}\n", counted(started.len() as u64, "run"));
         let document = serde_json::json!({ "id": id.0, "runs": started.len() });
         self.context.printer.print(&mut Shown::of(text, document).quiet(format!("{id}\n")))?;
         Ok(u8::from(!plan.missing.is_empty()))

@@ -1,5 +1,6 @@
 //! What is there already: taken for up to date, or removed.
 
+use hq_model::counted;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -80,8 +81,7 @@ fn delete(args: &MakeArgs, plan: &Plan, of: Option<&str>, names: &[String]) -> R
     }
     let count = match files.len() {
         0 => return Ok(Shown::message("There is nothing to remove\n".into(), json!({ "removed": [] }))),
-        1 => "1 file".to_owned(),
-        count => format!("{count} files"),
+        count => counted(count, "file"),
     };
     if !args.tend.yes {
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {

@@ -1,5 +1,7 @@
 //! `hq pull run`: a program for each task, until the bag is over.
 
+use hq_model::counted;
+use hq_model::counted_are;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -24,7 +26,7 @@ use super::{Context, Done, Line, bag, is_for_pullers, worker};
 use crate::cli::OutputMode;
 use crate::cli::pull::RunArgs;
 use crate::error::HqError;
-use crate::render::{Printer, text};
+use crate::render::Printer;
 use crate::report::Pulled;
 use crate::signals::Signals;
 
@@ -111,7 +113,7 @@ impl Crew {
         state.taken.retain(|_, (_, of)| *of != relay);
         let what = match before - state.taken.len() {
             0 => String::new(),
-            count => format!(": what it gave ({}) goes to others", text::count(count as u64, "task")),
+            count => format!(": what it gave ({}) goes to others", counted(count as u64, "task")),
         };
         for (child, _) in state.children.iter().filter(|(_, of)| **of == relay) {
             // As above.
@@ -125,7 +127,7 @@ impl Crew {
     fn stop(&self, signal: u8) {
         let mut state = self.state();
         if state.stopped_by.replace(signal).is_none() {
-            let programs = text::count(state.children.len() as u64, "program");
+            let programs = counted(state.children.len() as u64, "program");
             self.printer.note(&format!(
                 "Signal {signal}: nothing more is begun, and {programs} may end; a second signal kills what runs"
             ));
@@ -183,7 +185,7 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
     let sum = match (ended, crew.state().stopped_by) {
         (Ok(sum), _) => sum,
         (Err(_), Some(signal)) => {
-            let tasks = if left == 1 { "1 task was" } else { &format!("{left} tasks were") };
+            let tasks = counted_are(left, "task", "was", "were");
             return Err(HqError::interrupted(
                 signal,
                 format!("Stopped by signal {signal}: {tasks} given back."),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
 use hq_make::Digests;
-use hq_model::{JobId, Submit};
+use hq_model::{JobId, Submit, counted_are};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::unexpected;
@@ -83,7 +83,7 @@ impl Kept {
         let dir = state.path().display();
         let of = before.map_or_else(String::new, |before| format!(" of `{}`", before.command));
         let (done, total) = (job.counters.terminal(), job.counters.total());
-        Err(HqError::failed("interrupted-run", format!("{dir} holds an interrupted run{of}: {done} of {total} tasks have ended"))
+        Err(HqError::failed("interrupted-run", format!("{dir} holds an interrupted run{of}: {done} of {} ended", counted_are(total, "task", "has", "have")))
             .hint(format!("`hq run --state {dir}` without a command goes on with it; another run needs another directory, and when {dir} is removed, what was interrupted is given up")))
     }
 }

@@ -6,6 +6,7 @@ use hq_core::client_messages::{ClientResponse, Overview};
 use super::super::series::Point;
 use super::super::wants::{Action, Want};
 use super::{Link, Model, Screen};
+use hq_model::counted;
 
 /// How long a word is shown, in ms.
 const MESSAGE_MS: u64 = 8_000;
@@ -59,7 +60,7 @@ impl Model {
             now_ms,
             match result {
                 Ok(ClientResponse::Submitted { job, ids, .. }) => {
-                    format!("{}: {} tasks as job {job}", action.done(), ids.len())
+                    format!("{}: {} as job {job}", action.done(), counted(ids.len(), "task"))
                 }
                 Ok(_) => action.done(),
                 Err(why) => why,

@@ -10,7 +10,9 @@ use ratatui::widgets::{Cell, Paragraph, Wrap};
 
 use super::super::text::{count, safe, time};
 use super::super::wants::TASKS_MAX;
-use super::parts::{List, chart, counted, job_style, lines, part, progress, right, task_style};
+use super::parts::{
+    List, chart, counted, counted_words, job_style, lines, part, progress, right, task_style,
+};
 use super::{Places, View, graph, short_time};
 use crate::render::load::{bars, cpus};
 use crate::render::text as words;
@@ -110,7 +112,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, job: &JobDetail, view: &View<'_>
         job.submits.first().map_or_else(String::new, |submit| safe(&words::requests(&submit.spec.requests)));
     let more = match job.submits.len() {
         0 | 1 => String::new(),
-        submits => format!(" and {} more submits", submits - 1),
+        submits => format!(" and {}", counted_words(submits as u64 - 1, "more submit")),
     };
     let all = vec![
         progress(&summary.counters, usize::from(area.width).saturating_sub(1), view.theme),
@@ -170,6 +172,7 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut P
         ],
         count: tasks.len(),
         chosen: Some(view.model.line()),
+        leave: &["Worker", "Time"],
         empty: "There are no such tasks: f shows others.",
     };
     list.draw(frame, area, view.theme, places, |line| {
@@ -237,11 +240,11 @@ pub(super) fn draw_task(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
 fn task_lines(task: &TaskInfo, view: &View<'_>) -> Vec<Line<'static>> {
     let place = match task.nodes.len() {
         0 => task.worker.map_or_else(|| "no worker yet".to_owned(), |worker| format!("worker {worker}")),
-        nodes => format!("{nodes} workers"),
+        nodes => counted_words(nodes as u64, "worker"),
     };
     let mut attempts = format!("instance {}", task.instance);
     if task.crashes > 0 {
-        attempts.push_str(&format!(", lost {} times with a worker", task.crashes));
+        attempts.push_str(&format!(", lost {} with a worker", counted_words(task.crashes.into(), "time")));
     }
     let times = match (task.started, task.ended) {
         (Some(started), Some(_)) => format!("started {}, took {}", short_time(started), run_time(task, view)),

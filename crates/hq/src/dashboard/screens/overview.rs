@@ -21,6 +21,10 @@ use super::{Places, View};
 
 /// Resources that are listed.
 const RESOURCES_MAX: usize = 6;
+/// So wide is a screen with tasks and the cluster beside each other.
+const BESIDE_MIN: u16 = 64;
+/// Lines of tasks, with their title.
+const TASKS_LINES: u16 = 6;
 
 /// Everything in counts.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
@@ -29,8 +33,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     };
     let resources = overview.resources.len().clamp(1, RESOURCES_MAX) as u16;
     let top = (3 + resources + u16::from(overview.nodes.nodes > 0)).max(6);
-    let [top, charts] = Layout::vertical([Constraint::Length(top), Constraint::Min(0)]).areas(area);
-    let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(top);
+    // Where there is no room for both beside each other, one is above the other.
+    let is_narrow = area.width < BESIDE_MIN;
+    let both = if is_narrow { TASKS_LINES + top } else { top };
+    let [both, charts] = Layout::vertical([Constraint::Length(both), Constraint::Min(0)]).areas(area);
+    let [left, right] = match is_narrow {
+        true => Layout::vertical([Constraint::Length(TASKS_LINES), Constraint::Fill(1)]).areas(both),
+        false => Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(both),
+    };
     draw_tasks(frame, left, overview, view);
     draw_cluster(frame, right, overview, view);
     draw_charts(frame, charts, overview, view);
@@ -226,7 +236,9 @@ pub(super) fn draw_jobs(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, plac
         (true, true) => "There are no jobs: `hq submit -- ./program` makes one.",
         _ => "No job is like that: Esc forgets the search, f shows other states.",
     };
-    let list = List { head: &head, widths, count: model.jobs.len(), chosen: Some(model.line()), empty };
+    let leave = ["Progress", "waiting", "running", "failed"];
+    let (count_of, chosen) = (model.jobs.len(), Some(model.line()));
+    let list = List { head: &head, widths, leave: &leave, count: count_of, chosen, empty };
     list.draw(frame, area, view.theme, places, |line| {
         let job = &model.jobs[line];
         let tasks = &job.counters;

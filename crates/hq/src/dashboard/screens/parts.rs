@@ -31,6 +31,8 @@ pub(super) struct List<'a> {
     pub head: &'a [&'a str],
     /// How wide these are.
     pub widths: Vec<Constraint>,
+    /// Names of columns that go, in this order, until there is room for what fills the rest.
+    pub leave: &'a [&'a str],
     /// How many lines there are.
     pub count: usize,
     /// Which is chosen, where one is.
@@ -39,7 +41,27 @@ pub(super) struct List<'a> {
     pub empty: &'a str,
 }
 
+/// Cells that a column has at least that fills the rest, as long as others can leave: those of a name that can be told from others.
+const FILL_MIN: u16 = 16;
+
 impl List<'_> {
+    // Places of the columns that are drawn.
+    fn columns(&self, width: u16) -> Vec<usize> {
+        let mut kept: Vec<usize> = (0..self.widths.len()).collect();
+        let least = |place: &usize| match self.widths[*place] {
+            Constraint::Length(cells) => cells,
+            _ => FILL_MIN,
+        };
+        for name in self.leave {
+            let needed: u16 = kept.iter().map(|place| least(place) + 1).sum();
+            if needed <= width + 1 {
+                break;
+            }
+            kept.retain(|place| self.head[*place].trim() != *name);
+        }
+        kept
+    }
+
     /// Draws it; lines are made only as far as there is room.
     pub(super) fn draw<'r>(
         self,
@@ -53,18 +75,22 @@ impl List<'_> {
             let text = Paragraph::new(self.empty.to_owned()).style(theme.dim());
             return frame.render_widget(text.wrap(ratatui::widgets::Wrap { trim: true }), area);
         }
+        let columns = self.columns(area.width);
         let room = usize::from(area.height.saturating_sub(1)).max(1);
         let top = self.chosen.map_or(0, |chosen| (chosen + 1).saturating_sub(room));
         let shown = top..self.count.min(top + room);
         let rows = shown.clone().map(|line| {
             let style = if Some(line) == self.chosen { theme.chosen() } else { Style::new() };
-            Row::new(row(line)).style(style)
+            let cells = row(line).into_iter().enumerate().filter(|(place, _)| columns.contains(place));
+            Row::new(cells.map(|(_, cell)| cell)).style(style)
         });
         for (offset, line) in shown.clone().enumerate() {
             places.push((Rect::new(area.x, area.y + 1 + offset as u16, area.width, 1), Key::Line(line)));
         }
-        let head = Row::new(self.head.iter().map(|name| Cell::from((*name).to_owned()))).style(theme.dim());
-        frame.render_widget(Table::new(rows, self.widths).header(head), area);
+        let head = columns.iter().map(|place| Cell::from(self.head[*place].to_owned()));
+        let head = Row::new(head).style(theme.dim());
+        let widths = columns.iter().map(|place| self.widths[*place]);
+        frame.render_widget(Table::new(rows, widths).header(head), area);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use hq_core::alloc::messages::{AllocationInfo, QueueInfo, QueueStatus};
 use hq_model::allocation::AllocationState;
+use hq_model::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -41,6 +42,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Pl
             Constraint::Length(8),
             Constraint::Length(8),
         ],
+        leave: &["lost", "idle", "used", "queued", "running"],
         count: queues.len(),
         chosen: Some(view.model.line()),
         empty: "There are no queues: `hq alloc add slurm --time-limit 1h` lets the server ask a batch system for workers.",
@@ -86,6 +88,7 @@ fn draw_allocations(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
             Constraint::Length(8),
             Constraint::Fill(1),
         ],
+        leave: &["Nodes", "Waited", "Ran", "Batch job"],
         count: allocations.len(),
         chosen: None,
         empty: "It has asked for none.",
@@ -100,7 +103,7 @@ fn draw_allocations(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         let note = match (&allocation.detail, &allocation.ended) {
             (Some(detail), _) => detail.clone(),
             (None, Some((_, end))) => end.to_string(),
-            (None, None) => format!("{} workers", allocation.connected.len()),
+            (None, None) => counted(allocation.connected.len(), "worker"),
         };
         vec![
             Cell::from(allocation.allocation.to_string()),

@@ -100,6 +100,16 @@ fn screens_of_80_columns() {
 }
 
 #[test]
+fn narrow_screens_keep_names() {
+    for (width, height) in [(60, 20), (40, 15)] {
+        for (name, model) in all_screens() {
+            let name = format!("{width}x{height}_{}", name.replace(' ', "_"));
+            insta::assert_snapshot!(name, shown(&model, width, height));
+        }
+    }
+}
+
+#[test]
 fn screens_of_300_columns() {
     for (name, model) in all_screens() {
         insta::assert_snapshot!(format!("300x80_{}", name.replace(' ', "_")), shown(&model, 300, 80));

@@ -60,6 +60,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Pl
     let list = List {
         head: &head,
         widths,
+        leave: &["Tasks", "GPUs", "CPUs"],
         count: workers.len(),
         chosen: Some(view.model.line()),
         empty: "There are no workers: `hq worker start` starts one here, `hq alloc add` lets a batch system bring some.",

@@ -151,6 +151,37 @@ fn what_waits_is_asked_about_soon_after_errors_and_when_it_is_new() {
 }
 
 #[test]
+fn one_that_the_batch_system_does_not_know_is_asked_for_again_soon() {
+    let mut world = World::asking(params(), 1);
+    world.submitted(1);
+    world.orders();
+    world.wait(MINUTE);
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "?100");
+    world.states_are(&[]);
+    assert!(world.allocations().starts_with("1.1 queued"), "it may be on its way");
+    world.wait(MINUTE / 12);
+    assert_eq!(world.orders(), "");
+    world.wait(MINUTE / 12);
+    assert_eq!(world.orders(), "?100");
+    world.states_are(&[]);
+    let lost = "1.1 failed (its end is not known: the batch system does not know it)";
+    assert!(world.allocations().starts_with(lost), "{}", world.allocations());
+    // Its workers are believed more, and nobody is asked about them again and again.
+    let mut world = World::asking(params(), 1);
+    world.comes(1, 2);
+    world.orders();
+    world.wait(MINUTE);
+    world.orders();
+    world.states_are(&[]);
+    world.wait(MINUTE / 6);
+    world.orders();
+    world.states_are(&[]);
+    world.wait(MINUTE / 6);
+    assert_eq!(world.orders(), "");
+}
+
+#[test]
 fn what_was_taken_away_before_it_began_is_canceled() {
     for (never_began, end) in
         [(true, "1.1 finished (canceled)"), (false, "1.1 failed (its end is not known: gone)")]

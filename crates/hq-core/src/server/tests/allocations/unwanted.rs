@@ -144,6 +144,30 @@ fn whoever_removes_the_queue_or_stops_the_server_cancels_what_its_workers_have_l
 }
 
 #[test]
+fn a_server_that_ends_says_what_may_go_on_in_the_batch_system() {
+    let stop = || Input::Client { connection: CLIENT, request: 1, body: ClientRequest::StopServer };
+    let told = |answers: Vec<ClientResponse>| match &answers[..] {
+        [ClientResponse::Partly { refused, rest }] => {
+            assert_eq!(**rest, ClientResponse::Done, "it ends all the same");
+            refused.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut world = deserted();
+    assert_eq!(world.step(stop()), []);
+    let refused = BatchReport::Canceled { allocations: vec![first(1)], result: Err("denied".into()) };
+    assert_eq!(
+        told(world.step(Input::Batch(refused))),
+        "Allocation 1.1 (100) may still be in the batch system, which did not cancel it: denied. `scancel 100` cancels it."
+    );
+    let mut world = deserted();
+    world.step(stop());
+    world.now = world.now.after(crate::limits::STOP_TIME_MAX);
+    let told = told(world.step(Input::Tick));
+    assert!(told.contains("did not cancel it: it has not answered. `scancel 100`"), "{told}");
+}
+
+#[test]
 fn what_its_workers_have_left_keeps_nobody_from_new_ones() {
     let mut world = World::asking(QueueParams { max_worker_count: Some(1), ..params() }, 1);
     world.comes(1, 2);
