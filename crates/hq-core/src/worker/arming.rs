@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp};
 
-use super::machine::{Batch, Ending, Known, Link, Running, Worker};
+use super::machine::{Batch, Ending, Known, Link, QueuePlace, Running, Worker};
 use super::starting::{Entered, has_time, start_of};
 use super::{Effect, Grant, RunnerId, RunsIn, Start};
 use crate::limits::{
@@ -36,7 +36,7 @@ pub(super) struct Armed {
     // Of this task alone.
     pub(super) batch: Batch,
     // Where it was in the queue; `None` when it waits for its leader.
-    place: Option<(Reverse<i32>, u64)>,
+    place: Option<QueuePlace>,
     leader: TaskRef,
     // What is armed after it.
     follower: Option<TaskRef>,
@@ -153,7 +153,11 @@ impl Worker {
         if row.count > 0 && *waiting <= self.running.len() as u64 {
             return false;
         }
+        // What follows it goes before what came later.
+        let follows = row.count == 0 && self.followers.contains_key(&row.first);
+        let own = (Reverse(known.template.spec.priority), run.rank, u64::MAX);
         let place = self.queue.first_key_value().map(|(place, _)| *place);
+        let place = place.filter(|place| !follows || *place < own);
         let batch = match place {
             Some(place) => self.queue.get_mut(&place),
             // What waits for a task waits until that has ended, which is later than the end of its program.
@@ -180,7 +184,8 @@ impl Worker {
             return false;
         }
         batch.left.remove(id);
-        let batch = Batch { left: IdSet::single(id), ..batch.clone() };
+        let rank = if place.is_none() { run.rank } else { batch.rank };
+        let batch = Batch { left: IdSet::single(id), rank, ..batch.clone() };
         let runs_in = run.runner.map(|runner| RunsIn { runner, is_new: false, zygote: None });
         let start = Start { runs_in, ..start_of(known, &batch, id, 0, &run.grant, &[]) };
         let until = now.after(armed_time(known));
@@ -224,7 +229,7 @@ impl Worker {
         }
         let first = self.queue.first_key_value().map(|(place, _)| *place);
         let is_overtaken = |armed: &Armed| {
-            let place = armed.place.unwrap_or((Reverse(armed.batch.priority), u64::MAX));
+            let place = armed.place.unwrap_or((Reverse(armed.batch.priority), armed.batch.rank, u64::MAX));
             first.is_some_and(|first| first < place)
         };
         let is_better = |armed: &Armed| match armed.place {
@@ -365,16 +370,10 @@ impl Worker {
             }
             Some(Why::Ended(Ending::Superseded | Ending::Timeout)) => {}
         }
-        self.leader_ended(task, None);
+        self.leader_ended(task, 0, None);
     }
 
-    fn put_back(
-        &mut self,
-        batch: Batch,
-        place: Option<(Reverse<i32>, u64)>,
-        leader: TaskRef,
-        is_over: Option<bool>,
-    ) {
+    fn put_back(&mut self, batch: Batch, place: Option<QueuePlace>, leader: TaskRef, is_over: Option<bool>) {
         match (place, is_over) {
             (Some(place), _) => self.enqueue_at(place, batch),
             (None, is_over) => {
@@ -383,7 +382,7 @@ impl Worker {
                 }
                 if let Some(is_success) = is_over {
                     // One that takes what its leader leaves is never armed before that has ended.
-                    self.leader_ended(leader, is_success.then_some(&[]));
+                    self.leader_ended(leader, 0, is_success.then_some(&[]));
                 }
             }
         }

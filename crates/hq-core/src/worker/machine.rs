@@ -19,7 +19,7 @@ use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
 use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, WorkerId};
 use rustc_hash::FxHashMap;
 
-pub(super) use batch::Batch;
+pub(super) use batch::{Batch, QueuePlace};
 pub(super) use ending::{Deadline, Ending};
 
 use super::arming::{Armed, Why};
@@ -53,7 +53,7 @@ pub struct Worker {
     // So many, or so many bytes, and those without tasks are dropped.
     templates_max: (usize, usize),
     // Larger priority first, then in order of arrival.
-    pub(super) queue: BTreeMap<(Reverse<i32>, u64), Batch>,
+    pub(super) queue: BTreeMap<QueuePlace, Batch>,
     pub(super) arrivals: u64,
     // Pools that all of that needs; fewer may be told.
     pub(super) queue_pools: u64,
@@ -144,6 +144,8 @@ pub(super) struct Way {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) instance: Instance,
+    // Of the batch that it came with.
+    pub(super) rank: u64,
     pub(super) template: TemplateId,
     // Where there are several.
     pub(super) variant: Option<u32>,
@@ -501,6 +503,7 @@ impl Worker {
             let queued = Batch {
                 since: now,
                 priority,
+                rank: 0,
                 template: batch.template,
                 instance: batch.instance,
                 all: batch.ids,
@@ -520,13 +523,16 @@ impl Worker {
         }
     }
 
-    fn enqueue(&mut self, batch: Batch) {
+    fn enqueue(&mut self, mut batch: Batch) {
         self.arrivals += 1;
-        self.enqueue_at((Reverse(batch.priority), self.arrivals), batch);
+        if batch.rank == 0 {
+            batch.rank = self.arrivals;
+        }
+        self.enqueue_at((Reverse(batch.priority), batch.rank, self.arrivals), batch);
     }
 
     /// What is of one batch and at the same place comes together again.
-    pub(super) fn enqueue_at(&mut self, place: (Reverse<i32>, u64), batch: Batch) {
+    pub(super) fn enqueue_at(&mut self, place: QueuePlace, batch: Batch) {
         if self.queue.is_empty() {
             self.queue_pools = u64::MAX;
         }
@@ -535,7 +541,7 @@ impl Worker {
         self.queue.entry(place).or_insert(batch).left.union_with(&left);
     }
 
-    pub(super) fn drop_if_empty(&mut self, place: (Reverse<i32>, u64)) {
+    pub(super) fn drop_if_empty(&mut self, place: QueuePlace) {
         if self.queue.get(&place).is_some_and(|batch| batch.left.is_empty()) {
             self.queue.remove(&place);
         }

@@ -1,11 +1,9 @@
 //! Starting of what fits: tasks in the order of their priorities, and parts of tasks on several nodes.
 
-use std::cmp::Reverse;
-
 use hq_model::worker::{Executor, Life};
 use hq_model::{ByteString, Entry, Instance, Request, TaskId, TaskRef, Timestamp, Usage};
 
-use super::machine::{Batch, Deadline, Known, Running, Way, Worker};
+use super::machine::{Batch, Deadline, Known, QueuePlace, Running, Way, Worker};
 use super::pools::{Pools, ResolvedRequest};
 use super::runners::NoRunner;
 use super::{Effect, Grant, Outcome, RunnerId, Start};
@@ -90,7 +88,7 @@ impl Worker {
         }
     }
 
-    fn next_batch(&self, after: Option<(Reverse<i32>, u64)>) -> Option<(Reverse<i32>, u64)> {
+    fn next_batch(&self, after: Option<QueuePlace>) -> Option<QueuePlace> {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = after.map_or(Unbounded, Excluded);
         self.queue.range((from, Unbounded)).next().map(|entry| *entry.0)
@@ -100,7 +98,7 @@ impl Worker {
     fn start_batch(
         &mut self,
         now: Timestamp,
-        key: (Reverse<i32>, u64),
+        key: QueuePlace,
         kept: u64,
         null_left: &mut u32,
         effects: &mut Vec<Effect>,
@@ -132,8 +130,8 @@ impl Worker {
             }
             *null_left -= count as u32;
             if !self.followers.is_empty() {
-                let job = batch.template.job;
-                ids.iter().for_each(|task| self.leader_ended(TaskRef::new(job, task), Some(&[])));
+                let (job, rank) = (batch.template.job, batch.rank);
+                ids.iter().for_each(|task| self.leader_ended(TaskRef::new(job, task), rank, Some(&[])));
             }
         } else {
             while let Some(batch) = self.queue.get_mut(&key)
@@ -196,7 +194,7 @@ impl Worker {
     fn environment_is_broken(
         &mut self,
         now: Timestamp,
-        key: (Reverse<i32>, u64),
+        key: QueuePlace,
         id: TaskId,
         variant: u32,
         why: String,
@@ -218,7 +216,7 @@ impl Worker {
         task: TaskRef,
         entered: Entered,
     ) {
-        let Entered { template, instance, is_part, variant, grant, ranks, runner } = entered;
+        let Entered { template, instance, rank, is_part, variant, grant, ranks, runner } = entered;
         let spec = &self.templates[&template].template.spec;
         let request = &spec.requests[variant as usize];
         // The one that runs the program has an eye on the time.
@@ -234,6 +232,7 @@ impl Worker {
         }
         let run = Running {
             instance,
+            rank,
             template,
             variant: (spec.requests.len() > 1).then_some(variant),
             grant,
@@ -269,6 +268,7 @@ impl Worker {
 pub(super) struct Entered {
     template: TemplateId,
     instance: Instance,
+    rank: u64,
     is_part: bool,
     variant: u32,
     grant: Grant,
@@ -279,8 +279,8 @@ pub(super) struct Entered {
 impl Entered {
     /// One of a batch.
     pub(super) fn of(batch: &Batch, variant: u32, grant: Grant, ranks: Vec<Grant>) -> Entered {
-        let Batch { template, instance, is_part, .. } = *batch;
-        Entered { template, instance, is_part, variant, grant, ranks, runner: None }
+        let Batch { template, instance, rank, is_part, .. } = *batch;
+        Entered { template, instance, rank, is_part, variant, grant, ranks, runner: None }
     }
 
     /// The same, of a function.

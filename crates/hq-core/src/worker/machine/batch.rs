@@ -1,5 +1,6 @@
 //! Tasks that have not started, as they were handed over.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use hq_model::{ByteString, Entries, IdSet, Instance, TaskId, Timestamp};
@@ -7,12 +8,17 @@ use hq_model::{ByteString, Entries, IdSet, Instance, TaskId, Timestamp};
 use crate::object_messages::{ObjectSource, TaskObjects};
 use crate::worker_messages::{CallInput, TaskNode, TemplateId};
 
+/// Where a batch stands among those that wait: its priority, its rank, and when it came, in numbers.
+pub(in crate::worker) type QueuePlace = (Reverse<i32>, u64, u64);
+
 /// What is left of tasks of one template that came together.
 #[derive(Clone, Debug)]
 pub(in crate::worker) struct Batch {
     // When it came.
     pub(in crate::worker) since: Timestamp,
     pub(in crate::worker) priority: i32,
+    // Of equal priority, lower ones go first: the number of its arrival, or that of what it follows. 0 before it waits for room.
+    pub(in crate::worker) rank: u64,
     pub(in crate::worker) template: TemplateId,
     pub(in crate::worker) instance: Instance,
     // As it came, for the entries.

@@ -47,7 +47,7 @@ impl Worker {
                 self.deadlines.retain(|deadline| deadline.1 != task);
             }
         }
-        self.leader_ended(task, is_success.then_some(&result));
+        self.leader_ended(task, run.rank, is_success.then_some(&result));
         let single = IdSet::single(task.task);
         match &outcome {
             Outcome::NotStarted(reason) => {

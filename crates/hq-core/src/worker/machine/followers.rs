@@ -26,13 +26,15 @@ impl Worker {
     }
 
     /// A task has ended here: its follower starts after a success of which the next report speaks, and which has left this.
-    pub(in crate::worker) fn leader_ended(&mut self, leader: TaskRef, left: Option<&[u8]>) {
+    /// It takes the place of that one among those that wait, whose rank is given.
+    pub(in crate::worker) fn leader_ended(&mut self, leader: TaskRef, rank: u64, left: Option<&[u8]>) {
         let (mut leader, mut left) = (leader, left);
         while let Some(mut follower) = self.followers.remove(&leader) {
             let may_start = self.link == Link::Up && self.leaving.is_none();
             if let Some(left) = left.filter(|_| may_start)
                 && self.give_result(&mut follower, leader, left)
             {
+                follower.rank = rank;
                 return self.enqueue(follower);
             }
             self.reporting.returned(leader.job, &follower.left);
@@ -66,7 +68,7 @@ impl Worker {
         let of_job = TaskRef::new(job, TaskId(0))..=TaskRef::new(job, TaskId(u32::MAX));
         let leaders = self.followers.range(of_job).filter(|entry| ids.contains(entry.0.task));
         let leaders: Vec<TaskRef> = leaders.map(|entry| *entry.0).collect();
-        leaders.into_iter().for_each(|leader| self.leader_ended(leader, None));
+        leaders.into_iter().for_each(|leader| self.leader_ended(leader, 0, None));
     }
 
     /// As which instance a task waits or runs here.
