@@ -131,6 +131,37 @@ fn it_is_asked_back_when_others_wait_for_room() {
 }
 
 #[test]
+fn it_stays_where_those_that_wait_for_room_go_behind_it() {
+    let mut world = World::new();
+    world.follower(1, 1);
+    world.chain(4);
+    assert_eq!(world.sent(1), "1:0/0 1:1/0 after 0");
+    world.submit(300, |_| {});
+    let sent = world.sent(1);
+    assert!(sent.starts_with("2:0") && !sent.contains('<'), "{sent}");
+    world.reports(1, |report| report.finished.push(finished(JobId(1), 0, 0, 0)));
+    let sent = world.sent(1);
+    assert!(sent.contains("1:2/0 after 1"), "{sent}");
+}
+
+#[test]
+fn what_others_wait_for_is_handed_to_a_worker_that_has_its_backlog_of_others() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let many = world.submit(3000, |_| {});
+    world.sent(1);
+    world.reports(1, |report| report.finished.push(finished_within(66_000, many, 0, 0, 0)));
+    world.sent(1);
+    world.chain(3);
+    assert_eq!(world.sent(1), "2:0/0", "no CPU is free");
+    let held = &world.server.live[&WorkerId(1)].held()[&TemplateId { job: JobId(2), submit: 0 }];
+    assert_eq!(held.waiting, IdSet::single(TaskId(0)));
+    world.reports(1, |report| report.finished.push(finished(many, 1, 1, 0)));
+    let held = &world.server.live[&WorkerId(1)].held()[&TemplateId { job: JobId(2), submit: 0 }];
+    assert!(held.waiting.is_empty(), "it is thought to have started");
+}
+
+#[test]
 fn nothing_follows_where_more_than_one_waits_or_is_waited_for() {
     let mut world = World::new();
     world.follower(1, 4);
