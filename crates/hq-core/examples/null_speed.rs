@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hq_core::worker::{Effect, Input, Worker};
 use hq_core::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, Welcome};
@@ -47,6 +47,7 @@ fn main() {
         nodes: Vec::new(),
         after: None,
         variant: None,
+        head_start: Duration::ZERO,
         inputs: Vec::new(),
         objects: Vec::new(),
     };

@@ -1,12 +1,18 @@
 //! Rules that server and worker go by alike, so that the server counts what the worker does: which variant of a request is
-//! preferred, and how long a task that waits on a worker keeps others from the room that it lacks.
+//! preferred, whose turn it is among those that wait on a worker, and how long one of these keeps others from the room that it lacks.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use hq_model::Request;
+use hq_model::{Request, Timestamp};
 
-use crate::limits::{KEPT_MAX, OVERTAKEN_MAX};
+use crate::limits::{HEAD_START_MAX, KEPT_MAX, OVERTAKEN_MAX};
+
+/// When it is the turn of a task that came to a worker at this moment, and counts as having come so much earlier: of those of
+/// equal priority the earliest one goes first. So none is overtaken by what comes more than [`HEAD_START_MAX`] later.
+pub fn turn_of(came: Timestamp, head_start: Duration) -> Timestamp {
+    came.after(HEAD_START_MAX.saturating_sub(head_start))
+}
 
 /// True when a task that has waited for so long keeps others from what it lacks: those of lower priority at once, those
 /// of equal priority when they have overtaken it for long. When that has lasted for long they may overtake it again for a
@@ -44,6 +50,15 @@ pub fn by_preference(requests: &[Request]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_head_start_overtakes_what_has_not_waited_for_much_longer() {
+        let turn = |came_s: u64, head_start_s| {
+            turn_of(Timestamp(came_s * 1_000_000), Duration::from_secs(head_start_s))
+        };
+        assert!(turn(14, 5) < turn(10, 0) && turn(16, 5) > turn(10, 0));
+        assert!(turn(31, 1000) > turn(10, 0), "nobody waits for ever");
+    }
 
     #[test]
     fn room_is_kept_from_lower_ones_at_once_from_equal_ones_later_and_never_for_ever() {

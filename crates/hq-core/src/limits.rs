@@ -124,6 +124,11 @@ pub const TRIED_AT_ONCE_MAX: u64 = 512;
 /// A task that does not fit on its worker yet may be overtaken by later ones of equal priority for so long; then
 /// they wait for it.
 pub const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
+/// A task that others wait for goes on a worker before those of equal priority that have waited there for so much longer, for each
+/// step of the way from it to the end of its graph: for an eighth of an octave.
+pub const HEAD_START_OF_STEP: Duration = Duration::from_millis(40);
+/// And never before what has waited there for so much longer.
+pub const HEAD_START_MAX: Duration = Duration::from_secs(20);
 /// A task that fits nowhere may be overtaken by tasks of lower priority for so long; then a worker is kept for it.
 pub const OVERTAKEN_BY_LOWER_MAX: Duration = Duration::from_secs(1);
 /// Room that is kept for a task is kept for so long at a time; then others may overtake it again for a while.

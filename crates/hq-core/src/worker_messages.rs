@@ -48,7 +48,8 @@ pub struct Template {
 pub enum ToWorker {
     /// The first message after the worker's hello.
     Welcome(Welcome),
-    /// Take these tasks and run each as soon as it fits, larger priority first.
+    /// Take these tasks and run each as soon as it fits: larger priority first, then who came first, or counts as having.
+    /// See [`RunBatch::head_start`].
     Run(Vec<RunBatch>),
     /// End these tasks, running or not; each is answered in [`Report::canceled`], finished or failed.
     Cancel {
@@ -165,6 +166,9 @@ pub struct RunBatch {
     /// The variant of its requests as which each of the tasks was placed into free room: it starts as that, whatever waits
     /// before it. Without it the tasks wait for room, and the worker takes the preferred one of those that fit.
     pub variant: Option<u32>,
+    /// They count as having come so much earlier, among those of equal priority that wait for room. Zero from servers of earlier
+    /// releases.
+    pub head_start: Duration,
     /// Of calls with packed arguments: results of tasks that they wait for, in order of the calls.
     pub inputs: Vec<CallInput>,
     /// Of tasks that take objects: what each of them takes, and where that is. Each task is in one of these. Only to workers that

@@ -2,18 +2,21 @@
 //! what runs at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
 use hq_core::server::{ConnectionId, Effect as ServerEffect, Input as ServerInput, Server, ServerOptions};
 use hq_core::worker::{Effect, Input, Outcome, Worker};
 use hq_core::worker_messages::{FromWorker, ToWorker};
+use hq_model::dependency::{Dependencies, Edges};
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::resources::parse_pool;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Body, JobSpec, Request, ResourceRequest, Submit, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
+    Body, JobSpec, Request, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec, Timestamp, Usage,
+    WorkerResources,
 };
 
 struct Cluster {
@@ -89,7 +92,26 @@ impl Cluster {
         self.submit_as(count, request, 0, Duration::from_secs(seconds))
     }
 
+    // Each waits for the one before it.
+    fn submit_chain(&mut self, count: u32, request: &str, takes: Duration) -> u32 {
+        let before = |task: u32| task.checked_sub(1).map(TaskId).into_iter().collect::<Vec<_>>();
+        let edges = Edges::new((0..count).map(before)).expect("few");
+        let request = Request { resources: resources_of(request), weight: 10_000, ..Request::default() };
+        self.submit_with(count, request, 0, takes, Dependencies { edges, ..Dependencies::default() })
+    }
+
     fn submit_as(&mut self, count: u32, request: Request, priority: i32, takes: Duration) -> u32 {
+        self.submit_with(count, request, priority, takes, Dependencies::default())
+    }
+
+    fn submit_with(
+        &mut self,
+        count: u32,
+        request: Request,
+        priority: i32,
+        takes: Duration,
+        dependencies: Dependencies,
+    ) -> u32 {
         let spec = TaskSpec {
             body: Body::program([self.program]),
             requests: vec![request],
@@ -99,9 +121,10 @@ impl Cluster {
         let job = JobSpec { name: "work".into(), ..JobSpec::default() };
         self.jobs += 1;
         self.takes.insert(self.jobs, takes);
+        let submit = Submit::new(Target::New(job), TaskIds::Next(count), spec);
         let body = ClientRequest::Submit {
             key: u128::from(self.jobs),
-            submit: Box::new(Submit::new(Target::New(job), TaskIds::Next(count), spec)),
+            submit: Box::new(Submit { dependencies: Arc::new(dependencies), ..submit }),
         };
         let connection = ConnectionId(u64::MAX);
         self.server_hears(ServerInput::Client { connection, request: 1, body });
@@ -353,5 +376,27 @@ fn large_tasks_of_higher_priority_get_all_the_workers_that_they_can_use() {
         let most = Duration::from_millis(1000 * least_s + 3_000 + flood_ms);
         assert!(took <= most, "{request} beside tasks of {flood_ms} ms: it took {took:?}");
         assert_eq!(cluster.running(), "", "all have ended, those of job {small}, too");
+    }
+}
+
+#[test]
+fn a_chain_goes_on_beside_many_tasks_that_nothing_waits_for() {
+    for is_first in [true, false] {
+        let mut cluster = Cluster::new(&["cpus=4"], 0);
+        let takes = Duration::from_millis(2);
+        let chain = |cluster: &mut Cluster| cluster.submit_chain(500, "cpus=1", takes);
+        let mut job = if is_first { chain(&mut cluster) } else { 0 };
+        cluster.submit_of(20_000, "cpus=1", 0, 1, takes);
+        cluster.pass(Duration::from_millis(300));
+        if !is_first {
+            job = chain(&mut cluster);
+        }
+        let begin = cluster.now;
+        cluster.pass(Duration::from_secs(30));
+        let took = cluster.ended[&job].since(begin);
+        assert!(
+            took <= 500 * takes + Duration::from_secs(1),
+            "with the chain first {is_first}: it took {took:?}"
+        );
     }
 }

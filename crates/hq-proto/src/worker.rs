@@ -193,6 +193,7 @@ impl Wire for RunBatch {
             after: self.after.map(|(task, _)| task.0),
             after_instance: self.after.map_or(0, |(_, instance)| instance.0),
             variant: self.variant,
+            head_start_ms: u32::try_from(self.head_start.as_millis()).unwrap_or(u32::MAX),
             inputs: list_to_wire(&self.inputs),
             objects: list_to_wire(&self.objects),
         }
@@ -223,6 +224,7 @@ impl Wire for RunBatch {
             nodes: list_from_wire(batch.nodes)?,
             after,
             variant: batch.variant,
+            head_start: Duration::from_millis(batch.head_start_ms.into()),
             content: content.transpose()?,
             instance: Instance(batch.instance),
             entries: entries_from_wire(batch.entries, ids.len())?,

@@ -104,6 +104,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             nodes: batch.nodes.clone(),
             after: batch.after,
             variant: batch.variant,
+            head_start: batch.head_start,
             inputs: std::mem::replace(&mut inputs, rest),
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
@@ -142,6 +143,7 @@ mod tests {
             nodes: Vec::new(),
             after: None,
             variant: None,
+            head_start: std::time::Duration::ZERO,
             inputs: Vec::new(),
             objects: Vec::new(),
         }

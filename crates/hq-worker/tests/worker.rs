@@ -274,6 +274,7 @@ impl Connection {
             services: Vec::new(),
             after: None,
             variant: None,
+            head_start: Duration::ZERO,
             inputs: Vec::new(),
             objects: Vec::new(),
         };

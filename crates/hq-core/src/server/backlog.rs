@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 
 use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
+use super::capacity::Standing;
 use super::machine::Server;
+use super::queue::ClassId;
 use crate::limits::SCAN_QUEUED_MAX;
 use crate::worker_messages::TemplateId;
 
@@ -48,14 +50,21 @@ impl Server {
 
     /// Tasks of a template that are on a worker wait there for room.
     pub(super) fn wait_on(&mut self, now: Timestamp, worker: WorkerId, template: TemplateId, ids: &IdSet) {
-        let Some(class) = self.classes.get(&template) else { return };
+        let (Some(class), Some(first)) = (self.classes.get(&template), ids.first()) else { return };
         let key = self.queue.key(*class);
+        let standing = self.standing(*class, template, first);
         let Some(live) = self.live.get_mut(&worker) else { return };
         let needs = live.choices(*class, &key.requests).first().map(|choice| choice.needs.clone());
         match needs {
-            Some(needs) => live.queue(now, (template, *class), key.priority, &needs, ids),
+            Some(needs) => live.queue(now, (template, *class), standing, &needs, ids),
             None => live.place(template, None, ids),
         }
+    }
+
+    /// How a task stands where it waits on a worker.
+    pub(super) fn standing(&self, class: ClassId, template: TemplateId, task: TaskId) -> Standing {
+        let head_starts = self.forecast.head_starts(&self.state, template, &IdSet::single(task));
+        (self.queue.key(class).priority, head_starts.first().map(|start| start.0).unwrap_or_default())
     }
 
     /// A worker says that a task runs, as which variant when there are several. What was thought to run instead waits.
@@ -89,7 +98,7 @@ impl Server {
     // More is promised than there is: some of those that nobody has seen start cannot have started.
     pub(super) fn settle_overdraft(&mut self, now: Timestamp, worker: WorkerId) {
         let Some(live) = self.live.get(&worker) else { return };
-        let mut unseen: BTreeSet<(Reverse<i32>, TemplateId, TaskId)> = BTreeSet::new();
+        let mut unseen: BTreeSet<(Reverse<Standing>, TemplateId, TaskId)> = BTreeSet::new();
         for (template, held) in live.held() {
             let Some(class) = self.classes.get(template) else { continue };
             let key = self.queue.key(*class);
@@ -98,13 +107,15 @@ impl Server {
             }
             let placed = held.placed.iter().flat_map(|(_, ids)| ids.iter());
             let unstarted = placed.filter(|task| self.may_wait(worker, template.job, *task));
-            unseen.extend(unstarted.map(|task| (Reverse(key.priority), *template, task)));
+            unseen.extend(
+                unstarted.map(|task| (Reverse(self.standing(*class, *template, task)), *template, task)),
+            );
         }
-        while let Some((Reverse(priority), template, task)) = unseen.pop_last() {
+        while let Some((Reverse(standing), template, task)) = unseen.pop_last() {
             let Some(live) = self.live.get_mut(&worker).filter(|live| live.capacity().is_overdrawn()) else {
                 return;
             };
-            live.displace(now, template, priority, task);
+            live.displace(now, template, standing, task);
         }
     }
 
@@ -145,8 +156,8 @@ impl Server {
                 for (needs, ids) in &held.placed {
                     recount.promise(needs, ids.len());
                 }
-                if let Some((counts, priority)) = held.counted() {
-                    recount.queue_as(counts, priority, held.waiting.len());
+                if let Some((counts, standing)) = held.counted() {
+                    recount.queue_as(counts, standing, held.waiting.len());
                 }
                 if !held.waiting.is_empty() {
                     queued.insert(*template);

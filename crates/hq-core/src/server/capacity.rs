@@ -7,12 +7,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hq_model::amount::UNITS;
 use hq_model::request::CPUS;
 use hq_model::{Amount, AmountRequest, Request, WorkerResources};
 
 use crate::worker::pools;
+
+/// How tasks stand among those that wait on a worker: their priority, and their head start among those of equal priority.
+pub type Standing = (i32, Duration);
 
 /// Amounts of one worker, by pool.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,8 +32,8 @@ pub struct Capacity {
 struct Pool {
     total: Amount,
     promised: u64,
-    // What the backlog waits for, by priority.
-    queued: BTreeMap<i32, u64>,
+    // What the backlog waits for.
+    queued: BTreeMap<Standing, u64>,
 }
 
 /// A request resolved against a worker's pools.
@@ -148,10 +152,10 @@ impl Capacity {
         self.room_beside(needs, |pool| pool.promised)
     }
 
-    /// How many such tasks would fit if that part of the backlog which does not let tasks of this priority go first had
+    /// How many such tasks would fit if that part of the backlog which does not let tasks that stand so go first had
     /// what it waits for; negative when it is larger.
-    pub fn room_behind_backlog(&self, needs: &Needs, priority: i32) -> i64 {
-        let before = |pool: &Pool| pool.queued.range(priority..).map(|queued| queued.1).sum::<u64>();
+    pub fn room_behind_backlog(&self, needs: &Needs, standing: Standing) -> i64 {
+        let before = |pool: &Pool| pool.queued.range(standing..).map(|queued| queued.1).sum::<u64>();
         self.room_beside(needs, |pool| pool.promised.saturating_add(before(pool)))
     }
 
@@ -223,28 +227,28 @@ impl Capacity {
         }
     }
 
-    /// Tasks of a priority wait for room. Returns what of it is counted for each of them.
-    pub fn queue(&mut self, needs: &Needs, priority: i32, count: u64) -> Option<(usize, u64)> {
+    /// Tasks wait for room. Returns what of it is counted for each of them.
+    pub fn queue(&mut self, needs: &Needs, standing: Standing, count: u64) -> Option<(usize, u64)> {
         let counts = needs.binding(&self.pools)?;
-        self.queue_as(counts, priority, count);
+        self.queue_as(counts, standing, count);
         Some(counts)
     }
 
     /// So many more wait as those of before, of which each counts for so much.
-    pub fn queue_as(&mut self, (pool, units): (usize, u64), priority: i32, count: u64) {
+    pub fn queue_as(&mut self, (pool, units): (usize, u64), standing: Standing, count: u64) {
         if count > 0 {
-            *self.pools[pool].queued.entry(priority).or_default() += units * count;
+            *self.pools[pool].queued.entry(standing).or_default() += units * count;
         }
     }
 
     /// So many do not wait any more.
-    pub fn unqueue(&mut self, (pool, units): (usize, u64), priority: i32, count: u64) {
-        let queued = self.pools[pool].queued.get_mut(&priority).filter(|queued| **queued >= units * count);
+    pub fn unqueue(&mut self, (pool, units): (usize, u64), standing: Standing, count: u64) {
+        let queued = self.pools[pool].queued.get_mut(&standing).filter(|queued| **queued >= units * count);
         assert!(queued.is_some() || count == 0, "nothing leaves the backlog that was not in it");
         if let Some(queued) = queued {
             *queued -= units * count;
             if *queued == 0 {
-                self.pools[pool].queued.remove(&priority);
+                self.pools[pool].queued.remove(&standing);
             }
         }
     }
@@ -341,16 +345,16 @@ mod tests {
         let large = Needs::new(&resources(), &request(&[("cpus", 10_000), ("mem", 6_000_000)]));
         let large = large.expect("fits");
         capacity.promise(&large, 1);
-        let waits = capacity.queue(&large, 1, 3).expect("it takes something");
+        let standing = |priority, seconds| (priority, Duration::from_secs(seconds));
+        let waits = capacity.queue(&large, standing(1, 2), 3).expect("it takes something");
         assert_eq!((capacity.room(&small), capacity.room(&large)), (3, 0));
-        let behind = |priority| [&small, &large].map(|needs| capacity.room_behind_backlog(needs, priority));
-        assert_eq!(
-            (behind(0), behind(1), behind(2)),
-            ([3, -3], [3, -3], [3, 0]),
-            "larger priority goes first"
-        );
+        let behind = |priority, seconds| {
+            [&small, &large].map(|needs| capacity.room_behind_backlog(needs, standing(priority, seconds)))
+        };
+        assert_eq!((behind(0, 9), behind(2, 0)), ([3, -3], [3, 0]), "larger priority goes first");
+        assert_eq!((behind(1, 2), behind(1, 3)), ([3, -3], [3, 0]), "then a larger head start");
         assert_eq!(capacity.scarce(&large), 0b10, "it lacks no CPU");
-        capacity.unqueue(waits, 1, 3);
+        capacity.unqueue(waits, standing(1, 2), 3);
         capacity.release(&large, 1);
         assert_eq!(capacity, Capacity::new(&resources()));
     }

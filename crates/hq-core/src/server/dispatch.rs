@@ -9,13 +9,14 @@ mod pulled;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use hq_model::{Timestamp, WorkerId};
+use hq_model::{IdSet, Timestamp, WorkerId};
 use hq_sched::Plan;
 
 pub(super) use batches::Batches;
 use batches::join;
 
 use super::Effect;
+use super::capacity::Standing;
 use super::forecast::Estimate;
 use super::live::{Choice, LiveWorker, is_short_among_others};
 use super::locality::Near;
@@ -352,6 +353,7 @@ impl Server {
             return;
         }
         let is_mixed = self.queue.is_mixed();
+        let standing = self.head_standing(class);
         let reserve = &self.reserve;
         let key = self.queue.key(class);
         let requests = &key.requests;
@@ -381,7 +383,7 @@ impl Server {
                 continue;
             }
             let room = match round {
-                Round::Backlog => live.capacity().room_behind_backlog(&needs, key.priority),
+                Round::Backlog => live.capacity().room_behind_backlog(&needs, standing),
                 Round::Room { .. } if live.kept_from(now, key.priority, &needs).is_some() => 0,
                 Round::Room { .. } => live.capacity().room(&needs),
             };
@@ -466,6 +468,7 @@ impl Server {
         let mut given = 0;
         let is_mixed = self.queue.is_mixed();
         while let Some((_, template)) = self.queue.head(class) {
+            let standing = self.head_standing(class);
             let Some(live) = self.live.get(&worker) else { break };
             let backlog = match round {
                 // Nobody knows of a vanished worker which of them it had begun: those of a backlog would fail in vain.
@@ -478,7 +481,7 @@ impl Server {
             };
             let room = match round {
                 Round::Backlog => {
-                    live.capacity().room_behind_backlog(&needs, priority).saturating_add_unsigned(backlog)
+                    live.capacity().room_behind_backlog(&needs, standing).saturating_add_unsigned(backlog)
                 }
                 Round::Room { .. } => live.capacity().room(&needs),
             };
@@ -519,7 +522,7 @@ impl Server {
             self.shares.hand_out(job, ids.len());
             match round {
                 Round::Room { .. } => live.place(template, Some(&needs), &ids),
-                Round::Backlog => live.queue(now, (template, class), priority, &needs, &ids),
+                Round::Backlog => live.queue(now, (template, class), standing, &needs, &ids),
             }
             batches
                 .entry(worker)
@@ -542,6 +545,12 @@ impl Server {
     pub(super) fn fill_with(&mut self, now: Timestamp, worker: WorkerId, part: &Part, batches: &mut Batches) {
         let round = Round::Room { rank: part.rank };
         self.fill_worker(now, worker, part.class, round, Share::of(part.count, Near::Any), batches);
+    }
+
+    // How the next task of a class would stand where it waits on a worker.
+    fn head_standing(&self, class: ClassId) -> Standing {
+        let next = self.queue.head(class).zip(self.queue.head_ids(class).and_then(IdSet::first));
+        next.map_or_else(Standing::default, |((_, template), task)| self.standing(class, template, task))
     }
 
     // How long the next task of a class should take.

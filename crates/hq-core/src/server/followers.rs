@@ -1,6 +1,7 @@
-//! Followers: while nothing else waits for room, the only task that waits for another one, and for nothing else, is
-//! handed to the worker of that one before it is ready, and so is what follows that one. Each starts there as soon as the
-//! one before it has ended well, so that a chain of tasks does not wait for its server between two links.
+//! Followers: the only task that waits for another one, and for nothing else, is handed to the worker of that one before it is
+//! ready, and so is what follows that one, unless something waits for room that goes before the first of them. Each starts there
+//! as soon as the one before it has ended well, in its place among what waits there, so that a chain of tasks waits neither for
+//! its server between two links nor for others.
 //!
 //! A follower is leased and blocked at once, which can be told from the durable state. Nothing of the worker is promised
 //! to it before it is ready.
@@ -12,6 +13,7 @@ use hq_model::task::CrashLimit;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
 use super::machine::Server;
+use super::queue::Place;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
 use crate::limits::DEFERRALS_MAX;
@@ -23,8 +25,8 @@ use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
 pub(super) struct Followers {
     // Where each one is.
     on: BTreeMap<TaskRef, WorkerId>,
-    // Since the last one was handed out.
-    are_asked_back: bool,
+    // Who came first of those that wait for room, as known when they were looked at last.
+    before: Option<Place>,
     // What was handed out, or became ready where it was, and may be followed.
     leaders: Vec<(WorkerId, JobId, IdSet)>,
     // Tasks that want to be put back when their followers are here again.
@@ -64,7 +66,8 @@ impl Server {
         if let Some(live) = self.live.get_mut(&worker).filter(|_| !ids.is_empty()) {
             live.hold_follower(template, ids);
             live.learns(template);
-            self.followers.are_asked_back = false;
+            // It is to be looked at anew.
+            self.followers.before = None;
         }
     }
 
@@ -93,15 +96,16 @@ impl Server {
         }
     }
 
-    /// Hands out followers where nothing waits for room, and takes back those of before where something does.
+    /// Hands out followers where nothing waits for room that goes before what they follow, and takes back those of before that something
+    /// goes before.
     pub(super) fn hand_out_followers(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let leaders = std::mem::take(&mut self.followers.leaders);
-        if !self.queue.is_empty() {
-            if std::mem::replace(&mut self.followers.are_asked_back, true) {
-                return;
-            }
+        let first = self.queue.first();
+        let before = std::mem::replace(&mut self.followers.before, first);
+        if first.is_some_and(|first| before.is_none_or(|before| first < before)) {
             let all: Vec<(TaskRef, WorkerId)> = self.followers.all().collect();
-            return self.ask_followers_back(all, effects);
+            let behind = all.into_iter().filter(|(task, _)| !self.goes_before_all(*task)).collect::<Vec<_>>();
+            self.ask_followers_back(behind, effects);
         }
         for (worker, job, ids) in leaders {
             let mut run = Vec::new();
@@ -121,7 +125,8 @@ impl Server {
         run: &mut Vec<RunBatch>,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(template) = self.template_of(first) else { return };
+        // All of them as the first one: the end of a chain is shorter than what its begin went before.
+        let Some(template) = self.template_of(first).filter(|_| self.goes_before_all(first)) else { return };
         let Some(class) = self.classes.get(&template) else { return };
         let Some(live) = self.live.get_mut(&worker) else { return };
         let choices = live.choices(*class, &self.queue.key(*class).requests);
@@ -132,20 +137,28 @@ impl Server {
             let Some(follower) = self.readiness.follower(leader) else { return };
             if !self.followers.on.contains_key(&follower) {
                 let Some((template, instance)) = self.may_follow(worker, leader, follower) else { return };
-                let ids = IdSet::single(follower.task);
                 // Nothing of its submit may have been ready before.
                 let _ = self.class_of(template);
+                let ids = IdSet::single(follower.task);
                 if let Some(live) = self.live.get_mut(&worker) {
                     live.hold_follower(template, &ids);
                 }
                 self.followers.on.insert(follower, worker);
-                self.followers.are_asked_back = false;
                 let begin = run.len();
                 self.lease(now, worker, (template, Reverse(None)), &ids, run, effects);
                 run[begin..].iter_mut().for_each(|batch| batch.after = Some((leader.task, instance)));
             }
             leader = follower;
         }
+    }
+
+    // Before all that wait for room.
+    fn goes_before_all(&self, task: TaskRef) -> bool {
+        let Some(first) = self.followers.before else { return true };
+        let Some(template) = self.template_of(task) else { return false };
+        let Some(class) = self.classes.get(&template) else { return false };
+        let groups = self.forecast.groups(&self.state, template, &IdSet::single(task.task));
+        groups.first().is_some_and(|group| self.queue.place_as(*class, template, group.0) < first)
     }
 
     fn template_of(&self, task: TaskRef) -> Option<TemplateId> {

@@ -87,6 +87,12 @@ impl Forecast {
         self.paths.groups(state, id, ids)
     }
 
+    /// How much earlier than they do a submit's tasks count as coming to a worker, among those of equal priority: groups of tasks
+    /// for which it is the same. Nothing where nothing waits for them.
+    pub(super) fn head_starts(&self, state: &State, id: TemplateId, ids: &IdSet) -> Vec<(Duration, IdSet)> {
+        self.paths.head_starts(state, id, ids)
+    }
+
     /// Checks what was heard against a recount.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! What a worker is given: some tasks of a template, as the same attempt, and the words in which it is told.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use hq_model::task::CrashLimit;
 use hq_model::{Entries, IdSet, Instance, TaskId, TaskRef, WorkerId};
@@ -25,6 +26,8 @@ pub(super) struct Lease {
     pub(super) instance: Instance,
     /// As which variant of their requests they were placed into free room; `None` while they wait there for some.
     pub(super) variant: Option<u32>,
+    /// As [`RunBatch::head_start`].
+    pub(super) head_start: Duration,
     /// The services that they have waited for.
     pub(super) services: Services,
     /// Of a follower: the task that must end well there before, and its instance.
@@ -36,13 +39,14 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Of tasks that have waited for no service, take no object, and wait for room on one worker.
+    /// Of tasks that have waited for no service, take no object, wait for room on one worker and have no head start there.
     pub(super) fn of(template: TemplateId, ids: IdSet, instance: Instance) -> Lease {
         Lease {
             template,
             ids,
             instance,
             variant: None,
+            head_start: Duration::ZERO,
             services: Services::new(),
             after: None,
             nodes: Vec::new(),
@@ -55,7 +59,7 @@ impl Server {
     /// A lease as its worker is told of it: with the template where it has not got it yet, with the entries of the tasks,
     /// and with what their calls take. Nothing where there is no such worker.
     pub(super) fn told(&mut self, worker: WorkerId, lease: Lease) -> Option<RunBatch> {
-        let Lease { template, ids, instance, variant, services, after, nodes, objects } = lease;
+        let Lease { template, ids, instance, variant, head_start, services, after, nodes, objects } = lease;
         let submit = &self.state.jobs.get(&template.job)?.submits[template.submit as usize];
         let is_new = self.live.get_mut(&worker)?.learns(template);
         let content = is_new.then(|| Template {
@@ -78,6 +82,7 @@ impl Server {
             services,
             after,
             variant,
+            head_start,
             inputs,
             objects,
         })

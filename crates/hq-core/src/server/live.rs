@@ -16,9 +16,9 @@ use held::Queued;
 pub(super) use held::{Held, Lacking, QueuePlace};
 
 use super::ConnectionId;
-use super::capacity::{Capacity, Needs};
+use super::capacity::{Capacity, Needs, Standing};
 use super::queue::ClassId;
-use crate::keeping::{by_preference, stops_keeping_in};
+use crate::keeping::{by_preference, stops_keeping_in, turn_of};
 use crate::limits::{
     BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, FOLLOWERS_MAX, HEARTBEATS_MISSING_MAX,
     MIXED_BACKLOG_WAVES, SCAN_BLOCKED_MAX,
@@ -347,7 +347,7 @@ impl LiveWorker {
         &mut self,
         now: Timestamp,
         (template, class): (TemplateId, ClassId),
-        priority: i32,
+        standing: Standing,
         needs: &Needs,
         ids: &IdSet,
     ) {
@@ -356,23 +356,24 @@ impl LiveWorker {
         let held = self.held.entry(template).or_default();
         let new = ids.difference(&held.ids);
         held.ids.union_with(&new);
-        self.wait(now, template, priority, needs, &new);
+        self.wait(now, template, standing, needs, &new);
     }
 
     // Tasks that are here wait for room.
-    fn wait(&mut self, now: Timestamp, template: TemplateId, priority: i32, needs: &Needs, ids: &IdSet) {
+    fn wait(&mut self, now: Timestamp, template: TemplateId, standing: Standing, needs: &Needs, ids: &IdSet) {
         let Some(held) = self.held.get_mut(&template).filter(|_| !ids.is_empty()) else { return };
         held.waiting.union_with(ids);
         if let Some(queued) = held.queued {
             if let Some(counts) = queued.counts {
-                self.capacity.queue_as(counts, queued.place.0.0, ids.len());
+                self.capacity.queue_as(counts, queued.standing, ids.len());
             }
             return;
         }
         self.arrivals += 1;
-        let place = (Reverse(priority), self.arrivals);
-        let counts = self.capacity.queue(needs, priority, ids.len());
-        held.queued = Some(Queued { place, since: now, counts });
+        let (priority, head_start) = standing;
+        let place = (Reverse(priority), turn_of(now, head_start), self.arrivals);
+        let counts = self.capacity.queue(needs, standing, ids.len());
+        held.queued = Some(Queued { standing, place, since: now, counts });
         self.backlog.insert(place, template);
     }
 
@@ -383,7 +384,7 @@ impl LiveWorker {
         let gone = held.waiting.intersection(ids);
         held.waiting.subtract(&gone);
         if let Some(counts) = queued.counts {
-            self.capacity.unqueue(counts, queued.place.0.0, gone.len());
+            self.capacity.unqueue(counts, queued.standing, gone.len());
         }
         if held.waiting.is_empty() {
             held.queued = None;
@@ -508,14 +509,20 @@ impl LiveWorker {
     }
 
     /// A task that was thought to have started waits for room.
-    pub(super) fn displace(&mut self, now: Timestamp, template: TemplateId, priority: i32, task: TaskId) {
+    pub(super) fn displace(
+        &mut self,
+        now: Timestamp,
+        template: TemplateId,
+        standing: Standing,
+        task: TaskId,
+    ) {
         let Some(held) = self.held.get_mut(&template) else { return };
         let Some(needs) = held.needs_of(task).cloned() else { return };
         let single = IdSet::single(task);
         held.displace(&single, &mut self.capacity);
         // It may run as another variant.
         self.backlog_pools = 0;
-        self.wait(now, template, priority, &needs, &single);
+        self.wait(now, template, standing, &needs, &single);
     }
 
     /// Who waits here for what tasks of this priority with such needs would take, and keeps it from them.

@@ -210,6 +210,17 @@ impl Queue {
         self.multi_node.range((from, Bound::Unbounded)).next().copied()
     }
 
+    /// The place in the order of who comes first, on one worker or on several.
+    pub fn first(&self) -> Option<Place> {
+        self.next(None).map(|next| next.0).into_iter().chain(self.next_multi_node(None)).min()
+    }
+
+    /// Where a task of a class would stand.
+    pub fn place_as(&self, class: ClassId, template: TemplateId, step: Step) -> Place {
+        let Class { key, weight, .. } = &self.classes[&class];
+        (Reverse(key.priority), Reverse(*weight), Reverse(step), template, class)
+    }
+
     /// Classes within one worker with ready tasks, in the order in which they are placed, without pulled ones.
     pub fn in_order(&self) -> impl Iterator<Item = ClassId> + '_ {
         self.order.iter().map(|place| place.4)

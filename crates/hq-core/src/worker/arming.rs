@@ -2,8 +2,8 @@
 //! the one and the start of the other: to the launcher, which starts programs, or to the runner in which a function is called.
 //!
 //! What holds:
-//! - Armed is what would start on the resources of the leader if that ended now: the first task of the queue, or with an
-//!   empty queue the one that waits for the leader, of the same template. So admission stays as it is.
+//! - Armed is what would start on the resources of the leader if that ended now: the first task of the queue, or, where it
+//!   goes before that, the one that waits for the leader, of the same template. So admission stays as it is.
 //! - One that is armed is a leader, too, where tasks of its kind are so short that one after the other would wake this worker
 //!   up all the time, and as long as more wait here than run. All of them together are to take [`ARMED_AHEAD`]; calls, which
 //!   take much less to begin, [`CALLS_AHEAD`], and where one of them is expected to take longer, none is armed.
@@ -18,12 +18,11 @@
 //! - When one is called back or does not begin, those behind it come back, too.
 //! - A leader has one at most in all its life, so nothing goes back and forth.
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp};
 
-use super::machine::{Batch, Ending, Known, Link, Running, Worker};
+use super::machine::{Batch, Ending, Known, Link, QueuePlace, Running, Worker};
 use super::starting::{Entered, has_time, start_of};
 use super::{Effect, Grant, RunnerId, RunsIn, Start};
 use crate::limits::{
@@ -36,7 +35,7 @@ pub(super) struct Armed {
     // Of this task alone.
     pub(super) batch: Batch,
     // Where it was in the queue; `None` when it waits for its leader.
-    place: Option<(Reverse<i32>, u64)>,
+    place: Option<QueuePlace>,
     leader: TaskRef,
     // What is armed after it.
     follower: Option<TaskRef>,
@@ -153,7 +152,10 @@ impl Worker {
         if row.count > 0 && *waiting <= self.running.len() as u64 {
             return false;
         }
+        // Unless what waits for the last one goes before all that waits for room.
+        let follower = self.followers.get(&row.last).map(Batch::last_place);
         let place = self.queue.first_key_value().map(|(place, _)| *place);
+        let place = place.filter(|place| follower.is_none_or(|follower| *place < follower));
         let batch = match place {
             Some(place) => self.queue.get_mut(&place),
             // What waits for a task waits until that has ended, which is later than the end of its program.
@@ -224,7 +226,7 @@ impl Worker {
         }
         let first = self.queue.first_key_value().map(|(place, _)| *place);
         let is_overtaken = |armed: &Armed| {
-            let place = armed.place.unwrap_or((Reverse(armed.batch.priority), u64::MAX));
+            let place = armed.place.unwrap_or_else(|| armed.batch.last_place());
             first.is_some_and(|first| first < place)
         };
         let is_better = |armed: &Armed| match armed.place {
@@ -368,13 +370,7 @@ impl Worker {
         self.leader_ended(task, None);
     }
 
-    fn put_back(
-        &mut self,
-        batch: Batch,
-        place: Option<(Reverse<i32>, u64)>,
-        leader: TaskRef,
-        is_over: Option<bool>,
-    ) {
+    fn put_back(&mut self, batch: Batch, place: Option<QueuePlace>, leader: TaskRef, is_over: Option<bool>) {
         match (place, is_over) {
             (Some(place), _) => self.enqueue_at(place, batch),
             (None, is_over) => {

@@ -19,7 +19,7 @@ use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
 use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, WorkerId};
 use rustc_hash::FxHashMap;
 
-pub(super) use batch::Batch;
+pub(super) use batch::{Batch, QueuePlace};
 pub(super) use ending::{Deadline, Ending};
 
 use super::arming::{Armed, Why};
@@ -34,7 +34,7 @@ use super::runners::Runners;
 use super::storing::Storing;
 use super::zygotes::Zygotes;
 use super::{Effect, Grant, Input, RunnerId};
-use crate::keeping::by_preference;
+use crate::keeping::{by_preference, turn_of};
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
 use crate::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, WorkerEnd};
 
@@ -52,8 +52,8 @@ pub struct Worker {
     templates_bytes: usize,
     // So many, or so many bytes, and those without tasks are dropped.
     templates_max: (usize, usize),
-    // Larger priority first, then in order of arrival.
-    pub(super) queue: BTreeMap<(Reverse<i32>, u64), Batch>,
+    // Larger priority first, then whose turn is first.
+    pub(super) queue: BTreeMap<QueuePlace, Batch>,
     pub(super) arrivals: u64,
     // Pools that all of that needs; fewer may be told.
     pub(super) queue_pools: u64,
@@ -501,6 +501,7 @@ impl Worker {
             let queued = Batch {
                 since: now,
                 priority,
+                turn: turn_of(now, batch.head_start),
                 template: batch.template,
                 instance: batch.instance,
                 all: batch.ids,
@@ -522,11 +523,11 @@ impl Worker {
 
     fn enqueue(&mut self, batch: Batch) {
         self.arrivals += 1;
-        self.enqueue_at((Reverse(batch.priority), self.arrivals), batch);
+        self.enqueue_at((Reverse(batch.priority), batch.turn, self.arrivals), batch);
     }
 
     /// What is of one batch and at the same place comes together again.
-    pub(super) fn enqueue_at(&mut self, place: (Reverse<i32>, u64), batch: Batch) {
+    pub(super) fn enqueue_at(&mut self, place: QueuePlace, batch: Batch) {
         if self.queue.is_empty() {
             self.queue_pools = u64::MAX;
         }
@@ -535,7 +536,7 @@ impl Worker {
         self.queue.entry(place).or_insert(batch).left.union_with(&left);
     }
 
-    pub(super) fn drop_if_empty(&mut self, place: (Reverse<i32>, u64)) {
+    pub(super) fn drop_if_empty(&mut self, place: QueuePlace) {
         if self.queue.get(&place).is_some_and(|batch| batch.left.is_empty()) {
             self.queue.remove(&place);
         }

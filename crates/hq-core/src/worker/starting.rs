@@ -1,11 +1,9 @@
 //! Starting of what fits: tasks in the order of their priorities, and parts of tasks on several nodes.
 
-use std::cmp::Reverse;
-
 use hq_model::worker::{Executor, Life};
 use hq_model::{ByteString, Entry, Instance, Request, TaskId, TaskRef, Timestamp, Usage};
 
-use super::machine::{Batch, Deadline, Known, Running, Way, Worker};
+use super::machine::{Batch, Deadline, Known, QueuePlace, Running, Way, Worker};
 use super::pools::{Pools, ResolvedRequest};
 use super::runners::NoRunner;
 use super::{Effect, Grant, Outcome, RunnerId, Start};
@@ -90,7 +88,7 @@ impl Worker {
         }
     }
 
-    fn next_batch(&self, after: Option<(Reverse<i32>, u64)>) -> Option<(Reverse<i32>, u64)> {
+    fn next_batch(&self, after: Option<QueuePlace>) -> Option<QueuePlace> {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = after.map_or(Unbounded, Excluded);
         self.queue.range((from, Unbounded)).next().map(|entry| *entry.0)
@@ -100,7 +98,7 @@ impl Worker {
     fn start_batch(
         &mut self,
         now: Timestamp,
-        key: (Reverse<i32>, u64),
+        key: QueuePlace,
         kept: u64,
         null_left: &mut u32,
         effects: &mut Vec<Effect>,
@@ -196,7 +194,7 @@ impl Worker {
     fn environment_is_broken(
         &mut self,
         now: Timestamp,
-        key: (Reverse<i32>, u64),
+        key: QueuePlace,
         id: TaskId,
         variant: u32,
         why: String,

@@ -252,6 +252,7 @@ impl World {
             nodes: Vec::new(),
             after,
             variant,
+            head_start: Duration::ZERO,
             inputs: Vec::new(),
             objects: Vec::new(),
         };

@@ -28,7 +28,7 @@ impl Worker {
         }
         let life = self.config.life(self.started);
         let mut kept: Vec<(i32, Timestamp, u64)> = Vec::new();
-        for ((Reverse(priority), _), batch) in &self.queue {
+        for ((Reverse(priority), ..), batch) in &self.queue {
             let known = &self.templates[&batch.template];
             let job = batch.template.job;
             let Some(placed) = in_time(known, batch, life, now) else { continue };

@@ -4042,6 +4042,9 @@ pub struct RunBatch {
     /// Which variant of its requests each of them takes of free room; absent: they wait, for the preferred one that fits.
     #[prost(uint32, optional, tag = "93")]
     pub variant: ::core::option::Option<u32>,
+    /// They count as having come so much earlier, among those of equal priority that wait for room.
+    #[prost(uint32, tag = "95")]
+    pub head_start_ms: u32,
     /// Results of tasks that these wait for, where those are arguments.
     #[prost(message, repeated, tag = "94")]
     pub inputs: ::prost::alloc::vec::Vec<CallInput>,

@@ -41,6 +41,7 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
             let other = ids.first().map(|task| TaskId(task.0 ^ 1)).filter(|_| ids.len() == 1);
             let after = other.zip(leader);
             let variant = variant_of(instance);
+            let head_start = Duration::from_millis(ids.len());
             let inputs = ids.iter().take(2).map(|task| CallInput {
                 task,
                 of: TaskRef::new(template.job, TaskId(task.0 ^ 1)),
@@ -62,6 +63,7 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
                 services,
                 after,
                 variant,
+                head_start,
                 inputs,
                 objects,
             }

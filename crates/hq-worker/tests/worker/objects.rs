@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_core::object_messages::{ObjectCopy, ObjectNews, ObjectSource, TaskObjects, Unfetched};
 use hq_core::record::FailureKind;
@@ -119,6 +120,7 @@ async fn run(
         services: Vec::new(),
         after: None,
         variant: None,
+        head_start: Duration::ZERO,
         inputs: Vec::new(),
         objects: vec![TaskObjects { tasks: IdSet::range(task, task), inputs: vec![source] }],
     };

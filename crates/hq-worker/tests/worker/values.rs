@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_core::object_messages::{ObjectCopy, ObjectNews, ObjectSource, TaskObjects};
 use hq_core::record::FailureKind;
@@ -91,6 +92,7 @@ impl Caller {
             services: Vec::new(),
             after: None,
             variant: None,
+            head_start: Duration::ZERO,
             inputs: Vec::new(),
             objects: if inputs.is_empty() { Vec::new() } else { vec![TaskObjects { tasks, inputs }] },
         };

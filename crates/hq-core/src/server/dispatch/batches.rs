@@ -73,14 +73,19 @@ impl Server {
         self.record(now, Record::Leased { worker, job, ids: ids.clone() }, effects);
         for (services, ids) in parts {
             for (instance, ids) in self.state.jobs[&job].by_instance(&ids) {
-                let objects = TaskObjects::of(&objects, &ids);
-                let lease = Lease {
-                    variant,
-                    services: services.clone(),
-                    objects,
-                    ..Lease::of(template, ids, instance)
-                };
-                run.extend(self.told(worker, lease));
+                for (head_start, ids) in
+                    self.forecast.head_starts(&self.state, template, &ids).into_iter().rev()
+                {
+                    let objects = TaskObjects::of(&objects, &ids);
+                    let lease = Lease {
+                        variant,
+                        head_start,
+                        services: services.clone(),
+                        objects,
+                        ..Lease::of(template, ids, instance)
+                    };
+                    run.extend(self.told(worker, lease));
+                }
             }
         }
     }

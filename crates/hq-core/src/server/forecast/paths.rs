@@ -5,10 +5,11 @@
 //! more often than its tasks end.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hq_model::{IdSet, JobId, TaskId};
 
-use crate::limits::{PATH_STEPS_MAX, PATHS_AGAIN_EDGES_MAX};
+use crate::limits::{HEAD_START_MAX, HEAD_START_OF_STEP, PATH_STEPS_MAX, PATHS_AGAIN_EDGES_MAX};
 use crate::never;
 use crate::server::state::State;
 use crate::server::step::{Step, coarse, fine};
@@ -42,19 +43,40 @@ impl Path {
         let us = self.us(rank);
         if us == self.own_us { coarse(us) } else { fine(us) }
     }
+
+    // Nothing where nothing waits for it.
+    fn head_start(&self, rank: Option<u64>) -> Duration {
+        let us = self.us(rank);
+        if us == self.own_us { Duration::ZERO } else { (HEAD_START_OF_STEP * fine(us)).min(HEAD_START_MAX) }
+    }
 }
 
 impl Paths {
     /// How long the paths of a submit's tasks are: groups of tasks with equal steps.
     pub(super) fn groups(&self, state: &State, id: TemplateId, ids: &IdSet) -> Vec<(Step, IdSet)> {
-        let Some(path) = self.templates.get(&id) else { return vec![(0, ids.clone())] };
+        self.split(state, id, ids, Path::step)
+    }
+
+    /// How much earlier than they do a submit's tasks count as coming to a worker: groups of tasks for which it is the same.
+    pub(super) fn head_starts(&self, state: &State, id: TemplateId, ids: &IdSet) -> Vec<(Duration, IdSet)> {
+        self.split(state, id, ids, Path::head_start)
+    }
+
+    fn split<T: Ord + Default>(
+        &self,
+        state: &State,
+        id: TemplateId,
+        ids: &IdSet,
+        of: impl Fn(&Path, Option<u64>) -> T,
+    ) -> Vec<(T, IdSet)> {
+        let Some(path) = self.templates.get(&id) else { return vec![(T::default(), ids.clone())] };
         let submit = state.jobs.get(&id.job).and_then(|job| job.submits.get(id.submit as usize));
         let Some(submit) = submit.filter(|_| !path.tails_us.is_empty()) else {
-            return vec![(path.step(None), ids.clone())];
+            return vec![(of(path, None), ids.clone())];
         };
-        let mut groups: BTreeMap<Step, IdSet> = BTreeMap::new();
+        let mut groups: BTreeMap<T, IdSet> = BTreeMap::new();
         for task in ids.iter() {
-            groups.entry(path.step(submit.ids.rank(task))).or_default().insert(task);
+            groups.entry(of(path, submit.ids.rank(task))).or_default().insert(task);
         }
         groups.into_iter().collect()
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hq_model::{IdSet, TaskId, Timestamp};
 
 use crate::keeping::keeps_room_for;
-use crate::server::capacity::{Capacity, Needs};
+use crate::server::capacity::{Capacity, Needs, Standing};
 use crate::worker_messages::TemplateId;
 
 /// Tasks of one template on a worker.
@@ -28,11 +28,14 @@ pub(in crate::server) struct Held {
     pub(super) queued: Option<Queued>,
 }
 
-/// Where tasks of a template are in the backlog of a worker: as the worker orders them.
-pub(in crate::server) type QueuePlace = (Reverse<i32>, u64);
+/// Where tasks of a template are in the backlog of a worker, as the worker orders them: priority, [turn](crate::keeping::turn_of),
+/// and number of arrival.
+pub(in crate::server) type QueuePlace = (Reverse<i32>, Timestamp, u64);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
+    // Of the first of them.
+    pub(super) standing: Standing,
     pub(super) place: QueuePlace,
     pub(super) since: Timestamp,
     // What is counted for each.
@@ -85,10 +88,10 @@ impl Held {
         all_have_room && self.placed.iter().all(|(needs, _)| needs.is_nothing())
     }
 
-    /// What is counted of the backlog for each of those that wait, and their priority.
-    pub(in crate::server) fn counted(&self) -> Option<((usize, u64), i32)> {
+    /// What is counted of the backlog for each of those that wait, and how they stand.
+    pub(in crate::server) fn counted(&self) -> Option<((usize, u64), Standing)> {
         let queued = self.queued?;
-        Some((queued.counts?, queued.place.0.0))
+        Some((queued.counts?, queued.standing))
     }
 
     // They are promised nothing any more, as far as they were.

@@ -1,11 +1,11 @@
 //! Followers: a task that waits for one other alone is with the worker of that one before it is ready.
 
-use hq_model::TaskRef;
 use hq_model::dependency::{Dependencies, Edges};
+use hq_model::{TaskRef, WorkerId};
 
 use super::*;
 use crate::limits::DEFER_PAUSE;
-use crate::worker_messages::Held;
+use crate::worker_messages::{Held, TemplateId};
 
 impl World {
     fn follower(&mut self, connection: u64, cpus: u32) {
@@ -128,6 +128,39 @@ fn it_is_asked_back_when_others_wait_for_room() {
     world.gives_back(chain, 1);
     assert_eq!(world.states(chain), "waiting: 2 waiting");
     assert_eq!(world.why("1@1"), "it waits for task 1@0, which is waiting");
+}
+
+#[test]
+fn it_stays_where_those_that_wait_for_room_go_behind_it() {
+    let mut world = World::new();
+    world.follower(1, 1);
+    world.chain(4);
+    assert_eq!(world.sent(1), "1:0/0 1:1/0 after 0");
+    world.submit(300, |_| {});
+    let sent = world.sent(1);
+    assert!(sent.starts_with("2:0") && !sent.contains('<'), "{sent}");
+    world.reports(1, |report| report.finished.push(finished(JobId(1), 0, 0, 0)));
+    let sent = world.sent(1);
+    assert!(sent.contains("1:2/0 after 1"), "{sent}");
+}
+
+#[test]
+fn what_others_wait_for_is_handed_to_a_worker_that_has_its_backlog_of_others() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let many = world.submit(3000, |_| {});
+    world.sent(1);
+    world.reports(1, |report| report.finished.push(finished_within(66_000, many, 0, 0, 0)));
+    world.sent(1);
+    world.chain(3);
+    assert_eq!(world.sent(1), "2:0/0", "no CPU is free");
+    let waiting = |world: &World| {
+        let held = &world.server.live[&WorkerId(1)].held()[&TemplateId { job: JobId(2), submit: 0 }];
+        held.waiting.clone()
+    };
+    assert_eq!(waiting(&world), IdSet::single(TaskId(0)));
+    world.reports(1, |report| report.finished.push(finished(many, 1, 1, 0)));
+    assert!(waiting(&world).is_empty(), "it is thought to have started");
 }
 
 #[test]

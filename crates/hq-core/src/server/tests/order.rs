@@ -77,6 +77,7 @@ fn the_observer_of_the_order_sees_lower_priority_in_the_room_of_higher() {
             services: Vec::new(),
             after: None,
             variant,
+            head_start: Duration::ZERO,
             inputs: Vec::new(),
             objects: Vec::new(),
         };

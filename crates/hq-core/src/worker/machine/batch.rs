@@ -1,5 +1,6 @@
 //! Tasks that have not started, as they were handed over.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use hq_model::{ByteString, Entries, IdSet, Instance, TaskId, Timestamp};
@@ -7,12 +8,17 @@ use hq_model::{ByteString, Entries, IdSet, Instance, TaskId, Timestamp};
 use crate::object_messages::{ObjectSource, TaskObjects};
 use crate::worker_messages::{CallInput, TaskNode, TemplateId};
 
+/// Where a batch stands among those that wait: its priority, its turn, and the number of its arrival.
+pub(in crate::worker) type QueuePlace = (Reverse<i32>, Timestamp, u64);
+
 /// What is left of tasks of one template that came together.
 #[derive(Clone, Debug)]
 pub(in crate::worker) struct Batch {
     // When it came.
     pub(in crate::worker) since: Timestamp,
     pub(in crate::worker) priority: i32,
+    // As [`turn_of`](crate::keeping::turn_of).
+    pub(in crate::worker) turn: Timestamp,
     pub(in crate::worker) template: TemplateId,
     pub(in crate::worker) instance: Instance,
     // As it came, for the entries.
@@ -33,6 +39,11 @@ pub(in crate::worker) struct Batch {
 }
 
 impl Batch {
+    /// Where it stands before it waits for room: behind all of its turn.
+    pub(in crate::worker) fn last_place(&self) -> QueuePlace {
+        (Reverse(self.priority), self.turn, u64::MAX)
+    }
+
     /// What others have left behind for one of them.
     pub(in crate::worker) fn inputs_of(&self, task: TaskId) -> Vec<CallInput> {
         let first = self.inputs.partition_point(|input| input.task < task);

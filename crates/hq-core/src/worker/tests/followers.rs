@@ -118,3 +118,63 @@ fn nothing_follows_while_the_server_cannot_hear_of_it() {
     world.step(Input::ServerFound);
     assert_eq!(world.did(), "hello  after 1", "it has neither of them, and a report that says so");
 }
+
+impl World {
+    // Of jobs of which the template is known.
+    fn run_ahead(&mut self, job: u32, task: u32, head_start_s: u64, after: Option<u32>) {
+        let batch = RunBatch {
+            template: TemplateId { job: JobId(job), submit: 0 },
+            content: None,
+            ids: IdSet::single(TaskId(task)),
+            instance: Instance(0),
+            entries: Entries::default(),
+            services: Vec::new(),
+            nodes: Vec::new(),
+            after: after.map(|leader| (TaskId(leader), Instance(0))),
+            variant: None,
+            head_start: Duration::from_secs(head_start_s),
+            inputs: Vec::new(),
+            objects: Vec::new(),
+        };
+        self.step(Input::Server(ToWorker::Run(vec![batch])));
+    }
+}
+
+#[test]
+fn what_others_wait_for_starts_before_what_has_not_waited_for_much_longer() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.run(2, "0-9", 0, |_| {});
+    world.did();
+    world.wait(Duration::from_secs(2));
+    world.run_ahead(1, 1, 3, None);
+    world.run_ahead(1, 2, 5, None);
+    world.end(2, 0, Outcome::Finished);
+    world.end(1, 2, Outcome::Finished);
+    world.end(1, 1, Outcome::Finished);
+    assert_eq!(
+        world.did(),
+        "start 1@2/0, finished 2:0, start 1@1/0, finished 1:2, start 2@1/0, finished 1:1",
+        "what has most to come is first"
+    );
+    world.wait(Duration::from_secs(2));
+    world.did();
+    world.run_ahead(1, 3, 3, None);
+    world.end(2, 1, Outcome::Finished);
+    assert_eq!(world.did(), "start 2@2/0, finished 2:1", "that has come 4 s before");
+}
+
+#[test]
+fn a_link_of_a_chain_goes_on_before_others_wherever_its_leader_is() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.run(2, "0-9", 0, |_| {});
+    world.run_ahead(1, 1, 5, Some(0));
+    world.did();
+    world.end(1, 0, Outcome::Finished);
+    world.end(1, 1, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@1/0, finished 1:0, start 2@1/0, finished 1:1");
+    world.run_ahead(1, 2, 5, Some(1));
+    world.end(2, 0, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@2/0, finished 2:0", "it came when its leader had ended");
+}
