@@ -34,6 +34,10 @@ impl Server {
         if self.state.jobs.get(&id).is_some_and(has_ended) {
             self.look_for_notices(now, id, effects);
         }
+        // Who waits for it hears how it ended as long as somebody knows.
+        if self.touched.contains(&id) {
+            self.report_progress(now, effects);
+        }
         self.record(now, Record::JobForgotten { job: id }, effects);
         self.forget_if_over(id);
     }

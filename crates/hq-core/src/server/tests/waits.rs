@@ -81,3 +81,32 @@ fn what_waits_is_bounded_in_bytes_and_leaves_nothing() {
     world.step(Input::ClientGone { connection: ConnectionId(client) });
     assert_eq!(world.waits_bytes(), 0);
 }
+
+#[test]
+fn who_waits_for_a_job_hears_how_it_ended_though_it_is_forgotten_in_that_moment() {
+    let mut world = World::new();
+    world.worker(2, 1);
+    let job = world.submit(1, |_| {});
+    let body = ClientRequest::WatchJobs { jobs: Selector::Last, until_closed: false, notifications: false };
+    world.step(Input::Client { connection: CLIENT, request: 9, body });
+    let mut effects = Vec::new();
+    let report = Report { number: 1, finished: vec![finished(job, 0, 0, 0)], ..Report::default() };
+    let message = FromWorker::Report(report);
+    world.server.handle(world.now, Input::Worker { connection: ConnectionId(2), message }, &mut effects);
+    let body = ClientRequest::ForgetJobs { jobs: Selector::All, states: Vec::new() };
+    let other = ConnectionId(77);
+    world.server.handle(world.now, Input::Client { connection: other, request: 1, body }, &mut effects);
+    world.server.settle(world.now, &mut effects);
+    assert!(world.server.state().jobs.is_empty(), "it is forgotten");
+    let told = |effect: &Effect| match effect {
+        Effect::Answer { request: 9, body: ClientResponse::Progress(jobs), .. } => {
+            jobs.iter().map(|job| job.counters.finished).sum::<u64>()
+        }
+        _ => 0,
+    };
+    assert_eq!(effects.iter().map(told).sum::<u64>(), 1);
+    let is_over = |effect: &Effect| {
+        matches!(effect, Effect::Answer { request: 9, body: ClientResponse::WatchEnded, .. })
+    };
+    assert!(effects.iter().any(is_over));
+}
