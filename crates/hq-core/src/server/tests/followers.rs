@@ -1,11 +1,11 @@
 //! Followers: a task that waits for one other alone is with the worker of that one before it is ready.
 
-use hq_model::TaskRef;
 use hq_model::dependency::{Dependencies, Edges};
+use hq_model::{TaskRef, WorkerId};
 
 use super::*;
 use crate::limits::DEFER_PAUSE;
-use crate::worker_messages::Held;
+use crate::worker_messages::{Held, TemplateId};
 
 impl World {
     fn follower(&mut self, connection: u64, cpus: u32) {
@@ -154,11 +154,13 @@ fn what_others_wait_for_is_handed_to_a_worker_that_has_its_backlog_of_others() {
     world.sent(1);
     world.chain(3);
     assert_eq!(world.sent(1), "2:0/0", "no CPU is free");
-    let held = &world.server.live[&WorkerId(1)].held()[&TemplateId { job: JobId(2), submit: 0 }];
-    assert_eq!(held.waiting, IdSet::single(TaskId(0)));
+    let waiting = |world: &World| {
+        let held = &world.server.live[&WorkerId(1)].held()[&TemplateId { job: JobId(2), submit: 0 }];
+        held.waiting.clone()
+    };
+    assert_eq!(waiting(&world), IdSet::single(TaskId(0)));
     world.reports(1, |report| report.finished.push(finished(many, 1, 1, 0)));
-    let held = &world.server.live[&WorkerId(1)].held()[&TemplateId { job: JobId(2), submit: 0 }];
-    assert!(held.waiting.is_empty(), "it is thought to have started");
+    assert!(waiting(&world).is_empty(), "it is thought to have started");
 }
 
 #[test]
