@@ -209,7 +209,6 @@ fn impossible_workers() {
             template: TemplateId { job: JobId(1), submit: 0 },
             instance: Instance(0),
             variant: None,
-            head_start: Duration::ZERO,
             queued: IdSet::new(),
             running,
             started: vec![Timestamp(5); started],
@@ -271,7 +270,6 @@ fn impossible_reports() {
             measures: writer.finish(),
             results: Entries::default(),
             variant: None,
-            head_start: Duration::ZERO,
         };
         FromWorker::Report(Report { number: 1, finished: vec![span], ..Report::default() })
     };

@@ -120,6 +120,13 @@ fn nothing_follows_while_the_server_cannot_hear_of_it() {
 }
 
 impl World {
+    // What it has started since the last look; what has ended it says later.
+    fn started(&mut self) -> String {
+        let did = self.did();
+        let starts = did.split(", ").filter(|did| did.starts_with("start "));
+        starts.collect::<Vec<_>>().join(", ")
+    }
+
     // Of jobs of which the template is known.
     fn run_ahead(&mut self, job: u32, task: u32, head_start_s: u64, after: Option<u32>) {
         let batch = RunBatch {
@@ -152,16 +159,12 @@ fn what_others_wait_for_starts_before_what_has_not_waited_for_much_longer() {
     world.end(2, 0, Outcome::Finished);
     world.end(1, 2, Outcome::Finished);
     world.end(1, 1, Outcome::Finished);
-    assert_eq!(
-        world.did(),
-        "start 1@2/0, finished 2:0, start 1@1/0, finished 1:2, start 2@1/0, finished 1:1",
-        "what has most to come is first"
-    );
+    assert_eq!(world.started(), "start 1@2/0, start 1@1/0, start 2@1/0", "what has most to come is first");
     world.wait(Duration::from_secs(2));
     world.did();
     world.run_ahead(1, 3, 3, None);
     world.end(2, 1, Outcome::Finished);
-    assert_eq!(world.did(), "start 2@2/0, finished 2:1", "that has come 4 s before");
+    assert_eq!(world.started(), "start 2@2/0", "that has come 4 s before");
 }
 
 #[test]
@@ -173,8 +176,8 @@ fn a_link_of_a_chain_goes_on_before_others_wherever_its_leader_is() {
     world.did();
     world.end(1, 0, Outcome::Finished);
     world.end(1, 1, Outcome::Finished);
-    assert_eq!(world.did(), "start 1@1/0, finished 1:0, start 2@1/0, finished 1:1");
+    assert_eq!(world.started(), "start 1@1/0, start 2@1/0");
     world.run_ahead(1, 2, 5, Some(1));
     world.end(2, 0, Outcome::Finished);
-    assert_eq!(world.did(), "start 1@2/0, finished 2:0", "it came when its leader had ended");
+    assert_eq!(world.started(), "start 1@2/0", "it came when its leader had ended");
 }
