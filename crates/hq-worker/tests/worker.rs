@@ -263,13 +263,12 @@ impl Connection {
         let id = TemplateId { job: JobId(3), submit: 0 };
         let submit_dir = dir.as_os_str().as_bytes().to_vec();
         let content = Some(Template { id, spec: Arc::new(spec), submit_dir, submitted: Timestamp(1) });
-        let entries = Entries::new(entries.iter().copied()).expect("few bytes");
         let batch = RunBatch {
             template: id,
             content,
             ids,
             instance: Instance(0),
-            entries,
+            entries: Entries::new(entries.iter().copied()).expect("few bytes"),
             nodes: Vec::new(),
             services: Vec::new(),
             after: None,
