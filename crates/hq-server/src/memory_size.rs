@@ -45,7 +45,9 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Done | Is::WatchEnded => 0,
         // Its text has all that it holds.
         Is::Error(error) => error.to_string().len(),
-        Is::Partly { refused, rest } => refused.len() * LEAST + of_response(rest),
+        Is::Partly { refused, rest } => {
+            refused.iter().map(|error| LEAST + error.to_string().len()).sum::<usize>() + of_response(rest)
+        }
         Is::ServerInfo(info) => info.heap(),
         Is::Submitted { ids, existing, warnings, .. } => ids.heap() + existing.heap() + warnings.heap(),
         Is::JobsSubmitted { jobs, warnings } => jobs.heap() + warnings.heap(),
