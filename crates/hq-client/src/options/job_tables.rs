@@ -428,7 +428,7 @@ mod tests {
         for (content, expected) in [
             ([head, &tasks, "[array]\ncommand = [\"a\"]\n"].concat(), "cannot be mixed"),
             ([head, &tasks, "[[task]]\ncommand = 1\n"].concat(), "TOML parse error at line"),
-            ([head, &tasks, "[[task]]\ncommand = []\n"].concat(), "task 2002: command: the list is empty"),
+            ([head, &tasks, "[[task]]\ncommand = []\n"].concat(), "task 2002: there is no command"),
             (["task = []\n", &tasks].concat(), "TOML parse error"),
         ] {
             let error = read(&content).expect_err(expected);
