@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use hq_core::client_messages::RequestError;
+use hq_model::JobId;
 use hq_net::access::CURRENT;
 use hq_net::{AccessError, ConnectError};
 
@@ -65,15 +66,21 @@ fn no_access(error: &AccessError) -> String {
 }
 
 // What lists those of its kind that are there.
-fn where_they_are(error: &RequestError) -> Option<&'static str> {
-    match error {
+fn where_they_are(error: &RequestError) -> Option<Cow<'static, str>> {
+    let fixed = match error {
         RequestError::NoJob(_) => Some("`hq job list --all` shows those there are"),
-        RequestError::NoTask(..) => Some("`hq job task-ids JOB` shows those there are"),
+        RequestError::NoTask(job, _) => return Some(where_tasks_are(*job).into()),
         RequestError::NoWorker(_) => Some("`hq worker list --all` shows those there are"),
         RequestError::NoQueue(_) => Some("`hq alloc list` shows those there are"),
         RequestError::NoAllocation(_) => Some("`hq alloc info QUEUE` shows those there are"),
         _ => None,
-    }
+    };
+    fixed.map(Cow::Borrowed)
+}
+
+/// What lists the tasks of a job, as a hint where one is not there.
+pub fn where_tasks_are(job: JobId) -> String {
+    format!("`hq job task-ids {job}` shows those there are")
 }
 
 fn no_connection(error: &ConnectError) -> String {
@@ -143,7 +150,7 @@ fn hint_of(refused: &RequestError) -> Option<Cow<'static, str>> {
                  `hq job close {job}` has closed it"
             )));
         }
-        error => where_they_are(error)?,
+        error => return where_they_are(error),
     };
     Some(Cow::Borrowed(hint))
 }

@@ -129,6 +129,9 @@ impl JournalError {
                 "move it away, and put in its place the file that belongs there, if there was one; `hq journal check` then says \
                  whether records are missing"
             }
+            Self::Disk { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                "raise the largest size of a file (`ulimit -f`; of a process that runs, `prlimit --fsize`)"
+            }
             Self::Disk { .. } => "check free space, permissions and the health of the file system",
             Self::Lock(LockError::Held { .. }) => "stop the other server, or use another directory",
             Self::Lock(LockError::Disk { .. }) => {

@@ -164,6 +164,8 @@ const HINT: &str = "write range(0-3), [a,b], [[a,b],[c,d]] or sum(100)";
 const CPU_HINT: &str = "write 8, 2x4, range(0-7), [0,1,2] or [[0,1],[2,3]]";
 /// Largest number of indices in a pool.
 pub const INDICES_MAX: u32 = 1 << 20;
+const TOO_LARGE: &str = "it is too large: counts and indices go up to 1048576";
+const _: () = assert!(INDICES_MAX == 1_048_576);
 
 /// Parses what follows `NAME=` in the definition of a worker's pool.
 ///
@@ -175,10 +177,16 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
     let hint = if is_cpus { CPU_HINT } else { HINT };
     let bad = |hint| ResourceError::Malformed { name: name.into(), text: text.into(), hint };
     let plain = without_blanks(text);
-    let number = |text: &str| text.replace('_', "").parse::<u32>().ok().filter(|n| *n <= INDICES_MAX);
+    let number = |text: &str| {
+        let digits = text.replace('_', "");
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(bad(hint));
+        }
+        digits.parse().ok().filter(|n| *n <= INDICES_MAX).ok_or_else(|| bad(TOO_LARGE))
+    };
     let kind = if let Some(inner) = enclosed(&plain, "range(", ")") {
         let (first, last) = inner.split_once('-').ok_or_else(|| bad(hint))?;
-        let (first, last) = number(first).zip(number(last)).ok_or_else(|| bad(hint))?;
+        let (first, last) = (number(first)?, number(last)?);
         if first > last {
             return Err(bad("a range goes from the smaller to the larger number"));
         }
@@ -200,17 +208,19 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
     } else if plain.starts_with('[') {
         PoolKind::Groups(groups(&plain).ok_or_else(|| bad(hint))?)
     } else if let Some((count, size)) = plain.split_once('x').filter(|_| is_cpus) {
-        let (count, size) = number(count).zip(number(size)).ok_or_else(|| bad(hint))?;
-        if count == 0 || size == 0 || count.checked_mul(size).is_none_or(|all| all > INDICES_MAX) {
-            return Err(bad("there must be at least one group of at least one CPU, and not a million"));
+        let (count, size) = (number(count)?, number(size)?);
+        if count == 0 || size == 0 {
+            return Err(bad("there must be at least one group of at least one CPU"));
+        }
+        if count.checked_mul(size).is_none_or(|all| all > INDICES_MAX) {
+            return Err(bad(TOO_LARGE));
         }
         let group = |g: u32| (g * size..(g + 1) * size).map(|i| i.to_string()).collect();
         PoolKind::Groups((0..count).map(group).collect())
     } else if is_cpus {
-        match number(&plain) {
-            Some(0) => return Err(bad("a worker has at least one CPU")),
-            Some(count) => PoolKind::Range { first: 0, last: count - 1 },
-            None => return Err(bad(hint)),
+        match number(&plain)? {
+            0 => return Err(bad("a worker has at least one CPU")),
+            count => PoolKind::Range { first: 0, last: count - 1 },
         }
     } else {
         return Err(bad(hint));
@@ -416,6 +426,21 @@ mod tests {
     #[test]
     fn nonsense_is_refused_with_what_could_be_written() {
         for (name, text, error) in [
+            (
+                "cpus",
+                "99999999",
+                "`99999999` does not define resource `cpus`: it is too large: counts and indices go up to 1048576",
+            ),
+            (
+                "cpus",
+                "2000x2000",
+                "`2000x2000` does not define resource `cpus`: it is too large: counts and indices go up to 1048576",
+            ),
+            (
+                "x",
+                "range(1-9999999999)",
+                "`range(1-9999999999)` does not define resource `x`: it is too large: counts and indices go up to 1048576",
+            ),
             ("cpus", "0", "`0` does not define resource `cpus`: a worker has at least one CPU"),
             (
                 "cpus",
@@ -425,7 +450,7 @@ mod tests {
             (
                 "cpus",
                 "0x4",
-                "`0x4` does not define resource `cpus`: there must be at least one group of at least one CPU, and not a million",
+                "`0x4` does not define resource `cpus`: there must be at least one group of at least one CPU",
             ),
             (
                 "gpus",

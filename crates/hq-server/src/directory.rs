@@ -483,7 +483,7 @@ mod tests {
             let error = ServerDir::open(&path).expect_err("no directory");
             assert_eq!(
                 error.hint(),
-                "name a directory, or one that is to be made, with --server-dir",
+                "move away what is there, or use another directory with --server-dir",
                 "{error}"
             );
         }

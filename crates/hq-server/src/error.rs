@@ -1,5 +1,6 @@
 //! Why a server does not start, or does not end well.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -120,23 +121,31 @@ impl ServerError {
     }
 
     /// What the user can do about it.
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> Cow<'static, str> {
+        self.hint_for("use another directory with --server-dir")
+    }
+
+    /// As [`ServerError::hint`], where whoever starts the server does not name its directory: `elsewhere` says what to do for
+    /// another one, such as `use another directory with --state`.
+    pub fn hint_for(&self, elsewhere: &str) -> Cow<'static, str> {
+        let ServerError::Directory { source, .. } = self else { return self.fixed_hint().into() };
+        let there = match source.kind() {
+            // It is a file, or would be in one.
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "move away what is there",
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free space there",
+            // Another directory is no help.
+            io::ErrorKind::FileTooLarge => return "raise the largest size of a file (`ulimit -f`)".into(),
+            _ => "check its permissions",
+        };
+        format!("{there}, or {elsewhere}").into()
+    }
+
+    fn fixed_hint(&self) -> &'static str {
         match self {
             ServerError::Running { .. } => {
                 "use it (`hq server info`), stop it with `hq server stop`, or start another one with --server-dir of its own"
             }
-            // It is a file, or would be in one.
-            ServerError::Directory { source, .. }
-                if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) =>
-            {
-                "name a directory, or one that is to be made, with --server-dir"
-            }
-            ServerError::Directory { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "free space there, or use another directory with --server-dir"
-            }
-            ServerError::Directory { .. } => {
-                "check its permissions, or use another directory with --server-dir"
-            }
+            ServerError::Directory { .. } => "",
             ServerError::Access(error) => error.hint(),
             ServerError::NoAccessFile { .. } => {
                 "make one with `hq server generate-access`, or leave --access-file out"
@@ -197,7 +206,11 @@ mod tests {
         };
         let error = full(io::ErrorKind::StorageFull);
         assert!(error.to_string().ends_with("cannot be used: no storage space"), "{error}");
-        assert!(error.hint().starts_with("free space there"), "{}", error.hint());
+        assert_eq!(error.hint(), "free space there, or use another directory with --server-dir");
+        let elsewhere = "use another directory with --state";
+        assert_eq!(error.hint_for(elsewhere), format!("free space there, or {elsewhere}"));
+        let error = full(io::ErrorKind::FileTooLarge);
+        assert!(error.hint_for(elsewhere).contains("`ulimit -f`"), "{}", error.hint());
         let error = full(io::ErrorKind::AlreadyExists);
         assert!(error.to_string().ends_with("it is a file, and ours is a directory"), "{error}");
     }

@@ -6,12 +6,15 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Parser};
 use hq_client::error::EXIT_USAGE;
-use hq_model::IdSet;
+use hq_model::{IdSet, similar};
 
 use crate::cli::{Cli, Colors, OutputMode};
 use crate::commands;
 use crate::error::HqError;
 use crate::render::{self, Printer, cannot_write};
+
+/// Another option is looked for from so many letters on.
+const SUGGESTED_FROM: usize = 3;
 
 /// `hq help COMMAND` and `hq version` as the options of that name, which are answered like errors.
 pub(crate) fn without_help(cli: Cli) -> Result<Cli, clap::Error> {
@@ -45,6 +48,7 @@ pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
     leave_out_hidden(&mut error);
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let words = before_command(&words);
+    suggest_option(&mut error, words);
     render::units::set_version(version_wanted(words));
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let explained = || negative(&error, words).or_else(|| several_ids(&error, words));
@@ -97,6 +101,22 @@ fn named_by<'a>(words: impl Iterator<Item = &'a str>) -> Command {
     command
 }
 
+// Where a command takes words of a program, an option with a typing error is not to be taken for one of these.
+fn suggest_option(error: &mut clap::Error, words: &[String]) {
+    let Some(ContextValue::String(taken)) = error.get(ContextKind::InvalidArg) else { return };
+    if error.kind() != ErrorKind::UnknownArgument || error.get(ContextKind::SuggestedArg).is_some() {
+        return;
+    }
+    let Some(name) = taken.strip_prefix("--").filter(|name| name.len() >= SUGGESTED_FROM) else { return };
+    let command = named_by(words.iter().map(String::as_str));
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long());
+    let alike = shown.filter(|option| option.as_bytes().first() == name.as_bytes().first());
+    if let Some(option) = similar::nearest(name, alike) {
+        error.remove(ContextKind::Suggested);
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{option}")));
+    }
+}
+
 // What to say of a word such as `-1-3` that was taken for an option, though options have no digits in their short names.
 fn negative(error: &clap::Error, words: &[String]) -> Option<HqError> {
     let Some(ContextValue::String(taken)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -117,7 +137,8 @@ fn several_ids(error: &clap::Error, words: &[String]) -> Option<HqError> {
         _ => return None,
     };
     let Some(ContextValue::String(wrong)) = error.get(context) else { return None };
-    let is_ids = |word: &String| word.trim_matches(',').parse::<IdSet>().is_ok();
+    // Those that end in a dash or a comma were meant as such, too.
+    let is_ids = |word: &String| word.trim_matches([',', '-']).parse::<IdSet>().is_ok();
     // The word that has no place is one of them, or follows them.
     let place = words.iter().position(|word| word == wrong)?;
     let end = words[place..].iter().position(|word| !is_ids(word)).map_or(words.len(), |end| place + end);
@@ -185,6 +206,7 @@ mod tests {
             ("worker stop 1 2 --drain", Some("write hq worker stop 1,2")),
             ("--output-mode json job cat 1 2 stdout", Some("write hq job cat 1,2")),
             ("task info 3 1 7-9", Some("write hq task info 3 1,7-9")),
+            ("job info 1 2 3-", Some("write hq job info 1,2,3-")),
             ("wait 4 5", Some("write hq wait 4,5")),
             ("task explain 3 1 7", None),
             ("worker wait 1 2", None),
@@ -192,6 +214,27 @@ mod tests {
             ("job info 1,", None),
         ] {
             assert_eq!(explained(line).as_deref(), hint, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_option_with_a_typing_error_is_told_as_one() {
+        for (line, option) in [
+            ("submit --ary 1-3", Some("--array")),
+            ("submit --nmae x true", Some("--name")),
+            ("submit --zzz true", None),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let all = std::iter::once("hq").chain(line.split(' '));
+            let mut error = Cli::command().try_get_matches_from(all).expect_err("it is wrong");
+            suggest_option(&mut error, &words);
+            let text = error.to_string();
+            match option {
+                Some(option) => {
+                    assert!(text.contains(option) && !text.contains("as a value"), "{line}: {text}");
+                }
+                None => assert!(text.contains("as a value"), "{line}: {text}"),
+            }
         }
     }
 

@@ -52,6 +52,7 @@ use crate::render::Printer;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    signals::outlive_large_files();
     let cli = match config::parse() {
         Ok(cli) => cli,
         Err(Refused::Arguments(error)) => return arguments::refused(error),

@@ -1,6 +1,6 @@
 //! Signals that a command takes in itself, to end in order or to pass them on.
 
-#![expect(unsafe_code, reason = "holds signals back, and asks which are ignored")]
+#![expect(unsafe_code, reason = "holds signals back, takes one, and asks which are ignored")]
 
 use std::future::poll_fn;
 use std::io;
@@ -58,6 +58,20 @@ impl Signals {
             ready.next().map_or(Poll::Pending, Poll::Ready)
         })
         .await
+    }
+}
+
+/// From here on a write beyond the largest size of a file (`ulimit -f`) fails as one to a full disk does, and does not end this
+/// process. To be called before there are threads.
+pub(crate) fn outlive_large_files() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let kind = SignalKind::from_raw(libc::SIGXFSZ);
+    // Ignored it would stay so in programs that are started from here; what takes it does not outlast their start.
+    if !is_ignored(kind).unwrap_or(true) {
+        // SAFETY: the function does nothing, and so may be called at any time.
+        unsafe {
+            libc::signal(kind.as_raw_value(), nothing as extern "C" fn(libc::c_int) as libc::sighandler_t);
+        }
     }
 }
 

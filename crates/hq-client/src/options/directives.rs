@@ -7,13 +7,14 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Read};
 use std::os::unix::ffi::OsStringExt;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Parser};
 use hq_model::{IdSet, TaskId};
 
 use super::entries::without_mark;
 use super::error::OptionsError;
 use super::job::WaitOptions;
-use super::submit::CommonOptions;
+use super::submit::{CommonOptions, SubmitOptions};
 use crate::limits::DIRECTIVES_BYTES_MAX;
 
 /// What a script says of itself.
@@ -75,7 +76,7 @@ pub fn parse(script: &str, content: impl BufRead) -> Result<Directives, OptionsE
     let args: Result<Vec<_>, _> =
         prologue.lines.iter().map(|(line, options)| split(script, *line, options)).collect();
     let options = Defaults::try_parse_from(args?.into_iter().flatten())
-        .map_err(|e| OptionsError::Directive { script: script.into(), message: message(&e) })?;
+        .map_err(|e| OptionsError::Directive { script: script.into(), message: refused(&e) })?;
     Ok(Directives {
         common: options.common,
         wait: options.wait,
@@ -84,6 +85,20 @@ pub fn parse(script: &str, content: impl BufRead) -> Result<Directives, OptionsE
         interpreter: prologue.interpreter,
         foreign: prologue.foreign,
     })
+}
+
+// What is wrong with the options of such lines. Some options of a submit mean nothing there.
+fn refused(error: &clap::Error) -> String {
+    let Some(ContextValue::String(taken)) = error.get(ContextKind::InvalidArg) else { return message(error) };
+    let name = taken.split('=').next().unwrap_or_default().trim_start_matches('-');
+    let submit = SubmitOptions::augment_args(clap::Command::new("submit"));
+    let is_of_submit = submit.get_arguments().any(|arg| arg.get_long() == Some(name));
+    match error.kind() {
+        ErrorKind::UnknownArgument if is_of_submit => {
+            format!("--{name} may not stand on such a line; give it on the command line")
+        }
+        _ => message(error),
+    }
 }
 
 // What a script says before its first command, and what looks as if it did.
@@ -245,6 +260,11 @@ mod tests {
         let script = "#!/bin/bash\n#HQ --name first   # what it's\n#HQ --cpus 2\n#HQ --bogus\nsleep 3\n";
         let error = read(script).expect_err("an unknown option");
         assert!(error.contains("unexpected argument '--bogus' found"), "{error}");
+        let error = read(&script.replace("--bogus", "--job 1")).expect_err("an option of the command line");
+        assert!(
+            error.ends_with("--job may not stand on such a line; give it on the command line"),
+            "{error}"
+        );
         let script = script.replace("#HQ --bogus\n", "#HQ # nothing\n#HQ --array 1-2\n");
         let found = read(&script).expect("options");
         assert_eq!(found.common.job.name.as_deref(), Some("first"));

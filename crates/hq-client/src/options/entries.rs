@@ -9,7 +9,7 @@ use hq_model::pattern::Pattern;
 use hq_model::{Entries, Entry, IdSet};
 use serde_json::value::RawValue;
 
-use super::error::OptionsError;
+use super::error::{OptionsError, shown};
 use crate::limits::{ENTRIES_BYTES_MAX, JSON_DEPTH_MAX, SUBMIT_BYTES_MAX};
 
 /// The lines of a file, without their ends; those numbered in `subset`, counted from 0, or all. Beside them
@@ -204,9 +204,12 @@ fn choose(
         let ids = subset.map(ToString::to_string).unwrap_or_default();
         return Err(OptionsError::NothingChosen { ids, path: path.into(), unit, count: entries.len() });
     }
+    if let Some(id) = ids.iter().find(|id| entries[id.0 as usize].contains(&0)) {
+        return Err(OptionsError::Nul { what: format!("{}: entry {id}", shown(path)) });
+    }
     let chosen = Entries::new(ids.iter().map(|id| entries[id.0 as usize]));
     let chosen = chosen
-        .ok_or_else(|| OptionsError::TooLarge { what: path.display().to_string(), max: ENTRIES_BYTES_MAX })?;
+        .ok_or_else(|| OptionsError::TooLarge { what: shown(path).into_owned(), max: ENTRIES_BYTES_MAX })?;
     Ok((ids, chosen))
 }
 

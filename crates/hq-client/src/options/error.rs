@@ -1,7 +1,8 @@
 //! What can be wrong with the options of a submit beyond the form of a single value.
 
+use std::borrow::Cow;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hq_model::entry::EntryError;
@@ -192,7 +193,7 @@ pub enum OptionsError {
         max: u64,
     },
     /// A file without entries.
-    #[error("{} is empty: there is no {unit} to make a task of", path.display())]
+    #[error("{} is empty: there is no {unit} to make a task of", shown(path))]
     NoEntries {
         /// The file.
         path: PathBuf,
@@ -200,7 +201,7 @@ pub enum OptionsError {
         unit: &'static str,
     },
     /// A subset that chooses nothing.
-    #[error("--array {ids} chooses nothing: {} has {count} {unit}s, counted from 0", path.display())]
+    #[error("--array {ids} chooses nothing: {} has {count} {unit}s, counted from 0", shown(path))]
     NothingChosen {
         /// The subset.
         ids: String,
@@ -212,7 +213,7 @@ pub enum OptionsError {
         count: usize,
     },
     /// A JSON file that holds something else than an array.
-    #[error("The top element of the provided JSON file has to be an array: {} holds {found}", path.display())]
+    #[error("The top element of the provided JSON file has to be an array: {} holds {found}", shown(path))]
     JsonNoArray {
         /// The file.
         path: PathBuf,
@@ -220,7 +221,7 @@ pub enum OptionsError {
         found: &'static str,
     },
     /// A file that is no JSON.
-    #[error("{} is not valid JSON: {message}", path.display())]
+    #[error("{} is not valid JSON: {message}", shown(path))]
     Json {
         /// The file.
         path: PathBuf,
@@ -240,7 +241,9 @@ pub enum OptionsError {
     /// An element of such a file that programs cannot read.
     #[error(
         "{}: element {place} (the first is 0) is nested {depth} deep, and programs that read it take at most {}: make it \
-         flatter, or put it into a file and its path into the element", path.display(), JSON_DEPTH_MAX
+         flatter, or put it into a file and its path into the element",
+        shown(path),
+        JSON_DEPTH_MAX
     )]
     JsonDepth {
         /// The file.
@@ -333,6 +336,11 @@ pub enum OptionsError {
     /// The present directory is gone.
     #[error("the present directory cannot be named: {0}")]
     NoDirectory(io::Error),
+}
+
+/// A file of entries, as people know it.
+pub(super) fn shown(path: &Path) -> Cow<'_, str> {
+    if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() }
 }
 
 impl OptionsError {

@@ -109,8 +109,8 @@ impl Graph {
         let mut targets: Vec<Vec<TaskId>> = Vec::with_capacity(self.tasks.len());
         let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); self.tasks.len()];
         let mut open: Vec<usize> = Vec::with_capacity(self.tasks.len());
-        for (place, (id, deps)) in self.tasks.iter().enumerate() {
-            let invalid = |what: String| format!("deps of {}: {what}", self.named(*id));
+        for (place, (_, deps)) in self.tasks.iter().enumerate() {
+            let invalid = |what: String| format!("deps of task {} of the file: {what}", place + 1);
             let mut list: Vec<TaskId> = Vec::with_capacity(deps.len());
             for dep in deps {
                 let target = match dep {
@@ -128,7 +128,7 @@ impl Graph {
                     },
                 };
                 if into.is_none() && !places.contains_key(&target) {
-                    return Err(invalid(format!("there is no task {target} in the file")));
+                    return Err(invalid(format!("there is no task with id {target} in the file")));
                 }
                 list.push(target);
             }
@@ -170,7 +170,7 @@ impl Graph {
         let names = self.names.iter().chain(&self.keys);
         match names.into_iter().find(|(_, named)| **named == id) {
             Some((name, _)) => format!("`{name}`"),
-            None => format!("task {id}"),
+            None => format!("task with id {id}"),
         }
     }
 }

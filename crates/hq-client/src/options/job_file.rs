@@ -464,7 +464,7 @@ impl Task {
                 return Err("args and python belong to a function".into());
             }
             if command.is_empty() {
-                return Err("command: the list is empty".into());
+                return Err("there is no command: write command = [\"PROGRAM\", \"ARGUMENT\"]".into());
             }
             return Ok(Body::program(command));
         };

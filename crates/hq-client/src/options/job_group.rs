@@ -389,7 +389,7 @@ mod tests {
             ),
             (
                 "[[job]]\nname=\"a\"\n[[job.task]]\ncommand=[]\n".into(),
-                "job `a`: task 1: command: the list is empty",
+                "job `a`: task 1: there is no command",
             ),
             (
                 "[[job]]\nname=\"a\"\ngenerate=\"x\"\n[[job.task]]\ncommand=[\"x\"]\n".into(),

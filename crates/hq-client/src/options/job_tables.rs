@@ -393,7 +393,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         wrong("input_objects = [\"in=@who:x\"]", "no task of the file is named `who`");
-        wrong("input_objects = [\"in=@9:x\"]", "there is no task 9 in the file");
+        wrong("input_objects = [\"in=@9:x\"]", "there is no task with id 9 in the file");
         wrong("input_objects = [\"in=@me:x\"]", "wait for each other in a cycle");
         wrong("input_objects = [\"in\"]", "task 1: input_objects: `in` is not NAME=JOB@TASK:NAME");
         wrong("output_objects = [\"a=x\", \"a=y\"]", "two output objects have the name `a`");
@@ -428,7 +428,7 @@ mod tests {
         for (content, expected) in [
             ([head, &tasks, "[array]\ncommand = [\"a\"]\n"].concat(), "cannot be mixed"),
             ([head, &tasks, "[[task]]\ncommand = 1\n"].concat(), "TOML parse error at line"),
-            ([head, &tasks, "[[task]]\ncommand = []\n"].concat(), "task 2002: command: the list is empty"),
+            ([head, &tasks, "[[task]]\ncommand = []\n"].concat(), "task 2002: there is no command"),
             (["task = []\n", &tasks].concat(), "TOML parse error"),
         ] {
             let error = read(&content).expect_err(expected);

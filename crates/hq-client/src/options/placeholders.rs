@@ -34,6 +34,10 @@ pub(super) fn warnings(
     let not_itself: Vec<&str> = known.iter().copied().filter(|name| *name != "CWD").collect();
     let mut found = Vec::new();
     let mut check = |text: &[u8], place: &Place<'_>| {
+        found
+            .extend(unclosed(text).map(|name| {
+                format!("`%{{{name}` in {} has no closing brace; it stays as it is", place.name)
+            }));
         for name in unknown(text, place) {
             let lacks_entries = !has_entries && is_of_entry(&name) && !place.known.is_empty();
             let warning = if lacks_entries { without_entries(&name, place) } else { told(&name, place) };
@@ -86,6 +90,22 @@ fn unknown(text: &[u8], place: &Place<'_>) -> Vec<String> {
         !is_replaced(name, place) && (!place.is_of_programs || could_be_ours())
     });
     names
+}
+
+// The first name of ours after which the brace is not closed.
+fn unclosed(text: &[u8]) -> Option<String> {
+    let mut rest = text;
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"%{") {
+        rest = &rest[at + 2..];
+        let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+        let end = rest.iter().position(|byte| !is_of_name(byte)).unwrap_or(rest.len());
+        let name = String::from_utf8_lossy(&rest[..end]);
+        let is_closed = rest.iter().find(|byte| matches!(byte, b'}' | b'{')) == Some(&b'}');
+        if !is_closed && is_ours(&name) {
+            return Some(name.into_owned());
+        }
+    }
+    None
 }
 
 // Where one placeholder of entries is replaced, all are.
@@ -180,6 +200,14 @@ mod tests {
                 "%{JOB_ID} is not replaced in --key; it stays as it is",
             ]
         );
+    }
+
+    #[test]
+    fn a_brace_that_is_not_closed_is_told() {
+        let told = |at: &str| format!("`%{{TASK_ID` in {at} has no closing brace; it stays as it is");
+        check(|spec| spec.outputs = vec![b"a/%{TASK_ID".to_vec()], &[&told("--output")]);
+        check(|spec| spec.body = Body::program(["%{TASK_ID-%{JOB_ID}"]), &[&told("the command")]);
+        check(|spec| spec.body = Body::program(["date +%{x", "%{TASK_ID}", "${A%{B", "%{"]), &[]);
     }
 
     #[test]

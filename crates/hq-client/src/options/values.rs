@@ -237,7 +237,14 @@ pub fn resource(text: &str) -> Result<ResourceRequest, String> {
     };
     let name = name.trim();
     request::check_name(name).map_err(|e| e.to_string())?;
-    let amount = request::parse_amount(name, amount.trim()).map_err(|e| e.to_string())?;
+    let amount = amount.trim();
+    let amount =
+        request::parse_amount(name, amount).map_err(|error| match request::parse_amount(MEM, amount) {
+            Ok(_) => {
+                format!("`{amount}` is not an amount of {name}: only mem takes units, as in mem={amount}")
+            }
+            Err(_) => error.to_string(),
+        })?;
     Ok(ResourceRequest { name: name.into(), amount })
 }
 
@@ -325,7 +332,7 @@ fn signal_number(name: &str) -> Result<u8, String> {
 /// The value of `--name`.
 pub fn name(text: &str) -> Result<String, String> {
     if text.is_empty() {
-        return Err("the name is empty; leave it out for the name of the command".into());
+        return Err("the name is empty; leave it out, and hq chooses one".into());
     }
     if text.contains(['\n', '\t', '\r', '\0']) {
         return Err("a name must not contain a newline or a tab".into());

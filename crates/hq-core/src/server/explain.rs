@@ -260,7 +260,7 @@ impl Server {
             )];
         }
         let text = format!(
-            "no worker could ever run it, of those that are there or that queues may bring: {}",
+            "no worker could ever run it, not even one that a queue may start: {}",
             fleet.what_lacks(requests)
         );
         let mut reasons = vec![Reason::new(ReasonKind::Unfit, text)];

@@ -382,7 +382,7 @@ impl Server {
             return too_long.into_iter().collect();
         }
         vec![format!(
-            "No worker could ever run these tasks, of those that are there or that allocation queues may bring: {}. \
+            "No worker could ever run these tasks, not even one that an allocation queue may start: {}. \
              They wait for one that can.",
             fleet.what_lacks(requests)
         )]

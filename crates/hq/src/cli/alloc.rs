@@ -143,7 +143,7 @@ fn wall_time(text: &str) -> Result<Duration, String> {
 #[command(after_help = "\
 Examples:
   hq alloc add slurm --time-limit 1h -- --partition=cpu --account=proj1
-  hq alloc add slurm -t 12h --backlog 4 --max-workers-per-alloc 8 --name big -- -p long
+  hq alloc add slurm -t 12h --backlog 4 --max-workers-per-alloc 8 -- -p long
   hq alloc add pbs -t 4h --max-worker-count 20 -- -q qprod -A OPEN-00-00")]
 pub(crate) struct AddArgs {
     /// What it asks for.

@@ -79,14 +79,21 @@ fn open(path: &Path) -> Result<RealDisk, HqError> {
         return Err(HqError::failed("journal", text).hint(hint));
     }
     RealDisk::open(path).map_err(|error| {
+        let mut hint = NAME_IT;
         let text = match error.kind() {
             std::io::ErrorKind::NotFound => format!("there is no journal in {}", path.display()),
             std::io::ErrorKind::NotADirectory => {
                 format!("{} is no journal: a journal is a directory", path.display())
             }
-            _ => format!("the journal {} cannot be read: {error}", path.display()),
+            kind => {
+                hint = match kind {
+                    std::io::ErrorKind::PermissionDenied => "only the user of its server may read a journal",
+                    _ => "check the health of the file system",
+                };
+                format!("the journal {} cannot be read: {error}", path.display())
+            }
         };
-        HqError::failed("journal", text).hint(NAME_IT)
+        HqError::failed("journal", text).hint(hint)
     })
 }
 

@@ -188,6 +188,9 @@ fn report(server_dir: &Path, session: &mut Session, rows: ServerRows) -> Result<
 pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
     let begin = Instant::now();
     let mut delay = limits::RECONNECT_DELAY;
+    let (dir, long) = (context.server_dir.display(), duration::format(args.timeout));
+    let _said =
+        context.printer.say_later(format!("No server answers in {dir} yet: waiting up to {long} for one"));
     loop {
         let error = match Session::connect(&context.server_dir) {
             Ok(_) => return Done::ok(Nothing),

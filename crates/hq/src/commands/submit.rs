@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -35,6 +35,7 @@ use crate::error::HqError;
 use crate::following::{JobFollow, follow_job};
 use crate::jobs::only;
 use crate::progress::Progress;
+use crate::render::Printer;
 use crate::render::submit::fields;
 use crate::report::{Feeders, SubmitWaited, Submitted, Waited};
 use crate::telling::{Teller, missing_targets};
@@ -453,7 +454,7 @@ pub(super) fn unusable_log(submit: &Submit, server_uid: &str) -> Option<String> 
 
 pub(super) fn prepared(context: &Context, options: SubmitOptions) -> Result<Prepared, HqError> {
     let submit_dir = std::env::current_dir().map_err(hq_client::options::OptionsError::NoDirectory)?;
-    let mut stdin = std::io::stdin().lock();
+    let mut stdin = Stdin { is_said: !std::io::stdin().is_terminal(), printer: context.printer };
     let defaults = context.defaults.clone();
     let directory = submit_dir.clone();
     let mut prepared = prepare(options, &mut Surroundings { submit_dir, stdin: &mut stdin, defaults })?;
@@ -461,6 +462,21 @@ pub(super) fn prepared(context: &Context, options: SubmitOptions) -> Result<Prep
         prepared.warnings.extend(missing_targets(spec, &directory));
     }
     Ok(prepared)
+}
+
+// Standard input, which says that it is read where somebody has to write it.
+struct Stdin {
+    is_said: bool,
+    printer: Printer,
+}
+
+impl Read for Stdin {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if !std::mem::replace(&mut self.is_said, true) {
+            self.printer.note("Reading standard input; Ctrl-D at the beginning of a line ends it");
+        }
+        std::io::stdin().lock().read(into)
+    }
 }
 
 // Options of submits that stand behind the program, where nothing says that they are its own.

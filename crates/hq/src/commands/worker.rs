@@ -215,6 +215,15 @@ pub(super) fn address(context: &Context, args: AddressArgs) -> Result<Done, HqEr
 pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
     let mut session = context.connect()?;
     context.hint_of_workers(&mut session);
+    let there = ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::Running };
+    let there = match session.request(there)? {
+        ClientResponse::Workers(all) => {
+            all.iter().filter(|worker| worker.config.executor != Executor::Pull).count()
+        }
+        _ => return unexpected(),
+    };
+    let waits = format!("Workers that are connected: {there}; waiting for {}", args.count);
+    let _said = context.printer.say_later(waits);
     match session.request(ClientRequest::WaitWorkers { count: args.count })? {
         ClientResponse::Done => Done::ok(Nothing),
         _ => unexpected(),

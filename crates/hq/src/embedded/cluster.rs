@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::Permissions;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -37,6 +38,10 @@ pub(crate) struct ClusterOptions {
     pub is_shared: bool,
 }
 
+/// What to do for another directory than that for temporary files, and than the present one.
+const TEMPORARY: &str = "name another directory with TMPDIR";
+const BESIDE: &str = "run it in another directory";
+
 /// The workers of a cluster.
 pub(crate) struct Workers {
     /// What starts the tasks of the one on this machine.
@@ -67,10 +72,10 @@ impl Cluster {
     /// Starts a server, which answers when this returns.
     pub(crate) fn start(options: ClusterOptions) -> Result<Cluster, HqError> {
         let ClusterOptions { state, jobs_before, is_shared } = options;
-        let (dir, alive) = private_directory(&std::env::temp_dir(), PREFIX)?;
+        let (dir, alive) = private_directory(&std::env::temp_dir(), PREFIX, TEMPORARY)?;
         let beside = is_shared.then(std::env::current_dir).transpose()?;
         let shared = match (&beside, &state) {
-            (Some(beside), None) => Some(private_directory(beside, PREFIX_HIDDEN)?),
+            (Some(beside), None) => Some(private_directory(beside, PREFIX_HIDDEN, BESIDE)?),
             _ => None,
         };
         let removal = Removal::start(beside);
@@ -89,7 +94,7 @@ impl Cluster {
             reach: if is_shared { Reach::Network } else { Reach::Loopback },
             version: env!("CARGO_PKG_VERSION").to_owned(),
         });
-        let server = server.map_err(|error| in_use(error, state.as_ref()))?;
+        let server = server.map_err(|error| not_started(error, state.as_ref(), is_shared))?;
         Ok(Cluster { others: None, worker: None, server, server_dir, shared, dir, _alive: alive, removal })
     }
 
@@ -170,15 +175,21 @@ impl Cluster {
     }
 }
 
-// Whoever named a directory for its state knows of no server.
-fn in_use(error: ServerError, state: Option<&StateDir>) -> HqError {
+// Whoever named a directory for its state, or none at all, knows of no server and of no directory of one.
+fn not_started(error: ServerError, state: Option<&StateDir>, is_shared: bool) -> HqError {
+    let elsewhere = match state {
+        Some(state) => state.elsewhere(),
+        None if is_shared => BESIDE,
+        None => TEMPORARY,
+    };
+    let hint = error.hint_for(elsewhere).into_owned();
     match (error, state) {
         (ServerError::Running { pid, .. }, Some(state)) => {
             let by = pid.map_or_else(|| "another run".to_owned(), |pid| format!("process {pid}"));
             HqError::failed("state-busy", format!("{} is in use by {by}", state.path().display()))
                 .hint("wait for it, or name another directory")
         }
-        (error, _) => error.into(),
+        (error, _) => HqError::from(error).hint(hint),
     }
 }
 
@@ -187,15 +198,17 @@ pub(crate) fn interrupted_twice(signal: u8) -> HqError {
     HqError::interrupted(signal, "Interrupted twice: the tasks were ended without waiting for them")
 }
 
-fn private_directory(place: &Path, prefix: &str) -> Result<(TempDir, Alive), HqError> {
+fn private_directory(place: &Path, prefix: &str, elsewhere: &str) -> Result<(TempDir, Alive), HqError> {
+    let failed = |error: io::Error| {
+        let text = format!("no private directory can be made in {}: {error}", place.display());
+        HqError::failed("io", text).hint(elsewhere)
+    };
     let made = tempfile::Builder::new()
         .prefix(prefix)
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(place)
-        .map_err(|e| {
-            HqError::failed("io", format!("no private directory can be made in {}: {e}", place.display()))
-        })?;
-    let alive = Alive::say(made.path())?;
+        .map_err(failed)?;
+    let alive = Alive::say(made.path()).map_err(failed)?;
     Ok((made, alive))
 }
 

@@ -13,7 +13,11 @@ const SERVER: &str = "server";
 #[derive(Clone, Debug)]
 pub(crate) struct StateDir {
     path: PathBuf,
+    elsewhere: &'static str,
 }
+
+/// What to do for another one.
+const NAMED: &str = "use another directory with --state";
 
 impl StateDir {
     /// Opens a directory, made for its owner alone if it is missing. Whether others could write to it, the server checks.
@@ -24,6 +28,7 @@ impl StateDir {
         let path = std::path::absolute(path)?;
         let failed = |error: io::Error| {
             HqError::failed("io", format!("the directory {} cannot be used: {error}", path.display()))
+                .hint(NAMED)
         };
         match DirBuilder::new().recursive(true).mode(0o700).create(&path) {
             Ok(()) => {}
@@ -38,17 +43,22 @@ impl StateDir {
             )
             .hint("name a directory that is empty or not there yet"));
         }
-        Ok(StateDir { path })
+        Ok(StateDir { path, elsewhere: NAMED })
     }
 
     /// In a directory of ours that is there.
     pub(crate) fn within(path: &Path) -> StateDir {
-        StateDir { path: path.to_owned() }
+        StateDir { path: path.to_owned(), elsewhere: "make it in another directory" }
     }
 
     /// The directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What its user can do for another directory.
+    pub(crate) fn elsewhere(&self) -> &'static str {
+        self.elsewhere
     }
 
     /// The server's directory in it.

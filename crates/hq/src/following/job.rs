@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
+use hq_client::error::where_tasks_are;
 use hq_client::{Asking, ClientError, NextOf};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::output_messages::{Output, ReadFrom};
@@ -122,7 +123,8 @@ pub(crate) fn follow_job(session: &SharedSession, what: JobFollow<'_>) -> Result
     if !following.unknown.is_empty() {
         let (unknown, job) = (&following.unknown, following.what.job);
         let are = if unknown.len() == 1 { "Task" } else { "Tasks" };
-        return Err(HqError::failed("no-task", format!("{are} {unknown} not found in job {job}.")));
+        let text = format!("{are} {unknown} not found in job {job}.");
+        return Err(HqError::failed("no-task", text).hint(where_tasks_are(job)));
     }
     if let Some((first, count)) = following.unreadable {
         let more = if count > 1 { format!(" (and {} outputs more)", count - 1) } else { String::new() };

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use hq_core::explanation::{Lack, Reason, ReasonKind, TaskExplanation, TaskGroup, WorkerMatch};
+use hq_model::job::JobState;
 use hq_model::request::MEM;
 use hq_model::{Amount, AmountRequest, IdSet, TaskId, TaskState, counted, duration, memory};
 use serde_json::{Value, json};
@@ -181,7 +182,16 @@ fn lacking(lack: &Lack) -> Asked {
 impl Report for ExplainedJobs {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         for job in &self.0 {
-            writeln!(out, "Job {} is {}", job.job, job.state.word())?;
+            let is = match job.state {
+                JobState::Opened => "is open",
+                JobState::Waiting => "waits",
+                JobState::Running => "runs",
+                JobState::Finished => "has finished",
+                JobState::Failed => "has failed",
+                JobState::Aborted => "was aborted",
+                JobState::Canceled => "was canceled",
+            };
+            writeln!(out, "Job {} {is}", job.job)?;
             for reason in &job.reasons {
                 writeln!(out, "- {}", style.times_in(&line(reason)))?;
             }

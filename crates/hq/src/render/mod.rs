@@ -47,6 +47,8 @@ mod worker;
 pub(crate) mod tests;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -111,6 +113,9 @@ impl<W: Write> Write for StandardOutput<W> {
 pub(crate) fn cannot_write(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }
+
+/// A command that only waits says for what after this time.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +213,17 @@ impl Printer {
         if self.mode == OutputMode::Cli {
             let _ = writeln!(io::stderr(), "{text}");
         }
+    }
+
+    /// As [`Printer::note`], after a second, unless what is given back is dropped before.
+    pub(crate) fn say_later(self, text: String) -> mpsc::Sender<()> {
+        let (done, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            if heard.recv_timeout(SILENCE_MAX) == Err(mpsc::RecvTimeoutError::Timeout) {
+                self.note(&text);
+            }
+        });
+        done
     }
 
     /// Prints an error where the mode wants it, and on standard error when that cannot be written.

@@ -45,7 +45,7 @@ fn what_nobody_can_run_is_warned_about_listed_and_explained() {
     );
     assert_eq!(cluster.json("job list")[0]["unrunnable_tasks"], 3);
     let why = cluster.ok("job explain 1");
-    assert!(why.starts_with("Job 1 is waiting\n3 tasks (1-3):\n- no worker could ever run it"), "{why}");
+    assert!(why.starts_with("Job 1 waits\n3 tasks (1-3):\n- no worker could ever run it"), "{why}");
     let document = cluster.json("task explain 1 2");
     assert_eq!(document["task_id"], serde_json::json!({ "job_id": 1, "job_task_id": 2 }));
     let cpus = serde_json::json!({ "resource": "cpus", "request_amount": 1, "worker_amount": 2 });
@@ -77,7 +77,7 @@ fn what_runs_and_what_it_holds_back_is_explained() {
     );
     assert!(why.contains("at the latest in 59m"), "{why}");
     let why = cluster.ok("job explain all");
-    assert!(why.contains("Job 1 is running\nTask 0:\n- it runs on worker 1\n"), "{why}");
+    assert!(why.contains("Job 1 runs\nTask 0:\n- it runs on worker 1\n"), "{why}");
     assert!(why.contains("- they are handed to worker 1 and start there as soon as they fit"), "{why}");
     cluster.ok("submit --after 2 -- true");
     assert!(cluster.ok("task explain 3 0").contains("it waits for task 2@0 of `true`, which is waiting"));

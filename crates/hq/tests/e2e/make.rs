@@ -632,7 +632,7 @@ fn what_no_worker_could_run_is_said_when_it_is_submitted() {
     server.write("targets.yaml", "t:\n  out: [x_1, x_2]\n");
     let ran = server.hq("make --submit");
     assert_eq!((ran.exit, &*ran.stdout), (0, "Job 1 makes the files: 2 runs\n"));
-    let why = "WARN r.1 and 1 more: no worker could ever run it, of those that are there or that queues may bring: \
+    let why = "WARN r.1 and 1 more: no worker could ever run it, not even one that a queue may start: \
                cpus: 64 asked for, the most that any worker has is 2\n";
     assert!(ran.stderr.contains(why), "{ran:?}");
 }

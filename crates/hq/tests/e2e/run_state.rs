@@ -1,6 +1,6 @@
 //! `hq run --state`: what was interrupted is gone on with.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::cluster::{Place, Process, is_alive};
 
@@ -109,4 +109,25 @@ fn one_directory_is_of_one_run_at_a_time() {
     place.write("full/of", "files");
     let error = place.fails(1, "run --state full -- true");
     assert!(error.contains("full holds other files"), "{error}");
+}
+
+#[test]
+fn a_full_directory_is_told_with_the_way_to_another_one() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("full")).expect("a directory");
+    let hq = env!("CARGO_BIN_EXE_hq");
+    for (run, way) in [
+        ("TMPDIR=full HQ run -- true", "another directory with TMPDIR"),
+        ("HQ run --state full/kept -- true", "another directory with --state"),
+    ] {
+        let script = format!(
+            "mount -t tmpfs -o size=16k none full && {{ yes > full/filler; {}; }} 2>&1",
+            run.replace("HQ", hq)
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", &script]).current_dir(place.work());
+        let said = command.output().expect("unshare can be run");
+        let said = String::from_utf8_lossy(&said.stdout);
+        assert!(said.contains("full/") && said.contains(way), "{run}: {said}");
+    }
 }

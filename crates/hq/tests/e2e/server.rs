@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::cluster::{Cluster, Place, Process};
 use crate::patience;
@@ -312,4 +312,39 @@ fn a_dump_has_workers_and_tasks_that_have_not_ended() {
     assert_eq!(ended, 0);
     let error = cluster.fails(1, "server debug-dump nowhere/dump.json");
     assert!(error.contains("nowhere/dump.json cannot be written"), "{error}");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_outlived_as_a_full_disk_is() {
+    let cluster = Cluster::server();
+    let server = cluster.server.as_ref().expect("a server");
+    let set_limit = |limit| {
+        let limit = Rlimit { current: limit, maximum: None };
+        prlimit(Pid::from_raw(server.id() as i32), Resource::Fsize, limit).expect("our own child");
+    };
+    set_limit(Some(0));
+    let submit = || cluster.run(["submit", "--", "true", &"x".repeat(45_000)]);
+    // One that came before the server knows would wait until there is room.
+    let begun = Process::start(cluster.command(["--output-mode", "quiet", "submit", "true"]));
+    patience::until("the server says so", || {
+        let said = cluster.ok("server info --verbose");
+        if said.contains("File too large") { Ok(()) } else { Err(said) }
+    });
+    let refused = submit();
+    assert!(refused.exit == 1 && refused.stderr.contains("File too large"), "{refused:?}");
+    set_limit(None);
+    assert_eq!(begun.end(), 0);
+    patience::until("there is room", || match submit() {
+        ran if ran.exit == 0 => Ok(()),
+        ran => Err(ran.stderr),
+    });
+    // What it starts is ended by its own limits.
+    let script = format!("ulimit -f 0; {} run -- true 2>&1; echo $?", env!("CARGO_BIN_EXE_hq"));
+    let ran = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(cluster.work())
+        .env("TMPDIR", cluster.root())
+        .output();
+    let said = String::from_utf8_lossy(&ran.expect("a shell").stdout).into_owned();
+    assert!(said.contains("`ulimit -f`") && said.ends_with("\n1\n"), "{said}");
 }

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
-use crate::cluster::{Cluster, Process, is_alive};
+use crate::cluster::{Cluster, Place, Process, is_alive};
 
 #[test]
 fn workers_are_listed_with_what_they_offer() {
@@ -336,4 +336,27 @@ fn an_interrupted_worker_says_what_it_waits_for() {
     worker.signal(2);
     assert_eq!(worker.end(), 0);
     assert!(!is_alive(&task), "the task {task} lives");
+}
+
+#[test]
+fn a_wait_says_what_is_there_and_what_it_waits_for() {
+    let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
+    let (line, mut wait) = first_line(&cluster, &["server", "wait"]);
+    assert!(line.starts_with("No server answers in ") && line.contains("waiting up to"), "{line}");
+    cluster.start_server("");
+    assert!(wait.wait().expect("a child").success());
+    cluster.worker("--cpus 1");
+    let (line, mut wait) = first_line(&cluster, &["worker", "wait", "2"]);
+    assert_eq!(line, "Workers that are connected: 1; waiting for 2\n");
+    cluster.worker("--cpus 1");
+    assert!(wait.wait().expect("a child").success());
+}
+
+// A command that waits, and the first line that it says.
+fn first_line(place: &Place, words: &[&str]) -> (String, Child) {
+    let mut child = place.command(words).stderr(Stdio::piped()).spawn().expect("hq can be run");
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    said.read_line(&mut line).expect("a line");
+    (line, child)
 }

@@ -101,9 +101,12 @@ fn tasks_come_after_those_they_wait_for() {
 fn mistakes_are_named_with_their_place() {
     for (content, expected) in [
         ("", "job.toml: there are no tasks: write [[task]] tables, or one [array]"),
-        ("[[task]]\ncommand=[]", "job.toml: task 1: command: the list is empty"),
-        ("[[task]]\nid=7\ncommand=[]", "job.toml: task with id 7: command: the list is empty"),
-        ("[[task]]\ncommand=[\"a\"]\ndeps=[1]", "deps of task 0: there is no task 1 in the file"),
+        ("[[task]]\ncommand=[]", "job.toml: task 1: there is no command"),
+        ("[[task]]\nid=7\ncommand=[]", "job.toml: task with id 7: there is no command"),
+        (
+            "[[task]]\ncommand=[\"a\"]\ndeps=[1]",
+            "deps of task 1 of the file: there is no task with id 1 in the file",
+        ),
         (
             "[[task]]\ncommand=[\"a\"]\nname=\"x\"\ndeps=[\"y\"]\n[[task]]\ncommand=[\"b\"]\nname=\"y\"\ndeps=[\"x\"]",
             "deps: tasks wait for each other in a cycle: `x` -> `y` -> `x`",

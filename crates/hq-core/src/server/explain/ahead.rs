@@ -78,7 +78,7 @@ impl Server {
             for (step, template, ids) in self.queue.groups(other) {
                 let why = match &by_class {
                     Some(why) => why,
-                    None if step > place.2.0 => "a longer way to the end",
+                    None if step > place.2.0 => "more work until its end",
                     None if step == place.2.0 && template < place.3 => "older",
                     None => break,
                 };
@@ -102,9 +102,11 @@ impl Server {
         }
         let mut parts: Vec<String> = all.found.iter().take(AHEAD_NAMED_MAX).map(Ahead::told).collect();
         let others: u64 = all.found.iter().skip(AHEAD_NAMED_MAX).map(|ahead| ahead.count).sum();
-        for (count, what) in
-            [(longer, " like it, a longer way to the end"), (older, " like it, older"), (others, " others")]
-        {
+        for (count, what) in [
+            (longer, " like it, with more work until the end of their job"),
+            (older, " like it, older"),
+            (others, " others"),
+        ] {
             if count > 0 {
                 parts.push(format!("{count}{what}"));
             }

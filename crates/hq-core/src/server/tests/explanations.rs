@@ -68,7 +68,7 @@ fn a_task_that_nobody_could_ever_run_says_what_it_needs() {
     assert_eq!(explained(&mut world, gpu, 0), [nobody]);
     assert_eq!(unrunnable(&mut world, gpu), 0, "without workers nothing is known");
     worker_with(&mut world, 1, 2, &[("gpus/nvidia", 1)]);
-    let never = "no worker could ever run it, of those that are there or that queues may bring: \
+    let never = "no worker could ever run it, not even one that a queue may start: \
                  gpus: 2 asked for, the most that any worker has is 1";
     assert_eq!(explained(&mut world, gpu, 0), [never, "1: gpus: it has 1, the task needs 2"]);
     assert_eq!(job_explained(&mut world, gpu), [format!("0-2: {never}")]);

@@ -73,8 +73,8 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &Vie
         ]),
         Line::from(format!("{}/s, {end}", rate(pace))),
         Line::from(match ended.restarted {
-            0 => format!("{} could start", count(overview.ready)),
-            restarted => format!("{} could start, {} restarted", count(overview.ready), count(restarted)),
+            0 => format!("{} ready", count(overview.ready)),
+            restarted => format!("{} ready, {} restarted", count(overview.ready), count(restarted)),
         }),
     ];
     lines(frame, area, all);

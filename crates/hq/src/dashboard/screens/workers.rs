@@ -2,8 +2,9 @@
 
 use hq_core::client_messages::WorkerInfo;
 use hq_core::load_history::LoadHistory;
-use hq_model::Amount;
 use hq_model::amount::UNITS;
+use hq_model::request::MEM;
+use hq_model::{Amount, memory};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -158,7 +159,7 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
         let pieces = offered / UNITS;
         // A sign for each core or device where there is room, and else a bar.
         let map = match pieces {
-            1..=PIECES_MAX if pieces as usize <= cells && pool.name != "mem" => {
+            1..=PIECES_MAX if pieces as usize <= cells && pool.name != MEM => {
                 let used = taken.div_ceil(UNITS).min(pieces) as usize;
                 format!("{}{}", "■".repeat(used), "□".repeat(pieces as usize - used))
             }
@@ -167,7 +168,10 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
         all.push(Line::from(vec![
             Span::raw(format!("{:<11.11} ", safe(&pool.name))),
             Span::styled(map, view.theme.good()),
-            Span::raw(format!(" {}/{}", amount(taken), amount(offered))),
+            Span::raw(match pool.name.as_str() {
+                MEM => format!(" {} of {}", memory::format(Amount(taken)), memory::format(Amount(offered))),
+                _ => format!(" {}/{}", amount(taken), amount(offered)),
+            }),
         ]));
     }
     lines(frame, area, all);

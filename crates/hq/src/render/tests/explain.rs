@@ -46,8 +46,7 @@ pub(super) fn task() -> Explained {
 fn jobs() -> ExplainedJobs {
     let group = |first, last, reasons| TaskGroup { ids: IdSet::range(first, last), reasons };
     let running = Reason::new(ReasonKind::Running, "they run on workers 1-2");
-    let unfit =
-        "no worker could ever run it, of those that are there or that queues may bring: no worker has gpus";
+    let unfit = "no worker could ever run it, not even one that a queue may start: no worker has gpus";
     let delay = Reason::new(ReasonKind::Delay, "it failed and is tried again, in 29s").until(Some(at(29)));
     ExplainedJobs(vec![JobExplanation {
         job: JobId(3),

@@ -52,7 +52,7 @@ export function Overview() {
       <${Progress} stats=${tasks} />
       <dl class="tiles">
         <${Tile} label="Running" number=${count(tasks.running)} href="#/jobs?state=running" />
-        <${Tile} label="Waiting" number=${count(tasks.waiting)} more=${`${count(overview.ready_tasks)} could start`} href="#/jobs?state=waiting,running" />
+        <${Tile} label="Waiting" number=${count(tasks.waiting)} more=${`${count(overview.ready_tasks)} ready`} href="#/jobs?state=waiting,running" />
         <${Tile} label="Finished" number=${count(tasks.finished)} />
         <${Tile} label="Failed" number=${count(tasks.failed)} href=${tasks.failed > 0 ? "#/jobs?sort=failed" : undefined} more=${ends.restarted > 0 ? `${count(ends.restarted)} restarted` : undefined} />
         <${Tile} label="Per second" number=${now === null ? "–" : rate(now)} more=${now > 0 && left > 0 ? `about ${duration(left / now)} left` : undefined} />
