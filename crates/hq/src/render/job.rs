@@ -334,7 +334,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp, style: Style) 
         ("Name", summary.name.as_str().into()),
         ("State", if c.total() > 1 { states(c).into() } else { text::job_state(summary.state()) }),
         ("Cancel Reason", summary.cancel_reason.clone().unwrap_or_default().into()),
-        ("Open", if summary.is_open { "yes" } else { "no" }.into()),
+        ("Session", if summary.is_open { "open" } else { "closed" }.into()),
         ("Tasks", ids.into()),
         ("Workers", workers.join(",").into()),
         each("Resources"),

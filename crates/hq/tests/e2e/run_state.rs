@@ -86,7 +86,7 @@ fn a_run_that_was_killed_before_it_told_its_end_tells_it_and_runs_nothing_again(
     let kept = place.read("kept/run.json");
     assert!(kept.contains(r#""untold":null"#), "{kept}");
     // As it is from the submit to the last word.
-    place.write("kept/run.json", &kept.replace(r#""untold":null"#, r#""untold":1"#));
+    place.write("kept/run.json", kept.replace(r#""untold":null"#, r#""untold":1"#));
     let again = run();
     assert!(again.stderr.starts_with("Going on with job 1\n"), "{again:?}");
     assert!(again.exit == 0 && again.stdout.contains(": 3 finished"), "{again:?}");
