@@ -104,7 +104,11 @@ fn named_by<'a>(words: impl Iterator<Item = &'a str>) -> Command {
 // Where a command takes words of a program, an option with a typing error is not to be taken for one of these.
 fn suggest_option(error: &mut clap::Error, words: &[String]) {
     let Some(ContextValue::String(taken)) = error.get(ContextKind::InvalidArg) else { return };
-    if error.kind() != ErrorKind::UnknownArgument || error.get(ContextKind::SuggestedArg).is_some() {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    if error.get(ContextKind::SuggestedArg).is_some() {
+        error.remove(ContextKind::Suggested);
         return;
     }
     let Some(name) = taken.strip_prefix("--").filter(|name| name.len() >= SUGGESTED_FROM) else { return };

@@ -152,11 +152,15 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
     }
     let history = view.model.load.as_ref().filter(|history| history.worker == Some(worker.worker));
     all.extend(history.into_iter().flat_map(|history| load_lines(history, usize::from(area.width))));
-    let cells = usize::from(area.width).saturating_sub(27).max(8);
     for (place, pool) in worker.config.resources.pools.iter().enumerate() {
         let offered = pool.kind.total().0;
         let taken = worker.taken.get(place).map_or(0, |taken| taken.0);
         let pieces = offered / UNITS;
+        let numbers = match pool.name.as_str() {
+            MEM => format!(" {} of {}", memory::format(Amount(taken)), memory::format(Amount(offered))),
+            _ => format!(" {}/{}", amount(taken), amount(offered)),
+        };
+        let cells = usize::from(area.width).saturating_sub(12 + numbers.len().max(15)).max(8);
         // A sign for each core or device where there is room, and else a bar.
         let map = match pieces {
             1..=PIECES_MAX if pieces as usize <= cells && pool.name != MEM => {
@@ -168,10 +172,7 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
         all.push(Line::from(vec![
             Span::raw(format!("{:<11.11} ", safe(&pool.name))),
             Span::styled(map, view.theme.good()),
-            Span::raw(match pool.name.as_str() {
-                MEM => format!(" {} of {}", memory::format(Amount(taken)), memory::format(Amount(offered))),
-                _ => format!(" {}/{}", amount(taken), amount(offered)),
-            }),
+            Span::raw(numbers),
         ]));
     }
     lines(frame, area, all);
