@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_worker_that_a_server_would_refuse_is_not_started() {
-        let config = |group: String| WorkerConfig { group, ..WorkerConfig::new(WorkerResources::default()) };
+        let config =
+            |group: String| WorkerConfig { group, ..WorkerConfig::new(hq_model::WorkerResources::default()) };
         sayable(&config("g".repeat(4096))).expect("the longest");
         let error = sayable(&config("g".repeat(4097))).expect_err("too long").to_string();
         assert_eq!(error, "a server would refuse this worker: group has 4097 bytes, the limit is 4096");
