@@ -29,5 +29,6 @@ fn a_long_campaign_needs_few_commands() {
     assert!((95..=105).contains(&one.started), "{one:#?}");
     // What waits when all tasks are over is canceled, and never starts.
     assert!(i64::from(one.submits - one.started) <= one.backlog, "{one:#?}");
-    assert!(one.questions < 10, "{one:#?}");
+    // One when the workers of an allocation have left: its batch job may go on.
+    assert!(one.questions < one.started + 10, "{one:#?}");
 }

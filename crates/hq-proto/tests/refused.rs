@@ -121,7 +121,7 @@ fn impossible_submits() {
         entries holds 2 values where 3 belong
         entries holds 1 values where 4294967296 belong
         name of a job must hold no newline or tab
-        name of a job must be at most 4096 bytes long
+        name of a job has 8000 bytes, the limit is 4096
         args must hold at least the program
         variants of a request must hold at least one
         path of an output must not be empty
