@@ -487,6 +487,8 @@ class Session:
             return
         except Exception as refused:
             error = self._reason(refused)
+            if isinstance(error, errors.ServerLost):
+                raise  # Whoever submits more is told so, too, before these calls fail.
         if error.code in errors.OF_THE_JOB or type(error) in (errors.HqError, errors.ClusterStopped):
             for group in groups:
                 self._refuse(group, error)
