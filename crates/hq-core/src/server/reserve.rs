@@ -257,7 +257,10 @@ impl Server {
     // Chooses the workers that are kept, where that has become due or they are too few or too many. Returns those that were
     // kept and are not any more.
     fn choose_workers(&mut self, now: Timestamp) -> BTreeSet<WorkerId> {
-        let Some(first) = self.reserve.first else { return BTreeSet::new() };
+        // From nobody where no others wait.
+        let Some(first) = self.reserve.first.filter(|_| self.queue.is_mixed()) else {
+            return BTreeSet::new();
+        };
         let is_firm = first.keeps_from_equal(now).is_some();
         if !is_firm && first.keeps_from_lower(now).is_none() {
             return BTreeSet::new();
