@@ -111,8 +111,10 @@ impl Campaign {
         for worker in 1..=self.workers {
             let hostname = format!("node{worker}");
             let config = WorkerConfig { hostname, ..WorkerConfig::new(WorkerResources::cpus(self.cpus)) };
-            records
-                .push((SECOND, Record::WorkerJoined { worker: WorkerId(worker), config: Box::new(config) }));
+            records.push((
+                SECOND,
+                Record::WorkerJoined { worker: WorkerId(worker), config: Box::new(config), secret: None },
+            ));
         }
         records.push((2 * SECOND, submitted(1, "prepare", 1, None)));
         records.push((2 * SECOND, submitted(2, "dock", self.tasks, Some(1))));

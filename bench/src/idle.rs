@@ -81,6 +81,7 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, BoxError> {
         started: Timestamp(1),
         age: None,
         known_as: None,
+        secret: None,
         holds: Vec::new(),
         last_report: 0,
         follows: true,

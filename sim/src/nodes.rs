@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hq_core::WorkerSecret;
 use hq_core::limits::PULLED_ROOM_MAX;
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker::{Effect, Input, Start, Worker};
@@ -218,7 +219,9 @@ impl Node {
         }
         config.object_store =
             self.room.map(|room| StoreConfig { dir: "/store".to_owned(), size: room as u64, spill: None });
-        let mut worker = Worker::new(config, now);
+        let mut secret = [0; 32];
+        secret[..8].copy_from_slice(&now.0.to_le_bytes());
+        let mut worker = Worker::new(config, now).with_secret(WorkerSecret(secret));
         if self.arms {
             worker = worker.with_arming();
         }

@@ -17,7 +17,7 @@ const RULES: [(&str, &[&str], &[&str]); 21] = [
     ("hq-sched", &["hq-model"], IMPURE),
     ("hq-journal", &[], &["tokio", "clap", "serde", "prost"]),
     ("hq-proto", &["hq-model", "hq-core"], &["tokio", "clap", "serde", "rustls"]),
-    ("hq-net", &["hq-proto"], &["clap"]),
+    ("hq-net", &["hq-core", "hq-proto"], &["clap"]),
     ("hq-command", &[], &["tokio", "clap", "serde", "prost", "rustls"]),
     ("hq-notice", &["hq-model", "hq-command"], &["tokio", "clap", "prost"]),
     ("hq-batch", &["hq-model", "hq-command"], &["tokio", "clap", "prost", "rustls"]),

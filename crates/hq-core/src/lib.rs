@@ -37,3 +37,6 @@ pub mod task_use;
 pub mod worker;
 mod worker_info;
 pub mod worker_messages;
+mod worker_secret;
+
+pub use worker_secret::WorkerSecret;

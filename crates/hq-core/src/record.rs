@@ -12,6 +12,7 @@ use hq_model::{
     TaskSpec, Timestamp, Usage, WorkerId,
 };
 
+use crate::WorkerSecret;
 use crate::cause::FailureCause;
 use crate::feed::{Feed, FeedChange};
 use crate::measures::Measures;
@@ -233,6 +234,8 @@ pub enum Record {
         worker: WorkerId,
         /// What it said of itself.
         config: Box<WorkerConfig>,
+        /// Digest of what it shows when it comes back. `None`: of an earlier release.
+        secret: Option<WorkerSecret>,
     },
     /// A worker that was told to look has said what its node does. It changes nothing.
     WorkerSampled {

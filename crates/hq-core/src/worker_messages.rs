@@ -9,6 +9,7 @@ use hq_model::{
     TasksSample, Timestamp, WorkerId,
 };
 
+use crate::WorkerSecret;
 use crate::log::{LogBatch, Written};
 use crate::object_messages::{ObjectCopy, ObjectNews, ObjectSource, TaskObjects};
 use crate::output_messages::{ReadAnswer, ReadOrder};
@@ -244,6 +245,8 @@ pub struct WorkerHello {
     pub age: Option<Duration>,
     /// Set when it was a worker of this server before: its id then.
     pub known_as: Option<WorkerId>,
+    /// Shows that it is the one that has that id. `None`: of an earlier release.
+    pub secret: Option<WorkerSecret>,
     /// What it holds, running or queued, when it was. Unsaved reports follow as reports.
     pub holds: Vec<Held>,
     /// Number of the last unsaved report, all of which follow; 0 when there is none.

@@ -69,6 +69,7 @@ impl World {
             started: world.now,
             age: None,
             known_as: None,
+            secret: None,
             holds: Vec::new(),
             last_report: 0,
             follows: true,

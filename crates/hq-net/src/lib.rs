@@ -20,6 +20,7 @@ mod silent;
 mod socket;
 mod tls;
 pub mod trust;
+pub mod worker_secret;
 
 pub use access::{AccessError, AccessFile, Endpoint};
 pub use backoff::Backoff;

@@ -28,6 +28,7 @@ use crate::job::{key_from_wire, key_to_wire};
 use crate::notice::{record_from_wire, record_to_wire, told_from_wire};
 use crate::task::{entries_from_wire, entries_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, required, unknown_field};
+use crate::worker::{secret_from_wire, secret_to_wire};
 
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
@@ -152,9 +153,11 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             let (ids, reason) = (idset::to_wire(ids), reason.clone());
             Kind::Aborted(form::TasksAborted { job: job.0, ids, reason })
         }
-        Record::WorkerJoined { worker, config } => {
-            Kind::WorkerJoined(form::WorkerJoined { worker: worker.0, config: Some(config.to_wire()) })
-        }
+        Record::WorkerJoined { worker, config, secret } => Kind::WorkerJoined(form::WorkerJoined {
+            worker: worker.0,
+            config: Some(config.to_wire()),
+            secret: secret.map(secret_to_wire),
+        }),
         Record::LoadKept { point } => Kind::LoadKept(point.to_wire()),
         Record::WorkerSampled { worker, sample } => {
             Kind::WorkerSampled(form::WorkerSampled { worker: worker.0, sample: Some(sample.to_wire()) })
@@ -282,7 +285,8 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         },
         Kind::WorkerJoined(joined) => {
             let config: WorkerConfig = required("configuration of a worker", joined.config)?;
-            Record::WorkerJoined { worker: WorkerId(joined.worker), config: Box::new(config) }
+            let secret = joined.secret.map(secret_from_wire).transpose()?;
+            Record::WorkerJoined { worker: WorkerId(joined.worker), config: Box::new(config), secret }
         }
         Kind::LoadKept(point) => Record::LoadKept { point: Box::new(Wire::from_wire(point)?) },
         Kind::WorkerSampled(sampled) => {

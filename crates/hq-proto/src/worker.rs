@@ -5,6 +5,7 @@ mod log;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hq_core::WorkerSecret;
 use hq_core::log::LogBatch;
 use hq_core::object_messages::{ObjectNews, TaskObjects};
 use hq_core::record::Failure;
@@ -271,6 +272,7 @@ impl Wire for WorkerHello {
             config: Some(self.config.to_wire()),
             started_us: self.started.0,
             known_as: self.known_as.map(|worker| worker.0),
+            secret: self.secret.map(secret_to_wire),
             holds: self.holds.iter().map(|held| held_to_wire(held, self.started)).collect(),
             last_report: self.last_report,
             follows: self.follows,
@@ -291,6 +293,7 @@ impl Wire for WorkerHello {
             started,
             age: hello.age_ns.map(Duration::from_nanos),
             known_as: hello.known_as.map(WorkerId),
+            secret: hello.secret.map(secret_from_wire).transpose()?,
             holds: holds.collect::<Result<_, _>>()?,
             last_report: hello.last_report,
             follows: hello.follows,
@@ -301,6 +304,15 @@ impl Wire for WorkerHello {
             objects: list_from_wire(hello.objects)?,
         })
     }
+}
+
+pub(crate) fn secret_to_wire(secret: WorkerSecret) -> Vec<u8> {
+    secret.0.to_vec()
+}
+
+pub(crate) fn secret_from_wire(bytes: Vec<u8>) -> Result<WorkerSecret, ProtoError> {
+    let wrong = |_| ProtoError::Rule { field: "secret of a worker", rule: "has 32 bytes" };
+    bytes.try_into().map(WorkerSecret).map_err(wrong)
 }
 
 fn held_to_wire(held: &Held, base: Timestamp) -> form::Held {

@@ -178,6 +178,7 @@ fn hello(config: WorkerConfig, holds: Vec<Held>) -> FromWorker {
         started,
         age: None,
         known_as: None,
+        secret: None,
         holds,
         last_report: 0,
         follows: true,

@@ -96,7 +96,8 @@ async fn serve(options: Options, mut listening: Listening) -> Result<(), RelayEr
     let listener = listening.listener().map_err(system("no event loop"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("no signal handlers"))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(system("no signal handlers"))?;
-    let shared = shared::Shared::start(options);
+    let secret = hq_net::worker_secret::draw().map_err(system("no randomness"))?;
+    let shared = shared::Shared::start(options, secret);
     let places = places::Places::new(1);
     let accepting =
         |listener| tokio::task::spawn_local(accept(listener, Rc::clone(&shared), Rc::clone(&places)));

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use hq_core::WorkerSecret;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::relay::{AskId, BagState, Effect, Given, Relay, SessionId};
 use hq_core::worker_messages::WorkerEnd;
@@ -64,9 +65,9 @@ struct Link {
 }
 
 impl Shared {
-    pub(crate) fn start(options: Options) -> Rc<Shared> {
+    pub(crate) fn start(options: Options, secret: WorkerSecret) -> Rc<Shared> {
         let (tell_gone, gone) = mpsc::unbounded_channel();
-        let relay = Relay::new(options.config.clone());
+        let relay = Relay::new(options.config.clone()).with_secret(secret);
         let (words, said) = mpsc::unbounded_channel();
         let shared = Rc::new(Shared {
             client: Client::start(options.access.clone(), tell_gone),

@@ -12,7 +12,7 @@ use hq_core::never;
 use hq_core::record::Record;
 use hq_core::server::{ConnectionId, Effect, Gate, Input, JournalOrder, Server};
 use hq_model::{Notice, Timestamp};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::batch::Batch;
 use crate::clock::Clock;
@@ -259,9 +259,13 @@ impl Router {
                     self.send(connection, Message::Close, Gate::Open);
                     self.connections.remove(&connection);
                 }
-                Effect::WorkerJoined { connection, worker } => {
+                Effect::WorkerJoined { connection, worker, unproven } => {
                     if let Some(outbox) = self.connections.get(&connection) {
                         info!(%worker, peer = outbox.peer(), "worker joined");
+                        if let Some(claimed) = unproven {
+                            let peer = outbox.peer();
+                            warn!(%worker, %claimed, peer, "a worker cannot show that it is the one it says: it counts as a new one");
+                        }
                     }
                 }
                 Effect::Journal { connection, request, order } => self.order(connection, request, order),

@@ -10,7 +10,9 @@ use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_core::server::{ConnectionId, Input};
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_net::queue::QueueReceiver;
-use hq_net::{FrameReceiver, FrameSender, HalfSaid, HandshakeError, Incoming, Listener, NetError, Role};
+use hq_net::{
+    FrameReceiver, FrameSender, HalfSaid, HandshakeError, Incoming, Listener, NetError, Role, worker_secret,
+};
 use hq_proto::ProtoError;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -223,7 +225,10 @@ impl PeerListener {
                 }
             },
             Role::Worker => match hq_proto::decode_from_worker(frame) {
-                Ok(message) => {
+                Ok(mut message) => {
+                    if let FromWorker::Hello(hello) = &mut message {
+                        hello.secret = hello.secret.map(worker_secret::kept);
+                    }
                     let is_heartbeat = message == FromWorker::Heartbeat;
                     let event = Event::input(Input::Worker { connection, message });
                     if is_heartbeat {

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Client, Worker, finished, runtime, spec, start, stop, watch};
+use hq_core::WorkerSecret;
 use hq_core::client_messages::{ClientRequest, ClientResponse, EventFilter};
 use hq_core::record::Record;
 use hq_core::worker_messages::{FromWorker, Held, Report, ToWorker, WorkerHello};
@@ -32,7 +33,7 @@ const IN_BACKGROUND: &str = "HQ_TEST_IN_BACKGROUND";
 const TEST_TIME_MAX: Duration = Duration::from_secs(180);
 /// Longest wait for what must come at once.
 const PATIENCE: Duration = Duration::from_secs(200);
-const TESTS: [(&str, fn()); 9] = [
+const TESTS: [(&str, fn()); 10] = [
     ("clients_that_never_read_cost_little", clients_that_never_read_cost_little),
     ("watchers_of_events_cost_no_thread_each", watchers_of_events_cost_no_thread_each),
     ("a_server_has_few_threads_and_survives_hanging_up", a_server_has_few_threads_and_survives_hanging_up),
@@ -42,6 +43,7 @@ const TESTS: [(&str, fn()); 9] = [
         "workers_and_their_tasks_stay_while_the_disk_is_full",
         workers_and_their_tasks_stay_while_the_disk_is_full,
     ),
+    ("a_worker_comes_back_with_its_secret_alone", a_worker_comes_back_with_its_secret_alone),
     ("a_second_signal_ends_at_once", a_second_signal_ends_at_once),
     ("a_server_in_the_background_answers_when_its_starter_returns", in_the_background),
     ("a_killed_server_is_continued", a_killed_server_is_continued),
@@ -343,37 +345,14 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
             running: batches[0].ids.clone(),
             started: vec![Timestamp(1)],
         };
-        let hello = WorkerHello {
-            config: common::worker_config(),
-            started: Timestamp(1),
-            age: None,
-            known_as: Some(worker.id),
-            holds: vec![held],
-            last_report: 0,
-            follows: false,
-            follows_calls: false,
-            shows: false,
-            stores: false,
-            relays: false,
-            objects: Vec::new(),
-        };
+        let hello = WorkerHello { known_as: Some(worker.id), holds: vec![held], ..common::hello() };
         let again = Worker::connect_as(&server.access, hello);
         let mut again = tokio::time::timeout(PATIENCE, again).await.expect("it is welcomed without a disk");
         assert_eq!(again.id, worker.id);
         // A new one is welcomed when its id is on disk, however long it was silent until then.
         let short = WorkerHello {
             config: WorkerConfig { heartbeat: Duration::from_millis(50), ..common::worker_config() },
-            started: Timestamp(1),
-            age: None,
-            known_as: None,
-            holds: Vec::new(),
-            last_report: 0,
-            follows: false,
-            follows_calls: false,
-            shows: false,
-            stores: false,
-            relays: false,
-            objects: Vec::new(),
+            ..common::hello()
         };
         let mut new = Box::pin(Worker::connect_as(&server.access, short));
         let looks = async {
@@ -400,6 +379,38 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
         assert_eq!(watch(&mut looker, hq_model::JobId(1)).await, (1, 1));
         assert!(matches!(again.hear().await, Some(ToWorker::Saved { report: 1 })));
     });
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+}
+
+fn a_worker_comes_back_with_its_secret_alone() {
+    let secret = |byte| Some(WorkerSecret([byte; 32]));
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = Server::start(dir.path());
+    let access = server.access.clone();
+    let first = runtime().block_on(async {
+        let first =
+            Worker::connect_as(&access, WorkerHello { secret: secret(0xa5), ..common::hello() }).await;
+        let known_as = Some(first.id);
+        for secret in [secret(0x5a), None] {
+            let other =
+                Worker::connect_as(&access, WorkerHello { known_as, secret, ..common::hello() }).await;
+            assert_ne!(other.id, first.id);
+            server.wait_for_log("a worker cannot show that it is the one it says");
+        }
+        first.id
+    });
+    server.signal(Signal::KILL);
+    assert!(!server.wait().success());
+    let mut journal = fs::read_dir(dir.path().join("journal")).expect("a journal");
+    let holds = |bytes: &[u8]| bytes.windows(32).any(|window| window == [0xa5; 32]);
+    assert!(!journal.any(|file| holds(&fs::read(file.expect("a file").path()).expect("a file"))));
+    let server = Server::start(dir.path());
+    let again = runtime().block_on(async {
+        let hello = WorkerHello { known_as: Some(first), secret: secret(0xa5), ..common::hello() };
+        Worker::connect_as(&access, hello).await.id
+    });
+    assert_eq!(again, first);
     server.signal(Signal::TERM);
     assert!(server.wait().success());
 }

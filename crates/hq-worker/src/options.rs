@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hq_core::worker::Worker;
+use hq_model::Timestamp;
 use hq_model::worker::WorkerConfig;
 use hq_net::access::{AccessError, AccessFile, Endpoint};
 use hq_net::{ConnectError, Role};
@@ -169,9 +171,11 @@ impl WorkerError {
 ///
 /// # Errors
 /// When a text is too long.
-pub(crate) fn sayable(config: &WorkerConfig) -> Result<WorkerConfig, WorkerError> {
+pub(crate) fn machine_of(config: &WorkerConfig, now: Timestamp) -> Result<Worker, WorkerError> {
     hq_proto::check_worker_config(config)?;
-    Ok(config.clone())
+    let secret = hq_net::worker_secret::draw()
+        .map_err(|source| WorkerError::System { what: "no randomness", source })?;
+    Ok(Worker::new(config.clone(), now).with_secret(secret))
 }
 
 #[cfg(test)]
@@ -182,8 +186,8 @@ mod tests {
     fn a_worker_that_a_server_would_refuse_is_not_started() {
         let config =
             |group: String| WorkerConfig { group, ..WorkerConfig::new(hq_model::WorkerResources::default()) };
-        sayable(&config("g".repeat(4096))).expect("the longest");
-        let error = sayable(&config("g".repeat(4097))).expect_err("too long").to_string();
+        machine_of(&config("g".repeat(4096)), Timestamp(1)).expect("the longest");
+        let error = machine_of(&config("g".repeat(4097)), Timestamp(1)).expect_err("too long").to_string();
         assert_eq!(error, "a server would refuse this worker: group has 4097 bytes, the limit is 4096");
     }
 }

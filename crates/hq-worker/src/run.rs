@@ -31,7 +31,7 @@ use crate::limits;
 use crate::link::{self, Connection};
 use crate::notify::{self, AccessKeys, Words};
 use crate::objects::{Objects, SpillTo, Staged, Store};
-use crate::options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerOptions, sayable};
+use crate::options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerOptions, machine_of};
 use crate::ranks::{self, Ask, Shared};
 use crate::reader::{self, Answered};
 use crate::runners::Heard;
@@ -205,7 +205,7 @@ impl Turns {
         let mut supervisor =
             Supervisor::new(launcher, node, enforcer, cleaned_sender.clone(), said, heard_sender)
                 .map_err(system("no thread"))?;
-        let mut machine = Worker::new(sayable(&config)?, clock.now()).with_arming().with_zygotes();
+        let mut machine = machine_of(&config, clock.now())?.with_arming().with_zygotes();
         let (staged_sender, staged) = mpsc::unbounded_channel();
         if let Some(store) = store {
             let objects = Objects::new(store);

@@ -71,7 +71,7 @@ impl Budgets {
                 let limit_us = spec.budget.map(|budget| budget.as_micros());
                 self.jobs.insert(*job, Known { limit_us, ..Known::default() });
             }
-            Record::WorkerJoined { worker, config } => {
+            Record::WorkerJoined { worker, config, .. } => {
                 self.workers.insert(*worker, config.resources.clone());
             }
             _ => {}

@@ -37,7 +37,7 @@ impl Nodes {
         for effect in effects {
             let Effect::Persist { record, .. } = effect else { continue };
             match record {
-                Record::WorkerJoined { worker, config } => {
+                Record::WorkerJoined { worker, config, .. } => {
                     self.groups.insert(*worker, config.group.clone());
                 }
                 Record::LeasedNodes { job, task, workers } => {

@@ -10,6 +10,7 @@ use super::asks::{Ask, Asks};
 use super::due::Due;
 use super::sessions::{Sessions, Taken};
 use super::{AskId, BagState, Effect, Given, How, Refusal, SessionId, SessionInfo, Which};
+use crate::WorkerSecret;
 use crate::limits::{ANSWER_TIME_MAX, PULLED_RESULT_BYTES_MAX, PULLED_ROOM_MAX, SESSION_TASKS_MAX};
 use crate::record::FailureKind;
 use crate::worker::{self, Outcome, Start, Worker};
@@ -22,6 +23,8 @@ const SIGTERM: u8 = 15;
 pub struct Relay {
     // What is said of each of its workers, but for the bag.
     like: WorkerConfig,
+    // Each of its workers shows it.
+    secret: Option<WorkerSecret>,
     bags: BTreeMap<JobId, Bag>,
     sessions: Sessions,
     asks: Asks,
@@ -53,6 +56,7 @@ impl Relay {
     pub fn new(like: WorkerConfig) -> Relay {
         Relay {
             like,
+            secret: None,
             bags: BTreeMap::new(),
             sessions: Sessions::default(),
             asks: Asks::default(),
@@ -61,6 +65,13 @@ impl Relay {
             over: BTreeSet::new(),
             is_ending: false,
         }
+    }
+
+    /// The same one, whose workers can show that they are the ones that have their ids.
+    #[must_use]
+    pub fn with_secret(mut self, secret: WorkerSecret) -> Relay {
+        self.secret = Some(secret);
+        self
     }
 
     // --- those who take tasks ---
@@ -130,7 +141,11 @@ impl Relay {
             if !self.bags.contains_key(bag) && !self.is_ending {
                 let WorkerConfig { resources, executor, .. } = WorkerConfig::relay(*bag, PULLED_ROOM_MAX);
                 let config = WorkerConfig { resources, executor, ..self.like.clone() };
-                self.bags.insert(*bag, Bag { worker: Worker::new(config, now), epoch: Epoch(0) });
+                let mut worker = Worker::new(config, now);
+                if let Some(secret) = self.secret {
+                    worker = worker.with_secret(secret);
+                }
+                self.bags.insert(*bag, Bag { worker, epoch: Epoch(0) });
                 effects.push(Effect::Join { bag: *bag });
             }
         }

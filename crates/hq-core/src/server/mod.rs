@@ -196,6 +196,8 @@ pub enum Effect {
         connection: ConnectionId,
         /// Its id.
         worker: WorkerId,
+        /// It said that it was this one, and could not [show](crate::WorkerSecret) it.
+        unproven: Option<WorkerId>,
     },
     /// A client asks something of the journal itself; the shell answers.
     Journal {

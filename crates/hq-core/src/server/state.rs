@@ -22,6 +22,7 @@ use hq_model::{
     Body, Entries, Epoch, IdSet, JobId, ObjectId, ObjectName, TaskRef, TaskState, Timestamp, WorkerId,
 };
 
+use crate::WorkerSecret;
 use crate::alloc::AllocState;
 use crate::cause;
 use crate::feed::{Feed, FeedChange};
@@ -92,6 +93,8 @@ pub struct State {
 pub struct WorkerState {
     /// What it said of itself.
     pub config: WorkerConfig,
+    /// Digest of what it shows when it comes back, if it does.
+    pub secret: Option<WorkerSecret>,
     /// When it joined.
     pub joined: Timestamp,
     /// When and why it left.
@@ -176,12 +179,13 @@ impl State {
                     }
                 }
             }
-            Record::WorkerJoined { worker, config } => {
+            Record::WorkerJoined { worker, config, secret } => {
                 let config = (**config).clone();
                 if let Some(origin) = config.origin {
                     self.alloc.worker_joined(at, *worker, origin, &config.resources);
                 }
-                self.workers.insert(*worker, WorkerState { config, joined: at, ended: None });
+                self.workers
+                    .insert(*worker, WorkerState { config, secret: *secret, joined: at, ended: None });
                 self.last_worker = self.last_worker.max(*worker);
             }
             Record::WorkerForgotten { worker } => {

@@ -41,6 +41,7 @@ mod pulled;
 mod reads;
 mod resubmit;
 mod returned;
+mod secrets;
 mod services;
 mod shapes;
 mod shares;
@@ -229,6 +230,7 @@ impl World {
             started: self.now,
             age: None,
             known_as: None,
+            secret: None,
             holds: Vec::new(),
             last_report: 0,
             follows: false,
@@ -657,6 +659,7 @@ fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
         started: world.now,
         age: None,
         known_as: Some(hq_model::WorkerId(1)),
+        secret: None,
         holds: vec![held],
         last_report: 1,
         follows: true,

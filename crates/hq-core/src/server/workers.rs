@@ -91,7 +91,13 @@ impl Server {
         hello: WorkerHello,
         effects: &mut Vec<Effect>,
     ) {
-        let returning = hello.known_as.filter(|id| self.live.contains_key(id));
+        // Who has the key of workers may say any id; one of an earlier release has nothing to show.
+        let is_that_one = |id: &WorkerId| {
+            let joined_with = self.state.workers[id].secret;
+            joined_with.is_none_or(|secret| hello.secret == Some(secret))
+        };
+        let claimed = hello.known_as.filter(|id| self.live.contains_key(id));
+        let returning = claimed.filter(is_that_one);
         let worker = returning.unwrap_or(WorkerId(self.state.last_worker.0 + 1));
         if returning.is_none() {
             let mut config = Box::new(hello.config.clone());
@@ -100,7 +106,7 @@ impl Server {
                 self.state.alloc.active_with(&manager.to_string(), id)
             });
             self.alloc_worker_joins(now, &config, effects);
-            self.record(now, Record::WorkerJoined { worker, config }, effects);
+            self.record(now, Record::WorkerJoined { worker, config, secret: hello.secret }, effects);
         }
         let started = clock_gap::on_this_clock(now, hello.started, hello.age);
         let mut live = LiveWorker::new(Some(connection), &hello.config, started, now);
@@ -133,7 +139,8 @@ impl Server {
         self.live.insert(worker, live);
         self.watching.touch();
         self.worker_connections.insert(connection, worker);
-        effects.push(Effect::WorkerJoined { connection, worker });
+        let unproven = claimed.filter(|_| returning.is_none());
+        effects.push(Effect::WorkerJoined { connection, worker, unproven });
         let idle_timeout = hello.config.idle_timeout.or(self.options.idle_timeout);
         let message = ToWorker::Welcome(Welcome {
             worker,

@@ -34,6 +34,7 @@ use super::runners::Runners;
 use super::storing::Storing;
 use super::zygotes::Zygotes;
 use super::{Effect, Grant, Input, RunnerId};
+use crate::WorkerSecret;
 use crate::keeping::{by_preference, turn_of};
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
 use crate::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, WorkerEnd};
@@ -44,6 +45,8 @@ pub struct Worker {
     pub(super) config: WorkerConfig,
     pub(super) started: Timestamp,
     pub(super) id: Option<WorkerId>,
+    // Shows that it is that one.
+    pub(super) secret: Option<WorkerSecret>,
     pub(super) link: Link,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) pools: Pools,
@@ -182,6 +185,7 @@ impl Worker {
             config,
             started,
             id: None,
+            secret: None,
             link: Link::Down(started),
             idle_timeout: None,
             templates: BTreeMap::new(),
@@ -219,6 +223,12 @@ impl Worker {
             scratch: Grant::default(),
             has_more: false,
         }
+    }
+
+    /// The same one, which can show that it is the one that has its id.
+    pub fn with_secret(mut self, secret: WorkerSecret) -> Self {
+        self.secret = Some(secret);
+        self
     }
 
     /// The same one, with a launcher that starts tasks at the end of others by itself.

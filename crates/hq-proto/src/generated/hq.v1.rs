@@ -4146,6 +4146,9 @@ pub struct WorkerHello {
     pub known_as: ::core::option::Option<u32>,
     #[prost(message, repeated, tag = "4")]
     pub holds: ::prost::alloc::vec::Vec<Held>,
+    /// Shows that it is the one that has the id; 32 bytes.
+    #[prost(bytes = "vec", optional, tag = "193")]
+    pub secret: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
     /// Number of the last unsaved report; 0 when there is none.
     #[prost(uint64, tag = "5")]
     pub last_report: u64,
@@ -4878,6 +4881,9 @@ pub struct WorkerJoined {
     pub worker: u32,
     #[prost(message, optional, tag = "2")]
     pub config: ::core::option::Option<WorkerConfig>,
+    /// SHA-256 of what it shows when it comes back.
+    #[prost(bytes = "vec", optional, tag = "193")]
+    pub secret: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WorkerSampled {

@@ -1093,6 +1093,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "WorkerHello", size: size_of::<WorkerHello>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Message(32) },
         Field { number: 4, is_repeated: true, content: Content::Message(224) },
+        Field { number: 193, is_repeated: false, content: Content::Bytes },
         Field { number: 191, is_repeated: true, content: Content::Message(102) },
     ] },
     Shape { name: "Held", size: size_of::<Held>(), fields: &[
@@ -1317,6 +1318,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "WorkerJoined", size: size_of::<WorkerJoined>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Message(32) },
+        Field { number: 193, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "WorkerSampled", size: size_of::<WorkerSampled>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Message(46) },

@@ -2,6 +2,7 @@
 
 use super::feed::fed_end;
 use super::notice;
+use super::worker_messages::worker_secret;
 use super::*;
 use hq_core::cause::{Aborted, FailureCause, JobFailures};
 use hq_core::client_messages::{
@@ -558,8 +559,11 @@ pub fn record() -> impl Strategy<Value = Record> {
             end_by
         }),
         (job(), id_set(), text()).prop_map(|(job, ids, reason)| Aborted { job, ids, reason }),
-        (worker(), worker_config())
-            .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),
+        (worker(), worker_config(), of(worker_secret())).prop_map(|(worker, config, secret)| WorkerJoined {
+            worker,
+            config: Box::new(config),
+            secret
+        }),
         load::point().prop_map(|point| LoadKept { point: Box::new(point) }),
         (worker(), sample::node_sample())
             .prop_map(|(worker, sample)| WorkerSampled { worker, sample: Box::new(sample) }),

@@ -1,6 +1,7 @@
 //! Generators of what server and workers say to each other.
 
 use super::*;
+use hq_core::WorkerSecret;
 use hq_core::log::{LogBatch, LogEntry, LogPiece, Written};
 use hq_core::object_messages::TaskObjects;
 use hq_core::worker_messages::{
@@ -122,11 +123,12 @@ fn written() -> impl Strategy<Value = Written> {
 pub fn from_worker() -> impl Strategy<Value = FromWorker> {
     let start = (timestamp(), of(duration()));
     let objects = (any::<[bool; 5]>(), vec(object::copy(), 0..3));
-    let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), objects).prop_map(
+    let known_as = (of(worker()), of(worker_secret()));
+    let hello = (worker_config(), start, known_as, vec(held(), 0..3), any::<u64>(), objects).prop_map(
         |(
             config,
             (started, age),
-            known_as,
+            (known_as, secret),
             holds,
             last_report,
             ([follows, follows_calls, shows, stores, relays], objects),
@@ -140,6 +142,7 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
                 started,
                 age,
                 known_as,
+                secret,
                 holds,
                 last_report,
                 follows,
@@ -160,6 +163,11 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
         log_batch().prop_map(|batch| FromWorker::Log(Box::new(batch))),
         output::read_answer().prop_map(FromWorker::Output),
     ]
+}
+
+/// Any secret of a worker.
+pub(super) fn worker_secret() -> impl Strategy<Value = WorkerSecret> {
+    any::<[u8; 32]>().prop_map(WorkerSecret)
 }
 
 fn log_batch() -> impl Strategy<Value = LogBatch> {

@@ -151,23 +151,28 @@ pub(crate) fn worker_config() -> WorkerConfig {
     WorkerConfig { executor: Executor::Null, ..WorkerConfig::new(WorkerResources::cpus(4)) }
 }
 
+/// What a new worker says that can do nothing but run tasks.
+pub(crate) fn hello() -> WorkerHello {
+    WorkerHello {
+        config: worker_config(),
+        started: Timestamp(1),
+        age: None,
+        known_as: None,
+        secret: None,
+        holds: Vec::new(),
+        last_report: 0,
+        follows: false,
+        follows_calls: false,
+        shows: false,
+        stores: false,
+        relays: false,
+        objects: Vec::new(),
+    }
+}
+
 impl Worker {
     pub(crate) async fn connect(access: &AccessFile) -> Worker {
-        let hello = WorkerHello {
-            config: worker_config(),
-            started: Timestamp(1),
-            age: None,
-            known_as: None,
-            holds: Vec::new(),
-            last_report: 0,
-            follows: false,
-            follows_calls: false,
-            shows: false,
-            stores: false,
-            relays: false,
-            objects: Vec::new(),
-        };
-        Worker::connect_as(access, hello).await
+        Worker::connect_as(access, hello()).await
     }
 
     /// Introduces itself so, and waits for the welcome.

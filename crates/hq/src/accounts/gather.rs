@@ -161,7 +161,7 @@ impl Gathered {
                 self.kept(at, *job, progress);
                 self.budgets.kept(at, *job, progress);
             }
-            Record::WorkerJoined { worker, config } => {
+            Record::WorkerJoined { worker, config, .. } => {
                 self.begin = Some(self.begin.map_or(at, |begin| begin.min(at)));
                 self.budgets.joined(*worker, config);
                 self.offers.insert(*worker, offer(at, config));

@@ -31,7 +31,7 @@ struct Journal(Gathered);
 impl Journal {
     fn worker(&mut self, second: u64, id: u32, cpus: u32) -> &mut Journal {
         let config = Box::new(WorkerConfig::new(WorkerResources::cpus(cpus)));
-        self.take(second, Record::WorkerJoined { worker: WorkerId(id), config })
+        self.take(second, Record::WorkerJoined { worker: WorkerId(id), config, secret: None })
     }
 
     fn submit(&mut self, second: u64, ids: IdSet, edges: Edges) -> &mut Journal {
@@ -254,7 +254,8 @@ fn energy_is_measured_once_for_a_node_and_else_estimated() {
     let mut journal = Journal::default();
     for (id, host) in [(1, "a"), (2, "a"), (3, "b")] {
         let config = WorkerConfig { hostname: host.into(), ..WorkerConfig::new(WorkerResources::cpus(4)) };
-        journal.take(0, Record::WorkerJoined { worker: WorkerId(id), config: Box::new(config) });
+        journal
+            .take(0, Record::WorkerJoined { worker: WorkerId(id), config: Box::new(config), secret: None });
     }
     for (second, joules) in [(0, 0), (60, 3_000), (100, 5_000)] {
         for worker in [1, 2] {

@@ -126,7 +126,7 @@ impl History {
         match record {
             Record::Together { records } => records.iter().for_each(|record| self.observe(at, record)),
             Record::ServerStarted { .. } => self.starts.push(at),
-            Record::WorkerJoined { worker, config } => {
+            Record::WorkerJoined { worker, config, .. } => {
                 self.offers.insert(*worker, config.resources.clone());
             }
             Record::Submitted { job, ids, dependencies, task, .. } => {

@@ -49,7 +49,7 @@ impl Journal {
     fn worker(&mut self, id: u32, cpus: u32) -> &mut Journal {
         let hostname = format!("node{id}");
         let config = WorkerConfig { hostname, ..WorkerConfig::new(WorkerResources::cpus(cpus)) };
-        self.take(0, &Record::WorkerJoined { worker: WorkerId(id), config: Box::new(config) })
+        self.take(0, &Record::WorkerJoined { worker: WorkerId(id), config: Box::new(config), secret: None })
     }
 
     fn submit(&mut self, second: u64, job: u32, tasks: u32, dependencies: Dependencies) -> &mut Journal {

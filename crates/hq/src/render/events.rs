@@ -171,7 +171,7 @@ impl<W: Write> Events<W> {
                 let event = json!({ "server_uid": uid, "starts": epoch.0, "version": release });
                 self.line(at, "server-start", event)
             }
-            Record::WorkerJoined { worker, config } => {
+            Record::WorkerJoined { worker, config, .. } => {
                 let configuration = json!({
                     "hostname": config.hostname,
                     "group": config.group,

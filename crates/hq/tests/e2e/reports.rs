@@ -27,7 +27,7 @@ fn text(browser: &Browser, selector: &str) -> String {
 // Names that would be a part of the page, if they were taken as such.
 fn give_markup(record: &mut Record) {
     match record {
-        Record::WorkerJoined { worker: WorkerId(2), config } => {
+        Record::WorkerJoined { worker: WorkerId(2), config, .. } => {
             config.hostname = "<b id=evil>node2</b>".into()
         }
         Record::Submitted { job: JobId(2), spec: Some(spec), .. } => spec.name = "<u id=ugly>dock</u>".into(),

@@ -27,7 +27,7 @@ impl State {
         }
         for (id, worker) in &self.workers {
             let config = Box::new(worker.config.clone());
-            take(worker.joined, Record::WorkerJoined { worker: *id, config })?;
+            take(worker.joined, Record::WorkerJoined { worker: *id, config, secret: worker.secret })?;
             if let Some((at, end)) = worker.ended {
                 // What that means for its allocation is kept with the allocation.
                 take(at, Record::WorkerEnded { worker: *id, end, is_away: false })?;

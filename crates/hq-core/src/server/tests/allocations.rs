@@ -104,6 +104,7 @@ impl World {
             started,
             age: None,
             known_as,
+            secret: None,
             holds: Vec::new(),
             last_report: 0,
             follows: true,

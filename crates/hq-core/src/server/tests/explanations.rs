@@ -130,6 +130,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
         started: world.now,
         age: None,
         known_as: None,
+        secret: None,
         holds: Vec::new(),
         last_report: 0,
         follows: true,

@@ -67,6 +67,7 @@ fn workers_stay_while_the_journal_cannot_be_written() {
             started: Timestamp(1),
             age: None,
             known_as,
+            secret: None,
             holds: known_as.map(|_| held).into_iter().collect(),
             last_report: 0,
             follows: false,

@@ -179,6 +179,7 @@ fn a_lease_of_what_must_never_run_twice_is_on_disk_before_it_leaves() {
             started: world.now,
             age: None,
             known_as: None,
+            secret: None,
             holds: Vec::new(),
             last_report: 0,
             follows: true,

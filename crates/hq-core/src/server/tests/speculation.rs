@@ -252,6 +252,7 @@ fn a_worker_that_comes_back_still_has_its_second_attempts() {
         started: world.now,
         age: None,
         known_as: Some(hq_model::WorkerId(2)),
+        secret: None,
         holds: vec![crate::worker_messages::Held {
             template: crate::worker_messages::TemplateId { job, submit: 0 },
             variant: None,
@@ -293,6 +294,7 @@ fn after_a_restart_the_server_still_knows_what_takes_long() {
             started: world.now,
             age: None,
             known_as: Some(hq_model::WorkerId(worker)),
+            secret: None,
             holds: vec![crate::worker_messages::Held {
                 template: crate::worker_messages::TemplateId { job, submit: 0 },
                 variant: None,

@@ -30,6 +30,7 @@ impl Worker {
             started: self.started,
             age: Some(now.since(self.started)),
             known_as: self.id,
+            secret: self.secret,
             holds: self.holds(),
             last_report: self.reporting.last_unsaved(),
             follows: self.pulling.is_none(),

@@ -59,6 +59,7 @@ fn records() -> Vec<(Timestamp, Record)> {
     let joined = Record::WorkerJoined {
         worker: WORKER,
         config: Box::new(WorkerConfig::new(WorkerResources::cpus(4))),
+        secret: None,
     };
     let started = Record::ServerStarted { epoch: Epoch(1), uid: "abc".into(), release: "0.1.0".into() };
     vec![
