@@ -127,7 +127,7 @@ pub(crate) struct AddfileArgs {
 /// with 5 when it is refused, as where there is no such bag.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  while t=$(hq pull steal -q --wait); do ./work \"$t\" && hq pull complete \"$t\"; done\n  hq pull steal -n 16 --output-mode json"
+    after_help = "Examples:\n  while t=$(hq pull steal -q --wait); do if ./work \"$t\"; then hq pull complete \"$t\"; else hq pull fail \"$t\"; fi; done\n  hq pull steal -n 16 --output-mode json"
 )]
 pub(crate) struct StealArgs {
     /// Who has them then [default: as with --as]

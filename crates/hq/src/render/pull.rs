@@ -1,6 +1,6 @@
 //! What a relay answered.
 
-use hq_model::counted;
+use hq_model::{counted, counted_are};
 use std::io::Write;
 use std::time::Duration;
 
@@ -31,7 +31,13 @@ impl Report for Pulled {
             }
         }
         if let (Some(finished), Some(failed)) = (answer["finished"].as_u64(), answer["failed"].as_u64()) {
-            writeln!(out, "{} finished, {failed} failed", counted(finished, "task"))?;
+            write!(out, "{} finished, {failed} failed", counted(finished, "task"))?;
+            match answer["over"].as_u64() {
+                None | Some(0) => writeln!(out)?,
+                Some(over) => {
+                    writeln!(out, ", {} canceled or over time", counted_are(over, "other", "was", "were"))?
+                }
+            }
         }
         let created = &answer["created"];
         if !created.is_null() {
@@ -59,7 +65,7 @@ impl Report for Pulled {
             write!(out, "{} {state}", word(task, "name"))?;
             for more in ["result", "result_base64", "message"] {
                 if let Some(text) = task[more].as_str() {
-                    write!(out, " {text}")?;
+                    write!(out, " {}", text::one_line(text))?;
                 }
             }
             writeln!(out)?;

@@ -34,7 +34,7 @@ fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
     running.signal(SIGTERM);
     is_said(
         &cluster,
-        "Signal 15: nothing more is begun, and 2 programs may end; a second signal kills what runs",
+        "Signal 15: nothing more is begun, and 2 programs finish first; a second signal kills what runs",
     );
     pipes.iter().for_each(|pipe| std::fs::write(pipe, "").expect("it is read"));
     assert_eq!(running.end(), 128 + SIGTERM);
@@ -45,6 +45,30 @@ fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
     cluster.ok("pull complete b");
     cluster.ok("pull close --bag pull");
     cluster.ok("pull wait --bag pull");
+    stop_with_relay(&cluster);
+}
+
+#[test]
+fn programs_of_tasks_that_are_over_end_and_what_was_tried_again_has_not_failed() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a --retry 1");
+    let script = "test -e once || { touch once; exit 1; }";
+    cluster.ok("pull close --bag pull");
+    let ran = cluster.run(["pull", "run", "--", "sh", "-c", script]);
+    assert_eq!((ran.exit, ran.stdout.as_str()), (0, "1 task finished, 0 failed\n"), "{ran:?}");
+
+    cluster.ok("pull create b --bag other");
+    cluster.ok("pull close --bag other");
+    cluster.pipe("go");
+    let script = "touch on; cat go";
+    let mut command = cluster.command(["pull", "run", "--bag", "other", "--", "sh", "-c", script]);
+    command.stdout(std::fs::File::create(cluster.path("said")).expect("a file"));
+    let running = Process::start(command);
+    let begun = || if cluster.path("on").exists() { Ok(()) } else { Err("it is not there".into()) };
+    patience::until("a program", begun);
+    cluster.ok("job cancel last");
+    assert_eq!(running.end(), 1);
+    is_said(&cluster, "0 tasks finished, 0 failed, 1 other was canceled or over time");
     stop_with_relay(&cluster);
 }
 

@@ -32,6 +32,8 @@ use crate::signals::Signals;
 
 /// What is taken is given back by itself when this process says nothing for so long.
 const LEASE: Duration = Duration::from_secs(60);
+/// So often it says that what it has is being worked on, and hears what is not wanted any more.
+const LOOK: Duration = Duration::from_secs(5);
 /// The same when it has died, with its connections.
 const GRACE: Duration = Duration::from_secs(10);
 /// One question for tasks waits so long: a server that is away for longer is lost. A relay is waited for as long.
@@ -51,12 +53,15 @@ enum Fault {
     Interrupted,
     // The relay that gave it has gone: it is given to others.
     Lost,
+    // It was canceled, or its time is over.
+    Over,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     finished: u64,
-    failed: u64,
+    // Those whose end nobody wanted to hear any more.
+    over: u64,
 }
 
 // What happens to those who work.
@@ -78,8 +83,12 @@ struct Crew {
 struct State {
     // By ids: the attempts, and the relays that gave them.
     taken: BTreeMap<String, (String, Pid)>,
-    // Programs, with the relays of their tasks.
-    children: HashMap<Pid, Pid>,
+    // Programs, with the relays of their tasks, and these.
+    children: HashMap<Pid, (Pid, String)>,
+    // Of those that are taken, whose program has been told to end, for they are over.
+    over: HashSet<String>,
+    // That have failed, and have not finished since, as far as is known here.
+    failed: HashSet<String>,
     // Relays that have gone.
     lost: HashSet<Pid>,
     // Threads that have taken something.
@@ -115,12 +124,29 @@ impl Crew {
             0 => String::new(),
             count => format!(": what it gave ({}) goes to others", counted(count as u64, "task")),
         };
-        for (child, _) in state.children.iter().filter(|(_, of)| **of == relay) {
+        for (child, _) in state.children.iter().filter(|(_, (of, _))| *of == relay) {
             // As above.
             let _ = kill_process_group(*child, Signal::KILL);
         }
         drop(state);
         self.printer.note(&format!("The relay has gone{what}; another one is looked for"));
+    }
+
+    // Tasks are over before their programs are: these end, too, at first as they like.
+    fn end_over(&self, attempts: Vec<(String, String)>) {
+        let mut state = self.state();
+        for (task, attempt) in attempts {
+            // It may have ended meanwhile, and be here anew.
+            if state.taken.get(&task).is_none_or(|(own, _)| *own != attempt) {
+                continue;
+            }
+            let signal = if state.over.contains(&task) { Signal::KILL } else { Signal::TERM };
+            for (child, _) in state.children.iter().filter(|(_, (_, of))| *of == task) {
+                // As above.
+                let _ = kill_process_group(*child, signal);
+            }
+            state.over.insert(task);
+        }
     }
 
     // The first signal lets the programs end; each has a process group of its own, so that a terminal tells them nothing either.
@@ -129,7 +155,7 @@ impl Crew {
         if state.stopped_by.replace(signal).is_none() {
             let programs = counted(state.children.len() as u64, "program");
             self.printer.note(&format!(
-                "Signal {signal}: nothing more is begun, and {programs} may end; a second signal kills what runs"
+                "Signal {signal}: nothing more is begun, and {programs} finish first; a second signal kills what runs"
             ));
             return;
         }
@@ -193,8 +219,10 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
         }
         (Err(error), None) => return Err(error),
     };
-    let answer = json!({"finished": sum.finished, "failed": sum.failed});
-    Ok(Done::ok(Pulled { answer, names_only: false })?.exit(if sum.failed == 0 { 0 } else { EXIT_FAILED }))
+    let failed = crew.state().failed.len();
+    let is_well = failed == 0 && sum.over == 0;
+    let answer = json!({"finished": sum.finished, "failed": failed, "over": sum.over});
+    Ok(Done::ok(Pulled { answer, names_only: false })?.exit(if is_well { 0 } else { EXIT_FAILED }))
 }
 
 // Until all have ended, or, after a signal, nothing is being worked on; the second one waits for nothing.
@@ -209,7 +237,7 @@ fn hear(crew: &Crew, news: &Receiver<News>, jobs: u32) -> Result<Counts, HqError
                 match ended {
                     Ok(counts) => {
                         sum.finished += counts.finished;
-                        sum.failed += counts.failed;
+                        sum.over += counts.over;
                     }
                     Err(error) => {
                         first_error.get_or_insert(error);
@@ -253,7 +281,7 @@ fn tell_signals(tell: Sender<News>) -> Result<(), HqError> {
 // Says again and again that what is taken is being worked on, and looks whether the relay is there that gave it.
 fn tend(mut line: Line, crew: &Crew) {
     loop {
-        if !line.ends_within(LEASE / 3) && extend(&mut line, crew) {
+        if !line.ends_within(LOOK) && extend(&mut line, crew) {
             continue;
         }
         crew.lose(line.relay());
@@ -271,8 +299,14 @@ fn extend(line: &mut Line, crew: &Crew) -> bool {
     let taken = crew.state().taken.clone();
     let taken = taken.iter().filter(|(_, (_, of))| *of == relay);
     let tasks: Vec<Value> = taken.map(|(id, (attempt, _))| json!({"id": id, "attempt": attempt})).collect();
-    // What is not taken any more is told to whoever says how it ended.
-    tasks.is_empty() || !is_gone(&line.ask(&json!({"extend": {"tasks": tasks}})))
+    if tasks.is_empty() {
+        return true;
+    }
+    let answer = line.ask(&json!({"extend": {"tasks": &tasks}}));
+    let items = answer.as_ref().ok().and_then(|answer| answer["done"].as_array());
+    let over = tasks.iter().zip(items.into_iter().flatten()).filter(|(_, item)| item["error"].is_string());
+    crew.end_over(over.map(|(task, _)| (key(task, "id"), key(task, "attempt"))).collect());
+    !is_gone(&answer)
 }
 
 fn is_gone<T>(result: &Result<T, HqError>) -> bool {
@@ -334,15 +368,26 @@ fn work(mut line: Line, crew: &Crew) -> Result<Counts, HqError> {
 #[derive(Default)]
 struct Ends {
     said: Vec<Value>,
-    counts: Counts,
+    // In the same order, whether they have finished.
+    finished: Vec<(String, bool)>,
+    over: u64,
 }
 
 impl Ends {
-    // Somebody knows them.
-    fn count(&mut self, counts: &mut Counts) {
-        let ended = std::mem::take(&mut self.counts);
-        counts.finished += ended.finished;
-        counts.failed += ended.failed;
+    // Somebody knows them, but for those that the answer says nobody waits for.
+    fn count(&mut self, crew: &Crew, answer: &Value, counts: &mut Counts) {
+        counts.over += std::mem::take(&mut self.over);
+        let mut state = crew.state();
+        for (at, (task, has_finished)) in self.finished.drain(..).enumerate() {
+            if answer["done"][at]["error"].is_string() {
+                counts.over += 1;
+            } else if has_finished {
+                counts.finished += 1;
+                state.failed.remove(&task);
+            } else {
+                state.failed.insert(task);
+            }
+        }
     }
 }
 
@@ -362,7 +407,7 @@ fn round(
         "bags": [bag(&args.bag)],
     }});
     let mut answer = line.ask(&request)?;
-    ends.count(counts);
+    ends.count(crew, &answer, counts);
     let tasks = answer["tasks"].as_array_mut().map(std::mem::take).unwrap_or_default();
     if tasks.is_empty() {
         let is_patient = args.patience.is_none_or(|patience| last.elapsed() < patience);
@@ -386,7 +431,7 @@ fn round(
     let worked = work_on(crew, (&tasks, relay), ends);
     let is_stopped = crew.state().stopped_by.is_some();
     let told = match (worked.is_err() && !is_gone(&worked)) || is_stopped {
-        true if !ends.said.is_empty() => tell(line, (ends, counts)),
+        true if !ends.said.is_empty() => tell(line, crew, (ends, counts)),
         _ => Ok(()),
     };
     crew.state().busy -= 1;
@@ -399,9 +444,9 @@ fn round(
 }
 
 // Says how tasks ended, and waits until that is on the server's disk.
-fn tell(line: &mut Line, (ends, counts): (&mut Ends, &mut Counts)) -> Result<(), HqError> {
-    line.ask(&json!({"complete": {"tasks": std::mem::take(&mut ends.said)}}))?;
-    ends.count(counts);
+fn tell(line: &mut Line, crew: &Crew, (ends, counts): (&mut Ends, &mut Counts)) -> Result<(), HqError> {
+    let answer = line.ask(&json!({"complete": {"tasks": std::mem::take(&mut ends.said)}}))?;
+    ends.count(crew, &answer, counts);
     line.ask(&json!({"sync": {}})).map(|_| ())
 }
 
@@ -415,7 +460,7 @@ fn work_on(crew: &Crew, (tasks, relay): (&[Value], Pid), ends: &mut Ends) -> Res
         let mut end = json!({"id": task["id"], "attempt": task["attempt"]});
         match execute(crew, task, relay) {
             Ok(result) => {
-                ends.counts.finished += 1;
+                ends.finished.push((key(task, "id"), true));
                 match result.map(String::from_utf8) {
                     Some(Ok(text)) => end["result"] = json!(text),
                     Some(Err(bytes)) => end["result_base64"] = json!(hq_pull::base64(bytes.as_bytes())),
@@ -423,13 +468,20 @@ fn work_on(crew: &Crew, (tasks, relay): (&[Value], Pid), ends: &mut Ends) -> Res
                 }
             }
             Err(Fault::Failed(message)) => {
-                ends.counts.failed += 1;
+                ends.finished.push((key(task, "id"), false));
                 end["failed"] = json!(message);
             }
             // That is no fault of the task, and would be the same with all others.
             Err(Fault::NotStarted(message)) => return Err(HqError::failed("bad-input", message)),
             Err(Fault::Interrupted) => return Err(stopped()),
             Err(Fault::Lost) => return Err(has_gone()),
+            Err(Fault::Over) => {
+                let mut state = crew.state();
+                state.taken.remove(&key(task, "id"));
+                state.over.remove(&key(task, "id"));
+                ends.over += 1;
+                continue;
+            }
         }
         crew.state().taken.remove(&key(task, "id"));
         ends.said.push(end);
@@ -481,11 +533,14 @@ fn execute(crew: &Crew, task: &Value, relay: Pid) -> Result<Option<Vec<u8>>, Fau
         if state.lost.contains(&relay) {
             return Err(Fault::Lost);
         }
+        if state.over.contains(word("id")) {
+            return Err(Fault::Over);
+        }
         let child = command.spawn().map_err(|error| {
             let program = args.command[0].to_string_lossy();
             Fault::NotStarted(format!("`{program}` cannot be started: {error}"))
         })?;
-        state.children.insert(Pid::from_child(&child), relay);
+        state.children.insert(Pid::from_child(&child), (relay, key(task, "id")));
         child
     };
     let payload = match task["payload_base64"].as_str() {
@@ -505,6 +560,9 @@ fn execute(crew: &Crew, task: &Value, relay: Pid) -> Result<Option<Vec<u8>>, Fau
     let status = status.map_err(|error| Fault::Failed(error.to_string()))?;
     if crew.state().lost.contains(&relay) {
         return Err(Fault::Lost);
+    }
+    if crew.state().over.contains(word("id")) {
+        return Err(Fault::Over);
     }
     if !status.success() && crew.state().stopped_by.is_some() {
         return Err(Fault::Interrupted);
