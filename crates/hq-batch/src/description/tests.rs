@@ -1,5 +1,7 @@
 //! Descriptions that are whole, and those that are not.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 const WHOLE: &str = r##"
@@ -68,4 +70,9 @@ fn unknown_names_and_unreadable_files_are_errors() {
     std::fs::create_dir_all(dir.path().join("managers/dir.toml")).expect("made");
     let error = Description::find("dir", dir.path()).expect_err("a directory is no file");
     assert!(matches!(error, BatchError::DescriptionUnreadable { .. }), "{error}");
+    let lax = dir.path().join("managers/lax.toml");
+    std::fs::write(&lax, WHOLE).expect("written");
+    std::fs::set_permissions(&lax, PermissionsExt::from_mode(0o666)).expect("it is ours");
+    let error = Description::find("lax", dir.path()).expect_err("anybody may have written it");
+    assert!(error.to_string().contains("everybody can write it: chmod o-w"), "{error}");
 }

@@ -113,6 +113,47 @@ pub(crate) fn directory() -> Option<PathBuf> {
         .or_else(|| Some(dir("HOME")?.join(".config/hq")))
 }
 
+/// A file of the user's own.
+pub(crate) enum Heeded {
+    /// There is none.
+    Missing,
+    /// It may not be heeded, and why.
+    Not(&'static str),
+    /// What it says.
+    Text(String),
+}
+
+/// The text of a file that is there and may be heeded: whoever can write it decides what commands do.
+///
+/// # Errors
+/// When it cannot be read, or is none.
+pub(crate) fn heeded(path: &Path) -> Result<Heeded, HqError> {
+    let cannot = |error: std::io::Error| HqError::usage(format!("cannot read {}: {error}", path.display()));
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = match File::options().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if is_missing(&error) => return Ok(Heeded::Missing),
+        Err(error) => return Err(cannot(error)),
+    };
+    let found = file.metadata().map_err(cannot)?;
+    if !found.is_file() {
+        return Err(HqError::usage(format!("{} is no file", path.display())));
+    }
+    let me = rustix::process::geteuid().as_raw();
+    if found.uid() != me && found.uid() != 0 {
+        return Ok(Heeded::Not("it belongs to another user"));
+    }
+    if found.mode() & 0o002 != 0 {
+        return Ok(Heeded::Not("everybody can write it: chmod o-w"));
+    }
+    let mut text = String::new();
+    file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > BYTES_MAX {
+        return Err(HqError::usage(format!("{} is larger than {} KiB", path.display(), BYTES_MAX >> 10)));
+    }
+    Ok(Heeded::Text(text))
+}
+
 impl Config {
     /// Reads the files of the user and of the project.
     ///
@@ -129,38 +170,13 @@ impl Config {
         Ok(config)
     }
 
-    // The text of a file that is there and may be heeded: whoever can write it decides what commands do.
     fn text_of(&mut self, path: &Path) -> Result<Option<String>, HqError> {
-        let cannot =
-            |error: std::io::Error| HqError::usage(format!("cannot read {}: {error}", path.display()));
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-        let file = match File::options().read(true).custom_flags(flags).open(path) {
-            Ok(file) => file,
-            Err(error) if is_missing(&error) => return Ok(None),
-            Err(error) => return Err(cannot(error)),
-        };
-        let found = file.metadata().map_err(cannot)?;
-        if !found.is_file() {
-            return Err(HqError::usage(format!("{} is no file", path.display())));
+        match heeded(path)? {
+            Heeded::Text(text) => return Ok(Some(text)),
+            Heeded::Missing => {}
+            Heeded::Not(why) => self.warnings.push(format!("{} is left out: {why}", path.display())),
         }
-        let me = rustix::process::geteuid().as_raw();
-        let why = if found.uid() != me && found.uid() != 0 {
-            Some("it belongs to another user")
-        } else if found.mode() & 0o002 != 0 {
-            Some("everybody can write it: chmod o-w")
-        } else {
-            None
-        };
-        if let Some(why) = why {
-            self.warnings.push(format!("{} is left out: {why}", path.display()));
-            return Ok(None);
-        }
-        let mut text = String::new();
-        file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
-        if text.len() as u64 > BYTES_MAX {
-            return Err(HqError::usage(format!("{} is larger than {} KiB", path.display(), BYTES_MAX >> 10)));
-        }
-        Ok(Some(text))
+        Ok(None)
     }
 
     // Takes what a file says, in its order.

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::config;
+use crate::config::{self, Heeded};
 use crate::error::HqError;
 
 const BUILTIN: &str = include_str!("builtin.toml");
@@ -84,12 +83,13 @@ pub(crate) struct Places {
 pub(crate) fn all() -> Result<Vec<Launcher>, HqError> {
     let mut launchers = Vec::new();
     if let Some(path) = config::directory().map(|directory| directory.join("launchers.toml")) {
-        match fs::read_to_string(&path) {
-            Ok(text) => launchers = parse(&text, &path)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                let text = format!("the launchers in {} cannot be read: {error}", path.display());
-                return Err(HqError::failed("bad-input", text));
+        match config::heeded(&path)? {
+            Heeded::Text(text) => launchers = parse(&text, &path)?,
+            Heeded::Missing => {}
+            Heeded::Not(why) => {
+                let text = format!("the launchers in {} are not used: {why}", path.display());
+                return Err(HqError::failed("bad-input", text)
+                    .hint("programs are started as this file says: it must be yours alone to write"));
             }
         }
     }
@@ -222,6 +222,8 @@ pub(crate) fn agent_words(words: &[OsString]) -> Option<(&OsStr, &[OsString])> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn places() -> Places {

@@ -184,4 +184,9 @@ fn a_task_can_use_its_own_launcher() {
     cluster.ok(&line);
     let out = cluster.read("job-1/0.stdout");
     assert!(out.contains("-n 6 ./a node1:3\nnode2:3"), "{out}");
+    // Whoever may write the file would say what is executed.
+    let lax = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(cluster.path("config/launchers.toml"), lax).expect("it is ours");
+    assert_ne!(cluster.hq(&line).exit, 0);
+    assert!(cluster.read("job-2/0.stderr").contains("everybody can write it: chmod o-w"));
 }
