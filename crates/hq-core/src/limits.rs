@@ -296,6 +296,8 @@ pub const JOBS_KEPT: usize = 10_000;
 pub const JOBS_KEPT_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Ended workers that are kept; the ones that ended first leave first.
 pub const WORKERS_KEPT: usize = 10_000;
+/// Bytes of what they said of themselves; those that ended first are forgotten.
+pub const WORKERS_KEPT_BYTES: usize = 64 << 20;
 /// How long `server stop` waits for workers to end their tasks and leave.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);
 /// SIGTERM so soon after the one before is the same one told twice; a later one ends a process at once.
@@ -462,6 +464,8 @@ pub const OBJECT_TRIES_MAX: u32 = 8;
 pub const FULL_TRIES_MAX: u32 = 5;
 /// Longest wait before it is tried again; the doubling delay stops here.
 pub const OBJECT_DELAY_MAX: Duration = Duration::from_secs(60);
+/// About what the locality key of a task takes in memory, in bytes: so much counts with its submit.
+pub const LOCALITY_BYTES: usize = 120;
 /// About what an object of a job takes in memory, in bytes: so much counts with its submit.
 pub const OBJECT_BYTES: usize = 200;
 /// How often the objects of a task are left once more before they are given up.

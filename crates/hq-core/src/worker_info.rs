@@ -54,3 +54,31 @@ pub struct WorkerInfo {
     /// What of that lies in the spill of its store, as it says.
     pub spilled: ObjectsHeld,
 }
+
+impl WorkerInfo {
+    /// A worker that has just joined, of which nothing else is known.
+    pub fn new(worker: WorkerId, config: WorkerConfig, started: Timestamp) -> WorkerInfo {
+        WorkerInfo {
+            worker,
+            config,
+            started,
+            ended: None,
+            tasks_assigned: 0,
+            tasks_running: 0,
+            last_task: None,
+            is_draining: false,
+            is_stopping: false,
+            away_until: None,
+            trouble: None,
+            internal_errors: 0,
+            idle_timeout: None,
+            multi_node: None,
+            is_reserved: false,
+            taken: Vec::new(),
+            sample: None,
+            tasks: None,
+            objects: ObjectsHeld::default(),
+            spilled: ObjectsHeld::default(),
+        }
+    }
+}

@@ -71,6 +71,15 @@ pub struct Request {
     pub weight: u32,
 }
 
+impl Request {
+    /// About what it takes in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let resources =
+            self.resources.iter().map(|resource| size_of::<ResourceRequest>() + resource.name.len());
+        size_of::<Request>() + resources.sum::<usize>()
+    }
+}
+
 /// The neutral weight.
 pub const WEIGHT_NEUTRAL: u32 = 10_000;
 

@@ -85,6 +85,21 @@ impl PoolKind {
 }
 
 impl WorkerResources {
+    /// About what they take in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let items = |pool: &ResourcePool| match &pool.kind {
+            PoolKind::Groups(groups) => {
+                let labels = groups.iter().flatten().map(|label| size_of::<String>() + label.len());
+                groups.len() * size_of::<Vec<String>>() + labels.sum::<usize>()
+            }
+            PoolKind::Range { .. } | PoolKind::Sum(_) => 0,
+        };
+        let pools = self.pools.iter().map(|pool| size_of::<ResourcePool>() + pool.name.len() + items(pool));
+        let coupling = self.coupling.iter();
+        let coupling = coupling.map(|of| size_of::<Coupling>() + of.left.0.len() + of.right.0.len());
+        pools.sum::<usize>() + coupling.sum::<usize>()
+    }
+
     /// So many CPUs, from 1 on, and nothing else.
     #[must_use]
     pub fn cpus(count: u32) -> WorkerResources {

@@ -173,7 +173,9 @@ impl TaskSpec {
         let outputs: usize = self.outputs.iter().map(|path| 24 + path.len()).sum();
         let left: usize = self.output_objects.iter().map(|object| 64 + object.path.len()).sum();
         let taken: usize = self.input_objects.iter().map(|object| 128 + object.path().len()).sum();
-        self.body.bytes() + env + outputs + left + taken + self.stdin.len()
+        let requests: usize = self.requests.iter().map(Request::bytes).sum();
+        let key = self.locality.as_ref().map_or(0, |key| key.len());
+        self.body.bytes() + env + outputs + left + taken + requests + key + self.stdin.len()
     }
 
     /// The same without what its tasks read.

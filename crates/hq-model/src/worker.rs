@@ -176,6 +176,17 @@ pub fn time_reserve(time_limit: Option<Duration>) -> Duration {
 }
 
 impl WorkerConfig {
+    /// About what it takes in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.hostname, &self.group, &self.work_dir, &self.listen_address];
+        let store = self
+            .object_store
+            .as_ref()
+            .map_or(0, |store| store.dir.len() + store.spill.as_ref().map_or(0, |spill| spill.dir.len()));
+        let texts = texts.iter().map(|text| text.len()).sum::<usize>() + store;
+        size_of::<WorkerConfig>() + texts + self.resources.bytes()
+    }
+
     /// How long it lives; `None` without a limit.
     pub fn life(&self, started: Timestamp) -> Option<Life> {
         self.time_limit.map(|limit| Life { started, limit, reserve: self.time_reserve })

@@ -192,6 +192,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("submits of ended jobs", bytes(core::JOBS_KEPT_BYTES)),
         ("submits of all jobs", bytes(core::SUBMITS_BYTES_MAX)),
         ("ended workers kept", LimitValue::count(core::WORKERS_KEPT)),
+        ("descriptions of ended workers", LimitValue::bytes(core::WORKERS_KEPT_BYTES)),
         ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
         ("entries of finished tasks", bytes(core::ENDED_ENTRIES_BYTES_MAX)),
         ("results of functions", bytes(core::RESULTS_KEPT_BYTES_MAX)),

@@ -95,16 +95,15 @@ fn main() {
 fn worker(words: &[String]) -> ! {
     let launcher = Launcher::fork().expect("the first thing this process does");
     let cpus = ResourcePool { name: "cpus".into(), kind: PoolKind::Range { first: 0, last: 3 } };
-    let gpus = ResourcePool {
-        name: "gpus/nvidia".into(),
-        kind: PoolKind::Groups(vec![vec!["2".into(), "MIG-x".into()]]),
-    };
+    let named = PoolKind::Groups(vec![vec!["2".into(), "MIG-x".into()]]);
+    let gpus = ResourcePool { name: "gpus/nvidia".into(), kind: named };
     let config = WorkerConfig {
         executor: if words[2] == "null" { Executor::Null } else { Executor::Process },
         pid: std::process::id(),
         ..WorkerConfig::new(WorkerResources { pools: vec![cpus, gpus], coupling: Vec::new() })
     };
     let options = WorkerOptions {
+        registered: None,
         sample_interval: None,
         config,
         server: ServerSource::File(PathBuf::from(&words[0])),
@@ -180,8 +179,10 @@ impl Server {
             .arg("worker")
             .args([server.access_path(), server.work_base()])
             .arg(executor)
-            .env("HQ_ENTRY", "of an outer task")
-            .env("HQ_SERVICE_db", "of an outer task")
+            .envs(
+                ["HQ_ENTRY", "HQ_SERVICE_db", "HQ_PRIORITY", "HQ_STATE"]
+                    .map(|name| (name, "of an outer task")),
+            )
             .env("CUDA_VISIBLE_DEVICES", "2,MIG-x")
             .stdout(Stdio::piped())
             .spawn()

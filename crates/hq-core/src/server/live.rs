@@ -32,7 +32,7 @@ pub(super) struct LiveWorker {
     pub(super) connection: Option<ConnectionId>,
     /// When it counts as lost unless it is heard before.
     pub(super) lost_at: Timestamp,
-    /// Its id is saved: it came back with it, or has said something since its hello, as only those do that were welcomed.
+    /// Its id is saved: it came back with it, or has said what only those say that were welcomed.
     pub(super) is_welcomed: bool,
     /// How long it lives, if it has a limit.
     pub(super) life: Option<Life>,
@@ -88,8 +88,6 @@ pub(super) struct LiveWorker {
     pub(super) last_report: u64,
     /// Unsaved reports up to this number follow a hello; then what it does not hold is known to be lost.
     pub(super) reconcile_at: Option<u64>,
-    /// The task that started last, and when.
-    pub(super) last_task: Option<(TaskRef, Timestamp)>,
     /// Since when it is left alone because more is about to end there.
     pub(super) gathers_since: Option<Timestamp>,
     // What waits here for room, in order, and how often something was put there.
@@ -194,7 +192,6 @@ impl LiveWorker {
             templates: BTreeSet::new(),
             last_report: 0,
             reconcile_at: None,
-            last_task: None,
             last_finished: None,
             gathers_since: None,
             backlog: BTreeMap::new(),

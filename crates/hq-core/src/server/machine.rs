@@ -22,6 +22,7 @@ use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
 use super::gather::Gathering;
 use super::last_moments::LastMoments;
+use super::last_tasks::LastTasks;
 use super::lingering::Lingering;
 use super::live::LiveWorker;
 use super::loads::Loads;
@@ -157,6 +158,7 @@ pub struct Server {
     pub(super) followers: Followers,
     /// What nodes do and tasks use.
     pub(super) loads: Loads,
+    pub(super) last_tasks: LastTasks,
     /// Who makes drafts.
     pub(super) drafts: Drafts,
     /// Open jobs that their clients have left.
@@ -208,6 +210,7 @@ impl Server {
             parting: Parting::default(),
             followers: Followers::default(),
             loads: Loads::default(),
+            last_tasks: LastTasks::default(),
             drafts: Drafts::default(),
             lingering: Lingering::default(),
         }

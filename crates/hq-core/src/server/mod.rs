@@ -23,6 +23,7 @@ mod groups;
 mod holds;
 mod job_pages;
 mod last_moments;
+mod last_tasks;
 mod late;
 mod lease;
 mod lingering;

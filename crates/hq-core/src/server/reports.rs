@@ -179,10 +179,12 @@ impl Server {
             self.note_ended_early(now, id, attempts.collect(), effects);
         }
         let valid = self.attempt_ended(worker, id, &span.ids, span.instance);
-        if valid.is_empty() {
-            return;
-        }
+        let Some(last) = valid.last() else { return };
         let span = if valid.len() == span.ids.len() { span } else { part_of(&span, valid) };
+        // The start of a short one is told with its end. They started within moments: nothing is unpacked for it.
+        let last = TaskRef::new(id, last);
+        let seen = self.within_sight(now, worker, last, span.measures.base());
+        self.last_tasks.started(worker, last, seen);
         let Some(span) = self.without_returned_calls(now, worker, span, effects) else { return };
         self.end_other_attempts(Some(worker), id, &span.ids, effects);
         self.end_running(id, &span.ids);
@@ -359,8 +361,13 @@ impl Server {
         }
         let template = submit.map(|submit| TemplateId { job: id, submit });
         let seen = self.within_sight(now, worker, TaskRef::new(id, task), at);
+        // One that runs on several nodes runs on all of them.
+        let nodes = self.state.jobs.get(&id).and_then(|job| job.nodes.get(&task));
+        let others = nodes.into_iter().flatten().filter(|node| **node != worker);
+        for worker in [worker].iter().chain(others) {
+            self.last_tasks.started(*worker, TaskRef::new(id, task), seen);
+        }
         if let Some(live) = self.live.get_mut(&worker) {
-            live.last_task = Some((TaskRef::new(id, task), seen));
             if let Some(template) = template {
                 live.keeps(template, task);
             }

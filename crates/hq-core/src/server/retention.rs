@@ -7,8 +7,8 @@ use std::time::Duration;
 use hq_model::{Dependencies, JobId, TaskSpec, Timestamp, WorkerId};
 
 use super::job::{Job, SubmitState};
-use super::state::State;
-use crate::limits::{JOBS_KEPT, JOBS_KEPT_BYTES, JOBS_KEPT_TIME, WORKERS_KEPT};
+use super::state::{State, WorkerState};
+use crate::limits::{JOBS_KEPT, JOBS_KEPT_BYTES, JOBS_KEPT_TIME, WORKERS_KEPT, WORKERS_KEPT_BYTES};
 use crate::never;
 use crate::record::Record;
 
@@ -38,7 +38,9 @@ pub(super) struct Retention {
     bytes: usize,
     // Jobs whose objects others take, and those of these that have not ended: till then they are not forgotten.
     held: BTreeMap<JobId, BTreeSet<JobId>>,
-    workers: BTreeSet<(Timestamp, WorkerId)>,
+    // With the bytes of what they said of themselves.
+    workers: BTreeMap<(Timestamp, WorkerId), usize>,
+    workers_bytes: usize,
 }
 
 /// What is to be forgotten.
@@ -61,8 +63,7 @@ impl Retention {
         for (id, job) in state.jobs.iter().filter(|(_, job)| job.has_ended()) {
             retention.job_ended(*id, job);
         }
-        let ended = state.workers.iter().filter_map(|(id, worker)| Some((worker.ended?.0, *id)));
-        retention.workers = ended.collect();
+        state.workers.iter().for_each(|(id, worker)| retention.worker_ended(*id, worker));
         retention
     }
 
@@ -79,14 +80,15 @@ impl Retention {
                 self.held.remove(job);
             }
             Record::WorkerEnded { worker, .. } => {
-                match state.workers.get(worker).and_then(|worker| worker.ended) {
-                    Some((at, _)) => {
-                        self.workers.insert((at, *worker));
-                    }
+                match state.workers.get(worker).filter(|worker| worker.ended.is_some()) {
+                    Some(ended) => self.worker_ended(*worker, ended),
                     None => never!("worker {worker} has ended and is not among those that did"),
                 }
             }
-            Record::WorkerForgotten { worker } => self.workers.retain(|(_, ended)| ended != worker),
+            Record::WorkerForgotten { worker } => {
+                let gone = self.workers.extract_if(.., |(_, ended), _| ended == worker);
+                self.workers_bytes -= gone.map(|(_, bytes)| bytes).sum::<usize>();
+            }
             record => {
                 let job = record.job().and_then(|id| Some((id, state.jobs.get(&id)?)));
                 if let Some((id, job)) = job.filter(|(_, job)| job.has_ended()) {
@@ -95,6 +97,14 @@ impl Retention {
                     self.job_takes_no_more(id, job);
                 }
             }
+        }
+    }
+
+    fn worker_ended(&mut self, id: WorkerId, worker: &WorkerState) {
+        if let Some((at, _)) = worker.ended {
+            let bytes = worker.config.bytes();
+            self.workers_bytes += bytes;
+            self.workers_bytes -= self.workers.insert((at, id), bytes).unwrap_or_default();
         }
     }
 
@@ -113,8 +123,9 @@ impl Retention {
                 return Some(Forget::Job(*job));
             }
         }
-        let worker = self.workers.first().filter(|_| self.workers.len() > WORKERS_KEPT);
-        worker.map(|(_, worker)| Forget::Worker(*worker))
+        let is_too_much = self.workers.len() > WORKERS_KEPT || self.workers_bytes > WORKERS_KEPT_BYTES;
+        let worker = self.workers.first_key_value().filter(|_| is_too_much);
+        worker.map(|((_, worker), _)| Forget::Worker(*worker))
     }
 
     // The job that ended last is kept however large it is: somebody wants to know how it has ended.
@@ -126,7 +137,7 @@ impl Retention {
     /// The first of all that has ended.
     pub(super) fn first(&self) -> Option<Forget> {
         let job = self.jobs_by_end.first().map(|(_, job)| Forget::Job(*job));
-        job.or_else(|| self.workers.first().map(|(_, worker)| Forget::Worker(*worker)))
+        job.or_else(|| self.workers.first_key_value().map(|((_, worker), _)| Forget::Worker(*worker)))
     }
 
     /// When the next job is to be forgotten for its age. The time of the wall alone is no reason: it may have jumped.

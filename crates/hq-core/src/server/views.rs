@@ -227,7 +227,7 @@ impl Server {
             ended: worker.ended,
             tasks_assigned: live.map_or(0, |live| live.held().values().map(|held| held.ids.len()).sum()),
             tasks_running: self.running.count_on(id),
-            last_task: live.and_then(|live| live.last_task),
+            last_task: self.last_tasks.of(id),
             is_draining: live.is_some_and(|live| live.is_draining),
             is_stopping: live.is_some_and(|live| live.ends_tasks()),
             away_until: live.filter(|live| live.connection.is_none()).map(|live| live.lost_at),

@@ -51,7 +51,8 @@ impl Server {
         };
         if let Some(live) = self.live.get_mut(&worker) {
             live.heard(self.state.workers[&worker].config.heartbeat, now);
-            live.is_welcomed = true;
+            // What a node does is told without waiting for a welcome.
+            live.is_welcomed |= !matches!(message, FromWorker::Sampled { .. });
         }
         match message {
             FromWorker::Hello(_) | FromWorker::Heartbeat => {}
@@ -132,7 +133,6 @@ impl Server {
             live.output_waits = before.output_waits;
             live.internal_errors = before.internal_errors;
             live.reserved = before.reserved;
-            live.last_task = before.last_task;
             self.forget_running_on(worker);
         }
         self.lost_from = self.lost_from.min(live.lost_at);

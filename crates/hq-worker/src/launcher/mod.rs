@@ -395,7 +395,7 @@ pub fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
 
 /// What a task of this worker must not inherit from a task around the worker.
 fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<CString> {
-    const NAMES: [&[u8]; 26] = [
+    const NAMES: [&[u8]; 34] = [
         b"HQ_JOB_ID",
         b"HQ_TASK_ID",
         b"HQ_INSTANCE_ID",
@@ -420,6 +420,14 @@ fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Ve
         b"HQ_WORKER_ID",
         b"HQ_RESOURCE_VARIANT",
         b"HQ",
+        b"HQ_PRIORITY",
+        b"HQ_PULL_ATTEMPT",
+        b"HQ_PULL_BAG",
+        b"HQ_PULL_ID",
+        b"HQ_PULL_NAME",
+        b"HQ_CURSOR",
+        b"HQ_GENERATED",
+        b"HQ_STATE",
         b"HQ_PYTHON_ENV",
         b"HQ_PYTHON_RECYCLE",
     ];

@@ -45,7 +45,10 @@ impl Server {
     fn forget(&mut self, now: Timestamp, what: Forget, effects: &mut Vec<Effect>) {
         match what {
             Forget::Job(job) => self.forget_job(now, job, effects),
-            Forget::Worker(worker) => self.record(now, Record::WorkerForgotten { worker }, effects),
+            Forget::Worker(worker) => {
+                self.last_tasks.forget(worker);
+                self.record(now, Record::WorkerForgotten { worker }, effects);
+            }
         }
     }
 }

@@ -12,11 +12,11 @@ use hq_model::dependency::{After, Mapping};
 use hq_model::job::{Counters, FedEnd, JobState};
 use hq_model::{
     Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskRef, TaskSpec,
-    TaskState, Timestamp,
+    TaskState, Timestamp, pattern,
 };
 
 use crate::cause::Aborted;
-use crate::limits::{JOB_BYTES, OBJECT_BYTES, SUBMIT_BYTES};
+use crate::limits::{JOB_BYTES, LOCALITY_BYTES, OBJECT_BYTES, SUBMIT_BYTES};
 use crate::record::{Failure, JobProgress};
 
 /// A job.
@@ -118,6 +118,12 @@ impl SubmitState {
         let edges = (dependencies.edges.lists() + dependencies.edges.len()) * 4;
         let files: usize = dependencies.files.iter().map(|file| 24 + file.len()).sum();
         let objects = self.ids.len() as usize * self.task.own_objects().len() * OBJECT_BYTES;
+        // Each task may have a key of its own.
+        let has_keys = |key: &[u8]| pattern::names(key).iter().any(|name| name != "JOB_ID");
+        let localities = match &self.task.locality {
+            Some(key) if has_keys(key) => self.ids.len() as usize * LOCALITY_BYTES,
+            _ => 0,
+        };
         SUBMIT_BYTES
             + (self.ids.range_count() + self.entries_gone.range_count()) * 48
             + keys
@@ -126,6 +132,7 @@ impl SubmitState {
             + edges
             + files
             + objects
+            + localities
             + self.task.bytes()
     }
 }

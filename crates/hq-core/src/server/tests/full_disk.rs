@@ -97,6 +97,8 @@ fn workers_stay_while_the_journal_cannot_be_written() {
     let held = IdSet::single(TaskId(0));
     assert_eq!(gates(&mut world, 3, hello(Some(WorkerId(1)), held)), [Gate::Open]);
     assert_eq!(gates(&mut world, 4, hello(None, IdSet::new())), [Gate::Synced]);
+    let node = Box::<hq_model::NodeSample>::default();
+    world.says(4, FromWorker::Sampled { node, tasks: None });
     for _ in 0..100 {
         world.says(3, FromWorker::Heartbeat);
         world.wait(Duration::from_secs(8));

@@ -355,6 +355,19 @@ fn stop(world: &mut World, drain: bool) -> ClientResponse {
     world.ask(ClientRequest::StopWorkers { workers: Selector::Last, drain })
 }
 
+#[test]
+fn the_last_task_of_a_worker_is_known_when_it_was_short_and_when_the_worker_has_ended() {
+    let mut world = World::new();
+    let job = world.submit(2, |_| {});
+    world.worker(2, 1);
+    assert_eq!(worker_info(&mut world).last_task, None);
+    world.reports(2, |r| r.finished = vec![finished(job, 0, 1, 0)]);
+    let last = worker_info(&mut world).last_task.map(|last| last.0);
+    assert_eq!(last, Some(TaskRef::new(job, TaskId(1))));
+    world.says(2, FromWorker::Leaving { end: WorkerEnd::Interrupted });
+    assert_eq!(worker_info(&mut world).last_task.map(|last| last.0), last);
+}
+
 fn worker_info(world: &mut World) -> crate::client_messages::WorkerInfo {
     let filter = crate::client_messages::WorkerFilter::All;
     match world.ask(ClientRequest::ListWorkers { workers: Selector::Last, filter }) {

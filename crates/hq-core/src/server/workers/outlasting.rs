@@ -134,7 +134,7 @@ impl Server {
         let expected = submit.spec.expected?;
         let longest = self.longest_life(now, &submit.spec.requests).filter(|longest| *longest < expected)?;
         Some(format!(
-            "These tasks are expected to take {} (--expect), and no worker that is there or that allocation queues may bring \
+            "These tasks are expected to take {} (--expect), and no worker that is there, or that a queue could bring, \
              has more than {} for them: they would be ended with the time of their workers, again and again. They need a queue \
              with a longer --time-limit.",
             duration::format(expected),
