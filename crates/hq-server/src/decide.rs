@@ -11,7 +11,7 @@ use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_core::never;
 use hq_core::record::Record;
 use hq_core::server::{ConnectionId, Effect, Gate, Input, JournalOrder, Server};
-use hq_model::{Notice, Timestamp};
+use hq_model::{JobId, Notice, Timestamp};
 use tracing::{error, info, warn};
 
 use crate::batch::Batch;
@@ -28,9 +28,13 @@ use crate::notices::Notices;
 use crate::object_relay::ObjectRelay;
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
+use crate::throttle::Throttle;
 
 /// Shortest sleep, so that a time that has just come is not waited for in circles.
 const NAP: Duration = Duration::from_millis(1);
+
+/// Warnings of one submit that the log has.
+const WARNINGS_LOGGED: usize = 3;
 
 /// The deciding thread's work.
 pub(crate) struct Decider {
@@ -61,6 +65,8 @@ pub(crate) struct Router {
     relay: Arc<ObjectRelay>,
     /// Bytes that wait to be sent to clients.
     clients_bytes: Arc<AtomicUsize>,
+    /// Of what clients were warned of.
+    warnings: Throttle,
     /// Connections have ended since memory was given back for such.
     has_closed: bool,
 }
@@ -200,6 +206,7 @@ impl Router {
             notices,
             relay,
             clients_bytes,
+            warnings: Throttle::default(),
             has_closed: false,
         }
     }
@@ -243,6 +250,10 @@ impl Router {
                             overview.process.relayed = self.relay.counts().unwrap_or_default();
                             overview.process.journal_records = self.records;
                             overview.process.journal_pending = self.records.saturating_sub(saved);
+                        }
+                        ClientResponse::Submitted { job, warnings, .. } => self.note_warnings(*job, warnings),
+                        ClientResponse::JobsSubmitted { jobs, warnings } => {
+                            self.note_warnings(jobs.first().copied().unwrap_or_default(), warnings);
                         }
                         _ => {}
                     }
@@ -301,6 +312,18 @@ impl Router {
     fn give_back(&mut self) {
         if let Some(journal_queue) = &self.journal_queue {
             journal_queue.push(&mut vec![Step::GiveBack], 0);
+        }
+    }
+
+    // Who submits may not see it.
+    fn note_warnings(&mut self, job: JobId, warnings: &[String]) {
+        if warnings.is_empty() {
+            return;
+        }
+        if let Some(others) = self.warnings.may_say(Instant::now()) {
+            for warning in warnings.iter().take(WARNINGS_LOGGED) {
+                warn!(%job, others, "{warning}");
+            }
         }
     }
 

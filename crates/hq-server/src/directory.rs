@@ -246,6 +246,14 @@ impl ServerDir {
         })
     }
 
+    /// Nothing is there any more for others to find, unless it is of another start.
+    pub fn leave(instance: &Instance) {
+        let link = instance.path.with_file_name(CURRENT);
+        if fs::read_link(&link).is_ok_and(|target| Some(target.as_os_str()) == instance.path.file_name()) {
+            let _ = fs::remove_file(link);
+        }
+    }
+
     /// Removes what starts before this one left: keys always, and directories that hold nothing then, or nothing but a
     /// log that is not one of the last [`LOGS_KEPT`]. Files of allocations stay.
     pub fn tidy(&self, own: &Instance) {

@@ -147,6 +147,7 @@ impl Running {
             listener.abort();
         }
         remove_access(&self.instance.access());
+        ServerDir::leave(&self.instance);
         if let Some(journal_queue) = self.journal_queue.as_ref().filter(|_| decided.is_err()) {
             journal_queue.end();
         }

@@ -35,5 +35,7 @@ mod supervise;
 pub mod tree;
 mod workdir;
 
-pub use options::{Interrupts, ObjectSpill, ObjectStore, ServerSource, WorkerError, WorkerOptions};
+pub use options::{
+    Interrupts, ObjectSpill, ObjectStore, Registered, ServerSource, WorkerError, WorkerOptions,
+};
 pub use run::run;

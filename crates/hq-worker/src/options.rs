@@ -2,11 +2,12 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use hq_core::worker::Worker;
-use hq_model::Timestamp;
 use hq_model::worker::WorkerConfig;
+use hq_model::{Timestamp, WorkerId};
 use hq_net::access::{AccessError, AccessFile, Endpoint};
 use hq_net::{ConnectError, Role};
 use hq_proto::ProtoError;
@@ -35,6 +36,19 @@ pub struct WorkerOptions {
     pub pull_socket: Option<PathBuf>,
     /// Where it keeps objects of tasks. Without it no task runs there that leaves or takes some.
     pub objects: Option<ObjectStore>,
+    /// Hears once that the server has taken it in.
+    pub registered: Option<Sender<Registered>>,
+}
+
+/// A worker as its server knows it.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// Its id.
+    pub worker: WorkerId,
+    /// What it has told of itself, with what it filled in.
+    pub config: WorkerConfig,
+    /// Its own idle timeout, or the server's.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// Where a worker keeps objects of tasks.

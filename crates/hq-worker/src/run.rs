@@ -3,6 +3,10 @@
 //! One thread. Each turn takes in all that is there, lets the machine settle, hands orders to the launcher and
 //! reports to the server in one go, and sleeps until something happens or the machine wants to be woken.
 
+mod clock;
+mod interrupts;
+mod welcome;
+
 use std::future::{Future, pending};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -10,19 +14,23 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use hq_core::interrupt::{Interrupt, Interruptions};
 use hq_core::never;
 use hq_core::worker::{Effect, Input, Worker};
 use hq_core::worker_messages::{FromWorker, TaskWords, ToWorker, WorkerEnd};
-use hq_model::{TasksSample, Timestamp};
+use hq_model::TasksSample;
 use hq_proto::{decode_to_worker, encode_from_worker};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
+
+use clock::Clock;
+use interrupts::{InterruptSource, Interrupter};
 
 use crate::enforce::{Enforcer, Kernel};
 use crate::environment::Node;
@@ -31,7 +39,7 @@ use crate::limits;
 use crate::link::{self, Connection};
 use crate::notify::{self, AccessKeys, Words};
 use crate::objects::{Objects, SpillTo, Staged, Store};
-use crate::options::{Interrupts, ObjectStore, ServerSource, WorkerError, WorkerOptions, machine_of};
+use crate::options::{ObjectStore, Registered, ServerSource, WorkerError, WorkerOptions, machine_of};
 use crate::ranks::{self, Ask, Shared};
 use crate::reader::{self, Answered};
 use crate::runners::Heard;
@@ -101,6 +109,8 @@ struct Turns {
     launcher_lost: Option<std::io::Error>,
     // What ran then.
     lost_tasks: String,
+    // Who hears of the first welcome.
+    registered: Option<Sender<Registered>>,
     // It ends while the server is away.
     has_given_up_logs: bool,
     // Nothing waits for room for what tasks have printed.
@@ -146,6 +156,7 @@ impl Turns {
             enforce,
             pull_socket,
             objects,
+            registered,
         } = options;
         let system = |what| move |source| WorkerError::System { what, source };
         let work_dir = make_dir(work_dir.unwrap_or_else(std::env::temp_dir))?;
@@ -239,6 +250,7 @@ impl Turns {
             inputs: Vec::new(),
             effects: Vec::new(),
             launcher_lost: None,
+            registered,
             has_given_up_logs: false,
             has_hurried: false,
             lost_tasks: String::new(),
@@ -364,7 +376,7 @@ impl Turns {
         match event {
             Event::Connected(result) => {
                 self.link = Link::Up(Box::new(result?));
-                info!("connected to the server");
+                info!("connected to the server; waiting to be taken in");
                 self.inputs.push(Input::ServerFound);
             }
             Event::Frame(Ok(Some(frame))) => self.frame(&frame),
@@ -462,12 +474,7 @@ impl Turns {
             Ok(ToWorker::Logged { number, written }) => self.supervisor.log_answered(number, written),
             Ok(message) => {
                 if let ToWorker::Welcome(welcome) = &message {
-                    info!(worker = %welcome.worker, server = %welcome.server_uid, "the server took the worker in");
-                    self.supervisor.set_server_uid(&welcome.server_uid);
-                    self.supervisor.set_worker(welcome.worker);
-                    self.nodes.set_own(welcome.worker);
-                    self.supervisor.set_linked(true);
-                    self.has_given_up_logs = false;
+                    self.welcomed(welcome);
                 }
                 self.inputs.push(Input::Server(message));
             }
@@ -629,72 +636,5 @@ async fn sleep_until(wakeup: Option<Instant>) {
         Some(at) if at <= Instant::now() => tokio::task::yield_now().await,
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => pending().await,
-    }
-}
-
-/// The machine's clock: the time of day at the start and what has passed since, so it never goes back.
-#[derive(Debug)]
-struct Clock {
-    start: Instant,
-    start_at: Timestamp,
-}
-
-impl Clock {
-    fn start() -> Clock {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Clock { start: Instant::now(), start_at: Timestamp::default().after(since_epoch) }
-    }
-
-    fn now(&self) -> Timestamp {
-        self.start_at.after(self.start.elapsed())
-    }
-
-    fn instant(&self, at: Timestamp) -> Instant {
-        // Far away is far enough.
-        let wait = at.since(self.start_at).min(std::time::Duration::from_secs(1 << 30));
-        self.start + wait
-    }
-}
-
-// Who tells a worker to end.
-#[derive(Clone, Copy, PartialEq)]
-enum Interrupter {
-    // Ctrl-C, or the program the worker is part of.
-    Person,
-    // SIGTERM.
-    BatchSystem,
-}
-
-enum InterruptSource {
-    Signals { terminate: Signal, interrupt: Signal, hangup: Signal },
-    Channel(mpsc::UnboundedReceiver<()>),
-}
-
-impl InterruptSource {
-    fn new(interrupts: Interrupts) -> std::io::Result<InterruptSource> {
-        Ok(match interrupts {
-            Interrupts::Channel(receiver) => InterruptSource::Channel(receiver),
-            Interrupts::Signals => InterruptSource::Signals {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
-                hangup: signal(SignalKind::hangup())?,
-            },
-        })
-    }
-
-    async fn next(&mut self) -> Interrupter {
-        match self {
-            InterruptSource::Channel(receiver) => match receiver.recv().await {
-                Some(()) => Interrupter::Person,
-                None => pending().await,
-            },
-            InterruptSource::Signals { terminate, interrupt, hangup } => loop {
-                tokio::select! {
-                    _ = terminate.recv() => return Interrupter::BatchSystem,
-                    _ = interrupt.recv() => return Interrupter::Person,
-                    _ = hangup.recv() => debug!("hangup ignored"),
-                }
-            },
-        }
     }
 }

@@ -8,7 +8,6 @@ use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
 use hq_core::client_messages::{JobSummary, LoadHistory, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::explanation::{JobExplanation, TaskExplanation};
 use hq_core::object_messages::{ObjectCopy, ObjectView};
-use hq_core::worker_messages::WorkerEnd;
 use hq_model::{
     IdSet, JobId, JobState, ObjectId, ObjectName, QueueId, Request, TaskId, WorkerId, WorkerResources,
 };
@@ -350,9 +349,6 @@ pub(crate) struct WorkersStopped {
     /// How many these are.
     pub alone_count: u64,
 }
-
-/// A worker of this process has ended.
-pub(crate) struct WorkerEnded(pub WorkerEnd);
 
 /// What a worker would find on this machine.
 pub(crate) struct Hardware(pub Detected);

@@ -186,6 +186,32 @@ pub fn ids(text: &str) -> Result<IdSet, String> {
     text.parse::<IdSet>().map_err(|e| e.to_string())
 }
 
+/// Task ids in the order in which they are written: parts of them, each in the order of ids, of which none is there twice.
+pub fn ids_in_order(text: &str) -> Result<IdsInOrder, String> {
+    let mut all = IdsInOrder { ids: ids(text)?, parts: Vec::new() };
+    let mut seen = IdSet::new();
+    for part in text.split(',') {
+        let part = ids(part)?;
+        let new = part.difference(&seen);
+        seen.union_with(&part);
+        match all.parts.last_mut() {
+            // Most write them in order.
+            Some(before) if before.last() < new.first() => before.union_with(&new),
+            _ => all.parts.push(new),
+        }
+    }
+    Ok(all)
+}
+
+/// What [`ids_in_order`] reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdsInOrder {
+    /// All of them.
+    pub ids: IdSet,
+    /// They, as they are written.
+    pub parts: Vec<IdSet>,
+}
+
 /// A set of task ids with at least one in it.
 pub fn ids_some(text: &str) -> Result<IdSet, String> {
     let set = ids(text)?;

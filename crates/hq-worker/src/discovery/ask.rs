@@ -49,8 +49,14 @@ pub fn affinity() -> Vec<u32> {
 pub fn time_left(manager: Manager, allocation: &str) -> Option<Duration> {
     match manager {
         Manager::Slurm => {
-            let text = output(Command::new("squeue").args(["-h", "-j", allocation, "-o", "%L"]))?;
-            batch::slurm_time_left(&text)
+            // The first may be switched off for users, or know the job no more for a moment.
+            match output(Command::new("squeue").args(["-h", "-j", allocation, "-o", "%L"])) {
+                Some(text) if !text.trim().is_empty() => batch::slurm_time_left(&text),
+                _ => {
+                    let text = output(Command::new("scontrol").args(["show", "job", allocation]))?;
+                    batch::slurm_job_time_left(&text)
+                }
+            }
         }
         Manager::Pbs => {
             let text = output(Command::new("qstat").args(["-f", "-F", "json", allocation]))?;

@@ -40,6 +40,15 @@ pub fn slurm_time_left(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(days.checked_mul(86_400)?.checked_add(clock_seconds(clock)?)?))
 }
 
+/// What `scontrol show job ID` says of the time of a job that runs: its limit less how long it has run. `None` without a limit or
+/// a sense.
+pub fn slurm_job_time_left(text: &str) -> Option<Duration> {
+    let value = |name: &str| {
+        text.split_whitespace().find_map(|word| slurm_time_left(word.strip_prefix(name)?.strip_prefix('=')?))
+    };
+    Some(value("TimeLimit")?.saturating_sub(value("RunTime").unwrap_or_default()))
+}
+
 /// What `qstat -f -F json ID` says of one job. `elapsed` is how long the job runs as far as this process can see:
 /// the batch system's own count is late by up to some minutes. `None` without a limit or a sense.
 pub fn pbs_time_left(json: &str, elapsed: Duration) -> Option<Duration> {
@@ -67,6 +76,22 @@ fn clock_seconds(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_of_a_job_tells_how_long_it_goes_on() {
+        let job = |run: &str, limit: &str| {
+            format!("JobId=7 JobName=hq\n   RunTime={run} TimeLimit={limit} TimeMin=N/A\n   NumNodes=1")
+        };
+        let check = |run: &str, limit: &str, minutes: Option<u64>| {
+            let left = minutes.map(|minutes| Duration::from_secs(minutes * 60));
+            assert_eq!(slurm_job_time_left(&job(run, limit)), left, "{run} of {limit}");
+        };
+        check("00:01:00", "00:11:00", Some(10));
+        check("1-00:00:00", "2-00:30:00", Some(24 * 60 + 30));
+        check("00:12:00", "00:11:00", Some(0));
+        check("00:01:00", "UNLIMITED", None);
+        assert_eq!(slurm_job_time_left("slurm_load_jobs error: Invalid job id specified"), None);
+    }
 
     #[test]
     fn the_allocation_is_known_by_its_id() {

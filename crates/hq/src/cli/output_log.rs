@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
-use hq_client::options::values;
+use hq_client::options::values::{self, IdsInOrder};
 use hq_model::IdSet;
 
 use super::job::Channel;
@@ -68,9 +68,9 @@ pub(crate) struct CatArgs {
         value_parser = NonEmptyStringValueParser::new()
     )]
     pub what: Vec<String>,
-    /// Only these tasks
-    #[arg(long, visible_alias = "tasks", allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids)]
-    pub task: Option<IdSet>,
+    /// Only these tasks, in this order
+    #[arg(long, visible_alias = "tasks", allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_in_order)]
+    pub task: Option<IdsInOrder>,
     /// Print what there is of tasks that have not ended, too
     #[arg(long)]
     pub allow_unfinished: bool,

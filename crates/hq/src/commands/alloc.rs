@@ -160,11 +160,19 @@ fn log(context: &Context, args: &LogArgs) -> Result<Done, HqError> {
     };
     let path =
         Path::new(OsStr::from_bytes(&found.directory)).join(hq_model::Channel::from(args.channel).word());
-    let file = File::open(&path).map_err(|error| {
-        HqError::failed("no-output", format!("cannot read the output {}: {error}", path.display()))
-            .hint(no_output_hint(found.ended.is_some() && is_removed(&path)))
-    })?;
-    Done::ok(Output(file))
+    let is_removed = found.ended.is_some() && is_removed(&path);
+    match File::open(&path) {
+        Ok(file) => Done::ok(Output(Some(file))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_removed => {
+            let words = format!("Allocation {} has written nothing to {}", args.allocation, path.display());
+            context.printer.warn(&[format!("{words}: {}", no_output_hint(false))]);
+            Done::ok(Output(None))
+        }
+        Err(error) => {
+            let text = format!("cannot read the output {}: {error}", path.display());
+            Err(HqError::failed("no-output", text).hint(no_output_hint(is_removed)))
+        }
+    }
 }
 
 // The directory of the allocation is not there, while that of its queue is seen from here.
@@ -182,17 +190,25 @@ fn no_output_hint(is_removed: bool) -> String {
     "a batch job that has not started has written nothing; some batch systems write at the end only".into()
 }
 
-struct Output(File);
+// What there is of it.
+struct Output(Option<File>);
+
+impl Output {
+    fn copy(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        if let Some(file) = &mut self.0 {
+            io::copy(file, out)?;
+        }
+        Ok(())
+    }
+}
 
 impl Report for Output {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        io::copy(&mut self.0, out)?;
-        Ok(())
+        self.copy(out)
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        io::copy(&mut self.0, out)?;
-        Ok(())
+        self.copy(out)
     }
 }
 

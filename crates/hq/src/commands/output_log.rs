@@ -59,13 +59,13 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
 fn wanted(command: &OutputLogCommand) -> Option<(Option<JobId>, &IdSet)> {
     let (job, tasks) = match command {
         OutputLogCommand::Cat(args) => match &args.what[..] {
-            [job, _] => (job.parse().ok(), &args.task),
-            _ => (None, &args.task),
+            [job, _] => (job.parse().ok(), args.task.as_ref().map(|given| &given.ids)),
+            _ => (None, args.task.as_ref().map(|given| &given.ids)),
         },
-        OutputLogCommand::Export(args) => (args.job, &args.task),
+        OutputLogCommand::Export(args) => (args.job, args.task.as_ref()),
         OutputLogCommand::Summary | OutputLogCommand::Jobs | OutputLogCommand::Show(_) => return None,
     };
-    Some((job.map(JobId), tasks.as_ref()?))
+    Some((job.map(JobId), tasks?))
 }
 
 impl From<StreamError> for HqError {
@@ -151,7 +151,8 @@ fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArg
     let channel =
         Channel::from_str(channel, false).map_err(|_| wrong(channel, "output: write stdout or stderr"))?;
     let job = the_job(&contents, job)?;
-    let (tasks, exit) = the_tasks(&contents, job, args.task)?;
+    let (given, order) = args.task.map_or((None, None), |given| (Some(given.ids), Some(given.parts)));
+    let (tasks, exit) = the_tasks(&contents, job, given)?;
     let channel = hq_stream::Channel::from(channel);
     let number = usize::from(channel.number());
     let is_unfinished = |task: &TaskId| {
@@ -162,7 +163,11 @@ fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArg
         return Err(HqError::failed("no-output", format!("Stream for task {task} is not finished"))
             .hint("--allow-unfinished prints what there is"));
     }
-    let pieces = directory.pieces(&contents, job, &tasks, channel)?;
+    let order = order.unwrap_or_else(|| vec![tasks.clone()]);
+    let mut pieces = Vec::new();
+    for part in order {
+        pieces.extend(directory.pieces(&contents, job, &part.intersection(&tasks), channel)?);
+    }
     Ok(Done::ok(Copied { directory, pieces })?.exit(exit))
 }
 

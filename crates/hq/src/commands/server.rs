@@ -101,6 +101,18 @@ fn describe(server_dir: &Path, printer: Printer) -> Result<(), HqError> {
         )
     };
     printer.warn(&hosts.into_iter().map(warn).collect::<Vec<_>>());
+    // Whoever starts a server to begin anew would wait for what was there before, too.
+    if let Ok(ClientResponse::Overview(overview)) = session.request(ClientRequest::Overview { seen: None })
+        && overview.epoch.0 > 1
+    {
+        let left = overview.tasks.waiting + overview.tasks.running;
+        if left > 0 {
+            let left = counted(left, "task");
+            printer.note(&format!(
+                "What was there before goes on: {left} of it, from the journal (--fresh begins anew)"
+            ));
+        }
+    }
     Ok(())
 }
 

@@ -1,18 +1,19 @@
 //! `hq worker …`, but for deploying.
 
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use hq_client::Session;
 use hq_client::error::EXIT_NO_SERVER;
+use hq_client::{ClientError, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse, LoadHistory, WorkerFilter, WorkerInfo};
 use hq_model::selector::Selector;
 use hq_model::worker::{Executor, WorkerConfig};
 use hq_model::{IdSet, ResourcePool, TaskId, WorkerId, duration};
 use hq_net::AccessError;
 use hq_worker::launcher::Launcher;
-use hq_worker::{Interrupts, ServerSource, WorkerOptions};
+use hq_worker::{Interrupts, Registered, ServerSource, WorkerError, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::job::or_none;
@@ -25,7 +26,9 @@ use crate::cli::worker::{
 use crate::error::HqError;
 use crate::lifeline;
 use crate::logging;
-use crate::report::{Answer, Hardware, Nothing, WorkerDetails, WorkerEnded, Workers, WorkersStopped};
+use crate::render::Printer;
+use crate::render::text::worker_state;
+use crate::report::{Answer, Hardware, Nothing, WorkerDetails, Workers, WorkersStopped};
 
 /// How long a worker waits for a server that is about to start.
 const SERVER_PATIENCE: Duration = Duration::from_secs(5);
@@ -55,6 +58,9 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     config.time_limit = config.time_limit.map(|limit| limit.saturating_sub(waited));
     let relay = args.pull.then(|| pull::beside(context)).transpose()?;
     let sample_interval = args.shared.sample_interval;
+    let (tell, registered) = mpsc::channel();
+    let printer = context.printer;
+    let telling = std::thread::spawn(move || show_registered(&printer, &registered));
     let options = WorkerOptions {
         sample_interval: Some(sample_interval).filter(|interval| !interval.is_zero()),
         config,
@@ -63,16 +69,40 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         work_dir: args.work_dir,
         interrupts: Interrupts::Signals,
         enforce: args.shared.enforce,
+        registered: Some(tell),
         pull_socket: relay.as_ref().map(|relay| relay.path().to_owned()),
         objects: (!args.no_object_store).then(|| {
             let spill = args.shared.object_spill;
             hq_worker::ObjectStore { spill, ..args.object_store.unwrap_or_default() }
         }),
     };
-    let end = hq_worker::run(options, launcher)?;
-    context.printer.print(&mut WorkerEnded(end))?;
+    let end = hq_worker::run(options, launcher).map_err(as_clients_say)?;
+    let _ = telling.join();
+    context.printer.note(&format!("The worker has ended: {}", worker_state(Some(end))));
     // Nobody asked it to end then.
     Ok(if end.is_crash() { EXIT_NO_SERVER } else { 0 })
+}
+
+// Callers look for the first words, which are the same whatever needs the server.
+fn as_clients_say(error: WorkerError) -> HqError {
+    let hint = error.hint();
+    let said: ClientError = match error {
+        WorkerError::Access(error) => error.into(),
+        WorkerError::Connect { source, .. } => source.into(),
+        error => return error.into(),
+    };
+    HqError { exit: EXIT_NO_SERVER, ..HqError::failed(said.code(), said.to_string()).hint(hint) }
+}
+
+// As `hq worker info`, once; where nobody reads that, the worker goes on.
+fn show_registered(printer: &Printer, registered: &mpsc::Receiver<Registered>) {
+    if let Ok(Registered { worker, config, idle_timeout }) = registered.recv()
+        && printer.mode != OutputMode::Quiet
+    {
+        let worker = WorkerInfo { idle_timeout, ..WorkerInfo::new(worker, config, logging::now()) };
+        let _ = printer
+            .print(&mut WorkerDetails { workers: vec![worker], histories: vec![LoadHistory::default()] });
+    }
 }
 
 // A server that was started a moment ago, by the line before in a script, has no access file yet, or one of the time before.

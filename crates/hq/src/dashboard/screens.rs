@@ -137,9 +137,9 @@ fn too_small(frame: &mut Frame<'_>, area: Rect) {
 fn draw_tabs(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme, places: &mut Places) {
     let root = model.screens.first();
     let (mut spans, mut x) = (Vec::new(), area.x);
-    for (key, name, screen) in Screen::TABS {
-        let text = format!(" {key} {name} ");
-        let width = text.len() as u16;
+    for ((key, name, screen), length) in Screen::TABS.into_iter().zip(tab_lengths(area.width.into())) {
+        let text = format!(" {key} {} ", cut(name, length));
+        let width = text.chars().count() as u16;
         if x + width > area.right() {
             break;
         }
@@ -156,6 +156,28 @@ fn draw_tabs(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme, pla
     if x + width < area.right() {
         let right = Rect::new(area.right() - width, area.y, width, 1);
         frame.render_widget(Paragraph::new(name).style(theme.dim()).alignment(Alignment::Right), right);
+    }
+}
+
+// Of their names, so that all of them fit: the longest are cut first.
+fn tab_lengths(width: usize) -> [usize; Screen::TABS.len()] {
+    const AROUND: usize = " 1  ".len();
+    let mut lengths = Screen::TABS.map(|(_, name, _)| name.len());
+    while lengths.iter().map(|length| length + AROUND).sum::<usize>() > width {
+        match lengths.iter_mut().max() {
+            Some(longest) if *longest > 1 => *longest -= 1,
+            _ => break,
+        }
+    }
+    lengths
+}
+
+// The first so many letters of a name, the last of which says that there are more where there is room for that.
+fn cut(name: &str, length: usize) -> String {
+    match length {
+        _ if name.len() <= length => name.to_owned(),
+        0 | 1 => name.chars().take(length).collect(),
+        _ => name.chars().take(length - 1).chain(['…']).collect(),
     }
 }
 

@@ -230,6 +230,7 @@ impl WorkerThread {
         let endpoint = server.access().endpoint(Role::Worker).map_err(WorkerError::from)?;
         let (stop, interrupts) = mpsc::unbounded_channel();
         let options = WorkerOptions {
+            registered: None,
             // Nobody asks for what is sampled.
             sample_interval: None,
             config,

@@ -38,7 +38,7 @@ pub(crate) fn write(out: &mut dyn Write, past: &mut Past) -> io::Result<()> {
     let page = renamed(PAGE);
     let policy = policy(&[&modules, CHARTS, &page]);
     let document = past.document();
-    writeln!(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
+    writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
     writeln!(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">")?;
     writeln!(out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">")?;
     writeln!(out, "<meta name=\"color-scheme\" content=\"light dark\">")?;

@@ -456,17 +456,18 @@ impl Report for JobsForgotten {
     }
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        // Callers look for the first words; which they were comes last.
         let ids = self.forgotten.to_string();
-        let (done, separator) = match self.forgotten.len() {
-            1 => (format!("Job {ids} was forgotten"), ","),
-            count if count == 0 || ids.len() > IDS_CHARS_MAX => (format!("{count} jobs were forgotten"), ","),
-            count => (format!("{count} jobs were forgotten: {ids}"), ";"),
-        };
-        match self.ignored {
-            0 => writeln!(out, "{done}")?,
-            ignored => {
-                writeln!(out, "{done}{separator} {ignored} were ignored due to wrong state or invalid ID")?
-            }
+        match self.forgotten.len() {
+            1 => write!(out, "1 job was forgotten")?,
+            count => write!(out, "{count} jobs were forgotten")?,
+        }
+        if self.ignored > 0 {
+            write!(out, ", {} were ignored due to wrong state or invalid ID", self.ignored)?;
+        }
+        match ids.len() {
+            1..=IDS_CHARS_MAX => writeln!(out, " (forgotten: {ids})")?,
+            _ => writeln!(out)?,
         }
         Ok(())
     }

@@ -349,7 +349,9 @@ impl Serialize for Task<'_> {
             map.serialize_entry("expect", &spec.expected.map(|expected| expected.as_secs_f64()))?;
             map.serialize_entry("locality", &super::task::locality(job, task, spec))?;
         }
-        if let Some(error) = &task.error {
+        // Callers of version 0 take what has an error for failed.
+        let has_failed = !matches!(task.state, TaskState::Canceled | TaskState::Aborted);
+        if let Some(error) = task.error.as_ref().filter(|_| has_failed || !units::is_raw()) {
             map.serialize_entry("error", error)?;
         }
         if let Some(end) = task.too_late {

@@ -13,7 +13,7 @@ use super::job::write_error;
 use super::json::SCHEMA_VERSION;
 use super::style::{Color, Style};
 use super::table::{self, Cell, TableWriter};
-use super::{Report, json, text};
+use super::{Report, json, text, units};
 use crate::error::HqError;
 use crate::objects::ObjectStream;
 use crate::report::{ObjectDetails, ObjectGot, ObjectList, ObjectPut, ObjectsDone, ObjectsGot};
@@ -108,7 +108,9 @@ impl Report for ObjectList {
         }
         written.map_err(write_error)?;
         map.serialize_entry("summary", &sums.borrow().document()).map_err(write_error)?;
-        map.serialize_entry("schema_version", &SCHEMA_VERSION).map_err(write_error)?;
+        if !units::is_raw() {
+            map.serialize_entry("schema_version", &SCHEMA_VERSION).map_err(write_error)?;
+        }
         SerializeMap::end(map).map_err(write_error)?;
         Ok(out.write_all(b"\n")?)
     }

@@ -165,7 +165,8 @@ pub(super) fn left_by(
 }
 
 // The first one leads.
-fn workers_of(task: &TaskInfo) -> String {
+/// Its worker; of one on several nodes all of them, the one that runs the program first.
+pub(super) fn workers_of(task: &TaskInfo) -> String {
     let all: Vec<String> = task.nodes.iter().map(ToString::to_string).collect();
     if all.is_empty() {
         task.worker.map_or(String::new(), |worker| worker.to_string())

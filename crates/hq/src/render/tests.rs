@@ -272,40 +272,28 @@ fn pools() -> WorkerResources {
 }
 
 pub(crate) fn worker(id: u32) -> WorkerInfo {
+    let config = WorkerConfig {
+        hostname: "node7".into(),
+        work_dir: "/tmp/hq-worker".into(),
+        time_limit: Some(Duration::from_secs(7200)),
+        time_reserve: Duration::from_secs(30),
+        min_utilization: 5_000,
+        pid: 4711,
+        object_store: Some(StoreConfig {
+            dir: "/dev/shm/hq-objects-4711-0".into(),
+            size: 64 << 30,
+            spill: Some(SpillConfig { dir: "/scratch/hq-objects-4711-0".into(), size: 1 << 40 }),
+        }),
+        ..WorkerConfig::new(pools())
+    };
     WorkerInfo {
-        worker: WorkerId(id),
-        config: WorkerConfig {
-            hostname: "node7".into(),
-            work_dir: "/tmp/hq-worker".into(),
-            time_limit: Some(Duration::from_secs(7200)),
-            time_reserve: Duration::from_secs(30),
-            min_utilization: 5_000,
-            pid: 4711,
-            object_store: Some(StoreConfig {
-                dir: "/dev/shm/hq-objects-4711-0".into(),
-                size: 64 << 30,
-                spill: Some(SpillConfig { dir: "/scratch/hq-objects-4711-0".into(), size: 1 << 40 }),
-            }),
-            ..WorkerConfig::new(pools())
-        },
-        started: at(0),
-        ended: None,
         tasks_assigned: 5,
         tasks_running: 2,
         last_task: Some((TaskRef::new(JobId(3), TaskId(17)), at(50))),
-        is_draining: false,
-        is_stopping: false,
-        away_until: None,
-        trouble: None,
-        internal_errors: 0,
         idle_timeout: Some(Duration::from_secs(300)),
-        multi_node: None,
-        is_reserved: false,
-        taken: Vec::new(),
-        sample: None,
-        tasks: None,
         objects: ObjectsHeld { count: 3, bytes: 5 << 30 },
         spilled: ObjectsHeld { count: 1, bytes: 2 << 30 },
+        ..WorkerInfo::new(WorkerId(id), config, at(0))
     }
 }
 
@@ -487,7 +475,6 @@ snapshots! {
     worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false, alone: vec!["1@0:parts".parse().expect("an object")], alone_count: 1, relays: vec![WorkerId(3)] };
     worker_stop_many: WorkersStopped { workers: (1..=1000).map(WorkerId).collect(), away: vec![WorkerId(2), WorkerId(7)], stopping: vec![WorkerId(500)], drain: false, alone: vec![], alone_count: 0, relays: vec![] };
     worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true, alone: vec!["1@0:parts".parse().expect("an object")], alone_count: 3, relays: vec![] };
-    worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
     hardware: Hardware(Detected { resources: pools(), notes: vec!["a limit".into()] });
 }
 

@@ -8,7 +8,7 @@ use hq_model::request::{MEM, PULLED, WEIGHT_NEUTRAL};
 use hq_model::task::Pin;
 use hq_model::{
     Amount, Body, ByteString, IdSet, JobState, OnClose, OutputSink, PoolKind, Request, ResourcePool,
-    TaskState, WorkerResources, duration, memory,
+    TaskState, WorkerResources, duration,
 };
 
 use super::style::Color;
@@ -185,8 +185,7 @@ pub(crate) fn resources_short_lines(resources: &WorkerResources) -> String {
 
 /// What a worker offers, a line for each pool, with labels.
 pub(crate) fn resources_long(resources: &WorkerResources) -> String {
-    let mut lines: Vec<String> =
-        resources.pools.iter().map(|p| format!("{}: {}", p.name, pool_long(p))).collect();
+    let mut lines: Vec<String> = resources.pools.iter().map(|p| format!("{}: {}", p.name, p.kind)).collect();
     if !resources.coupling.is_empty() {
         let parts: Vec<String> = resources.coupling.iter().map(ToString::to_string).collect();
         lines.push(format!("coupling: {}", parts.join(",")));
@@ -229,13 +228,6 @@ fn pool_amount(pool: &ResourcePool) -> String {
 fn memory_amount(mib: Amount) -> String {
     let value = mib.0 as f64 / hq_model::amount::UNITS as f64;
     if value >= 1024.0 { format!("{:.2} GiB", value / 1024.0) } else { format!("{mib} MiB") }
-}
-
-fn pool_long(pool: &ResourcePool) -> String {
-    match &pool.kind {
-        PoolKind::Sum(amount) if pool.name == MEM => format!("sum({})", memory::format(*amount)),
-        other => other.to_string(),
-    }
 }
 
 /// Whole amounts as integers, others with up to four decimals.

@@ -123,7 +123,7 @@ pub(super) fn failed_tasks(
         .map(|task| {
             vec![
                 Cell::number(task.task),
-                task.worker.map_or(String::new(), |w| w.to_string()).into(),
+                super::task::workers_of(task).into(),
                 Cell::colored(task.error.clone().unwrap_or_default(), super::style::Color::Red),
             ]
         })

@@ -6,12 +6,12 @@ use hq_core::client_messages::WorkerInfo;
 use hq_core::object_messages::ObjectsHeld;
 use serde_json::{Value, json};
 
-use super::json::{self, SCHEMA_VERSION};
+use super::json;
 use super::style::{Color, Style};
 use super::table::{self, Cell};
 use super::{Report, load, sample, text, units};
 use crate::error::HqError;
-use crate::report::{WorkerDetails, WorkerEnded, Workers, WorkersStopped};
+use crate::report::{WorkerDetails, Workers, WorkersStopped};
 use hq_model::{IdSet, TaskId, WorkerId, counted, duration};
 
 // So many workers that stop have a line each.
@@ -129,17 +129,6 @@ impl Report for WorkersStopped {
             document["lost_object_count"] = self.alone_count.into();
         }
         Ok(json::write_change(out, document)?)
-    }
-}
-
-impl Report for WorkerEnded {
-    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        Ok(writeln!(out, "The worker has ended: {}", text::worker_state(Some(self.0)))?)
-    }
-
-    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let reason = text::worker_state(Some(self.0));
-        Ok(json::write(out, &json!({ "reason": reason, "schema_version": SCHEMA_VERSION }))?)
     }
 }
 

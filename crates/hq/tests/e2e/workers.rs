@@ -30,6 +30,18 @@ fn workers_are_listed_with_what_they_offer() {
 }
 
 #[test]
+fn a_worker_shows_what_it_is_once_it_is_registered() {
+    let cluster = Cluster::server();
+    let start = "worker start --cpus 3 --time-limit 1s --output-mode";
+    let table = cluster.ok(&format!("{start} cli"));
+    assert!(table.contains("| Worker ") && table.contains("cpus: 3"), "{table}");
+    let told = cluster.json(&start.replace(" --output-mode", ""));
+    let told = told.as_array().expect("as of `hq worker info`");
+    assert_eq!((told.len(), &told[0]["id"]), (1, &2.into()), "{told:?}");
+    assert_eq!(cluster.ok(&format!("{start} quiet")), "");
+}
+
+#[test]
 fn a_worker_samples_its_node() {
     let mut cluster = Cluster::server();
     let error = cluster.fails(2, "worker start --overview-interval 1ms");
