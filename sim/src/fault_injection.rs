@@ -1,6 +1,7 @@
 //! What goes wrong in a run, and how everything is made whole at its end.
 
 use hq_core::client_messages::ClientRequest;
+use hq_core::mark;
 use hq_core::record::FailureKind;
 use hq_core::server::{ConnectionId, Input as ServerInput, Server};
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome};
@@ -82,6 +83,7 @@ impl World {
                 let until = self.now.0 + self.rng.between(1_000_000, 60_000_000);
                 // What was held back until it goes on waits for that.
                 let known = &mut self.nodes[node];
+                mark!("a node is frozen twice", known.frozen_until > Timestamp(until));
                 known.frozen_until = known.frozen_until.max(Timestamp(until));
             }
             Fault::Cut => {
@@ -97,6 +99,10 @@ impl World {
                     let id = ids[self.rng.between(0, ids.len() as u64 - 1) as usize];
                     let down = self.rng.chance(500);
                     if let Some(connection) = self.network.get(id) {
+                        mark!(
+                            "a link is muted both ways",
+                            if down { connection.mute_up } else { connection.mute_down }
+                        );
                         // What was lost once is never followed by what was said later: a stream has no holes.
                         connection.mute_down |= down;
                         connection.mute_up |= !down;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 
+use hq_core::mark;
 use hq_core::record::Record;
 use hq_core::server::state::State;
 use hq_core::server::{Effect, Gate};
@@ -130,6 +131,11 @@ impl Journal {
     pub fn crash(&mut self, machine: bool, torn: u64) {
         let safe = if machine { self.synced } else { self.written };
         let kept = safe + (torn % (self.records.len() - safe + 1) as u64) as usize;
+        let mut lost = self.records[kept..].iter();
+        mark!(
+            "the id of a worker was not on disk",
+            lost.any(|(_, record)| matches!(record, Record::WorkerJoined { .. }))
+        );
         self.records.truncate(kept);
         self.written = kept;
         self.synced = self.synced.min(kept);

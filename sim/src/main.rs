@@ -1,9 +1,11 @@
 //! `hq-sim`: explores seeds until one breaks a promise or the time is over.
 #![allow(clippy::print_stdout)]
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use hq_core::mark;
 use hq_sim::{Options, run};
 
 /// Explores seeds of the simulator.
@@ -24,7 +26,13 @@ struct Arguments {
     /// Look for room that is left beside tasks that fit, and for servers and workers that count differently, too.
     #[arg(long)]
     strict: bool,
+    /// Say which marks were reached, by how many seeds, and by which first.
+    #[arg(long)]
+    marks: bool,
 }
+
+/// By mark: how many seeds reached it, and the first of them.
+type Marks = BTreeMap<&'static str, (u64, u64)>;
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
@@ -35,7 +43,7 @@ fn main() -> std::process::ExitCode {
     let results: Vec<_> = std::thread::scope(|scope| {
         let explore = |thread: u64| {
             move || {
-                let (mut seeds, mut steps) = (0u64, 0u64);
+                let (mut seeds, mut steps, mut marks) = (0u64, 0u64, Marks::new());
                 let most = arguments.seeds.unwrap_or(u64::MAX);
                 while Instant::now() < until && seeds * threads + thread < most {
                     let seed = first.wrapping_add(seeds * threads + thread);
@@ -43,17 +51,20 @@ fn main() -> std::process::ExitCode {
                     let options = Options { seed, is_strict: arguments.strict, ..Options::default() };
                     let result = run(Options { is_hasty: true, ..options });
                     drop(playing);
+                    for mark in mark::take() {
+                        marks.entry(mark).or_insert((0, seed)).0 += 1;
+                    }
                     match result {
                         Ok(outcome) => steps += outcome.steps,
                         Err(found) => {
                             // Once more, for the story.
                             let failure = run(options).err();
-                            return (seeds, steps, Some(failure.unwrap_or(found)));
+                            return (seeds, steps, marks, Some(failure.unwrap_or(found)));
                         }
                     }
                     seeds += 1;
                 }
-                (seeds, steps, None)
+                (seeds, steps, marks, None)
             }
         };
         let handles: Vec<_> = (0..threads).map(|thread| scope.spawn(explore(thread))).collect();
@@ -67,7 +78,15 @@ fn main() -> std::process::ExitCode {
         seeds as f64 / seconds,
         steps as f64 / seconds
     );
-    let failures: Vec<_> = results.iter().filter_map(|result| result.2.as_ref()).collect();
+    if arguments.marks {
+        let mut all = Marks::new();
+        for (mark, (count, seed)) in results.iter().flat_map(|result| &result.2) {
+            let known = all.entry(mark).or_insert((0, *seed));
+            *known = (known.0 + count, known.1.min(*seed));
+        }
+        all.iter().for_each(|(mark, (count, seed))| println!("{count:>8} {seed:>20} {mark}"));
+    }
+    let failures: Vec<_> = results.iter().filter_map(|result| result.3.as_ref()).collect();
     // A thread that panicked gives no result: the machine's own assertion is its story.
     for failure in &failures {
         println!("\nseed {} broke a promise at step {}, {} µs:", failure.seed, failure.step, failure.at_us);

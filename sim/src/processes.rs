@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hq_core::mark;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId, Start, ZygoteId};
 use hq_model::{Instance, ObjectName, TaskRef, Timestamp};
@@ -37,6 +38,12 @@ impl World {
         if !start.is_part {
             let handed = self.nodes[node].handed.get(&(start.task, start.instance));
             let epoch = handed.copied().unwrap_or_default();
+            let of_server = self.server.as_ref().map(|server| server.state().epoch);
+            let is_lost = self.observers.attempts.machine_lost;
+            mark!(
+                "what a server before handed out is started",
+                is_lost && of_server.is_some_and(|own| own != epoch)
+            );
             self.observers.started(start.task, start.instance, epoch)?;
             if self.options.canary == Some(Canary::StartsTwice) && self.rng.chance(20) {
                 self.observers.started(start.task, start.instance, epoch)?;
@@ -385,6 +392,7 @@ impl World {
     ) -> Result<(), String> {
         let Some(start) = follower else {
             // What it said in this very moment may not have been heard yet.
+            mark!("a launcher says two things in one moment", self.nodes[node].says_from == self.now);
             if self.nodes[node].says_from < self.now {
                 return self.worker_steps(node, said);
             }

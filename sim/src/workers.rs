@@ -1,8 +1,9 @@
 //! Workers of the world: they start, connect, hear, and do what they decide.
 
+use hq_core::mark;
 use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput};
 use hq_core::worker_messages::{FromWorker, ToWorker};
-use hq_model::Timestamp;
+use hq_model::{TaskRef, Timestamp};
 
 use crate::canary::Canary;
 use crate::observers::{self, never_too_late, starts_in_time};
@@ -15,6 +16,7 @@ impl World {
         }
         // Somebody may have stopped the last one that could run what is left.
         if self.healed {
+            mark!("a worker starts once more when all is healed");
             self.nodes[node].start_to_last(self.now, &mut self.rng);
         } else {
             self.nodes[node].start(self.now, &mut self.rng);
@@ -101,6 +103,13 @@ impl World {
                 WorkerEffect::Start(start) => Some(start),
                 _ => None,
             });
+            let has_ended = |task: &TaskRef| !self.nodes[node].processes.contains_key(task);
+            let starting: Vec<TaskRef> = starts.clone().map(|start| start.task).collect();
+            let mut others = worker.grants().filter(|(task, _)| !starting.contains(task));
+            mark!(
+                "a worker has not heard of an end",
+                !starting.is_empty() && others.any(|(task, _)| has_ended(&task))
+            );
             self.observers.policies.decided(worker, starts);
         }
         if let Some(worker) = self.nodes[node].worker.as_ref().filter(|_| self.options.is_strict) {

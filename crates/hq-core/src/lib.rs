@@ -20,6 +20,7 @@ pub mod limit_value;
 pub mod limits;
 pub mod load_history;
 pub mod log;
+pub mod mark;
 pub mod measures;
 pub mod never;
 mod new_jobs;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hq_core::mark;
 use hq_core::server::state::State;
 use hq_model::AllocationRef;
 use hq_model::allocation::BatchState;
@@ -69,6 +70,7 @@ impl Allocations {
                     Some(one) => one.last_left.is_some(),
                     None => !state.alloc.queues.contains_key(&job.allocation.queue) && is_empty(),
                 };
+            mark!("a canceled allocation has a moment to end", job.is_ending && !known);
             if lives && !known && !is_leaving {
                 return Err(format!(
                     "batch job {id} of allocation {} lives and is forgotten",

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use hq_core::mark;
 use hq_core::record::{Record, RestartCause};
 use hq_core::server::Effect;
 use hq_core::server::state::State;
@@ -78,6 +79,11 @@ impl AtMostOnce {
     /// The node could not make its process: that was no start.
     pub fn not_started(&mut self, task: TaskRef) {
         if let Some(starts) = self.starts.get_mut(&task) {
+            let never_twice = self.never_twice.get(&task.job);
+            mark!(
+                "what never runs twice was not started",
+                never_twice.is_some_and(|ids| ids.contains(task.task))
+            );
             *starts = starts.saturating_sub(1);
         }
     }

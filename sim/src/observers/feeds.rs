@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_core::feed::{Feed, FeedState};
+use hq_core::mark;
 use hq_core::server::state::State;
 use hq_core::server::state::job::Job;
 use hq_model::job::FedEnd;
@@ -30,6 +31,8 @@ impl Feeds {
     pub fn told(&mut self, state: &FeedState, is_last: bool) {
         if is_last {
             self.complete.insert(state.job);
+        } else {
+            mark!("a half closed job is looked at", state.is_open && state.feed.is_decomposed);
         }
         self.told.insert(state.job, (state.made, state.feed.reduced.clone()));
     }

@@ -9,6 +9,7 @@ use hq_model::{AllocationRef, ByteString, QueueId, Timestamp, WorkerId, WorkerRe
 
 use super::record::AllocRecord;
 use crate::limits::{ALLOCATION_FAILURES_MAX, ALLOCATIONS_KEPT, SUBMIT_FAILURES_MAX};
+use crate::mark;
 use crate::worker_messages::WorkerEnd;
 
 /// All queues.
@@ -316,6 +317,7 @@ impl AllocState {
         let Some(one) = queue.allocations.get_mut(&origin.number) else { return };
         if one.connected.remove(&worker) {
             one.last_left = Some((at, end));
+            mark!("a worker is stopped while it is away", is_away && !end.is_crash());
             one.lost += u32::from(end.is_crash() || is_away);
         }
     }

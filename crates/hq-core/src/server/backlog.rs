@@ -13,6 +13,7 @@ use super::capacity::Standing;
 use super::machine::Server;
 use super::queue::ClassId;
 use crate::limits::SCAN_QUEUED_MAX;
+use crate::mark;
 use crate::worker_messages::TemplateId;
 
 impl Server {
@@ -45,7 +46,8 @@ impl Server {
         }
         let later = self.live.values().map(|live| live.keeps_until).filter(|until| *until > now);
         self.keeps_until = later.min().unwrap_or(Timestamp(u64::MAX));
-        self.live.iter().filter(|(_, live)| live.keeps_until <= now).map(|(id, _)| *id).collect()
+        let over = self.live.iter().filter(|(_, live)| live.keeps_until <= now);
+        over.inspect(|_| mark!("what waits on a worker stops to keep room")).map(|(id, _)| *id).collect()
     }
 
     /// Tasks of a template that are on a worker wait there for room.
@@ -116,6 +118,11 @@ impl Server {
                 return;
             };
             live.displace(now, template, standing, task);
+            let second = self.state.jobs.get(&template.job).and_then(|job| job.seconds.get(&task));
+            mark!(
+                "a second attempt waits for room",
+                second.is_some_and(|second| second.worker == Some(worker))
+            );
         }
     }
 

@@ -8,6 +8,7 @@ use hq_model::{IdSet, WorkerId};
 use super::machine::Server;
 use super::queue::ClassId;
 use super::{Effect, Gate};
+use crate::mark;
 use crate::worker_messages::{TemplateId, ToWorker};
 
 impl Server {
@@ -73,6 +74,7 @@ impl Server {
                 };
                 let Some(class) = self.classes.get(&template) else { continue };
                 let room = rooms.entry(*class).or_insert_with(|| {
+                    mark!("a hungry worker has no store", class.needs_store() && !hungry.stores);
                     let choices = hungry.ways(Some(*class), &self.queue.key(*class).requests);
                     choices.iter().map(|choice| hungry.capacity().room(&choice.needs)).max().unwrap_or(0)
                 });

@@ -9,6 +9,7 @@ use super::clients::{Asked, Asks, WAIT_BYTES};
 use super::machine::Server;
 use super::{ConnectionId, Effect};
 use crate::client_messages::{ClientResponse, RequestError};
+use crate::mark;
 use crate::record::Record;
 use crate::worker_messages::TemplateId;
 
@@ -135,6 +136,8 @@ impl Server {
     /// Cancels what has come back, and answers where all is known. To be called before anything is handed out again.
     pub(super) fn settle_cancelings(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if self.cancelings.waits.is_empty() || self.is_read_only() {
+            let mut waits = self.cancelings.waits.values();
+            mark!("who cancels waits for the journal", waits.any(|wait| self.touched.contains(&wait.job)));
             return;
         }
         for (asked, mut canceling) in self.cancelings.take() {

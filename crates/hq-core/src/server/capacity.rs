@@ -111,7 +111,7 @@ impl Needs {
 
 /// Tasks that ask for nothing run beside any number of others. This is more than any job has, and those of all workers can be
 /// added.
-const SLOTS_MAX: u64 = 1 << 40;
+pub(super) const SLOTS_MAX: u64 = 1 << 40;
 
 // The bit of a pool in a set of pools; those beyond the 64th are in none.
 fn pool_bit(pool: usize) -> u64 {

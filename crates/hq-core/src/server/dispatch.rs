@@ -26,6 +26,7 @@ use super::picky::Part;
 use super::planning::Judged;
 use super::queue::{ClassId, Place};
 use crate::limits::{BACKLOG_CLASSES_MAX, DISPATCH_ROUNDS_MAX, MISSES_MAX, SCAN_BLOCKED_MAX};
+use crate::mark;
 use crate::never;
 
 impl Server {
@@ -66,7 +67,15 @@ impl Server {
         }
         changed_workers.extend(self.end_reservations());
         self.count_shares();
-        changed_classes.extend(self.shared_classes());
+        let shared = self.shared_classes();
+        mark!(
+            "nothing but a share has room again",
+            changed_workers.is_empty()
+                && changed_classes.is_empty()
+                && judged.is_none()
+                && !shared.is_empty()
+        );
+        changed_classes.extend(shared);
         changed_workers.extend(self.begin_reserve(now));
         let mut batches = Batches::new();
         if self.planning.floor().is_some() {
@@ -99,6 +108,19 @@ impl Server {
             self.fill_picky(now, &begun, &mut batches);
             self.take_back_too_little(&begun, &mut batches);
             begun.retain(|id| self.live.get(id).is_some_and(|live| !live.is_idle_and_picky()));
+            let is_kept = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.reserved.is_some());
+            mark!("a picky worker begins", !begun.is_empty());
+            mark!("a picky worker begins that is to be free", begun.iter().any(is_kept));
+            let has_old = |id: &WorkerId| {
+                let class_of = |lot: &batches::Lot| self.classes.get(&lot.0);
+                let mut classes =
+                    batches.get(id).into_iter().flat_map(|lots| lots.keys()).filter_map(class_of);
+                classes.any(|class| !changed_classes.contains(class))
+            };
+            mark!(
+                "a picky worker begins with what it left before",
+                begun.iter().any(|id| !changed_workers.contains(id) && has_old(id))
+            );
             open.extend(&begun);
             all.extend(begun.iter().filter(|_| !changed_classes.is_empty()));
         }
@@ -112,6 +134,7 @@ impl Server {
         if self.planning.floor().is_some() {
             // They are looked at again when the plan is there.
             self.changes.of_workers(changed_workers);
+            mark!("a worker is not kept any more while a plan is made", !handed.let_go.is_empty());
             self.changes.of_workers(handed.let_go);
             self.changes.of_classes(changed_classes);
         } else {
@@ -292,7 +315,11 @@ impl Server {
             }
             let priority = self.queue.key(class).priority;
             // One that has become idle since may start only for enough, and would give it back.
-            let is_open = |live: &&mut LiveWorker| live.takes(priority) && !live.is_idle_and_picky();
+            let is_open = |live: &&mut LiveWorker| {
+                let is_picky = live.is_idle_and_picky();
+                mark!("a plan counts on a picky worker", is_picky && live.takes(priority));
+                live.takes(priority) && !is_picky
+            };
             let Some(live) = self.live.get_mut(&line.worker).filter(is_open) else { continue };
             let choice = round.pick(live.choices(class, &self.queue.key(class).requests));
             let time_request = choice.map(|choice| choice.time_request);
@@ -315,6 +342,7 @@ impl Server {
         for id in picky {
             if self.live.get(id).is_some_and(|live| live.is_used_too_little()) {
                 let taken = batches.remove(id).unwrap_or_default();
+                mark!("a picky worker gives back what is too little", !taken.is_empty());
                 self.take_back(Batches::from([(*id, taken)]));
             }
         }
@@ -493,6 +521,7 @@ impl Server {
             let Some(live) = self.live.get_mut(&worker).filter(|_| !ids.is_empty()) else { break };
             // An attempt that it still has must be gone before it gets the next one.
             if let Some(held) = live.held().get(&template).filter(|held| held.ids.intersects(&ids)) {
+                mark!("a worker still has an earlier attempt");
                 skipped.push((template, held.ids.intersection(&ids)));
                 ids.subtract(&held.ids);
                 if ids.is_empty() {

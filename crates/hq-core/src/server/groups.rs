@@ -15,6 +15,7 @@ use super::machine::{Answer, Server};
 use crate::client_messages::{ClientResponse, NewJob, NewTasks, RequestError};
 use crate::feed::FeedChange;
 use crate::limits::{JOBS_MAX, RESUBMIT_SUBMITS_MAX, SUBMITS_MAX};
+use crate::mark;
 use crate::record::{Record, RequestKey};
 
 // What was made so far.
@@ -156,9 +157,18 @@ impl Server {
         let of_drafts = self.state.feeders.iter().filter(|(own, _)| is_draft(own));
         let half: std::collections::BTreeSet<JobId> = of_drafts.map(|(_, job)| *job).collect();
         for job in half {
+            mark!("a draft waits for a half made fed job", self.is_waited_for_by_draft(job));
             self.record(now, Record::JobClosed { job }, effects);
             self.forget_job(now, job, effects);
         }
+    }
+
+    fn is_waited_for_by_draft(&self, job: JobId) -> bool {
+        let mut drafts = self.state.jobs.values().filter(|other| other.is_draft());
+        drafts.any(|draft| {
+            let mut all = draft.submits.iter().flat_map(|submit| &submit.dependencies.after);
+            all.any(|after| after.job == job)
+        })
     }
 }
 

@@ -46,6 +46,7 @@ use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
 use crate::feed::FeedRequest;
 use crate::limits::{ENDED_ENTRIES_BYTES_MAX, WORKER_GRACE};
+use crate::mark;
 use crate::record::Record;
 use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
 
@@ -321,6 +322,7 @@ impl Server {
             Input::JournalWorks => {
                 self.watching.touch();
                 self.options.info.journal_trouble = None;
+                mark!("what was not decided is when the journal works", !self.undecided.is_empty());
                 self.touched.append(&mut self.undecided);
                 self.wait_for_welcomed(now, true);
             }

@@ -21,6 +21,7 @@ use super::workers::Ran;
 use super::{Effect, Gate};
 use crate::keeping::by_preference;
 use crate::limits::{MULTI_NODE_CLASSES_MAX, RESERVATIONS_MAX};
+use crate::mark;
 use crate::record::{Record, RestartCause};
 use crate::worker_messages::{TaskNode, TemplateId, ToWorker};
 
@@ -177,6 +178,7 @@ impl Server {
             // For whom counts: else two classes change places in each round, and none gets what it waits for.
             let kept_for = self.reservations.before.get(worker);
             let was_reserved = kept_for.is_some_and(|kept_for| kept_for.1 == class);
+            mark!("a node was kept for another class", kept_for.is_some() && !was_reserved);
             let held = live.held().values().map(|held| held.ids.len()).sum();
             let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
             groups.entry(&live.group).or_default().push(candidate);
@@ -279,7 +281,19 @@ impl Server {
             let Some(live) = self.live.get_mut(worker) else { continue };
             if live.is_idle_and_picky() {
                 // Now that it begins it takes others, too.
+                mark!("a picky worker begins with a part of a task");
                 self.changes.of_worker(*worker);
+            }
+            if cfg!(debug_assertions) && is_whole {
+                for feeder in live.held().keys() {
+                    let fed = self.state.feeders.get(&feeder.job).and_then(|fed| self.state.jobs.get(fed));
+                    let reducer = fed.and_then(|fed| fed.feed.as_ref()?.reducer);
+                    mark!("a whole node is given beside a reducer", reducer == Some(feeder.job));
+                    mark!(
+                        "a whole node is given beside a generator",
+                        fed.is_some() && reducer != Some(feeder.job)
+                    );
+                }
             }
             live.place(template, Some(needs), &ids);
             live.whole = is_whole.then_some(template);

@@ -36,6 +36,7 @@ use super::state::objects::Object;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{FULL_TRIES_MAX, HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX};
+use crate::mark;
 use crate::object_messages::{
     ObjectChange, ObjectCopy, ObjectEnd, ObjectNews, ObjectRequest, ObjectSource, TaskObjects, Unfetched,
 };
@@ -335,6 +336,7 @@ impl Server {
                     let (object, instance) = spec.object_left(task, span.instance, &output.name);
                     // It may have been forgotten.
                     if !self.state.jobs.contains_key(&object.task.job) {
+                        mark!("an object is left once more for a forgotten job");
                         continue;
                     }
                     let known = self.state.objects.get(&object).filter(|known| !known.is_gone);
@@ -361,6 +363,7 @@ impl Server {
         self.record(now, Record::Objects(Box::new(ObjectChange::Stored(copies))), effects);
         for object in objects {
             // What an earlier attempt has left is not meant any more.
+            mark!("an earlier attempt left what the last one did not", self.copies.holder_count(&object) > 0);
             self.copies.free(&object);
             self.copies.is_lost(
                 object,

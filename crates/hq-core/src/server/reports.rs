@@ -13,6 +13,7 @@ use super::machine::Server;
 use super::workers::Ran;
 use super::{Effect, Gate};
 use crate::limits::{ERROR_TEXT_MAX, PULLED_ROOM_MAX, RETRY_DELAY_MAX};
+use crate::mark;
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FailureKind, FinishedSpan, Record, RestartCause};
 use crate::worker_messages::{Lends, Report, Started, TemplateId, ToWorker};
@@ -33,9 +34,12 @@ impl Server {
         live.is_draining |= report.is_leaving;
         live.lets_end = report.is_draining;
         if begins_to_leave {
+            mark!("a worker that holds tasks says that it leaves", !live.held().is_empty());
+            mark!("a worker was told to leave by a server before this one", live.reconcile_at.is_some());
             self.copies.doubt_all_on(worker);
         }
         let number = report.number;
+        mark!("a report of before the hello comes", live.reconcile_at.is_some_and(|last| number <= last));
         // A repeated report was taken in before; it only wants to hear so again.
         if number > live.last_report {
             live.last_report = number;

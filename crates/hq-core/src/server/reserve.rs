@@ -17,6 +17,7 @@ use super::machine::Server;
 use super::queue::{ClassId, Queue};
 use crate::keeping::keeps_room_for;
 use crate::limits::{OVERTAKEN_BY_LOWER_MAX, UNFIT_CLASSES_MAX};
+use crate::mark;
 
 /// Whom room is kept for, and where.
 #[derive(Clone, Debug, Default)]
@@ -191,9 +192,11 @@ impl Server {
         };
         if self.queue.count(class) == 0 {
             let workers = self.reserve.let_all();
+            mark!("room is kept for nobody any more", !workers.is_empty());
             return self.that_take_others(workers);
         }
         let was_waited_for = first.keeps_from_equal(now).is_some();
+        mark!("a task starts for which a worker was kept", was_waited_for && self.reserve.firmly.is_some());
         let firmly = self.reserve.firmly.take().filter(|_| was_waited_for);
         let may_start = self.share_room(class) > 0;
         self.reserve.first = Some(First { overtaken_since: now, may_start, ..first });
@@ -202,6 +205,7 @@ impl Server {
             workers.extend(self.reserve.workers.keys());
         }
         workers.extend(firmly);
+        mark!("room is left of what was kept for a task that starts", !workers.is_empty());
         self.that_take_others(workers)
     }
 
@@ -216,6 +220,10 @@ impl Server {
             // It may fit where room is kept for the other one, whose turn is yet to come.
             Ordering::Equal => self.reserve.is_met || first.keeps_from_equal(now).is_some(),
         });
+        mark!(
+            "a task may fit where room is kept for its equal",
+            is_behind && goes_first.is_some_and(|first| first.priority == priority)
+        );
         if is_behind || self.reserve.unfit >= UNFIT_CLASSES_MAX || self.share_room(class) == 0 {
             return BTreeSet::new();
         }
@@ -226,7 +234,10 @@ impl Server {
                 self.reserve.unfit += 1;
             }
             if can_run || self.reserve.is_for(class) {
+                let lower = self.reserve.first.filter(|first| first.priority < priority);
                 let_go = self.reserve.let_all();
+                mark!("room is kept for another one", !let_go.is_empty());
+                mark!("room is kept for one of higher priority", lower.is_some() && !let_go.is_empty());
             }
         }
         if can_run {
@@ -305,6 +316,7 @@ impl Server {
         let key = self.queue.key(class);
         let part = |(id, live): (&WorkerId, &mut LiveWorker)| {
             if !live.takes(key.priority) || live.is_idle_and_picky() {
+                mark!("an idle picky worker is not kept", live.takes(key.priority));
                 return None;
             }
             let choice = live.choices(class, &key.requests).first()?;

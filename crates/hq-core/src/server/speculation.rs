@@ -17,6 +17,7 @@ use super::machine::Server;
 use super::queue::ClassKey;
 use super::{Effect, Gate};
 use crate::limits::{SPECULATE_LOOK_INTERVAL, SPECULATE_SIBLINGS_MIN, SPECULATE_TIME_MIN};
+use crate::mark;
 use crate::record::{FinishedSpan, Record, RestartCause};
 use crate::worker_messages::{TemplateId, ToWorker};
 
@@ -259,6 +260,9 @@ impl Server {
                 self.running.start(name, run);
             } else {
                 // It waits on its worker, and it may be too late for it to start.
+                let submit = self.state.jobs[&id].submit_of(task).unwrap_or_default();
+                let is_late = !self.may_start(TemplateId { job: id, submit }, now);
+                mark!("the only attempt left is too late to start", is_late);
                 self.last_moments.look_again(id);
             }
         }

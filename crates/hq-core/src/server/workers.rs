@@ -16,6 +16,7 @@ use super::running::Run;
 use super::{ConnectionId, Effect, Gate};
 use crate::clock_gap;
 use crate::limits::WORKER_GRACE_CLOSED;
+use crate::mark;
 use crate::record::{Failure, FailureKind, Record, RestartCause};
 use crate::worker_messages::{
     FromWorker, Held, TaskWords, TemplateId, ToWorker, Welcome, WorkerEnd, WorkerHello,
@@ -119,6 +120,7 @@ impl Server {
         live.stores = hello.stores;
         live.relays = hello.relays;
         live.is_welcomed = returning.is_some();
+        mark!("reports of before come under a new id", returning.is_none() && hello.last_report > 0);
         if let Some(before) = self.live.remove(&worker) {
             if let Some(old) = before.connection {
                 self.worker_connections.remove(&old);
@@ -359,6 +361,7 @@ impl Server {
         for (job, mut ids) in missing {
             ids.subtract(&self.drop_seconds_on(now, worker, job, &ids, effects));
             let parts = self.parts_among(worker, job, &ids);
+            mark!("a part of a task never arrived", !parts.is_empty());
             self.restart(now, job, &ids.difference(&parts), RestartCause::Left, effects);
             // Their first workers may have started them.
             self.lose_running(now, worker, job, &parts, (RestartCause::Left, Ran::Perhaps), effects);
@@ -451,6 +454,7 @@ impl Server {
         }
         ended.retain(|worker| !self.live.contains_key(worker));
         for worker in ended {
+            mark!("tasks are left to a worker that has ended");
             // However it ended: what it had started is not known any more.
             self.lose_tasks_of(now, worker, WorkerEnd::ConnectionLost, false, effects);
         }
@@ -523,6 +527,7 @@ impl Server {
                 let job = &self.state.jobs[&id];
                 // A failure before may have ended the rest of the job.
                 if job.state_of(task).is_none_or(hq_model::TaskState::is_terminal) {
+                    mark!("a failure has ended what else is lost");
                     continue;
                 }
                 let crashes = job.crashes.get(&task).copied().unwrap_or(0) + 1;

@@ -9,6 +9,7 @@ use super::runners::NoRunner;
 use super::{Effect, Grant, Outcome, RunnerId, Start};
 use crate::keeping::keeps_room;
 use crate::limits::{NULL_TASKS_AT_ONCE, SCAN_BLOCKED_MAX, SCAN_QUEUED_MAX, STARTS_INTERVAL};
+use crate::mark;
 use crate::record::FailureKind;
 use crate::worker_messages::TemplateId;
 
@@ -154,7 +155,11 @@ impl Worker {
                 let pools = &mut self.pools;
                 let chosen = ways(known, placed, kept)
                     .map(|way| (way, &requests[way.variant as usize]))
-                    .filter(|(_, request)| !request.takes_whole_nodes() || is_unused())
+                    .filter(|(_, request)| {
+                        let fits = !request.takes_whole_nodes() || is_unused();
+                        mark!("ranks wait for the rest of their node", request.ranks > 0 && !fits);
+                        fits
+                    })
                     .filter(|(_, request)| batch.is_part || has_time(life, now, request))
                     .find(|(way, request)| match request.ranks {
                         0 => pools.take(&way.needs, &mut grant),

@@ -438,11 +438,8 @@ fn a_time_limit_ends_a_task_that_ignores_sigterm() {
 fn a_task_with_the_node_to_itself_starts_when_it_is_empty() {
     let mut world = World::new(|_| {});
     world.run(1, "1", 0, |_| {});
-    world.step(Input::Server(ToWorker::Cancel {
-        job: JobId(1),
-        ids: IdSet::single(TaskId(1)),
-        are_elsewhere: false,
-    }));
+    let (job, ids) = (JobId(1), IdSet::single(TaskId(1)));
+    world.step(Input::Server(ToWorker::Cancel { job, ids, are_elsewhere: false }));
     assert_eq!(world.did(), "start 1@1/0, signal 1@1 15");
     let ranks = |exclusive| {
         move |spec: &mut TaskSpec| {
@@ -452,6 +449,7 @@ fn a_task_with_the_node_to_itself_starts_when_it_is_empty() {
     };
     world.run(2, "1", 0, ranks(true));
     assert_eq!(world.did(), "", "one CPU is free, but the canceled task has not ended");
+    assert!(crate::mark::take().contains("ranks wait for the rest of their node"));
     world.end(1, 1, Outcome::Finished);
     assert_eq!(world.did(), "start 2@1/0, canceled 1:1");
     world.run(3, "1", 0, |_| {});

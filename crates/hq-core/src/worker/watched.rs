@@ -10,6 +10,7 @@ use super::arming::Armed;
 use super::machine::{Link, Worker};
 use super::starting::{has_time, in_time, ways};
 use crate::keeping::keeps_room;
+use crate::mark;
 
 impl Worker {
     /// Looks for something that waits here, fits and does not start, although nothing is kept for others that go before
@@ -74,6 +75,7 @@ impl Worker {
             .flat_map(|(task, run)| run.ranks.iter().chain([&run.grant]).map(|grant| (*task, grant)));
         let taken_over =
             self.armed.iter().filter_map(|(task, armed)| Some((*task, &armed.after.as_ref()?.grant)));
+        let taken_over = taken_over.inspect(|_| mark!("an armed task has what the one before it had"));
         running.chain(taken_over)
     }
 

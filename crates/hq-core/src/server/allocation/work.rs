@@ -9,7 +9,8 @@ use hq_model::{AllocationRef, IdSet, JobId, Request, Timestamp, WorkerId};
 use crate::alloc::worth::{Cost, Slots, Work};
 use crate::alloc::{Allocation, QueueState, policy};
 use crate::limits::{DEMAND_GROUPS_MAX, OUTLASTED_MAX, START_UP_TIME, UNNEEDED_TIME};
-use crate::server::capacity::Needs;
+use crate::mark;
+use crate::server::capacity::{Needs, SLOTS_MAX};
 use crate::server::live::LiveWorker;
 use crate::server::machine::Server;
 use crate::server::queue::ClassId;
@@ -105,6 +106,7 @@ impl Server {
                 .map_or(Duration::MAX, |left| Duration::from_secs(left.as_secs() / 60 * 60));
             *here.entry(until).or_default() += slots(live);
         }
+        mark!("more slots than one worker may have are summed up", here.values().sum::<u64>() > SLOTS_MAX);
         here.into_iter().map(|(until, count)| Slots { count, from: Duration::ZERO, until }).collect()
     }
 

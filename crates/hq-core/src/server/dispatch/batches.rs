@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use hq_model::{IdSet, Timestamp, WorkerId};
 
+use crate::mark;
 use crate::object_messages::TaskObjects;
 use crate::record::Record;
 use crate::server::Effect;
@@ -41,6 +42,7 @@ impl Server {
         for (worker, lots) in batches {
             // What waits there may fit as another variant, and leave to others what it has waited for.
             if self.presume_starts(now, worker) {
+                mark!("what waits on a worker leaves room to others");
                 self.changes.of_worker(worker);
                 lets_room = true;
             }

@@ -7,6 +7,7 @@
 use hq_model::{Body, IdSet, ObjectId, ObjectName, TaskId, TaskRef, Timestamp, WorkerId};
 
 use crate::client_messages::RequestError;
+use crate::mark;
 use crate::object_messages::{ObjectChange, ObjectEnd, ObjectSource, TaskObjects};
 use crate::record::{FinishedSpan, Record};
 use crate::server::Effect;
@@ -135,7 +136,11 @@ impl Server {
                 Some(_) => ids,
                 None => self.state.objects.of_tasks(span.job, &ids).map(|(task, _, _)| task.task).collect(),
             };
-            let of_known = |(object, _): &(ObjectId, _)| self.state.jobs.contains_key(&object.task.job);
+            let of_known = |(object, _): &(ObjectId, _)| {
+                let is_known = self.state.jobs.contains_key(&object.task.job);
+                mark!("a value is left once more for a forgotten job", !is_known);
+                is_known
+            };
             for (object, instance) in tasks.iter().map(left).filter(of_known) {
                 let known = self.state.objects.get(&object).filter(|known| !known.is_gone);
                 let is_told = known.is_some_and(|known| known.instance == instance);

@@ -4,6 +4,7 @@ use hq_model::dependency::{After, Condition};
 use hq_model::job::FedEnd;
 use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
 
+use crate::mark;
 use crate::server::job::Job;
 use crate::server::state::State;
 
@@ -37,7 +38,13 @@ impl Artifact<'_> {
                 state.jobs.get(&job).map_or(Status::Available, |job| of_task(job, task, condition))
             }
             Artifact::Job(job, condition) => {
-                state.jobs.get(&job).map_or(Status::Available, |job| of_job(job, condition))
+                let Some(job) = state.jobs.get(&job) else { return Status::Available };
+                let status = of_job(job, condition);
+                mark!(
+                    "a fed job is over and its generator is not",
+                    status != Status::Open && is_fed_on(state, job)
+                );
+                status
             }
             Artifact::File(job, path) => match state.jobs.get(&job) {
                 Some(job) if !job.files.contains(path) => Status::Open,
@@ -140,6 +147,11 @@ impl Standing {
         never.iter().for_each(|(_, ended)| open.subtract(ended));
         Standing { available, open, never, may_grow: false }
     }
+}
+
+fn is_fed_on(state: &State, job: &Job) -> bool {
+    let generator = job.feed.as_ref().and_then(|feed| state.jobs.get(&feed.generator));
+    generator.is_some_and(|generator| !generator.tasks_ended())
 }
 
 fn is_given_up(job: &Job) -> bool {

@@ -6,6 +6,7 @@ use hq_model::dependency::{After, Condition, Mapping};
 use hq_model::{IdSet, JobId, TaskId, TaskState};
 
 use super::artifact::{Artifact, Standing, Status, bad_end_of, has_enough};
+use crate::mark;
 use crate::never;
 use crate::server::state::State;
 
@@ -86,7 +87,11 @@ impl Barrier {
                             Status::Never(_) if job.is_none_or(|job| bad_end_of(job).is_none()) => {
                                 return (IdSet::new(), self.waiting.clone());
                             }
-                            Status::Never(_) | Status::Open => false,
+                            Status::Never(_) => {
+                                mark!("of a failed job the successes are heard of first");
+                                false
+                            }
+                            Status::Open => false,
                         }
                     }
                 };

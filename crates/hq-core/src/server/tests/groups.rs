@@ -7,6 +7,7 @@ use hq_model::task::EndBy;
 use super::*;
 use crate::client_messages::{NewJob, NewTasks, RequestError, TakenBroadcast};
 use crate::feed::{FeedOrder, FeedRequest};
+use crate::mark;
 
 fn job(name: &str, after: &[(u32, Condition)], count: u32) -> NewJob {
     let spec = JobSpec { name: name.into(), ..JobSpec::default() };
@@ -173,6 +174,7 @@ fn a_server_that_is_killed_between_has_all_of_them_or_none() {
         let expected = if cut < records.len() { vec![] } else { vec![1, 2, 3, 4, 5] };
         assert_eq!(jobs, expected, "{cut} of {} records", records.len());
     }
+    assert!(mark::take().contains("a draft waits for a half made fed job"));
 }
 
 // What waits for the success of a fed job, and for any end of it.

@@ -8,6 +8,7 @@ use super::calls::packed;
 use super::losses::lose;
 use super::objects::{copy, object};
 use super::*;
+use crate::mark;
 use crate::object_messages::{GiveObject, ObjectCopy, ObjectNews, ObjectRequest, ObjectState, Unfetched};
 use crate::server::Keep;
 
@@ -294,6 +295,7 @@ fn what_an_earlier_attempt_has_left_is_freed_where_the_one_that_counts_leaves_no
     assert_eq!(world.sent(1), "1:0/0 1:0/1");
     world.reports(1, |report| report.finished = vec![finished(JOB, 0, 0, 1)]);
     assert_eq!(world.sent(1), "free 1@0:value");
+    assert!(mark::take().contains("an earlier attempt left what the last one did not"));
 }
 
 #[test]

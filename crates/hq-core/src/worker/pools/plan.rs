@@ -7,6 +7,7 @@ use hq_model::amount::UNITS;
 use hq_model::{Amount, Policy};
 
 use super::{Group, Indexed};
+use crate::mark;
 
 /// How many whole indices of which groups, and the group that gives a part of an index.
 #[derive(Clone, Debug)]
@@ -127,7 +128,10 @@ impl Indexed {
             units => {
                 let has = counts.iter().filter(|(group, count)| self.groups[*group].has(*count, units));
                 // The first of those that give as much: what is near comes first.
-                Some((has.min_by_key(|(_, count)| *count)?.0, units))
+                let chosen = has.clone().min_by_key(|(_, count)| *count)?;
+                let mut others = has.filter(|other| other.1 == chosen.1);
+                mark!("a part of an index is taken where it is near", others.any(|other| other.0 < chosen.0));
+                Some((chosen.0, units))
             }
         };
         counts.retain(|(_, count)| *count > 0);
