@@ -73,9 +73,11 @@ pub const WORKER_QUEUE_BYTES_MAX: usize = 128 << 20;
 pub const RELAYS_BYTES_MAX: usize = 64 << 20;
 /// Bytes that one of them may take at a time: a message of each side, and what is read ahead.
 pub const RELAY_BYTES: usize = 2 << 20;
+/// Longest first message, which says what is wanted.
+pub const RELAY_WISH_MAX: usize = 16 << 10;
 /// Longest message of those that is passed on.
 pub const RELAY_FRAME_MAX: usize = (1 << 20) + (64 << 10);
-/// Workers that want an object in this way at once, those that wait included; more are refused, and their tasks tried again.
+/// Objects that workers and clients want in this way at once, those that wait included; more are refused, and tasks tried again.
 pub const RELAY_READERS_MAX: usize = 1024;
 /// How long one of them waits for the worker that has the object.
 pub const RELAY_HOLDER_TIME: Duration = Duration::from_secs(10);

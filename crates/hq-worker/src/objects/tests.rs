@@ -437,8 +437,7 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
         let keys = Keys::generate();
         let from = listening(dir.path(), 1, &keys);
         let endpoint = |keys| Endpoint { host: "127.0.0.1".into(), port: 0, keys };
-        assert!(get::Getter::new(&endpoint(None)).is_none());
-        let getter = get::Getter::new(&endpoint(Some(keys))).expect("keys");
+        let getter = get::Getter::new(Some(&endpoint(Some(keys))), None);
         let nowhere = holder(7, String::new());
         for bytes in [bytes((2 << 20) + 5), Vec::new()] {
             let Content { size, checksum, .. } =
@@ -459,6 +458,15 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
         let refused = getter.get(&copy, vec![nowhere], &mut Got::default()).await;
         let text = "no worker gave it: worker 7: worker 7 on n7 cannot be reached: it listens nowhere";
         assert_eq!(refused.expect_err("nobody").to_string(), text);
+        for (workers, why) in [
+            (Some(endpoint(None)), "the server does not encrypt the connections of workers"),
+            (None, "the access file here has no part for workers"),
+        ] {
+            let keyless = get::Getter::new(workers.as_ref(), None);
+            let refused = keyless.get(&copy, vec![from.place.clone()], &mut Got::default()).await;
+            let text = refused.expect_err("nobody is asked").to_string();
+            assert!(text.contains(&format!("worker 1: {why}")), "{text}");
+        }
         let Content { size, checksum, .. } = add(&from.objects.store, dir.path(), 3, b"abc").expect("stored");
         let copy = ObjectCopy { object: object(3), instance: Instance(0), size, checksum, is_dir: false };
         let mut full = Got { fails: true, ..Got::default() };
@@ -473,8 +481,8 @@ fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let keys = Keys::generate();
         let to = listening(dir.path(), 1, &keys);
-        let getter = get::Getter::new(&Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys) })
-            .expect("keys");
+        let endpoint = Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys) };
+        let getter = get::Getter::new(Some(&endpoint), None);
         let store = &to.objects.store;
         let path = |file: &str| store.put_path(file).expect("a name");
         for bytes in [bytes((2 << 20) + 5), Vec::new()] {
