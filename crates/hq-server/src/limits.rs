@@ -165,6 +165,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("objects relayed, together", bytes(RELAYS_BYTES_MAX)),
         ("objects relayed at once", LimitValue::count(RELAYS_BYTES_MAX / RELAY_BYTES)),
         ("objects that wait to be relayed", LimitValue::count(RELAY_READERS_MAX)),
+        ("objects fetched ahead, on a worker", LimitValue::count(core::AHEAD_MAX)),
+        ("objects fetched ahead, together", LimitValue::Bytes(core::AHEAD_BYTES_MAX)),
         ("frame of a client", bytes(net::CLIENT_FRAME_MAX)),
         ("frame of a worker", bytes(net::WORKER_FRAME_MAX)),
         ("half-said frames of clients", bytes(net::HALF_SAID_BYTES_MAX)),

@@ -517,6 +517,33 @@ fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
 }
 
 #[test]
+fn what_comes_ahead_of_its_task_takes_no_room_from_what_is_needed() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (store, mut told) = store(&dir.path().join("store"), 20);
+        add(&store, dir.path(), 1, b"needed, 16 bytes").expect("stored");
+        let objects = Objects::new(store.clone());
+        let does = BTreeMap::from([(WorkerId(2), Does::SendAll), (WorkerId(3), Does::Refuse)]);
+        let made_up = Arc::new(MadeUp { does, bytes: b"elsewhere".to_vec(), ..MadeUp::default() });
+        for (hold, holder_id, is_here) in
+            [(Hold::Guarded, 2, false), (Hold::Free, 3, false), (Hold::Free, 2, true)]
+        {
+            store.hold(&[object(1)], hold);
+            let source = source_of(2, b"elsewhere", vec![holder(holder_id, String::new())]);
+            objects.take_ahead(&made_up, &Source::new(&source, WorkerId(1))).await;
+            assert_eq!(store.content(&key(2)).is_some(), is_here);
+            // However it went, the next one may come.
+            let mut said = Vec::new();
+            while let Ok(input) = told.try_recv() {
+                said.push(input);
+            }
+            assert!(said.contains(&Input::NotAhead(object(2))), "{said:?}");
+            assert!(!said.iter().any(|input| matches!(input, Input::FileRefused { .. })), "{said:?}");
+        }
+    });
+}
+
+#[test]
 fn what_a_call_takes_is_held_until_it_has_ended() {
     run(async {
         let dir = tempfile::tempdir().expect("a temporary directory");

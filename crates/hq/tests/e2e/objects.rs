@@ -496,6 +496,29 @@ fn a_server_that_relays_nothing_lets_readers_say_so() {
 }
 
 #[test]
+fn what_waiting_tasks_take_comes_while_others_run() {
+    let mut cluster = Cluster::server();
+    for resource in ["a", "b"] {
+        cluster.worker(&format!("--cpus 1 --detect-resources none --resource {resource}=sum(1)"));
+    }
+    let leave = "echo $HQ_TASK_ID > p-$HQ_TASK_ID";
+    cluster.ok(&format!(
+        "submit --array 1-3 --wait --resource a=1 --output-object p=p-%{{TASK_ID}} -- sh -c '{leave}'"
+    ));
+    let take = "while ! test -e go; do sleep 0.01; done";
+    cluster.ok(&format!(
+        "submit --array 1-3 --resource b=1 --input-object p=1@%{{TASK_ID}}:p->in-%{{TASK_ID}} -- sh -c '{take}'"
+    ));
+    patience::until("the object of a task that waits", || {
+        let copies = cluster.json("object info 1@2:p")[0]["copies"].clone();
+        if copies == 2 { Ok(()) } else { Err(copies.to_string()) }
+    });
+    cluster.write("go", "");
+    cluster.ok("job wait all");
+    assert_eq!(cluster.read("in-3"), "3\n");
+}
+
+#[test]
 fn closed_standard_input_is_no_object() {
     let mut cluster = Cluster::server();
     cluster.worker("--cpus 1 --detect-resources none");
