@@ -75,7 +75,7 @@ impl Session {
                 | WorkerEffect::EndZygote { .. }
                 | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)
-                | WorkerEffect::BringObjects(_)
+                | WorkerEffect::BringObjects { .. }
                 | WorkerEffect::Relay { .. }
                 | WorkerEffect::TakeFile { .. }
                 | WorkerEffect::GuardObjects { .. } => {}

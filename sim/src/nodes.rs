@@ -316,11 +316,22 @@ impl Node {
 
     /// Stores an object, and says what its worker hears of that.
     pub fn takes_in(&mut self, copy: ObjectCopy, said: &mut Vec<Input>) {
-        let taken = self.staging.values().flat_map(|start| &start.objects);
-        let pinned: Vec<ObjectId> = taken.map(|source| source.copy.object.clone()).collect();
+        let pinned = self.pinned();
         if let Some(store) = &mut self.store {
             said.extend(store.takes_in(copy, |object| pinned.contains(object)));
         }
+    }
+
+    /// True when there is room for another object, at the cost of none that is needed.
+    pub fn has_room(&self) -> bool {
+        let pinned = self.pinned();
+        self.store.as_ref().is_some_and(|store| store.has_room(|object| pinned.contains(object)))
+    }
+
+    // What tasks take that are about to start.
+    fn pinned(&self) -> Vec<ObjectId> {
+        let taken = self.staging.values().flat_map(|start| &start.objects);
+        taken.map(|source| source.copy.object.clone()).collect()
     }
 
     /// Lets the machine act, unless that `is_forgotten`, and returns what it wants.

@@ -109,6 +109,13 @@ impl Store {
         file.filter(|file| file.checksum == copy.checksum).map(|file| file.last_read = now).is_some()
     }
 
+    /// True when another one fits, for which one that is not pinned may go.
+    pub fn has_room(&self, is_pinned: impl Fn(&ObjectId) -> bool) -> bool {
+        let mut stored = self.files.keys().map(|(object, _)| object);
+        self.files.len() < self.room
+            || stored.any(|object| !self.guarded.contains(object) && !is_pinned(object))
+    }
+
     /// Stores an object, and returns what the worker hears of that: of what had to make room, too. What is pinned stays.
     pub fn takes_in(&mut self, new: ObjectCopy, is_pinned: impl Fn(&ObjectId) -> bool) -> Vec<WorkerInput> {
         self.files.retain(|(object, instance), _| *object != new.object || *instance > new.instance);
@@ -539,12 +546,18 @@ impl World {
         &mut self,
         node: usize,
         sources: &[hq_core::object_messages::ObjectSource],
+        is_ahead: bool,
     ) -> Result<(), String> {
         let mut said = Vec::new();
         for source in sources {
-            if self.brings(node, source, &mut said, &mut None)?.is_some() {
-                let (object, why) = (source.copy.object.clone(), "nobody has it".to_owned());
-                said.push(WorkerInput::FileRefused { object, why });
+            let object = source.copy.object.clone();
+            let is_here = (!is_ahead || self.nodes[node].has_room())
+                && self.brings(node, source, &mut said, &mut None)?.is_none();
+            self.fetched_ahead += u64::from(is_ahead && is_here);
+            match is_ahead {
+                true => said.push(WorkerInput::NotAhead(object)),
+                false if is_here => {}
+                false => said.push(WorkerInput::FileRefused { object, why: "nobody has it".to_owned() }),
             }
         }
         self.launcher_says(node, said, None);

@@ -153,7 +153,9 @@ impl World {
                         store.guards(guard, &release);
                     }
                 }
-                WorkerEffect::BringObjects(sources) => self.takes_over(node, &sources)?,
+                WorkerEffect::BringObjects { sources, is_ahead } => {
+                    self.takes_over(node, &sources, is_ahead)?
+                }
                 WorkerEffect::Relay { ticket } => {
                     let after = self.rng.between(20, 1_000_000);
                     self.at(after, Event::Relayed { ticket, holder: node });

@@ -69,6 +69,8 @@ pub struct Outcome {
     pub taken: u64,
     /// Those that did not.
     pub unfetched: u64,
+    /// Objects that came before the task started that takes them.
+    pub fetched_ahead: u64,
     /// Objects that came by way of the server.
     pub relays: u64,
     /// Scrambles everything that happened: equal seeds give equal numbers.
@@ -188,6 +190,8 @@ pub(crate) struct World {
     /// Tasks that got all objects that they take, and those that did not.
     pub(crate) taken: u64,
     pub(crate) unfetched: u64,
+    /// Objects that came before the task started that takes them.
+    pub(crate) fetched_ahead: u64,
     /// Objects that came by way of the server, who waits for such, and how many have.
     pub(crate) relays: u64,
     pub(crate) relaying: BTreeMap<u64, Relaying>,
@@ -224,6 +228,7 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             waits: world.waits,
             taken: world.taken,
             unfetched: world.unfetched,
+            fetched_ahead: world.fetched_ahead,
             relays: world.relays,
             fingerprint: world.fingerprint,
         }),
@@ -335,6 +340,7 @@ impl World {
             waits: 0,
             taken: 0,
             unfetched: 0,
+            fetched_ahead: 0,
             relays: 0,
             relaying: BTreeMap::new(),
             tickets: 0,

@@ -136,7 +136,7 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                 | WorkerEffect::EndZygote { .. }
                 | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::FreeObjects(_)
-                | WorkerEffect::BringObjects(_)
+                | WorkerEffect::BringObjects { .. }
                 | WorkerEffect::Relay { .. }
                 | WorkerEffect::TakeFile { .. }
                 | WorkerEffect::GuardObjects { .. } => {}

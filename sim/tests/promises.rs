@@ -451,6 +451,8 @@ fn objects_pass_by_way_of_the_server() {
         .collect();
     assert!(outcomes.iter().map(|outcome| outcome.relays).sum::<u64>() > 20);
     assert!(outcomes.iter().map(|outcome| outcome.unfetched).sum::<u64>() > 20, "some servers relay nothing");
+    let ahead = outcomes.iter().map(|outcome| outcome.fetched_ahead).sum::<u64>();
+    assert!(ahead > 20, "{ahead} objects came while their tasks waited");
 }
 
 #[test]

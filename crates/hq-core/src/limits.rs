@@ -457,6 +457,14 @@ pub const GIVEN_FROM: u32 = 3_000_000_000;
 pub const GIVES_MAX: usize = 10_000;
 /// Workers that store an object, of which one that is to get it is told.
 pub const HOLDERS_TOLD_MAX: usize = 4;
+/// Objects that a worker has fetched, or tries to, for tasks that wait on it.
+pub const AHEAD_MAX: usize = 64;
+/// Bytes of these.
+pub const AHEAD_BYTES_MAX: u64 = 256 << 20;
+/// Of these, on their way at once: fewer than a worker fetches, so that tasks which have started do not wait for them.
+pub const AHEAD_COMING_MAX: usize = 2;
+/// Objects of waiting tasks that are looked at for that.
+pub const AHEAD_SCAN_MAX: usize = 256;
 /// How often a task is tried that could not have an object which is stored.
 pub const OBJECT_TRIES_MAX: u32 = 8;
 /// How often, while every store is full of what users keep or programs hold and nothing of that is let go, a task is tried whose

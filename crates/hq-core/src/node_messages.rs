@@ -4,13 +4,16 @@
 use crate::worker_messages::TaskNode;
 use hq_model::{ByteString, Instance, ObjectId, TaskRef, WorkerId};
 
-/// The first message on a connection of a worker to the server by which an object is to pass. What follows is what workers say to
-/// each other, and the server passes it on.
+/// The process in a refusal that is the server's own: what was to pass by way of it does not.
+pub const OF_SERVER: u32 = u32::MAX - 1;
+
+/// The first message on a connection of a worker or client to the server by which an object is to pass. What follows is what workers
+/// say to each other, and the server passes it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskRelay {
-    /// From one that wants something of this worker, which it cannot reach.
+    /// From one that wants something of this worker, which it cannot reach. Clients get objects and put files, and nothing else.
     From(WorkerId),
-    /// From the one that was [told](crate::worker_messages::ToWorker::Relay) this number.
+    /// From the one that was [told](crate::worker_messages::ToWorker::Relay) this number. Only workers are.
     For(u64),
 }
 

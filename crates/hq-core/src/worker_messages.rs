@@ -119,7 +119,8 @@ pub enum ToWorker {
         /// These may go.
         release: Vec<ObjectId>,
     },
-    /// Another worker wants an object that is here and cannot reach this one: it waits at the server under this number, until
+    /// Another worker, or a client, wants an object that is here, or puts one here, and cannot reach this one: it waits at the server
+    /// under this number, until
     /// a [connection](crate::node_messages::AskRelay) of this worker comes for it. To workers that [relay](WorkerHello::relays).
     Relay {
         /// The number.

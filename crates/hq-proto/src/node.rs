@@ -163,7 +163,8 @@ pub fn encode_ask_relay(ask: AskRelay) -> Vec<u8> {
 }
 
 /// What a connection to the server begins with, if it is that. All else is for
-/// [`decode_from_worker`](crate::decode_from_worker), which may be long: this looks at the first bytes alone.
+/// [`decode_from_worker`](crate::decode_from_worker) or [`decode_client_request`](crate::decode_client_request), which may be long:
+/// this looks at the first bytes alone.
 pub fn decode_ask_relay(message: &[u8]) -> Option<AskRelay> {
     let mut rest = message;
     let (field, kind) = decode_key(&mut rest).ok()?;
@@ -174,7 +175,7 @@ pub fn decode_ask_relay(message: &[u8]) -> Option<AskRelay> {
     }
 }
 
-/// The fields of [`AskRelay`], which no message of a worker has.
+/// The fields of [`AskRelay`], which no message of a worker or client has as numbers.
 const ASK_FIELDS: std::ops::RangeInclusive<u32> = 190..=191;
 
 /// Fields of a piece, and that of the piece in a message.
@@ -285,11 +286,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_relayed_connection_begins_with_is_no_word_of_a_worker() {
+    fn what_a_relayed_connection_begins_with_is_no_word_of_a_worker_or_client() {
         for ask in [AskRelay::From(WorkerId(0)), AskRelay::From(WorkerId(u32::MAX)), AskRelay::For(1 << 40)] {
             let message = encode_ask_relay(ask);
             assert_eq!(decode_ask_relay(&message), Some(ask));
             assert!(crate::decode_from_worker(&message).is_err());
+            assert!(crate::decode_client_request(&message).is_err());
             assert_eq!(decode_ask_relay(&message[..message.len() - 1]), None);
         }
         let heartbeat = crate::encode_from_worker(&hq_core::worker_messages::FromWorker::Heartbeat);

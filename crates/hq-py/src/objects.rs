@@ -54,14 +54,16 @@ pub(crate) struct Objects {
     server_dir: PathBuf,
     session: Mutex<Option<Session>>,
     ground: Mutex<Option<Arc<Ground>>>,
+    // It knows which workers do not answer. Made again where the server is another one.
+    getter: Mutex<Option<(AccessFile, Arc<Getter>)>>,
 }
 
 #[pymethods]
 impl Objects {
     #[new]
     pub(crate) fn new(server_dir: PathBuf) -> Objects {
-        let (session, ground) = (Mutex::default(), Mutex::default());
-        Objects { pid: std::process::id(), server_dir, session, ground }
+        let (session, ground, getter) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Objects { pid: std::process::id(), server_dir, session, ground, getter }
     }
 
     /// The stores of the workers that are connected.
@@ -87,7 +89,7 @@ impl Objects {
         self.with(python, |session| find(session, JobId(job), name))
     }
 
-    /// Has the bytes of an object written into a file that is there, by a worker that stores it.
+    /// Has the bytes of an object written into a file that is there, by a worker that stores it, or by way of the server.
     fn fetch(&self, python: Python<'_>, job: u32, task: u32, name: &str, path: PathBuf) -> PyResult<()> {
         let object = object(job, task, name)?;
         let found = self.with(python, |session| view(session, object.clone()))?;
@@ -203,9 +205,17 @@ impl Objects {
     }
 
     // Whoever can ask workers; or why nobody can.
-    fn getter(&self) -> Result<Getter, String> {
+    fn getter(&self) -> Result<Arc<Getter>, String> {
         let access = AccessFile::load(&access_path(&self.server_dir)).map_err(|error| error.to_string())?;
-        Getter::of(&access).map_err(str::to_owned)
+        let mut getter = self.getter.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, getter)) = &*getter
+            && *of == access
+        {
+            return Ok(getter.clone());
+        }
+        let made = Arc::new(Getter::of(&access));
+        *getter = Some((access, made.clone()));
+        Ok(made)
     }
 }
 

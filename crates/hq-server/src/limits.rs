@@ -73,9 +73,11 @@ pub const WORKER_QUEUE_BYTES_MAX: usize = 128 << 20;
 pub const RELAYS_BYTES_MAX: usize = 64 << 20;
 /// Bytes that one of them may take at a time: a message of each side, and what is read ahead.
 pub const RELAY_BYTES: usize = 2 << 20;
+/// Longest first message, which says what is wanted.
+pub const RELAY_WISH_MAX: usize = 16 << 10;
 /// Longest message of those that is passed on.
 pub const RELAY_FRAME_MAX: usize = (1 << 20) + (64 << 10);
-/// Workers that want an object in this way at once, those that wait included; more are refused, and their tasks tried again.
+/// Objects that workers and clients want in this way at once, those that wait included; more are refused, and tasks tried again.
 pub const RELAY_READERS_MAX: usize = 1024;
 /// How long one of them waits for the worker that has the object.
 pub const RELAY_HOLDER_TIME: Duration = Duration::from_secs(10);
@@ -163,6 +165,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("objects relayed, together", bytes(RELAYS_BYTES_MAX)),
         ("objects relayed at once", LimitValue::count(RELAYS_BYTES_MAX / RELAY_BYTES)),
         ("objects that wait to be relayed", LimitValue::count(RELAY_READERS_MAX)),
+        ("objects fetched ahead, on a worker", LimitValue::count(core::AHEAD_MAX)),
+        ("objects fetched ahead, together", LimitValue::Bytes(core::AHEAD_BYTES_MAX)),
         ("frame of a client", bytes(net::CLIENT_FRAME_MAX)),
         ("frame of a worker", bytes(net::WORKER_FRAME_MAX)),
         ("half-said frames of clients", bytes(net::HALF_SAID_BYTES_MAX)),

@@ -15,7 +15,7 @@ use hq_net::{
 };
 use hq_proto::ProtoError;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use crate::inbox::{Event, Inbox, Room};
@@ -94,37 +94,59 @@ impl PeerListener {
         if receiver.peer().role == Some(Role::Puller) {
             return self.serve_puller(peer, sender, receiver).await;
         }
-        let mut first = None;
-        if self.role == Role::Worker {
-            match receiver.next().await {
-                Ok(Some(frame)) => match hq_proto::decode_ask_relay(&frame) {
-                    Some(ask) => {
-                        let end = self.relay.serve(ask, (sender, receiver)).await;
-                        return debug!(%peer, ?ask, ?end, "a relayed connection ended");
-                    }
-                    None => first = Some(frame),
-                },
-                end => return debug!(%peer, role = %self.role, ?end, "said nothing"),
-            }
-        }
         let connection = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
-        debug!(%peer, role = %self.role, connection = connection.0, "connected");
         let limit = match self.role {
             Role::Client | Role::Puller => CLIENT_QUEUE_BYTES_MAX,
             Role::Worker => WORKER_QUEUE_BYTES_MAX,
         };
-        if self.role == Role::Client {
+        let is_client = self.role == Role::Client;
+        if is_client {
             sender.set_patience(CLIENT_STALL_MAX);
         }
         let (outbox, queue) = Outbox::new(peer.to_string(), limit, self.bytes_waiting.clone());
         let outbox = Arc::new(outbox);
-        self.inbox.push(Event::Opened(connection, outbox.clone()), Room::none());
+        // A client that has said nothing yet hears that the server ends.
+        if is_client {
+            self.inbox.push(Event::Opened(connection, outbox.clone()), Room::none());
+        }
+        let first = tokio::select! {
+            first = receiver.next() => first,
+            () = outbox.closing() => {
+                let _ = timeout(GOODBYE_TIME, sender.close()).await;
+                return self.gone(connection, false);
+            }
+        };
+        let first = match first {
+            Ok(Some(frame)) => frame,
+            end => {
+                match end {
+                    Err(error @ (NetError::Unfinished { .. } | NetError::CutShort)) => self.cut(peer, &error),
+                    end => debug!(%peer, role = %self.role, ?end, "said nothing"),
+                }
+                // Of others nobody knows.
+                if is_client {
+                    self.gone(connection, false);
+                }
+                return;
+            }
+        };
+        if let Some(ask) = ObjectRelay::ask(&first, self.role) {
+            if is_client {
+                self.gone(connection, false);
+            }
+            let end = self.relay.serve(ask, self.role, (sender, receiver)).await;
+            return debug!(%peer, role = %self.role, ?ask, ?end, "a relayed connection ended");
+        }
+        debug!(%peer, role = %self.role, connection = connection.0, "connected");
+        if !is_client {
+            self.inbox.push(Event::Opened(connection, outbox.clone()), Room::none());
+        }
         let mut writer = tokio::spawn(write(sender, queue, outbox.clone()));
         let mut is_closed = false;
         let (inbox, last_id) = (Arc::clone(&self.inbox), Arc::clone(&self.last_id));
         let mut lines = Lines::new(inbox, last_id, connection, Arc::clone(&outbox));
         tokio::select! {
-            end = self.read(&mut lines, connection, (first, receiver), &outbox) => {
+            end = self.read(&mut lines, connection, (Some(first), receiver), &outbox) => {
                 is_closed = end.is_by_peer();
                 match end {
                     ReadEnd::Net(error @ (NetError::Unfinished { .. } | NetError::CutShort)) => self.cut(peer, &error),
@@ -146,13 +168,15 @@ impl PeerListener {
         }
         writer.abort();
         lines.all_gone(is_closed);
-        self.inbox.push(
-            Event::input(match self.role {
-                Role::Client | Role::Puller => Input::ClientGone { connection },
-                Role::Worker => Input::WorkerGone { connection, is_closed },
-            }),
-            Room::none(),
-        );
+        self.gone(connection, is_closed);
+    }
+
+    fn gone(&self, connection: ConnectionId, is_closed: bool) {
+        let gone = match self.role {
+            Role::Client | Role::Puller => Input::ClientGone { connection },
+            Role::Worker => Input::WorkerGone { connection, is_closed },
+        };
+        self.inbox.push(Event::input(gone), Room::none());
     }
 
     // What pullers say is for a relay, and not for the deciding thread.

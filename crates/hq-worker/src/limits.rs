@@ -204,6 +204,8 @@ pub const PIECE_MAX: usize = 1 << 20;
 pub(crate) const PIECE_SENT: usize = (256 << 10) - 64;
 /// Objects that a worker fetches at once, of those that come in several pieces; others wait.
 pub const FETCHES_MAX: usize = 4;
+const _: () =
+    assert!(hq_core::limits::AHEAD_COMING_MAX < FETCHES_MAX, "tasks that have started need not wait");
 /// Objects of one piece that a worker fetches at once; others wait.
 pub(crate) const SMALL_FETCHES_MAX: usize = 16;
 /// How long a connection to another worker is kept for the next object.

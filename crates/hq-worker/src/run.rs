@@ -547,7 +547,7 @@ impl Turns {
                     self.supervisor.take_file(object, file, is_dir);
                 }
                 Effect::FreeObjects(objects) => self.supervisor.free_objects(objects),
-                Effect::BringObjects(sources) => self.supervisor.bring_objects(&sources),
+                Effect::BringObjects { sources, is_ahead } => self.supervisor.bring(&sources, is_ahead),
                 Effect::Relay { ticket } => self.nodes.give_by_server(ticket),
                 Effect::GuardObjects { guard, release } => self.supervisor.guard_objects(guard, release),
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),

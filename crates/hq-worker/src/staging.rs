@@ -151,13 +151,18 @@ impl Supervisor {
         }
     }
 
-    /// Another worker is about to leave that alone stores these.
-    pub(crate) fn bring_objects(&self, sources: &[ObjectSource]) {
+    /// Another worker is about to leave that alone stores these, or tasks wait that take them.
+    pub(crate) fn bring(&self, sources: &[ObjectSource], is_ahead: bool) {
         let Some(staging) = &self.staging else { return };
         for source in sources {
             let (objects, peers) = (staging.objects.clone(), staging.peers.clone());
             let source = Source::new(source, self.worker);
-            tokio::spawn(async move { objects.take_over(&peers, &source).await });
+            tokio::spawn(async move {
+                match is_ahead {
+                    true => objects.take_ahead(&peers, &source).await,
+                    false => objects.take_over(&peers, &source).await,
+                }
+            });
         }
     }
 

@@ -146,7 +146,7 @@ pub enum Input {
         /// Why not.
         result: Result<(), String>,
     },
-    /// A worker cannot reach another one that has an object: answered by [`ToWorker::Relay`] to that one, or
+    /// A worker or client cannot reach a worker that has an object, or is to store one: answered by [`ToWorker::Relay`] to that one, or
     /// [`Effect::NotRelayed`].
     Relay {
         /// Under this number it waits.

@@ -316,6 +316,7 @@ impl Worker {
             | Input::ObjectLost(_)
             | Input::ObjectDamaged(_)
             | Input::Spilled(_)
+            | Input::NotAhead(_)
             | Input::FileRefused { .. }) => {
                 if let Some(storing) = &mut self.storing {
                     storing.hear(input);
@@ -351,6 +352,7 @@ impl Worker {
                 self.start_what_fits(now, effects);
             }
         }
+        self.fetch_ahead(effects);
         self.check_idle(now, effects);
         self.speak(now, effects);
     }
@@ -538,6 +540,9 @@ impl Worker {
 
     /// What is of one batch and at the same place comes together again.
     pub(super) fn enqueue_at(&mut self, place: QueuePlace, batch: Batch) {
+        if let Some(storing) = self.storing.as_mut().filter(|_| !batch.objects.is_empty()) {
+            storing.ahead.look_again();
+        }
         if self.queue.is_empty() {
             self.queue_pools = u64::MAX;
         }

@@ -1,5 +1,6 @@
 //! The worker's state machine: what the server and the processes say goes in, starts, signals and reports come out.
 
+mod ahead;
 mod arming;
 mod faults;
 pub(crate) mod lending;
@@ -153,6 +154,8 @@ pub enum Input {
         /// Why, for people.
         why: String,
     },
+    /// An object that was to be fetched ahead is not, since there is no room for it or nobody gives it.
+    NotAhead(ObjectId),
     /// Nothing happened, but a time that [`Worker::next_wakeup`] named has come.
     Tick,
     /// The process was asked to end (SIGTERM, SIGINT).
@@ -286,8 +289,14 @@ pub enum Effect {
     },
     /// Nobody needs these objects any more: remove what is stored of them.
     FreeObjects(Vec<ObjectId>),
-    /// Fetch these objects. Answered by [`Input::Stored`] or [`Input::FileRefused`].
-    BringObjects(Vec<ObjectSource>),
+    /// Fetch objects. Answered by [`Input::Stored`] or [`Input::FileRefused`].
+    BringObjects {
+        /// These.
+        sources: Vec<ObjectSource>,
+        /// For tasks that wait here: where there is room, at the cost of nothing that is needed. Answered by [`Input::Stored`] or
+        /// [`Input::NotAhead`].
+        is_ahead: bool,
+    },
     /// A worker that cannot reach this one waits at the server, under this number, for an object that is here.
     Relay {
         /// The number.

@@ -107,6 +107,9 @@ impl Worker {
         let ends_at = self.ends_at();
         let life = self.config.life(self.started);
         let Some(batch) = self.queue.get_mut(&key) else { return };
+        if let Some(storing) = self.storing.as_mut().filter(|_| !batch.objects.is_empty()) {
+            storing.ahead.look_again();
+        }
         let known = &self.templates[&batch.template];
         let Some(placed) = in_time(known, batch, life, now) else { return };
         if self.config.executor == Executor::Null && !batch.is_part {

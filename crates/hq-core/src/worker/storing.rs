@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::ObjectId;
 
+use super::ahead::Ahead;
 use super::{Effect, Input};
 use crate::never;
 use crate::object_messages::{ObjectCopy, ObjectNews, ObjectsHeld, Unfetched};
@@ -13,7 +14,8 @@ use crate::worker_messages::ToWorker;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Storing {
-    copies: BTreeMap<ObjectId, ObjectCopy>,
+    pub(super) copies: BTreeMap<ObjectId, ObjectCopy>,
+    pub(super) ahead: Ahead,
     news: ObjectNews,
     spilled: ObjectsHeld,
     // The server counts on this worker for them, or has not said yet whether it does.
@@ -27,7 +29,9 @@ impl Storing {
             ToWorker::TakeFile { object, file, is_dir } => {
                 effects.push(Effect::TakeFile { object, file, is_dir });
             }
-            ToWorker::BringObjects(sources) => effects.push(Effect::BringObjects(sources)),
+            ToWorker::BringObjects(sources) => {
+                effects.push(Effect::BringObjects { sources, is_ahead: false });
+            }
             ToWorker::Relay { ticket } => effects.push(Effect::Relay { ticket }),
             ToWorker::GuardObjects { guard, release } => {
                 for object in &release {
@@ -51,7 +55,11 @@ impl Storing {
     /// The shell says something of objects.
     pub(super) fn hear(&mut self, input: Input) {
         match input {
-            Input::Stored(copy) => self.stored(copy),
+            Input::Stored(copy) => {
+                self.ahead.ended(&copy.object);
+                self.stored(copy);
+            }
+            Input::NotAhead(object) => self.ahead.ended(&object),
             Input::ObjectLost(object) => self.lost(object, false),
             Input::ObjectDamaged(object) => self.lost(object, true),
             Input::Spilled(held) => {

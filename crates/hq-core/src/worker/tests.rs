@@ -1,5 +1,6 @@
 //! Scenarios of the worker machine alone, server and processes played by hand.
 
+mod ahead;
 mod arming;
 mod canceling;
 mod exiting;
@@ -130,7 +131,7 @@ impl World {
                 Effect::DropRead { number } => self.done.push(format!("drop {number}")),
                 Effect::TakeFile { object, file, .. } => self.done.push(format!("take {file} as {object}")),
                 Effect::FreeObjects(objects) => self.done.push(format!("free {}", objects.len())),
-                Effect::BringObjects(sources) => self.done.push(format!("bring {}", sources.len())),
+                Effect::BringObjects { sources, is_ahead } => self.done.push(ahead::told(&sources, is_ahead)),
                 Effect::Relay { ticket } => self.done.push(format!("relay {ticket}")),
                 Effect::GuardObjects { guard, release } => {
                     self.done.push(format!("guard {} release {}", guard.len(), release.len()));
@@ -172,9 +173,8 @@ impl World {
         };
         for span in &report.finished {
             assert_eq!(u64::from(span.measures.count()), span.ids.len());
-            let word = ["finished", "finished as 0", "finished as 1"]
-                [span.variant.map_or(0, |variant| 1 + variant as usize)];
-            note(word, span.job, &span.ids);
+            let way = span.variant.map_or(0, |variant| 1 + variant as usize);
+            note(["finished", "finished as 0", "finished as 1"][way], span.job, &span.ids);
         }
         for (job, failure) in &report.failed {
             let word = if failure.kind == FailureKind::Timeout { "timeout" } else { "failed" };

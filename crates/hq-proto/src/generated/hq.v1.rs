@@ -4484,8 +4484,8 @@ pub mod process_ended {
         Signaled(u32),
     }
 }
-/// The first message on a connection of a worker to the server by which an object is to pass, instead of a hello. What follows
-/// is what workers say to each other, and the server passes it on.
+/// The first message on a connection of a worker or client to the server by which an object is to pass, instead of a hello or a
+/// request. What follows is what workers say to each other, and the server passes it on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AskRelay {
     #[prost(oneof = "ask_relay::Ask", tags = "190, 191")]
@@ -4495,7 +4495,7 @@ pub struct AskRelay {
 pub mod ask_relay {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Ask {
-        /// The worker that has something, and cannot be reached.
+        /// The worker that has something, or is to have it, and cannot be reached.
         #[prost(uint32, tag = "190")]
         Holder(u32),
         /// The number that the server has told that one.

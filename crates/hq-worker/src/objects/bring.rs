@@ -11,6 +11,7 @@ use hq_proto::{PieceHead, decode_from_node, split_piece};
 use tokio::time::timeout;
 use tracing::debug;
 
+use super::get::by_neither_way;
 use super::{Connection, Content, Key, StoreError};
 use crate::limits::{FETCH_ROUNDS_MAX, PIECE_MAX, PIECE_TIME_MAX, SENT_ON_MAX};
 use crate::ranks::Unreached;
@@ -266,7 +267,7 @@ impl<P: Peer, S: Sink> Bringing<'_, P, S> {
         let before = self.reasons.iter().position(|(worker, _)| *worker == holder.worker);
         let before = before.map(|place| self.reasons.remove(place).1);
         let text = match (before, way) {
-            (Some(direct), Way::ByServer) => format!("{direct}; by way of the server: {reason}"),
+            (Some(direct), Way::ByServer) => by_neither_way(&direct, &reason),
             _ => reason,
         };
         self.reasons.push((holder.worker, text));

@@ -1,4 +1,5 @@
-//! Objects for programs that are no workers, and files from them; they have the keys of workers.
+//! Objects for programs that are no workers, and files from them: directly where they have the keys of workers and reach these, and
+//! otherwise by way of the server.
 
 use std::io::{self, Read};
 
@@ -6,13 +7,13 @@ use hq_core::node_messages::{Fetch, FromNode, ToNode};
 use hq_core::object_messages::ObjectCopy;
 use hq_core::worker_messages::TaskNode;
 use hq_model::checksum::Checksum;
-use hq_net::{AccessFile, Endpoint, FrameReceiver, FrameSender, Keys};
+use hq_net::{AccessFile, Endpoint, FrameReceiver, FrameSender, Keys, Role};
 use hq_proto::{decode_from_node, encode_to_node};
 
 use super::bring::{Peer, Piece, Sink, Wanted, bring};
 use super::{Connection, Content, Key, StoreError};
 use crate::limits::PIECE_MAX;
-use crate::ranks::{Unreached, keys_among_workers, reach};
+use crate::ranks::{Silent, Unreached, by_server, keys_among_workers, reach};
 
 /// Where the bytes of an object go.
 pub trait Target: Send {
@@ -60,25 +61,31 @@ impl std::fmt::Debug for Putting {
 /// Asks workers for objects, and hands them files.
 #[derive(Debug)]
 pub struct Getter {
-    keys: Keys,
+    // Otherwise why no worker is asked directly.
+    keys: Result<Keys, &'static str>,
+    server: Option<Endpoint>,
+    silent: Silent,
+    // By way of the server either.
+    absent: Silent,
 }
 
 impl Getter {
     /// With an access file.
-    ///
-    /// # Errors
-    /// Where workers cannot be asked with it: why, as the end of a sentence.
-    pub fn of(access: &AccessFile) -> Result<Getter, &'static str> {
-        let endpoint = access.worker.as_ref();
-        let endpoint =
-            endpoint.ok_or("the access file here has no part for workers, with which these are asked")?;
-        Getter::new(endpoint)
-            .ok_or("the server does not encrypt the connections of workers, so these listen to nobody")
+    pub fn of(access: &AccessFile) -> Getter {
+        Getter::new(access.worker.as_ref(), access.client.as_ref())
     }
 
-    /// With the part of an access file for workers; nothing where that has no keys, for then workers listen to nobody.
-    pub fn new(endpoint: &Endpoint) -> Option<Getter> {
-        Some(Getter { keys: keys_among_workers(endpoint.keys.as_ref()?) })
+    /// With parts of an access file: that for workers, if these are to be asked directly, and that for clients, if objects are to
+    /// pass by way of the server where there is no other.
+    pub fn new(workers: Option<&Endpoint>, server: Option<&Endpoint>) -> Getter {
+        let keys = match workers.map(|endpoint| &endpoint.keys) {
+            Some(Some(keys)) => Ok(keys_among_workers(keys)),
+            Some(None) => {
+                Err("the server does not encrypt the connections of workers, so these listen to nobody")
+            }
+            None => Err("the access file here has no part for workers, with which these are asked"),
+        };
+        Getter { keys, server: server.cloned(), silent: Silent::default(), absent: Silent::default() }
     }
 
     /// Gets an object from those that hold it, piece by piece, and checks that it is what was stored.
@@ -110,14 +117,19 @@ impl Getter {
     /// When there is no way to it, or it has no room for them.
     pub async fn reach(&self, holder: &TaskNode, size: u64) -> Result<Reached, GetError> {
         let first = ToNode::Put { worker: holder.worker, size };
-        match reach(holder, &self.keys, &first).await {
-            Ok(connection) => Ok(Reached { holder: holder.clone(), size, connection }),
-            Err(Unreached::Refused(why)) => Err(GetError::NotTaken(why)),
-            Err(Unreached::NoWay(why)) => Err(GetError::Unreached(why)),
-        }
+        Reached::of(holder, size, self.direct(holder, &first).await)
     }
 
-    /// Puts so many bytes into the store of a worker, as [`Reached::send`] does.
+    /// The same by way of the server, for a worker that cannot be reached.
+    ///
+    /// # Errors
+    /// When the server lets nothing pass, or the worker does not come or has no room.
+    pub async fn reach_by_server(&self, holder: &TaskNode, size: u64) -> Result<Reached, GetError> {
+        let first = ToNode::Put { worker: holder.worker, size };
+        Reached::of(holder, size, self.passing(holder, &first).await)
+    }
+
+    /// Puts so many bytes into the store of a worker, as [`Reached::send`] does, by whichever way there is.
     ///
     /// # Errors
     /// When the worker does not take them, or they cannot be read.
@@ -127,8 +139,42 @@ impl Getter {
         size: u64,
         source: &mut impl Read,
     ) -> Result<(String, Putting), GetError> {
-        self.reach(holder, size).await?.send(source).await
+        let reached = match self.reach(holder, size).await {
+            Err(GetError::Unreached(why)) if self.has_server() => {
+                self.reach_by_server(holder, size).await.map_err(|error| error.after(&why))
+            }
+            reached => reached,
+        };
+        reached?.send(source).await
     }
+
+    async fn direct(&self, place: &TaskNode, first: &ToNode) -> Result<Connection, Unreached> {
+        let keys = self.keys.as_ref().map_err(|why| Unreached::NoWay((*why).to_owned()))?;
+        self.silent.ask(place.worker, reach(place, keys, first), Unreached::silent).await
+    }
+
+    async fn passing(&self, place: &TaskNode, first: &ToNode) -> Result<Connection, Unreached> {
+        let Some(server) = &self.server else {
+            return Err(Unreached::NoWay("there is no other way".to_owned()));
+        };
+        let asking = by_server::ask(server, Role::Client, place.worker, first);
+        self.absent.ask(place.worker, asking, Unreached::absent).await
+    }
+}
+
+impl GetError {
+    // Why a worker that cannot be reached directly is not by way of the server.
+    fn after(self, direct: &str) -> GetError {
+        match self {
+            GetError::Unreached(why) => GetError::Unreached(by_neither_way(direct, &why)),
+            error => error,
+        }
+    }
+}
+
+/// Why a worker is reached in neither way.
+pub fn by_neither_way(direct: &str, by_server: &str) -> String {
+    format!("{direct}; by way of the server: {by_server}")
 }
 
 /// A worker that waits for the bytes of a file.
@@ -148,6 +194,14 @@ impl std::fmt::Debug for Reached {
 }
 
 impl Reached {
+    fn of(holder: &TaskNode, size: u64, reached: Result<Connection, Unreached>) -> Result<Reached, GetError> {
+        match reached {
+            Ok(connection) => Ok(Reached { holder: holder.clone(), size, connection }),
+            Err(Unreached::Refused(why)) => Err(GetError::NotTaken(why)),
+            Err(Unreached::NoWay(why)) => Err(GetError::Unreached(why)),
+        }
+    }
+
     /// Sends them, as a file that may then be given to the server as an object. Says its name there, for
     /// [`GiveObject`](hq_core::object_messages::GiveObject).
     ///
@@ -193,7 +247,15 @@ async fn send_pieces(sender: &mut FrameSender, size: u64, source: &mut impl Read
 
 impl Peer for Getter {
     async fn ask(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, Unreached> {
-        reach(place, &self.keys, &ToNode::Fetch(fetch)).await
+        self.direct(place, &ToNode::Fetch(fetch)).await
+    }
+
+    async fn ask_by_server(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
+        self.passing(place, &ToNode::Fetch(fetch)).await.map_err(Unreached::text)
+    }
+
+    fn has_server(&self) -> bool {
+        self.server.is_some()
     }
 }
 

@@ -356,6 +356,11 @@ impl Store {
         let _ = self.told.send(Input::FileRefused { object, why });
     }
 
+    /// It is not on its way any more to be here before its task.
+    pub(crate) fn tell_not_ahead(&self, object: ObjectId) {
+        let _ = self.told.send(Input::NotAhead(object));
+    }
+
     // What lies in the spill, where that has changed.
     fn tell_spilled(&self) {
         let mut shelf = self.shelf();

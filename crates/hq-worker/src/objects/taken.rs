@@ -98,6 +98,21 @@ impl Objects {
         }
     }
 
+    /// Brings an object into the store for a task that waits, where there is room beside what is needed. The worker hears of it, or
+    /// that it is left to the task.
+    pub(crate) async fn take_ahead(self: &Arc<Objects>, peer: &Arc<impl Peer>, source: &Source) {
+        let object = source.copy.object.clone();
+        if !self.store.has_room(source.copy.size) {
+            return self.store.tell_not_ahead(object);
+        }
+        match self.fetch(peer, source.wanted()).await {
+            // It may have been here, of which nobody hears.
+            Ok(()) => debug!(%object, "an object of a task that waits is here"),
+            Err(unfetched) => debug!(%object, reason = unfetched.reason, "an object does not come ahead"),
+        }
+        self.store.tell_not_ahead(object);
+    }
+
     async fn take_one(
         self: &Arc<Objects>,
         peer: &Arc<impl Peer>,

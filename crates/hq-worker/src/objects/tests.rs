@@ -437,8 +437,7 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
         let keys = Keys::generate();
         let from = listening(dir.path(), 1, &keys);
         let endpoint = |keys| Endpoint { host: "127.0.0.1".into(), port: 0, keys };
-        assert!(get::Getter::new(&endpoint(None)).is_none());
-        let getter = get::Getter::new(&endpoint(Some(keys))).expect("keys");
+        let getter = get::Getter::new(Some(&endpoint(Some(keys))), None);
         let nowhere = holder(7, String::new());
         for bytes in [bytes((2 << 20) + 5), Vec::new()] {
             let Content { size, checksum, .. } =
@@ -459,6 +458,15 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
         let refused = getter.get(&copy, vec![nowhere], &mut Got::default()).await;
         let text = "no worker gave it: worker 7: worker 7 on n7 cannot be reached: it listens nowhere";
         assert_eq!(refused.expect_err("nobody").to_string(), text);
+        for (workers, why) in [
+            (Some(endpoint(None)), "the server does not encrypt the connections of workers"),
+            (None, "the access file here has no part for workers"),
+        ] {
+            let keyless = get::Getter::new(workers.as_ref(), None);
+            let refused = keyless.get(&copy, vec![from.place.clone()], &mut Got::default()).await;
+            let text = refused.expect_err("nobody is asked").to_string();
+            assert!(text.contains(&format!("worker 1: {why}")), "{text}");
+        }
         let Content { size, checksum, .. } = add(&from.objects.store, dir.path(), 3, b"abc").expect("stored");
         let copy = ObjectCopy { object: object(3), instance: Instance(0), size, checksum, is_dir: false };
         let mut full = Got { fails: true, ..Got::default() };
@@ -473,8 +481,8 @@ fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let keys = Keys::generate();
         let to = listening(dir.path(), 1, &keys);
-        let getter = get::Getter::new(&Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys) })
-            .expect("keys");
+        let endpoint = Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys) };
+        let getter = get::Getter::new(Some(&endpoint), None);
         let store = &to.objects.store;
         let path = |file: &str| store.put_path(file).expect("a name");
         for bytes in [bytes((2 << 20) + 5), Vec::new()] {
@@ -505,6 +513,33 @@ fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
             tokio::task::yield_now().await;
         }
         getter.put(&to.place, 1, &mut &b"x"[..]).await.expect("made again");
+    });
+}
+
+#[test]
+fn what_comes_ahead_of_its_task_takes_no_room_from_what_is_needed() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (store, mut told) = store(&dir.path().join("store"), 20);
+        add(&store, dir.path(), 1, b"needed, 16 bytes").expect("stored");
+        let objects = Objects::new(store.clone());
+        let does = BTreeMap::from([(WorkerId(2), Does::SendAll), (WorkerId(3), Does::Refuse)]);
+        let made_up = Arc::new(MadeUp { does, bytes: b"elsewhere".to_vec(), ..MadeUp::default() });
+        for (hold, holder_id, is_here) in
+            [(Hold::Guarded, 2, false), (Hold::Free, 3, false), (Hold::Free, 2, true)]
+        {
+            store.hold(&[object(1)], hold);
+            let source = source_of(2, b"elsewhere", vec![holder(holder_id, String::new())]);
+            objects.take_ahead(&made_up, &Source::new(&source, WorkerId(1))).await;
+            assert_eq!(store.content(&key(2)).is_some(), is_here);
+            // However it went, the next one may come.
+            let mut said = Vec::new();
+            while let Ok(input) = told.try_recv() {
+                said.push(input);
+            }
+            assert!(said.contains(&Input::NotAhead(object(2))), "{said:?}");
+            assert!(!said.iter().any(|input| matches!(input, Input::FileRefused { .. })), "{said:?}");
+        }
     });
 }
 

@@ -5,10 +5,11 @@
 //! Whoever asks for processes names the attempt of the task; a node starts them only while it holds a part of that
 //! attempt, and kills them when the connection over which they were asked for ends.
 
-mod by_server;
+pub(crate) mod by_server;
 pub mod client;
 mod pump;
 mod serve;
+mod silent;
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,8 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use pump::{Writers, pump};
 pub(crate) use serve::{Shared, Unreached, addresses, keys_among_workers, listen, reach};
+
+pub(crate) use silent::Silent;
 
 /// In messages about a connection as a whole.
 pub(crate) const NO_PROCESS: u32 = u32::MAX;

@@ -1,12 +1,11 @@
 //! The worker's ears for those who start processes: tasks on this node, and other workers on their behalf.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use hq_core::node_messages::{Fetch, FromNode, ToNode};
 use hq_core::worker_messages::TaskNode;
@@ -20,10 +19,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use super::{Ask, AskStart, NO_PROCESS, Session, by_server};
+use super::{Ask, AskStart, NO_PROCESS, Session, Silent, by_server};
 use crate::limits::{
-    HOLDER_SILENT_TIME, KEPT_THERE_MAX, KEPT_TIME_THERE, NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME,
-    NODE_SESSIONS_MAX, NOTIFY_TIMEOUT, PROCESS_MESSAGES, TOKEN_BYTES_MAX,
+    KEPT_THERE_MAX, KEPT_TIME_THERE, NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME, NODE_SESSIONS_MAX,
+    NOTIFY_TIMEOUT, PROCESS_MESSAGES, TOKEN_BYTES_MAX,
 };
 use crate::notify::AccessKeys;
 use crate::objects::{Connection, Kept, Objects, Peer};
@@ -46,22 +45,13 @@ pub(crate) struct Shared {
     // Connections for objects that nobody uses now, to others and of others.
     kept: Arc<Kept>,
     kept_there: Semaphore,
-    // Workers that did not answer, and when that was.
-    silent: Mutex<HashMap<WorkerId, Instant>>,
-    // Those that did not answer by way of the server either.
-    absent: Mutex<HashMap<WorkerId, Instant>>,
+    silent: Silent,
+    // By way of the server either.
+    absent: Silent,
     server: OnceLock<ServerSource>,
 }
 
 impl Shared {
-    fn silent(&self) -> MutexGuard<'_, HashMap<WorkerId, Instant>> {
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn absent(&self) -> MutexGuard<'_, HashMap<WorkerId, Instant>> {
-        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn new(keys: AccessKeys, asks: mpsc::Sender<Ask>, endpoint: Option<&Endpoint>) -> Arc<Shared> {
         let peers = endpoint.and_then(|endpoint| endpoint.keys.as_ref()).map(keys_among_workers);
         Arc::new(Shared {
@@ -75,8 +65,8 @@ impl Shared {
             objects: OnceLock::new(),
             kept: Arc::default(),
             kept_there: Semaphore::new(KEPT_THERE_MAX),
-            silent: Mutex::default(),
-            absent: Mutex::default(),
+            silent: Silent::default(),
+            absent: Silent::default(),
             server: OnceLock::new(),
         })
     }
@@ -134,45 +124,27 @@ impl Peer for Shared {
             let why = "workers fetch nothing from each other when the server does not encrypt";
             return Err(Unreached::NoWay(why.to_owned()));
         };
-        // Each task would wait for one that is frozen, and others for these.
-        let before = self.silent().get(&place.worker).map(Instant::elapsed);
-        if let Some(ago) = before.filter(|ago| *ago < HOLDER_SILENT_TIME) {
-            return Err(Unreached::NoWay(format!("it did not answer {} s ago", ago.as_secs())));
-        }
-        let begin = Instant::now();
         let first = ToNode::Fetch(fetch);
-        let again = match self.kept.take(place.worker).await {
-            Some(connection) => ask_again(connection, &first).await,
-            None => None,
-        };
-        let reached = match again {
-            Some(answer) => answer,
-            None => reach(place, keys, &first).await,
-        };
-        match &reached {
-            Err(_) if begin.elapsed() >= NODE_CONNECT_TIME => {
-                self.silent().insert(place.worker, Instant::now());
+        let asking = async {
+            let again = match self.kept.take(place.worker).await {
+                Some(connection) => ask_again(connection, &first).await,
+                None => None,
+            };
+            match again {
+                Some(answer) => answer,
+                None => reach(place, keys, &first).await,
             }
-            _ => drop(self.silent().remove(&place.worker)),
-        }
-        reached
+        };
+        self.silent.ask(place.worker, asking, Unreached::silent).await
     }
 
     async fn ask_by_server(&self, place: &TaskNode, fetch: Fetch) -> Result<Connection, String> {
-        let before = self.absent().get(&place.worker).map(Instant::elapsed);
-        if let Some(ago) = before.filter(|ago| *ago < HOLDER_SILENT_TIME) {
-            return Err(format!("it did not come {} s ago", ago.as_secs()));
-        }
         let server = self.server.get().ok_or("there is no other way")?;
-        let begin = Instant::now();
-        let asked = by_server::ask(server, place.worker, fetch).await;
-        match &asked {
-            Err(_) if begin.elapsed() >= NODE_CONNECT_TIME => {
-                self.absent().insert(place.worker, Instant::now());
-            }
-            _ => drop(self.absent().remove(&place.worker)),
-        }
-        asked
+        let server = server.endpoint().map_err(|error| error.to_string())?;
+        let first = ToNode::Fetch(fetch);
+        let asking = by_server::ask(&server, Role::Worker, place.worker, &first);
+        let asked = self.absent.ask(place.worker, asking, Unreached::absent).await;
+        asked.map_err(Unreached::text)
     }
 
     fn has_server(&self) -> bool {
@@ -494,6 +466,16 @@ pub(crate) enum Unreached {
 }
 
 impl Unreached {
+    /// It has not answered so many seconds ago.
+    pub(crate) fn silent(seconds: u64) -> Unreached {
+        Unreached::NoWay(format!("it did not answer {seconds} s ago"))
+    }
+
+    /// It has not come to the server so many seconds ago.
+    pub(crate) fn absent(seconds: u64) -> Unreached {
+        Unreached::NoWay(format!("it did not come {seconds} s ago"))
+    }
+
     /// In words.
     pub(crate) fn text(self) -> String {
         match self {

@@ -56,7 +56,7 @@ pub(crate) struct InfoArgs {
 /// Make a file or directory an object that tasks can take
 ///
 /// A worker takes a copy into its store, one on this machine if there is one. Elsewhere the bytes go over the connections that
-/// workers use among themselves: this machine must reach the port of a worker, and the access file must have the part for
+/// workers use among themselves, and by way of the server where this machine reaches no worker or the access file has no part for
 /// workers. The object belongs to a finished job of its own, which has its name, and is kept until it is dropped. Its id is
 /// printed, which `hq submit --input-object` takes.
 #[derive(Args, Debug)]
@@ -75,9 +75,9 @@ pub(crate) struct PutArgs {
 
 /// Write an object into a file, or to standard output
 ///
-/// The bytes come from a worker that stores it, piece by piece, over the connections that workers use among themselves: this
-/// machine must reach its port, and the access file must have the part for workers. Where one of them is cut off, the next
-/// one goes on; the bytes are checked against what was stored. The file appears when it is complete. Where the object is a directory,
+/// The bytes come from a worker that stores it, piece by piece, over the connections that workers use among themselves, and by way
+/// of the server where this machine reaches no worker or the access file has no part for workers. Where one of them is cut off, the
+/// next one goes on; the bytes are checked against what was stored. The file appears when it is complete. Where the object is a directory,
 /// so does the directory, which must not be there yet; standard output gets the tar archive. Of several objects those that are stored
 /// are written into a directory, and the rest is named.
 #[derive(Args, Debug)]

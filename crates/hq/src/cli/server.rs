@@ -93,10 +93,10 @@ pub(crate) struct StartArgs {
     /// Let every worker in, and talk to workers in the clear
     #[arg(long)]
     pub disable_worker_authentication_and_encryption: bool,
-    /// Let no objects pass by way of the server, where workers cannot reach each other
+    /// Let no objects pass by way of the server, where workers cannot reach each other, or clients no worker
     ///
     /// A task that takes an object from a worker that its own cannot reach is then tried elsewhere, and says which could not be
-    /// reached.
+    /// reached. So do `hq object get` and `put`, which fail.
     #[arg(long)]
     pub no_relay: bool,
     /// Go to the background once it runs; log into its directory

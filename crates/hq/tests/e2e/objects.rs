@@ -196,13 +196,64 @@ fn tasks_take_objects_of_the_last_job() {
 }
 
 #[test]
-fn workers_that_do_not_encrypt_give_nothing_to_clients() {
-    let mut cluster = Cluster::server_with("--disable-worker-authentication-and-encryption");
-    cluster.worker("--cpus 1 --detect-resources none");
-    cluster.ok("submit --wait --output-object note=note -- sh -c 'echo note > note'");
+fn a_client_that_may_not_get_an_object_by_way_of_the_server_is_told_why() {
+    let cluster = deaf("--no-relay");
     let error = cluster.fails(1, "object get 1@0:note");
     assert!(error.contains("the server does not encrypt the connections of workers"), "{error}");
+    let switch = "by way of the server: the server does not relay (`hq server start --no-relay`)";
+    assert!(error.contains(switch), "{error}");
     assert!(error.contains("hq submit --input-object 'note=1@0:note' -- cp 'note' PATH"), "{error}");
+    let error = cluster.fails(1, "object put note");
+    let told = format!(
+        "No worker has stored note: worker 1 (other): the server does not encrypt the connections of workers, so these listen to nobody; {switch}"
+    );
+    assert!(error.contains(&told) && error.contains("on a machine that has a worker"), "{error}");
+}
+
+// A worker of another machine, which no client reaches, since the server does not encrypt, so that it listens to nobody.
+fn deaf(options: &str) -> Cluster {
+    let mut cluster =
+        Cluster::server_with(&format!("--disable-worker-authentication-and-encryption {options}"));
+    cluster.worker("--cpus 1 --detect-resources none --hostname other --object-store 8MiB:8MiB");
+    cluster.write("parts.bin", "0123456789".repeat(300_000));
+    cluster.ok("submit --wait --output-object note=note --output-object parts=parts.bin --output-object tree=tree -- sh -c 'echo note > note; mkdir tree; echo leaf > tree/leaf'");
+    cluster
+}
+
+#[test]
+fn a_client_gets_and_puts_by_way_of_the_server() {
+    let cluster = deaf("");
+    assert_eq!(cluster.ok("object get 1@0:note"), "note\n");
+    cluster.ok("object get 1@0:parts -o got");
+    assert!(cluster.read("got") == cluster.read("parts.bin"));
+    cluster.ok("object get 1@0 -o all");
+    assert_eq!(cluster.read("all/0/tree/leaf"), "leaf\n");
+    let relayed = cluster.json("server info")["relayed"].clone();
+    let (transfers, bytes) = (relayed["transfers"].as_u64(), relayed["bytes"].as_u64());
+    assert!(transfers >= Some(5) && bytes >= Some(6_000_000), "{relayed}");
+    assert_eq!(
+        cluster.ok("object put --name more parts.bin"),
+        "Object 2@0:more: 2.9 MiB on worker 1 (other).\n"
+    );
+    assert_eq!(files_to_be_objects(&cluster, 1), [""; 0]);
+    cluster.ok("submit --wait --input-object more=2@0:more -- cmp more parts.bin");
+    let after = cluster.json("server info")["relayed"].clone();
+    assert!(after["transfers"].as_u64() > transfers, "{after}");
+    assert!(
+        after["bytes"].as_u64() >= bytes.map(|bytes| bytes + 3_000_000),
+        "what is put counts, too: {after}"
+    );
+}
+
+#[test]
+fn what_a_worker_does_not_take_by_way_of_the_server_is_refused_in_its_words() {
+    let cluster = deaf("");
+    // Its store is full of what stays.
+    cluster.ok("object keep 1@0:parts");
+    cluster.ok("object put --name more parts.bin");
+    let error = cluster.fails(1, "object put --name third parts.bin");
+    assert!(error.contains("worker 1 (other): ") && error.contains("`hq object drop` makes room"), "{error}");
+    assert!(!error.contains("by way of the server"), "it was reached: {error}");
 }
 
 // The names of files that are to be objects of a worker.
@@ -257,7 +308,7 @@ fn what_was_put_outlives_the_server() {
 
 #[test]
 fn a_file_on_the_node_of_a_worker_needs_no_connection_to_it() {
-    let mut cluster = Cluster::server_with("--disable-worker-authentication-and-encryption");
+    let mut cluster = Cluster::server_with("--disable-worker-authentication-and-encryption --no-relay");
     cluster.write("note", "note");
     cluster.worker("--cpus 1 --detect-resources none --hostname other");
     let error = cluster.fails(1, "object put note");
@@ -442,6 +493,29 @@ fn a_server_that_relays_nothing_lets_readers_say_so() {
     });
     assert!(cluster.json("server info")["relayed"].is_null());
     cluster.ok("job cancel 2");
+}
+
+#[test]
+fn what_waiting_tasks_take_comes_while_others_run() {
+    let mut cluster = Cluster::server();
+    for resource in ["a", "b"] {
+        cluster.worker(&format!("--cpus 1 --detect-resources none --resource {resource}=sum(1)"));
+    }
+    let leave = "echo $HQ_TASK_ID > p-$HQ_TASK_ID";
+    cluster.ok(&format!(
+        "submit --array 1-3 --wait --resource a=1 --output-object p=p-%{{TASK_ID}} -- sh -c '{leave}'"
+    ));
+    let take = "while ! test -e go; do sleep 0.01; done";
+    cluster.ok(&format!(
+        "submit --array 1-3 --resource b=1 --input-object p=1@%{{TASK_ID}}:p->in-%{{TASK_ID}} -- sh -c '{take}'"
+    ));
+    patience::until("the object of a task that waits", || {
+        let copies = cluster.json("object info 1@2:p")[0]["copies"].clone();
+        if copies == 2 { Ok(()) } else { Err(copies.to_string()) }
+    });
+    cluster.write("go", "");
+    cluster.ok("job wait all");
+    assert_eq!(cluster.read("in-3"), "3\n");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::server::{Effect, Gate};
 use crate::worker_messages::ToWorker;
 
 impl Server {
-    /// A worker that cannot reach a holder waits under this number.
+    /// A worker or client that cannot reach a holder waits under this number.
     pub(in crate::server) fn relays(&mut self, ticket: u64, holder: WorkerId, effects: &mut Vec<Effect>) {
         effects.push(match self.relaying_connection(holder) {
             Ok(connection) => {

@@ -13,7 +13,7 @@ impl Store {
     }
 
     /// True when so many bytes fit into the store as it is.
-    pub(super) fn has_room(&self, size: u64) -> bool {
+    pub(crate) fn has_room(&self, size: u64) -> bool {
         let coming = self.bytes_coming(Area::Store);
         self.making_room(&self.shelf(), Area::Store, size, coming).is_ok()
     }

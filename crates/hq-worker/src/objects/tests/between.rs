@@ -82,6 +82,42 @@ fn one_connection_serves_for_many_objects_and_is_made_anew_where_it_is_cut() {
 }
 
 #[test]
+fn fifty_readers_go_on_elsewhere_when_the_worker_is_gone_that_serves_them() {
+    const READERS: usize = 50;
+    run(async {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let keys = Keys::generate();
+        let (first, second) = (listening(dir.path(), 1, &keys), listening(dir.path(), 2, &keys));
+        let bytes = bytes(3 << 20);
+        for worker in [&first, &second] {
+            add(&worker.objects.store, dir.path(), 1, &bytes).expect("stored");
+        }
+        let way = Way::to(&first).await;
+        let endpoint = Endpoint { host: "127.0.0.1".into(), port: 0, keys: Some(keys) };
+        let getter = Arc::new(get::Getter::new(Some(&endpoint), None));
+        let Content { size, checksum, .. } = content(&bytes);
+        let copy = ObjectCopy { object: object(1), instance: Instance(0), size, checksum, is_dir: false };
+        let mut readers = JoinSet::new();
+        for _ in 0..READERS {
+            let (getter, copy) = (getter.clone(), copy.clone());
+            let holders = vec![way.place.clone(), second.place.clone()];
+            readers.spawn(async move {
+                let mut got = Got::default();
+                getter.get(&copy, holders, &mut got).await.map(|()| got.bytes)
+            });
+        }
+        while way.used() < READERS {
+            yield_now().await;
+        }
+        way.accepting.abort();
+        way.cut().await;
+        while let Some(got) = readers.join_next().await {
+            assert!(got.expect("no panic").expect("the other one gives it") == bytes);
+        }
+    });
+}
+
+#[test]
 fn who_ends_each_connection_is_asked_over_new_ones() {
     run(async {
         let dir = tempfile::tempdir().expect("a temporary directory");

@@ -32,7 +32,7 @@ pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
     let (mut session, mut objects) = named(context, vec![args.objects], &HERE)?;
     let view = view_of(&mut session, objects.remove(0))?;
     drop(session);
-    let got = until_signal("the object was not written", fetch(context, view, place))?;
+    let got = until_signal("the object was not written", fetch(&getter(context)?, view, place))?;
     match got {
         ObjectGot { path: None, .. } => Done::ok(Plain(Vec::new())),
         got => Done::ok(got),
@@ -45,12 +45,13 @@ fn get_several(context: &Context, args: GetArgs) -> Result<Done, HqError> {
         return Err(HqError::usage("several objects go into a directory: name one with -o DIR"));
     };
     let (mut session, objects) = named(context, vec![args.objects], &HERE)?;
+    let getter = getter(context)?;
     let (mut got, mut failed) = (Vec::new(), Vec::new());
     for object in objects {
         let path = dir.join(object.task.task.to_string()).join(object.name.as_str());
         let ready = made_for(&path).and_then(|()| Ok((Place::file(&path)?, view_of(&mut session, object)?)));
         let what = "not all objects were written";
-        match ready.and_then(|(place, view)| until_signal(what, fetch(context, view, place))) {
+        match ready.and_then(|(place, view)| until_signal(what, fetch(&getter, view, place))) {
             Ok(one) => got.push(one),
             Err(error) if error.code == "interrupted" => return Err(error),
             Err(error) => failed.push(error),
@@ -86,18 +87,23 @@ fn view_of(session: &mut Session, object: ObjectId) -> Result<ObjectView, HqErro
     page.objects.pop().map_or_else(super::unexpected, Ok)
 }
 
-async fn fetch(context: &Context, view: ObjectView, mut place: Place) -> Result<ObjectGot, HqError> {
+async fn fetch(getter: &Getter, view: ObjectView, mut place: Place) -> Result<ObjectGot, HqError> {
     if view.copy.is_dir {
         place.will_be_dir()?;
     }
-    let getter = getter(context, &view)?;
+    check_stored(&view)?;
     let got = getter.get(&view.copy, view.holders.clone(), &mut place).await;
     got.map_err(|error| not_got(&view, error))?;
     Ok(ObjectGot { path: place.end()?, copy: view.copy })
 }
 
-// Whoever can ask the workers that store it.
-fn getter(context: &Context, view: &ObjectView) -> Result<Getter, HqError> {
+// Whoever can ask workers.
+fn getter(context: &Context) -> Result<Getter, HqError> {
+    let path = hq_client::access_path(&context.server_dir);
+    Ok(Getter::of(&AccessFile::load(&path).map_err(ClientError::Access)?))
+}
+
+fn check_stored(view: &ObjectView) -> Result<(), HqError> {
     let object = &view.copy.object;
     if let Some(why) = view.state.why_not_stored(object) {
         return Err(HqError::failed("not-stored", format!("Object {object} {why}")));
@@ -107,12 +113,7 @@ fn getter(context: &Context, view: &ObjectView) -> Result<Getter, HqError> {
         let hint = "a worker that stored it may come back: try again in a while";
         return Err(HqError::failed("not-stored", text).hint(hint));
     }
-    let path = hq_client::access_path(&context.server_dir);
-    let access = AccessFile::load(&path).map_err(ClientError::Access)?;
-    Getter::of(&access).map_err(|why| {
-        let text = format!("Object {object} cannot be fetched from {}: {why}.", holders(view));
-        HqError::failed("unreachable", text).hint(other_way(view))
-    })
+    Ok(())
 }
 
 fn not_got(view: &ObjectView, error: GetError) -> HqError {

@@ -14,7 +14,7 @@ use hq_core::worker_messages::TaskNode;
 use hq_model::ObjectName;
 use hq_model::selector::Selector;
 use hq_net::AccessFile;
-use hq_worker::objects::get::{GetError, Getter};
+use hq_worker::objects::get::{GetError, Getter, Reached, by_neither_way};
 use hq_worker::objects::near::NearFile;
 use hq_worker::tree::Listing;
 use rustix::fs::OFlags;
@@ -54,12 +54,13 @@ pub(super) fn put(context: &Context, args: PutArgs) -> Result<Done, HqError> {
     let stores = roomy(stores, &source)?;
     let access =
         AccessFile::load(&hq_client::access_path(&context.server_dir)).map_err(ClientError::Access)?;
+    let getter = Getter::of(&access);
     let mut putting = Putting { context, name, source, session: Some(session) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let put = runtime.block_on(async {
         let mut signals = Signals::catch()?;
         tokio::select! {
-            put = putting.put(stores, Getter::of(&access)) => put,
+            put = putting.put(stores, &getter) => put,
             signal = signals.next() => Err(HqError::interrupted(signal, "Interrupted: the object was not stored")),
         }
     });
@@ -249,8 +250,10 @@ fn roomy(mut stores: Vec<Store>, source: &Source) -> Result<Vec<Store>, HqError>
 enum Failure {
     /// Its store is not found on this machine.
     Hidden(String),
-    /// There is no way to it.
+    /// It does not answer.
     Unreached(String),
+    /// There is no way to it, unless by way of the server.
+    Apart(String),
     /// It does not take the file now; another one may.
     Refused(String),
     /// No other one will.
@@ -279,6 +282,19 @@ impl Reasons {
         self.of_workers.push(format!("worker {worker} ({hostname}): {why}"));
     }
 
+    // What no other worker would change is an error.
+    fn hear(&mut self, store: &Store, failure: Failure) -> Result<(), HqError> {
+        match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Hidden(why) | Failure::Unreached(why) | Failure::Apart(why) => self.add(store, &why),
+            Failure::Refused(why) => {
+                self.has_refusal = true;
+                self.add(store, &why);
+            }
+        }
+        Ok(())
+    }
+
     fn error(&self, source: &Source) -> HqError {
         let text = format!("No worker has stored {}: {}.", source.shown, self.of_workers.join("; "));
         let hint = match self.has_refusal {
@@ -301,13 +317,10 @@ struct Putting<'a> {
 }
 
 impl Putting<'_> {
-    // Each worker is asked once, those on this machine first and, where these cannot be found here, over the network.
-    async fn put(
-        &mut self,
-        stores: Vec<Store>,
-        getter: Result<Getter, &'static str>,
-    ) -> Result<ObjectView, HqError> {
-        let mut reasons = Reasons::default();
+    // Each worker is asked, those on this machine first and, where these cannot be found here, over the network. The last resort is
+    // the way of the server, to those that cannot be reached.
+    async fn put(&mut self, stores: Vec<Store>, getter: &Getter) -> Result<ObjectView, HqError> {
+        let (mut reasons, mut apart) = (Reasons::default(), Vec::new());
         let here = hostname();
         let (near, far): (Vec<Store>, Vec<Store>) =
             stores.into_iter().partition(|store| store.node.hostname == here);
@@ -317,24 +330,34 @@ impl Putting<'_> {
             let is_last = place + 1 == ways.len();
             let mut put = match is_near {
                 true => self.put_near(store, is_last).await,
-                false => self.put_far(&getter, store, is_last).await,
+                false => self.put_far(getter, store, is_last).await,
             };
             // A machine of this name may be another one, or hide its directories.
             if let Err(Failure::Hidden(why)) = &put {
                 let why = why.clone();
-                put = self.put_far(&getter, store, is_last).await.map_err(|failure| match failure {
+                put = self.put_far(getter, store, is_last).await.map_err(|failure| match failure {
                     Failure::Unreached(far) => Failure::Unreached(format!("{why}; {far}")),
+                    Failure::Apart(far) => Failure::Apart(format!("{why}; {far}")),
                     failure => failure,
                 });
             }
             match put {
                 Ok(view) => return Ok(view),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Hidden(why) | Failure::Unreached(why)) => reasons.add(store, &why),
-                Err(Failure::Refused(why)) => {
-                    reasons.has_refusal = true;
-                    reasons.add(store, &why);
-                }
+                Err(Failure::Apart(why)) => apart.push((store, why)),
+                Err(failure) => reasons.hear(store, failure)?,
+            }
+        }
+        for (place, (store, why)) in apart.iter().enumerate() {
+            let is_last = place + 1 == apart.len();
+            let reached = getter.reach_by_server(&store.node, self.source.size);
+            let put = match self.in_time(store, reached, is_last).await {
+                Ok(reached) => self.send(store, reached).await,
+                Err(failure) => Err(failure),
+            };
+            match put {
+                Ok(view) => return Ok(view),
+                Err(Failure::Apart(there)) => reasons.add(store, &by_neither_way(why, &there)),
+                Err(failure) => reasons.hear(store, failure)?,
             }
         }
         Err(reasons.error(&self.source))
@@ -369,24 +392,39 @@ impl Putting<'_> {
 
     async fn put_far(
         &mut self,
-        getter: &Result<Getter, &'static str>,
+        getter: &Getter,
         store: &Store,
         is_last: bool,
     ) -> Result<ObjectView, Failure> {
-        let getter = getter.as_ref().map_err(|why| Failure::Unreached((*why).to_owned()))?;
-        self.rewind()?;
+        let reached = getter.reach(&store.node, self.source.size);
+        let reached = self.in_time(store, reached, is_last).await?;
+        self.send(store, reached).await
+    }
+
+    async fn in_time(
+        &self,
+        store: &Store,
+        reached: impl Future<Output = Result<Reached, GetError>>,
+        is_last: bool,
+    ) -> Result<Reached, Failure> {
         let time = if is_last { Duration::MAX } else { ANSWER_TIME };
-        let reached = self.patiently(store, getter.reach(&store.node, self.source.size), time).await;
-        let reached = reached.ok_or_else(|| Failure::Unreached(no_answer()))?;
-        let sent = match reached {
-            Ok(reached) => reached.send(&mut self.source.file).await,
-            Err(error) => Err(error),
-        };
-        let (file, connection) = sent.map_err(|error| match error {
+        let reached = self.patiently(store, reached, time).await;
+        let reached = reached.ok_or_else(|| Failure::Apart(no_answer()))?;
+        reached.map_err(|error| self.failure(error))
+    }
+
+    fn failure(&self, error: GetError) -> Failure {
+        match error {
             GetError::Here(error) => Failure::Final(self.source.failed(error)),
-            GetError::There(why) | GetError::Unreached(why) => Failure::Unreached(why),
+            GetError::There(why) | GetError::Unreached(why) => Failure::Apart(why),
             GetError::NotTaken(why) => Failure::Refused(why),
-        })?;
+        }
+    }
+
+    async fn send(&mut self, store: &Store, reached: Reached) -> Result<ObjectView, Failure> {
+        self.rewind()?;
+        let sent = reached.send(&mut self.source.file).await;
+        let (file, connection) = sent.map_err(|error| self.failure(error))?;
         let answer = self.give(store, file)?;
         let answered = self.patiently(store, answer, Duration::MAX).await;
         drop(connection);
