@@ -153,7 +153,7 @@ async fn talk(
                 Effect::KillLauncher | Effect::Arm { .. } | Effect::Recall { .. } => {}
                 Effect::Read { .. }
                 | Effect::FreeObjects(_)
-                | Effect::BringObjects(_)
+                | Effect::BringObjects { .. }
                 | Effect::Relay { .. }
                 | Effect::TakeFile { .. }
                 | Effect::GuardObjects { .. }

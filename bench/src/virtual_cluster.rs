@@ -201,7 +201,7 @@ impl VirtualCluster {
                 | worker::Effect::EndZygote { .. }
                 | worker::Effect::GoOn { .. } => {}
                 worker::Effect::FreeObjects(_)
-                | worker::Effect::BringObjects(_)
+                | worker::Effect::BringObjects { .. }
                 | worker::Effect::Relay { .. }
                 | worker::Effect::TakeFile { .. }
                 | worker::Effect::GuardObjects { .. } => {}

@@ -179,10 +179,7 @@ impl Server {
             .arg("worker")
             .args([server.access_path(), server.work_base()])
             .arg(executor)
-            .envs(
-                ["HQ_ENTRY", "HQ_SERVICE_db", "HQ_PRIORITY", "HQ_STATE"]
-                    .map(|name| (name, "of an outer task")),
-            )
+            .envs(["HQ_ENTRY", "HQ_SERVICE_db", "HQ_STATE"].map(|name| (name, "of an outer task")))
             .env("CUDA_VISIBLE_DEVICES", "2,MIG-x")
             .stdout(Stdio::piped())
             .spawn()

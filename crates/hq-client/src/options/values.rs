@@ -186,18 +186,15 @@ pub fn ids(text: &str) -> Result<IdSet, String> {
     text.parse::<IdSet>().map_err(|e| e.to_string())
 }
 
-/// Task ids in the order in which they are written: parts of them, each in the order of ids, of which none is there twice.
+/// Task ids in the order in which they are written: parts of them, each in the order of ids.
 pub fn ids_in_order(text: &str) -> Result<IdsInOrder, String> {
     let mut all = IdsInOrder { ids: ids(text)?, parts: Vec::new() };
-    let mut seen = IdSet::new();
     for part in text.split(',') {
         let part = ids(part)?;
-        let new = part.difference(&seen);
-        seen.union_with(&part);
         match all.parts.last_mut() {
             // Most write them in order.
-            Some(before) if before.last() < new.first() => before.union_with(&new),
-            _ => all.parts.push(new),
+            Some(before) if before.last() < part.first() => before.union_with(&part),
+            _ => all.parts.push(part),
         }
     }
     Ok(all)

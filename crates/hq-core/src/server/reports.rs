@@ -371,10 +371,8 @@ impl Server {
         for worker in [worker].iter().chain(others) {
             self.last_tasks.started(*worker, TaskRef::new(id, task), seen);
         }
-        if let Some(live) = self.live.get_mut(&worker) {
-            if let Some(template) = template {
-                live.keeps(template, task);
-            }
+        if let (Some(live), Some(template)) = (self.live.get_mut(&worker), template) {
+            live.keeps(template, task);
         }
         if let Some(template) = template {
             self.note_start(now, worker, template, task, variant);

@@ -90,7 +90,7 @@ fn a_second_signal_kills_what_runs() {
     let is_there = || if cluster.path("on").exists() { Ok(()) } else { Err("it is not there".into()) };
     patience::until("a program", is_there);
     running.signal(SIGTERM);
-    is_said(&cluster, "and 1 program may end");
+    is_said(&cluster, "and 1 program finishes first");
     // SIGTERM so soon after the first would be taken for the same one.
     running.signal(SIGINT);
     assert_eq!(running.end(), 128 + SIGINT);

@@ -219,7 +219,7 @@ fn a_worker_without_work_or_time_ends_by_itself() {
 fn a_worker_without_a_server_says_so() {
     let place = crate::cluster::Place::new();
     let error = place.fails(3, "worker start");
-    assert!(error.contains("no access file at"), "{error}");
+    assert!(error.contains("No running instance of HQ found at"), "{error}");
 }
 
 #[test]

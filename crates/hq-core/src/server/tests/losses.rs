@@ -363,7 +363,7 @@ fn the_last_task_of_a_worker_is_known_when_it_was_short_and_when_the_worker_has_
     assert_eq!(worker_info(&mut world).last_task, None);
     world.reports(2, |r| r.finished = vec![finished(job, 0, 1, 0)]);
     let last = worker_info(&mut world).last_task.map(|last| last.0);
-    assert_eq!(last, Some(TaskRef::new(job, TaskId(1))));
+    assert_eq!(last, Some(hq_model::TaskRef::new(job, TaskId(1))));
     world.says(2, FromWorker::Leaving { end: WorkerEnd::Interrupted });
     assert_eq!(worker_info(&mut world).last_task.map(|last| last.0), last);
 }

@@ -153,9 +153,9 @@ impl Crew {
     fn stop(&self, signal: u8) {
         let mut state = self.state();
         if state.stopped_by.replace(signal).is_none() {
-            let programs = counted(state.children.len() as u64, "program");
+            let programs = counted_are(state.children.len() as u64, "program", "finishes", "finish");
             self.printer.note(&format!(
-                "Signal {signal}: nothing more is begun, and {programs} finish first; a second signal kills what runs"
+                "Signal {signal}: nothing more is begun, and {programs} first; a second signal kills what runs"
             ));
             return;
         }
