@@ -64,7 +64,7 @@ fn what_is_possible_of_a_list_is_done_and_the_rest_named() {
         (ran.exit, ran.stderr.as_str()),
         (
             1,
-            "ERROR Job 1 has not ended yet.\nJob 2 was forgotten, 1 were ignored due to wrong state or invalid ID\n"
+            "ERROR Job 1 has not ended yet.\n1 job was forgotten, 1 were ignored due to wrong state or invalid ID (forgotten: 2)\n"
         )
     );
     for (line, error) in [
@@ -219,7 +219,7 @@ fn ended_jobs_can_be_forgotten() {
     cluster.ok("submit --wait true");
     cluster.hq("submit --wait false");
     assert!(cluster.fails(2, "job forget all --filter running").contains("has not ended"));
-    assert_eq!(cluster.says("job forget all --filter failed"), "Job 2 was forgotten\n");
+    assert_eq!(cluster.says("job forget all --filter failed"), "1 job was forgotten (forgotten: 2)\n");
     assert!(cluster.fails(1, "job info 2").contains("Job 2 not found."));
     let ran = cluster.hq("--output-mode json job forget 1,99");
     assert_eq!((ran.exit, ran.stderr.as_str()), (1, "ERROR Job 99 not found.\n"));
