@@ -103,6 +103,7 @@ fn the_access_file_of_a_server_that_died_is_no_hindrance() {
     let first = start(dir.path());
     let stale = fs::read(access_path(dir.path())).expect("a file");
     stop(first);
+    std::os::unix::fs::symlink("001", dir.path().join("hq-current")).expect("writable");
     fs::write(access_path(dir.path()), stale).expect("writable");
     let second = start(dir.path());
     assert_eq!(info(&access(dir.path())).epoch.0, 2);
