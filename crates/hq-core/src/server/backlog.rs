@@ -118,11 +118,10 @@ impl Server {
                 return;
             };
             live.displace(now, template, standing, task);
-            let second = self.state.jobs.get(&template.job).and_then(|job| job.seconds.get(&task));
-            mark!(
-                "a second attempt waits for room",
+            mark!("a second attempt waits for room", {
+                let second = self.state.jobs.get(&template.job).and_then(|job| job.seconds.get(&task));
                 second.is_some_and(|second| second.worker == Some(worker))
-            );
+            });
         }
     }
 

@@ -260,9 +260,10 @@ impl Server {
                 self.running.start(name, run);
             } else {
                 // It waits on its worker, and it may be too late for it to start.
-                let submit = self.state.jobs[&id].submit_of(task).unwrap_or_default();
-                let is_late = !self.may_start(TemplateId { job: id, submit }, now);
-                mark!("the only attempt left is too late to start", is_late);
+                mark!("the only attempt left is too late to start", {
+                    let submit = self.state.jobs[&id].submit_of(task).unwrap_or_default();
+                    !self.may_start(TemplateId { job: id, submit }, now)
+                });
                 self.last_moments.look_again(id);
             }
         }

@@ -120,6 +120,8 @@ impl Crew {
         }
         let before = state.taken.len();
         state.taken.retain(|_, (_, of)| *of != relay);
+        let State { taken, over, .. } = &mut *state;
+        over.retain(|task| taken.contains_key(task));
         let what = match before - state.taken.len() {
             0 => String::new(),
             count => format!(": what it gave ({}) goes to others", counted(count as u64, "task")),
@@ -130,6 +132,13 @@ impl Crew {
         }
         drop(state);
         self.printer.note(&format!("The relay has gone{what}; another one is looked for"));
+    }
+
+    // It has ended here. It may be taken anew.
+    fn let_go(&self, task: &Value) {
+        let (mut state, id) = (self.state(), key(task, "id"));
+        state.taken.remove(&id);
+        state.over.remove(&id);
     }
 
     // Tasks are over before their programs are: these end, too, at first as they like.
@@ -476,14 +485,12 @@ fn work_on(crew: &Crew, (tasks, relay): (&[Value], Pid), ends: &mut Ends) -> Res
             Err(Fault::Interrupted) => return Err(stopped()),
             Err(Fault::Lost) => return Err(has_gone()),
             Err(Fault::Over) => {
-                let mut state = crew.state();
-                state.taken.remove(&key(task, "id"));
-                state.over.remove(&key(task, "id"));
+                crew.let_go(task);
                 ends.over += 1;
                 continue;
             }
         }
-        crew.state().taken.remove(&key(task, "id"));
+        crew.let_go(task);
         ends.said.push(end);
     }
     Ok(())
