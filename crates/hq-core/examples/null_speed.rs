@@ -34,8 +34,13 @@ fn main() {
         ..TaskSpec::default()
     };
     let template = TemplateId { job: JobId(1), submit: 0 };
-    let content =
-        Template { id: template, spec: Arc::new(spec), submit_dir: Vec::new(), submitted: Timestamp(0) };
+    let content = Template {
+        id: template,
+        spec: Arc::new(spec),
+        submit_dir: Vec::new(),
+        submitted: Timestamp(0),
+        has_siblings: true,
+    };
     const TASKS: u32 = 10_000_000;
     let batch = RunBatch {
         template,

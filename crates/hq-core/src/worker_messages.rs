@@ -42,6 +42,8 @@ pub struct Template {
     pub submit_dir: ByteString,
     /// When it was submitted, by the server's clock.
     pub submitted: Timestamp,
+    /// The submit has more than one task.
+    pub has_siblings: bool,
 }
 
 /// From the server to a worker.

@@ -181,6 +181,7 @@ impl Wire for RunBatch {
             spec: Some(template.spec.to_wire()),
             submit_dir: template.submit_dir.clone(),
             submitted_us: template.submitted.0,
+            has_siblings: template.has_siblings,
         });
         form::RunBatch {
             job: self.template.job.0,
@@ -206,7 +207,13 @@ impl Wire for RunBatch {
         let content = batch.content.map(|content| {
             let spec: TaskSpec = required("spec of a template", content.spec)?;
             let submitted = Timestamp(content.submitted_us);
-            Ok(Template { id, spec: Arc::new(spec), submit_dir: content.submit_dir, submitted })
+            Ok(Template {
+                id,
+                spec: Arc::new(spec),
+                submit_dir: content.submit_dir,
+                submitted,
+                has_siblings: content.has_siblings,
+            })
         });
         rule("nodes of a task", batch.nodes.is_empty() || ids.len() == 1, "must be of one task")?;
         let after = batch.after.map(|task| (TaskId(task), Instance(batch.after_instance)));

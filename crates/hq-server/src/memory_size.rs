@@ -658,6 +658,7 @@ mod tests {
             spec: std::sync::Arc::new(spec),
             submit_dir: Vec::new(),
             submitted: Timestamp(0),
+            has_siblings: false,
         };
         let more = template(spec).heap() - template(TaskSpec::default()).heap();
         assert!(more >= 10_000);

@@ -135,6 +135,7 @@ mod tests {
                 spec: Arc::default(),
                 submit_dir: Vec::new(),
                 submitted: hq_model::Timestamp(0),
+                has_siblings: false,
             }),
             ids: IdSet::range(first, last),
             instance: Instance(0),

@@ -2,8 +2,8 @@
 //! out of the way, so that nobody takes them for results.
 //!
 //! Only what the attempt made is moved: a file that was there before and is as it was stays, and so does a directory,
-//! where others may write, too, unless it is new and its path names the task. Where another attempt may write to the same
-//! path at the same time, or has been started since, nothing is moved: it may be what that one has left.
+//! where others may write, too, unless it is new and its path names the task. Where other tasks of the submit or another
+//! attempt may write to the same path, nothing is moved: it may be what they have left.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,8 +13,6 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use hq_core::worker::Ends;
-use hq_model::entry::ENTRY;
-use hq_model::pattern::Pattern;
 use hq_model::{ByteString, Instance, Timestamp};
 use tracing::warn;
 
@@ -38,12 +36,20 @@ pub(crate) struct Promised {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Declared {
     path: ByteString,
-    /// The path differs from task to task, so nobody else writes there.
-    is_own: bool,
-    /// Another attempt of the task may write there at the same time.
-    is_shared: bool,
+    writers: Writers,
     /// What was there before the attempt began.
     before: Option<Seen>,
+}
+
+/// Who writes at the path of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writers {
+    /// The attempt alone: the path differs from task to task.
+    Attempt,
+    /// Its task is the only one of its submit: a file is its work, a directory may hold the work of others.
+    Submit,
+    /// Other tasks of the submit, or another attempt of the same task at the same time.
+    Others,
 }
 
 /// What is at a path, and since when it is as it is.
@@ -67,13 +73,18 @@ enum Kind {
 }
 
 impl Declared {
-    /// One at this path. `text` is how the template has it, and `is_speculated` says that a second attempt may run beside the
-    /// first.
-    pub(crate) fn new(path: ByteString, text: &[u8], is_speculated: bool) -> Declared {
-        let pattern = Pattern::new(text);
-        let is_shared = is_speculated && !pattern.has("INSTANCE_ID");
-        let is_own = pattern.names().any(|name| name == "TASK_ID" || name.starts_with(ENTRY));
-        Declared { path, is_own, is_shared, before: None }
+    /// One at this path.
+    pub(crate) fn new(path: ByteString, writers: Writers) -> Declared {
+        Declared { path, writers, before: None }
+    }
+
+    // True when something of this kind is nobody else's work.
+    fn may_be_moved(&self, kind: Kind) -> bool {
+        match (kind, self.writers) {
+            (Kind::Other, _) | (_, Writers::Others) => false,
+            (Kind::Directory, Writers::Submit) => false,
+            (Kind::File | Kind::Link | Kind::Directory, _) => true,
+        }
     }
 
     fn path(&self) -> &Path {
@@ -150,11 +161,13 @@ impl Promised {
 
     // Puts aside what this attempt left.
     fn move_aside(&self) {
-        for output in self.outputs.iter().filter(|output| !output.is_shared) {
-            let is_of_attempt = |now: Seen| match now.kind {
-                Kind::File | Kind::Link => output.before != Some(now),
-                Kind::Directory => output.is_own && output.before.is_none(),
-                Kind::Other => false,
+        for output in &self.outputs {
+            let is_of_attempt = |now: Seen| {
+                let is_new = match now.kind {
+                    Kind::Directory => output.before.is_none(),
+                    _ => output.before != Some(now),
+                };
+                is_new && output.may_be_moved(now.kind)
             };
             if Seen::at(output.path()).is_some_and(is_of_attempt) {
                 rename(output.path(), self.instance);
@@ -169,15 +182,10 @@ impl Promised {
             return;
         }
         let since = i64::try_from(submitted.0 / 1_000_000).unwrap_or(i64::MAX);
-        for output in self.outputs.iter().filter(|output| !output.is_shared) {
+        for output in &self.outputs {
             let is_of_attempt = |now: Seen| {
-                let is_movable = match now.kind {
-                    Kind::File | Kind::Link => true,
-                    Kind::Directory => output.is_own,
-                    Kind::Other => false,
-                };
                 // Copied with the times of another file, it was written before it was made.
-                is_movable && (now.written.0 >= since || now.made >= Some(since))
+                output.may_be_moved(now.kind) && (now.written.0 >= since || now.made >= Some(since))
             };
             if Seen::at(output.path()).is_some_and(is_of_attempt) {
                 rename(output.path(), instance);
@@ -238,9 +246,9 @@ mod tests {
             fs::write(self.0.path().join(name), text).expect("writable");
         }
 
-        fn promised(&self, names: &[&str], text: &str, instance: u32) -> Promised {
+        fn promised(&self, names: &[&str], writers: Writers, instance: u32) -> Promised {
             let path = |name: &&str| self.0.path().join(name).into_os_string().into_encoded_bytes();
-            let outputs = names.iter().map(|name| Declared::new(path(name), text.as_bytes(), false));
+            let outputs = names.iter().map(|name| Declared::new(path(name), writers));
             Promised::new(outputs.collect(), Instance(instance), Duration::ZERO)
         }
 
@@ -265,8 +273,8 @@ mod tests {
     fn missing_outputs_are_named() {
         let place = Place::new();
         place.write("a", "1");
-        assert_eq!(place.promised(&["a"], "a", 0).end(true), None);
-        let text = place.promised(&["a", "b", "c"], "a", 0).missing().expect("missing");
+        assert_eq!(place.promised(&["a"], Writers::Submit, 0).end(true), None);
+        let text = place.promised(&["a", "b", "c"], Writers::Submit, 0).missing().expect("missing");
         let text = text.replace(&format!("{}/", place.0.path().display()), "");
         assert_eq!(text, "Its outputs b, c are missing, although the program exited with code 0");
     }
@@ -277,7 +285,7 @@ mod tests {
         place.write("old", "earlier run");
         place.write("rewritten", "earlier run");
         place.write("new.failed-0", "an earlier failure");
-        let mut promised = place.promised(&["old", "rewritten", "new", "none"], "x", 0);
+        let mut promised = place.promised(&["old", "rewritten", "new", "none"], Writers::Submit, 0);
         promised.begin(NEVER);
         place.write("rewritten", "half");
         place.write("new", "half");
@@ -302,7 +310,7 @@ mod tests {
             (Some(Ends::ForAnother), false, there),
         ] {
             let place = Place::new();
-            let mut promised = place.promised(&["out"], "out", 3);
+            let mut promised = place.promised(&["out"], Writers::Submit, 3);
             promised.begin(NEVER);
             place.write("out", "1");
             ends.into_iter().for_each(|ends| promised.is_ended(ends));
@@ -313,7 +321,7 @@ mod tests {
     #[test]
     fn an_incomplete_success_leaves_nothing() {
         let place = Place::new();
-        let mut promised = place.promised(&["out", "none"], "out", 0);
+        let mut promised = place.promised(&["out", "none"], Writers::Submit, 0);
         promised.begin(NEVER);
         place.write("out", "1");
         assert!(promised.end(true).is_some());
@@ -321,39 +329,43 @@ mod tests {
     }
 
     #[test]
-    fn with_two_attempts_at_once_only_what_names_the_instance_is_moved() {
-        for (text, expected) in [("out", "out=half"), ("%{INSTANCE_ID}/out", "out.failed-0=half")] {
+    fn a_file_that_others_may_write_to_is_not_moved() {
+        for (writers, expected) in [
+            (Writers::Attempt, "out.failed-1=half"),
+            (Writers::Submit, "out.failed-1=half"),
+            (Writers::Others, "out=half"),
+        ] {
             let place = Place::new();
-            let path = place.0.path().join("out").into_os_string().into_encoded_bytes();
-            let outputs = vec![Declared::new(path, text.as_bytes(), true)];
-            let mut promised = Promised::new(outputs, Instance(0), Duration::ZERO);
+            let mut promised = place.promised(&["out"], writers, 1);
             promised.begin(NEVER);
             place.write("out", "half");
             promised.end(false);
-            assert_eq!(place.left(), expected, "{text}");
+            assert_eq!(place.left(), expected, "{writers:?}");
+            promised.begin(Timestamp(1));
+            assert_eq!(place.left(), expected, "{writers:?}, lost");
         }
     }
 
     #[test]
     fn a_directory_is_moved_only_when_it_is_new_and_the_tasks_own() {
-        for (is_there_before, text, is_moved) in [
-            (false, "%{TASK_ID}", true),
-            (false, "results", false),
-            (true, "%{TASK_ID}", false),
-            (true, "results", false),
+        for (is_there_before, writers, is_moved) in [
+            (false, Writers::Attempt, true),
+            (false, Writers::Submit, false),
+            (true, Writers::Attempt, false),
+            (true, Writers::Submit, false),
         ] {
             let place = Place::new();
             let dir = place.0.path().join("results");
             if is_there_before {
                 fs::create_dir(&dir).expect("writable");
             }
-            let mut promised = place.promised(&["results"], text, 1);
+            let mut promised = place.promised(&["results"], writers, 1);
             promised.begin(NEVER);
             fs::create_dir_all(&dir).expect("writable");
             place.write("results/of-a-sibling", "1");
             promised.end(false);
             let expected = if is_moved { "results.failed-1/" } else { "results/" };
-            assert_eq!(place.left(), expected, "there before: {is_there_before}, {text}");
+            assert_eq!(place.left(), expected, "there before: {is_there_before}, {writers:?}");
         }
     }
 
@@ -361,14 +373,14 @@ mod tests {
     fn what_a_lost_attempt_left_is_younger_than_the_submit() {
         let place = Place::new();
         place.write("out", "half");
-        let mut promised = place.promised(&["out"], "out", 1);
+        let mut promised = place.promised(&["out"], Writers::Submit, 1);
         let written = Seen::at(promised.outputs[0].path()).expect("a file").written.0 as u64;
         for later in [Timestamp(0), Timestamp((written + 1) * 1_000_000)] {
             promised.begin(later);
             assert_eq!(place.left(), "out=half");
         }
         let submitted = Timestamp(written * 1_000_000);
-        place.promised(&["out"], "out", 0).begin(submitted);
+        place.promised(&["out"], Writers::Submit, 0).begin(submitted);
         assert_eq!(place.left(), "out=half", "there was no attempt before the first");
         promised.begin(submitted);
         assert_eq!(place.left(), "out.failed-0=half");
@@ -385,7 +397,7 @@ mod tests {
         // Not every file system knows when a file was made.
         let expected = if seen.made.is_some() { "out.failed-0=half" } else { "out=half" };
         let submitted = Timestamp(seen.made.unwrap_or(1) as u64 * 1_000_000);
-        place.promised(&["out"], "out", 1).begin(submitted);
+        place.promised(&["out"], Writers::Submit, 1).begin(submitted);
         assert_eq!(place.left(), expected);
     }
 }

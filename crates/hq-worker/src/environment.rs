@@ -545,6 +545,7 @@ mod tests {
             spec: Arc::new(spec),
             submit_dir: b"/d".into(),
             submitted: Default::default(),
+            has_siblings: false,
         });
         let start = Start {
             task: TaskRef::new(JobId(1), TaskId(2)),

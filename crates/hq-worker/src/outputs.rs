@@ -274,7 +274,7 @@ mod tests {
                 nodes_dir: Vec::new(),
                 sinks: sinks::of_task(&spec, paths),
                 promised: Promised::new(
-                    vec![Declared::new(bytes("result", task), b"%{TASK_ID}", false)],
+                    vec![Declared::new(bytes("result", task), Writers::Attempt)],
                     Instance(0),
                     std::time::Duration::ZERO,
                 ),

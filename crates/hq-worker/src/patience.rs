@@ -93,7 +93,7 @@ mod tests {
 
     fn ended(dir: &Path, task: u32, patience_ms: u64, outcome: Outcome) -> Aftermath {
         let path = dir.join(task.to_string()).into_os_string().into_encoded_bytes();
-        let declared = vec![Declared::new(path, b"out", false)];
+        let declared = vec![Declared::new(path, Writers::Submit)];
         let task = TaskRef::new(JobId(1), TaskId(task));
         Aftermath {
             input: Input::ended(task, outcome, Usage::default()),

@@ -20,9 +20,11 @@ use hq_model::object::BROADCAST_DIR;
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
-use hq_model::{Body, ByteString, Compression, Entry, OutputSink, Stream, TaskSpec, WorkerId};
+use hq_model::{
+    Body, ByteString, Compression, Entry, Instance, OutputSink, Stream, TaskId, TaskRef, TaskSpec, WorkerId,
+};
 
-use crate::declared::{Declared, Promised};
+use crate::declared::{Declared, Promised, Writers};
 use crate::enforce::Limits;
 use crate::environment::{Node, VariantEnvironment};
 use crate::launcher::text::Subject;
@@ -401,10 +403,24 @@ impl Prepared {
         if spec.outputs.is_empty() {
             return Promised::default();
         }
-        let is_speculated = spec.speculate.is_some();
-        let paths = self.paths_of(start).outputs.into_iter().zip(&spec.outputs);
-        let declared = paths.map(|(path, text)| Declared::new(path, text, is_speculated));
-        Promised::new(declared.collect(), start.instance, spec.output_patience)
+        // What another task of the submit, or another attempt of this one, would write to.
+        let of = |task, instance| self.paths.expand(task, instance, None).outputs;
+        let (task, instance) = (start.task, start.instance);
+        let anonymous = of(task, instance);
+        let of_sibling = of(TaskRef::new(task.job, TaskId(task.task.0 ^ 1)), instance);
+        let of_attempt = of(task, Instance(instance.0 ^ 1));
+        let paths = self.paths_of(start).outputs.into_iter().enumerate();
+        let declared = paths.map(|(place, path)| {
+            let is_own = path != of_sibling[place];
+            let is_speculated = spec.speculate.is_some() && anonymous[place] == of_attempt[place];
+            let writers = match (is_speculated, is_own, self.template.has_siblings) {
+                (true, _, _) | (_, false, true) => Writers::Others,
+                (false, true, _) => Writers::Attempt,
+                (false, false, false) => Writers::Submit,
+            };
+            Declared::new(path, writers)
+        });
+        Promised::new(declared.collect(), instance, spec.output_patience)
     }
 
     /// Where its result will be, if it is to have one. What would print into nothing prints into a file of the worker's.

@@ -250,8 +250,8 @@ pub struct OutputOptions {
     /// A file or directory that each task leaves behind; may be given several times
     ///
     /// A task that exits with 0 and has not made all of them has failed. What an attempt leaves there that failed, was canceled
-    /// or was ended is moved aside, to PATH.failed-INSTANCE; except a directory at a path without %{TASK_ID}, and a link that
-    /// was there before.
+    /// or was ended is moved aside, to PATH.failed-INSTANCE; except a directory at a path without %{TASK_ID}, what all tasks
+    /// of an array have in common, and a link that was there before.
     /// Relative paths start at the task's working directory; placeholders as for --stdout.
     ///
     /// Example: `--output 'poses/%{TASK_ID}.pdbqt'`.

@@ -67,6 +67,7 @@ impl Server {
             spec: submit.task.clone(),
             submit_dir: submit.submit_dir.clone(),
             submitted: submit.submitted,
+            has_siblings: submit.ids.len() > 1,
         });
         let entries = entries_of(&self.state.jobs[&template.job], submit, &ids);
         // Of the workers of a task on several nodes the first one runs the program.

@@ -241,7 +241,7 @@ impl World {
         change(&mut spec);
         let template = TemplateId { job: JobId(job), submit: 0 };
         let (spec, submit_dir) = (Arc::new(spec), b"/".to_vec());
-        let content = Template { id: template, spec, submit_dir, submitted: self.now };
+        let content = Template { id: template, spec, submit_dir, submitted: self.now, has_siblings: true };
         let batch = RunBatch {
             template,
             content: Some(content),

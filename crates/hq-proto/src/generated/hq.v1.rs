@@ -4072,6 +4072,9 @@ pub struct Template {
     /// 0 from servers that do not say it.
     #[prost(uint64, tag = "20")]
     pub submitted_us: u64,
+    /// The submit has more than one task.
+    #[prost(bool, tag = "21")]
+    pub has_siblings: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Stop {

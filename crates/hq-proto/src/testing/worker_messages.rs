@@ -34,6 +34,7 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
                 spec: Arc::new(spec),
                 submit_dir,
                 submitted: Timestamp(u64::from(instance.0)),
+                has_siblings: ids.len() > 1,
             });
             if ids.len() != 1 {
                 nodes.clear();

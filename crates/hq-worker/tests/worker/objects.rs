@@ -108,8 +108,13 @@ async fn run(
 ) {
     let template = TemplateId { job: JobId(3), submit: 1 };
     let submit_dir = dir.as_os_str().as_bytes().to_vec();
-    let content =
-        Template { id: template, spec: Arc::new(spec.clone()), submit_dir, submitted: Timestamp(1) };
+    let content = Template {
+        id: template,
+        spec: Arc::new(spec.clone()),
+        submit_dir,
+        submitted: Timestamp(1),
+        has_siblings: false,
+    };
     let batch = RunBatch {
         template,
         content: Some(content),

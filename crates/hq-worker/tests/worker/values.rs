@@ -72,6 +72,7 @@ impl Caller {
             spec: Arc::new(function(name, &dir)),
             submit_dir,
             submitted: Timestamp(1),
+            has_siblings: false,
         };
         let entry = format!("(({args}t}}t.");
         let own = TaskNode { worker: WorkerId(1), hostname: "here".into(), address: String::new() };

@@ -114,3 +114,29 @@ fn a_task_that_is_canceled_waits_for_no_output() {
     cluster.ok("worker stop 1");
     assert_eq!(cluster.workers.pop().expect("a worker").end(), 0);
 }
+
+#[test]
+fn what_the_tasks_of_an_array_have_in_common_stays_when_one_of_them_fails() {
+    let cluster = Cluster::new();
+    cluster.fails(
+        1,
+        "submit --wait --array 1-3 --cpus all --output all.txt --output own-%{TASK_ID}.txt -- \
+         sh -c 'echo $HQ_TASK_ID | tee -a all.txt > own-$HQ_TASK_ID.txt; test $HQ_TASK_ID != 2'",
+    );
+    assert_eq!(
+        (cluster.read("all.txt").as_str(), cluster.path("all.txt.failed-0").exists()),
+        ("1\n2\n3\n", false)
+    );
+    assert_eq!((cluster.read("own-1.txt").as_str(), cluster.path("own-2.txt").exists()), ("1\n", false));
+    assert_eq!(cluster.read("own-2.txt.failed-0"), "2\n");
+    // A directory of its own is a path of its own.
+    cluster.fails(
+        1,
+        "submit --wait --array 1-2 --cwd task-%{TASK_ID} --output out.txt -- \
+         sh -c 'echo $HQ_TASK_ID > out.txt; test $HQ_TASK_ID = 1'",
+    );
+    assert_eq!(
+        (cluster.read("task-1/out.txt"), cluster.read("task-2/out.txt.failed-0")),
+        ("1\n".into(), "2\n".into())
+    );
+}

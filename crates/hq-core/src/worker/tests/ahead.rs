@@ -43,8 +43,13 @@ impl World {
             ..TaskSpec::default()
         };
         let template = TemplateId { job: JobId(job), submit: 0 };
-        let content =
-            Template { id: template, spec: Arc::new(spec), submit_dir: b"/".to_vec(), submitted: self.now };
+        let content = Template {
+            id: template,
+            spec: Arc::new(spec),
+            submit_dir: b"/".to_vec(),
+            submitted: self.now,
+            has_siblings: true,
+        };
         let objects = tasks.iter().enumerate().map(|(task, (number, size))| {
             let source =
                 ObjectSource { copy: copy(*number, *size), path: b"in".to_vec(), holders: Vec::new() };
