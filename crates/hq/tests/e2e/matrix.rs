@@ -17,20 +17,27 @@ use hq_model::IdSet;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::patience;
+use crate::pulled::stop_with_relay;
 use read::{Contents, Mode, Reader, Tally};
 
 /// Tasks of a job when nobody says how many.
 const SIZES: [u32; 2] = [1, 2_000];
 /// Memory that a server with jobs of a million tasks may ever have taken, in KiB.
 const SERVER_MEMORY_MAX: u64 = 512 << 10;
-/// Failed tasks are processes, and edges of a graph are read from a file: there are at most so many.
+/// Processes that fail or print, and edges of a graph, which are read from a file: there are at most so many.
 const COSTLY_MAX: u32 = 20_000;
+/// Pulled tasks that are taken or failed with one command.
+const PULLED_AT_ONCE: u32 = 10_000;
+/// Longest time for a listing of 100 000 tasks, the best of [`LISTINGS`]; looked at in the long form alone, with a program
+/// that is optimised.
+const LISTING_MAX: Duration = Duration::from_millis(300);
+/// So often it is tried.
+const LISTINGS: usize = 3;
 /// Tasks of which `task info` is read in tables, twenty lines each.
 const TABLES_MAX: u32 = 2_000;
 /// Intervals that are written as an argument.
 const INTERVALS_MAX: usize = 1_000;
-/// Longest wait for tasks to start.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// The words of all states.
 const STATES: [&str; 6] = ["waiting", "running", "finished", "failed", "canceled", "aborted"];
 /// Only the worker that executes nothing has these resources.
@@ -46,6 +53,10 @@ pub(crate) struct Job {
     id: u32,
     is_open: bool,
     tasks: BTreeMap<&'static str, IdSet>,
+    /// The file into which its tasks print, a line each on both channels.
+    log: Option<&'static str>,
+    /// Tasks of it are pulled.
+    is_bag: bool,
 }
 
 impl Job {
@@ -110,6 +121,11 @@ fn matrix(size: u32) -> String {
         about_job(&reader, job);
     }
     about_all(&reader, &jobs);
+    about_outputs(&reader, &jobs);
+    about_none(&reader, &cluster);
+    if size == 100_000 {
+        about_time(&reader, &jobs);
+    }
     let faults = reader.faults();
     assert!(faults.is_empty(), "{size} tasks:\n{}", faults.join("\n"));
     let server = cluster.server.as_ref().expect("a server").id();
@@ -125,6 +141,7 @@ fn matrix(size: u32) -> String {
         (total - made).as_secs_f64(),
         memory >> 10
     );
+    stop_with_relay(&cluster);
     table
 }
 
@@ -144,7 +161,7 @@ fn jobs(cluster: &Cluster, size: u32) -> Vec<Job> {
     };
     let mut add = |kind, id, is_open, tasks: &[(&'static str, IdSet)]| {
         let tasks = tasks.iter().filter(|(_, ids)| !ids.is_empty()).cloned().collect();
-        jobs.push(Job { kind, id, is_open, tasks });
+        jobs.push(Job { kind, id, is_open, tasks, log: None, is_bag: false });
         id
     };
     let all = || IdSet::range(1, size);
@@ -218,16 +235,62 @@ fn jobs(cluster: &Cluster, size: u32) -> Vec<Job> {
     }
     assert_eq!(cluster.hq(&format!("job wait {failed}")).exit, 1);
 
-    let running = submit(&format!("--array 1-{size} {REAL} sleep 100000"));
     let run = size.min(2);
-    let begin = Instant::now();
-    while stats(cluster, running)["running"] != run || stats(cluster, open)["finished"] != size.div_ceil(2) {
-        assert!(begin.elapsed() < PATIENCE, "tasks start and end");
-        std::thread::yield_now();
-    }
+    let log =
+        submit(&format!("--array 1-{few} --log all.log --resource real=1 sh -c 'echo out; echo err >&2'"));
+    assert_eq!(cluster.hq(&format!("job wait {log}")).exit, 0);
+    add("logged", log, false, &[("finished", IdSet::range(1, few))]);
+    let retried = submit(&format!("--array 1-{run} --retry 9 --retry-delay 1h {REAL} false"));
+    patience::until("tasks wait for their next attempt", || {
+        let tasks = cluster.json(&format!("task info {retried} 1-{run}"));
+        let tasks = tasks.as_array().expect("a list");
+        let waits = |task: &Value| task["instance"] == 1 && task["state"] == "waiting";
+        if tasks.iter().all(waits) { Ok(()) } else { Err(format!("{tasks:?}")) }
+    });
+    add("delayed", retried, false, &[("waiting", IdSet::range(1, run))]);
+
+    let running = submit(&format!("--array 1-{size} {REAL} sleep 100000"));
+    until_stats("tasks start", cluster, running, "running", run);
+    until_stats("tasks of the open job end", cluster, open, "finished", size.div_ceil(2));
     let rest = if size > run { IdSet::range(run + 1, size) } else { IdSet::new() };
     add("running", running, false, &[("running", IdSet::range(1, run)), ("waiting", rest)]);
+
+    let taken = bag(cluster, size, "taken");
+    add("taken", taken, true, &[("running", IdSet::range(0, size - 1))]);
+    let given_up = bag(cluster, size, "given up");
+    let names: Vec<String> = (1..=size).map(|task| format!("t{task}")).collect();
+    for names in names.chunks(PULLED_AT_ONCE as usize) {
+        cluster.ok(&format!("pull fail --bag {given_up} --message 'no luck' {}", names.join(" ")));
+    }
+    cluster.ok(&format!("pull close {given_up}"));
+    cluster.hq(&format!("job wait {given_up}"));
+    add("given up", given_up, false, &[("failed", IdSet::range(0, size - 1))]);
+    for job in &mut jobs {
+        job.log = (job.id == log).then_some("all.log");
+        job.is_bag = [taken, given_up].contains(&job.id);
+    }
     jobs
+}
+
+// All of whose tasks are taken.
+fn bag(cluster: &Cluster, size: u32, name: &str) -> u32 {
+    let lines: String = (1..=size).map(|task| format!("t{task}\n")).collect();
+    cluster.write("names", lines);
+    cluster.ok(&format!("pull open '{name}'"));
+    cluster.ok(&format!("pull addfile --bag '{name}' names"));
+    for _ in 0..size.div_ceil(PULLED_AT_ONCE) {
+        cluster.ok(&format!("pull steal --quiet --bag '{name}' -n {PULLED_AT_ONCE} --lease 10d"));
+    }
+    let id = cluster.json("job info last")[0]["info"]["id"].as_u64().expect("an id") as u32;
+    until_stats("the tasks of a bag are taken", cluster, id, "running", size);
+    id
+}
+
+fn until_stats(what: &str, cluster: &Cluster, job: u32, state: &str, count: u32) {
+    patience::until(what, || match &stats(cluster, job)[state] {
+        found if *found == count => Ok(()),
+        found => Err(format!("{found} of {count} tasks are {state}")),
+    });
 }
 
 // From the first id in steps, up to the size.
@@ -294,16 +357,36 @@ fn about_job(reader: &Reader<'_>, job: &Job) {
     reader.ok(kind, Mode::Cli, &info).mentions(&words);
     reader.ok(kind, Mode::Json, &info).has(&job.tally(&all));
     reader.ok(kind, Mode::Quiet, &info);
+    let lines = if job.log.is_some() { all.len() } else { 0 };
     for channel in ["stdout", "stderr"] {
         let cat = format!("job cat {id} {channel}");
-        reader
-            .ok(kind, Mode::Cli, &cat)
-            .warns(&format!("No task of job {id} has a `{channel}` stream associated with it"))
-            .says("");
-        reader.ok(kind, Mode::Quiet, &cat).says("");
+        for mode in [Mode::Cli, Mode::Quiet] {
+            let told = reader.run(kind, mode, &cat, Contents::Lines).ends_with(0);
+            let nothing = format!("No task of job {id} has a `{channel}` stream associated with it");
+            let told = if lines == 0 && mode == Mode::Cli { told.warns(&nothing) } else { told };
+            told.counts(lines);
+        }
     }
     let heads = format!("job cat {id} stdout --print-task-header");
-    reader.run(kind, Mode::Cli, &heads, Contents::Lines).ends_with(0).counts(all.len());
+    reader.run(kind, Mode::Cli, &heads, Contents::Lines).ends_with(0).counts(all.len() + lines);
+    let last = all.last().expect("tasks").0;
+    for mode in [Mode::Cli, Mode::Quiet] {
+        reader
+            .run(kind, mode, &format!("task tail {id}@{last}"), Contents::Lines)
+            .ends_with(0)
+            .counts(lines.min(1));
+    }
+    for mode in Mode::ALL {
+        reader.ok(kind, mode, &format!("job efficiency {id}"));
+        reader.ok(kind, mode, &format!("object list {id}"));
+        // Nothing of this has a result.
+        let contents = if mode == Mode::Json { Contents::Document } else { Contents::Text };
+        reader.run(kind, mode, &format!("job result {id}"), contents).ends_with(1);
+        if job.is_bag {
+            reader.ok(kind, mode, &format!("pull status {id}"));
+            reader.ok(kind, mode, &format!("pull look --bag {id} t{}", last + 1));
+        }
+    }
     // Files have no JSON form.
     reader.run(kind, Mode::Json, &format!("job cat {id} stdout"), Contents::Document).ends_with(2);
     for mode in Mode::ALL {
@@ -318,6 +401,7 @@ fn about_job(reader: &Reader<'_>, job: &Job) {
     match (failed, aborted) {
         (0, 0) => told.says(""),
         (0, _) => told.mentions(&[format!("{id} {aborted} "), "Task 1@0 was canceled".to_owned()]),
+        _ if job.is_bag => told.says(&format!("{id} {failed} no luck\n")),
         _ => told.says(&format!("{id} {failed} Program terminated with exit code 1.\n")),
     }
     if job.has_ended() {
@@ -370,11 +454,79 @@ fn about_all(reader: &Reader<'_>, jobs: &[Job]) {
             "journal utilization",
             "journal utilization --by job",
             "journal profile profile",
+            "metrics",
+            "config show",
+            "server debug-dump dump",
+            "object list all",
+            "job efficiency all",
+            "pull status",
         ] {
             reader.ok(ALL, mode, command);
         }
         for command in ["journal replay", "journal export"] {
             reader.run(ALL, mode, command, Contents::Documents).ends_with(0).counts_at_least(whole.count());
         }
+    }
+    let first = Contents::First(whole.count());
+    reader.run(ALL, Mode::Cli, "journal stream", first).counts(whole.count());
+}
+
+// What was printed into one file.
+fn about_outputs(reader: &Reader<'_>, jobs: &[Job]) {
+    for (job, log) in jobs.iter().filter_map(|job| Some((job, job.log?))) {
+        let (kind, count) = (job.kind, job.ids().len());
+        for mode in Mode::ALL {
+            reader.ok(kind, mode, &format!("output-log {log} summary"));
+            reader.ok(kind, mode, &format!("output-log {log} export"));
+        }
+        reader.ok(kind, Mode::Cli, &format!("output-log {log} jobs")).says(&format!("{}\n", job.id));
+        let lines = |command: &str| {
+            reader.run(kind, Mode::Cli, &format!("output-log {log} {command}"), Contents::Lines).ends_with(0)
+        };
+        lines("show").counts(2 * count);
+        lines(&format!("cat {} stdout", job.id)).counts(count);
+    }
+}
+
+// A job that was forgotten is not there, and whoever asks for it hears that.
+fn about_none(reader: &Reader<'_>, cluster: &Cluster) {
+    const KIND: &str = "forgotten";
+    let id = cluster.json(&format!("submit --array 1-2 {NULL} true"))["id"].as_u64().expect("an id");
+    cluster.ok(&format!("job wait {id}"));
+    cluster.ok(&format!("job forget {id}"));
+    for command in ["info", "wait", "progress", "failures", "explain", "task-ids", "efficiency", "result"] {
+        for mode in Mode::ALL {
+            let contents = if mode == Mode::Json { Contents::Document } else { Contents::Text };
+            reader.run(KIND, mode, &format!("job {command} {id}"), contents).ends_with(1);
+        }
+    }
+    let commands = [
+        format!("task list {id}"),
+        format!("task info {id} 1"),
+        format!("task explain {id} 1"),
+        format!("task tail {id}@1"),
+        format!("job cat {id} stdout"),
+    ];
+    for command in commands {
+        let told = reader.run(KIND, Mode::Cli, &command, Contents::Text).ends_with(1);
+        told.warns(&format!("Job {id} not found")).says("");
+    }
+}
+
+// Listings take as long as they may.
+fn about_time(reader: &Reader<'_>, jobs: &[Job]) {
+    if cfg!(debug_assertions) {
+        return;
+    }
+    for job in jobs.iter().filter(|job| job.ids().len() == 100_000) {
+        let listing = format!("task list {}", job.id);
+        let times = (0..LISTINGS).map(|_| {
+            let begin = Instant::now();
+            reader.ok(job.kind, Mode::Cli, &listing).has(&job.tally(&job.ids()));
+            begin.elapsed()
+        });
+        let best = times.min().expect("more than none");
+        println!("{:8.2} s  hq {listing} ({}, the best of {LISTINGS})", best.as_secs_f64(), job.kind);
+        assert!(best < LISTING_MAX, "hq {listing} ({}) took {best:.0?} at best", job.kind);
     }
 }

@@ -56,6 +56,8 @@ pub(super) enum Contents {
     Lines,
     /// A JSON document in each line.
     Documents,
+    /// So many lines; then the command is killed, which would go on.
+    First(u64),
 }
 
 /// Number of tasks in each state, and the sum of their ids.
@@ -221,6 +223,9 @@ impl<'a> Reader<'a> {
         });
         let mut found = Found::default();
         let read = read(BufReader::with_capacity(1 << 20, stdout), contents, &mut found);
+        if let Contents::First(_) = contents {
+            child.kill().expect("a process of its own");
+        }
         let errors = errors.join().expect("a thread").expect("text");
         let exit = child.wait().expect("hq ends").code().unwrap_or(-1);
         let what = format!("{} ({}, {kind})", line.chars().take(100).collect::<String>(), mode.word());
@@ -279,11 +284,12 @@ fn read(mut out: impl BufRead, contents: Contents, found: &mut Found) -> Result<
             let read = Numbers(&mut found.count).deserialize(&mut json).and_then(|()| json.end());
             read.map_err(|error| error.to_string())
         }
-        Contents::Lines | Contents::Documents => {
-            for line in out.lines() {
+        Contents::Lines | Contents::Documents | Contents::First(_) => {
+            let most = if let Contents::First(count) = contents { count as usize } else { usize::MAX };
+            for line in out.lines().take(most) {
                 let line = line.map_err(|error| error.to_string())?;
                 found.count += 1;
-                if contents == Contents::Documents {
+                if matches!(contents, Contents::Documents | Contents::First(_)) {
                     serde_json::from_str::<IgnoredAny>(&line).map_err(|error| format!("{error}: {line}"))?;
                 } else if found.cells.len() < CELLS_MAX {
                     let mut cells = line.split('|').skip(1).map(|cell| cell.trim().to_owned());
