@@ -186,9 +186,10 @@ impl BatchError {
     }
 }
 
-/// The first lines of what a command said, cut to what a person reads.
+/// The first lines of what a command said, cut to what a person reads, and without orders to a terminal.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
+    let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+    let text: String = String::from_utf8_lossy(bytes).chars().map(plain).collect();
     let lines: Vec<&str> =
         text.lines().map(str::trim_end).filter(|line| !line.is_empty()).take(limits::ERROR_LINES).collect();
     let text = lines.join("\n");

@@ -96,7 +96,7 @@ pub enum RequestError {
     /// Tasks to wait for ended without success.
     #[error(
         "Tasks that wait for {tasks} of job {job} to succeed could never run: {state} already. \
-         To run them after any end, use --after-any."
+         Run what they wait for again first, as another job, and wait for that; or, with --after-any, wait for any end."
     )]
     Hopeless {
         /// Their job.

@@ -218,6 +218,15 @@ pub enum ParamsError {
 }
 
 impl QueueParams {
+    /// The name of an allocation's job in the batch system.
+    pub fn job_name(&self, allocation: AllocationRef) -> String {
+        let AllocationRef { queue, number } = allocation;
+        match &self.name {
+            Some(name) => format!("{name}-{number}"),
+            None => format!("hq-{queue}-{number}"),
+        }
+    }
+
     /// Checks what can be checked without the batch system.
     ///
     /// # Errors

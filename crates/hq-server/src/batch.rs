@@ -392,11 +392,7 @@ fn withdraw(manager: &Manager, request: &AllocationRequest) -> String {
 }
 
 fn job_name(params: &QueueParams, which: Option<AllocationRef>) -> String {
-    let Some(AllocationRef { queue, number }) = which else { return "hq-trial".to_owned() };
-    match &params.name {
-        Some(name) => format!("{name}-{number}"),
-        None => format!("hq-{queue}-{number}"),
-    }
+    which.map_or_else(|| "hq-trial".to_owned(), |which| params.job_name(which))
 }
 
 fn recover(manager: &Manager, which: AllocationRef, name: String, directory: PathBuf) -> BatchReport {

@@ -61,6 +61,13 @@ pub struct Piece {
     bytes: u32,
 }
 
+impl Piece {
+    /// How many bytes these are.
+    pub fn length(&self) -> usize {
+        self.bytes as usize
+    }
+}
+
 impl Directory {
     /// Looks for stream files of a server, or of the only one. The path of a file stands for this alone.
     ///

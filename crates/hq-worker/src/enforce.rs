@@ -4,6 +4,7 @@
 //! finds and removes what one that was killed left behind.
 
 mod groups;
+mod over;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,6 +19,7 @@ use tracing::{info, warn};
 
 use groups::Groups;
 pub use groups::Kernel;
+use over::Watch;
 
 const MIB: u64 = 1 << 20;
 
@@ -83,6 +85,7 @@ pub(crate) struct Enforcer {
     groups: Groups,
     // An interpreter is held to what its first task asked for, beside what may begin of that task meanwhile.
     running: HashMap<(TaskRef, Instance), Enforced>,
+    watch: Watch,
 }
 
 #[derive(Debug)]
@@ -112,7 +115,7 @@ impl Enforcer {
                 info!(by = by(groups.has_cpu(), "binding to CPUs"), "tasks are held to their CPUs");
             }
         }
-        Enforcer { enforce, groups, running: HashMap::new() }
+        Enforcer { enforce, groups, running: HashMap::new(), watch: Watch::default() }
     }
 
     /// What a task that is about to start is held to: `memory` and `cpus` are what it got.
@@ -143,6 +146,9 @@ impl Enforcer {
             limits.groups.extend_from_slice(directory.join("cgroup.procs").as_os_str().as_encoded_bytes());
             limits.groups.push(0);
         }
+        if memory.is_some() && self.groups.end_in_part() {
+            self.watch.look_at(&made);
+        }
         self.running.insert((start.task, start.instance), Enforced { memory, directories: made });
         Ok(limits)
     }
@@ -152,6 +158,7 @@ impl Enforcer {
     pub(crate) fn end(&mut self, attempt: (TaskRef, Instance), watched_kib: Option<u64>) -> Option<String> {
         let held = self.running.remove(&attempt)?;
         let used = held.directories.iter().find_map(|directory| groups::killed_for_memory(directory));
+        self.watch.look_no_more_at(&held.directories);
         self.groups.remove_task(held.directories);
         let asked = memory::format(held.memory?);
         let shown = |bytes: u64| memory::format(Amount::whole(bytes.div_ceil(MIB)));

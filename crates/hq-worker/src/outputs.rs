@@ -215,7 +215,7 @@ mod tests {
     use hq_model::{Instance, JobId, OnClose, OutputSink, TaskId, TaskSpec, Usage};
 
     use super::*;
-    use crate::declared::Declared;
+    use crate::declared::{Declared, Writers};
 
     fn check(content: &[u8], expected: &str) {
         let dir = tempfile::tempdir().expect("a temporary directory");

@@ -89,7 +89,7 @@ mod tests {
     use hq_model::{Instance, JobId, TaskId, Usage};
 
     use super::*;
-    use crate::declared::{Declared, Promised};
+    use crate::declared::{Declared, Promised, Writers};
 
     fn ended(dir: &Path, task: u32, patience_ms: u64, outcome: Outcome) -> Aftermath {
         let path = dir.join(task.to_string()).into_os_string().into_encoded_bytes();

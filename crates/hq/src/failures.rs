@@ -1,6 +1,7 @@
 //! Why tasks of jobs failed: read from the server job by job, with what the first task of each cause wrote last.
 
 mod apart;
+mod tails;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -16,15 +17,13 @@ use hq_model::left_behind::LeftBehind;
 use hq_model::paths::Place;
 use hq_model::selector::Selector;
 use hq_model::{Channel, IdSet, Instance, JobId, TaskId, TaskRef};
-use hq_stream::{Attempt, Output};
 
 use crate::error::HqError;
 use crate::jobs::SharedSession;
 use crate::results::LeftReader;
 use crate::tasks::{ServerPages, TaskStream};
+use tails::Tails;
 
-/// How much of the end of an output is looked at for its last line.
-const TAIL_BYTES: usize = 8 << 10;
 /// Longer lines are cut.
 const LINE_CHARS_MAX: usize = 200;
 
@@ -147,7 +146,8 @@ fn with_examples(
     let without: IdSet =
         causes.iter().map(|(cause, _)| cause.first).filter(|task| !places.contains_key(task)).collect();
     let mut lines = lines_of_calls(session, failures.job, &without)?;
-    let server_uid = session.borrow().server_uid().to_owned();
+    let tails = Tails::new(session, failures.job);
+    let mut written = tails.last_lines(places.iter().map(|(task, place)| (*task, place)));
     // The sum of what is told apart is still to be known.
     failures.causes.clone_from(&causes);
     let job = failures.job;
@@ -164,9 +164,7 @@ fn with_examples(
             Some(Place::File(path)) => Some(PathBuf::from(OsString::from_vec(path.clone()))),
             Some(Place::Stream(_)) | None => None,
         };
-        let attempt = Attempt { task: TaskRef::new(job, cause.first), instance };
-        let output = place.map(|place| Output::new(place, &server_uid, attempt, Channel::Stderr));
-        let last_line = output.and_then(last_line).or_else(|| lines.remove(&cause.first));
+        let last_line = written.remove(&cause.first).or_else(|| lines.remove(&cause.first));
         vec![Cause { cause, instance, stderr, last_line, told: Told::Whole }]
     });
     let mut causes: Vec<Cause> = causes.collect();
@@ -223,13 +221,6 @@ fn lines_of_calls(
     Ok(lines)
 }
 
-// The last line of an output that says something. Nothing goes wrong when there is none to read.
-fn last_line(mut output: Output) -> Option<String> {
-    let length = output.length(true).ok()?;
-    let tail = output.read(length.saturating_sub(TAIL_BYTES as u64), TAIL_BYTES).ok()?;
-    line_in(&tail)
-}
-
 fn line_in(tail: &[u8]) -> Option<String> {
     let tail = String::from_utf8_lossy(tail);
     let line = tail.lines().rev().map(said).find(|line| !line.is_empty())?;
@@ -242,43 +233,4 @@ fn line_in(tail: &[u8]) -> Option<String> {
 // A file with holes reads as zeros there.
 fn said(line: &str) -> &str {
     line.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn last_line_of(path: &std::path::Path) -> Option<String> {
-        let place = Place::File(path.as_os_str().to_owned().into_vec());
-        let attempt = Attempt { task: TaskRef::new(JobId(1), TaskId(0)), instance: Instance(0) };
-        last_line(Output::new(place, "uid", attempt, Channel::Stderr))
-    }
-
-    fn check(content: &[u8], expected: Option<&str>) {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("stderr");
-        std::fs::write(&path, content).expect("a file");
-        assert_eq!(last_line_of(&path).as_deref(), expected, "{:?}", String::from_utf8_lossy(content));
-    }
-
-    #[test]
-    fn the_last_line_that_says_something_is_found() {
-        check(b"first\nsecond\n", Some("second"));
-        check(b"Traceback\n  ValueError: 3  \n\n \n", Some("ValueError: 3"));
-        check(b"no end", Some("no end"));
-        check(b"", None);
-        check(b"\n\n", None);
-        check(b"end\n\0\0\0", Some("end"));
-        check(b"bad \xff byte\n", Some("bad \u{fffd} byte"));
-        let long = "x".repeat(LINE_CHARS_MAX + 1);
-        check(long.as_bytes(), Some(&format!("{}…", &long[1..])));
-        check(format!("{}\nend\n", "line\n".repeat(10_000)).as_bytes(), Some("end"));
-    }
-
-    #[test]
-    fn what_is_no_file_has_no_line() {
-        assert_eq!(last_line_of(std::path::Path::new("/")), None);
-        assert_eq!(last_line_of(std::path::Path::new("/dev/zero")), None);
-        assert_eq!(last_line_of(std::path::Path::new("/nonexistent")), None);
-    }
 }

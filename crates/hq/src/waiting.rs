@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -12,6 +13,7 @@ use hq_model::selector::Selector;
 use hq_model::{ByteString, IdSet, Instance, JobId, TaskId, TaskRef, WorkerId};
 use tracing::warn;
 
+use crate::cli::OutputMode;
 use crate::error::HqError;
 use crate::progress::Progress;
 use crate::render::{Printer, unrunnable};
@@ -33,14 +35,19 @@ pub(crate) struct Follow {
 }
 
 /// A program that is run for each notification.
-pub(crate) struct NotifyCommand(Vec<OsString>);
+pub(crate) struct NotifyCommand {
+    words: Vec<OsString>,
+    /// What it prints goes to standard error: what is printed here is for programs.
+    is_aside: bool,
+}
 
 impl NotifyCommand {
-    /// From the text of `--on-notify`.
-    pub(crate) fn parse(text: &str) -> Result<NotifyCommand, HqError> {
+    /// From the text of `--on-notify`, for a command that prints like this.
+    pub(crate) fn parse(text: &str, mode: OutputMode) -> Result<NotifyCommand, HqError> {
         match shlex::split(text) {
             Some(words) if !words.is_empty() => {
-                Ok(NotifyCommand(words.into_iter().map(OsString::from).collect()))
+                let words = words.into_iter().map(OsString::from).collect();
+                Ok(NotifyCommand { words, is_aside: mode != OutputMode::Cli })
             }
             Some(_) => Err(HqError::usage("--on-notify names no program")),
             None => Err(HqError::usage("--on-notify has a quote that is never closed")),
@@ -49,19 +56,28 @@ impl NotifyCommand {
 
     // The user's program may fail as it likes; the wait goes on.
     fn run(&self, task: TaskRef, instance: Instance, worker: WorkerId, text: ByteString) {
-        let status = Command::new(&self.0[0])
-            .args(&self.0[1..])
+        let (program, args) = (&self.words[0], &self.words[1..]);
+        let stdout = match self.is_aside {
+            true => {
+                std::io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from)
+            }
+            false => Stdio::inherit(),
+        };
+        let status = Command::new(program)
+            .args(args)
             .arg(OsString::from_vec(text))
             .env("HQ_JOB_ID", task.job.to_string())
             .env("HQ_TASK_ID", task.task.to_string())
             .env("HQ_INSTANCE_ID", instance.to_string())
             .env("HQ_WORKER_ID", worker.to_string())
             .stdin(Stdio::null())
+            .stdout(stdout)
             .status();
+        let program = program.display();
         match status {
             Ok(status) if status.success() => {}
-            Ok(status) => warn!("the program of --on-notify ended with {status}"),
-            Err(error) => warn!("the program of --on-notify cannot be run: {error}"),
+            Ok(status) => warn!("`{program}`, the program of --on-notify, ended with {status}"),
+            Err(error) => warn!("`{program}`, the program of --on-notify, cannot be run: {error}"),
         }
     }
 }

@@ -73,6 +73,11 @@ pub enum OptionsError {
     /// A resource was asked for twice.
     #[error("Resource '{0}' defined more than once; give one amount for it")]
     ResourceTwice(String),
+    /// GPUs of any vendor and of one were asked for.
+    #[error(
+        "`gpus` and `{0}` are asked for, which takes GPUs for both: `gpus` are those of any vendor; ask for one of the two"
+    )]
+    GpusTwice(String),
     /// A placeholder where it cannot be.
     #[error(
         "Working directory path cannot contain the working directory placeholder `%{{CWD}}`: it is what --cwd sets"

@@ -544,6 +544,13 @@ pub(super) fn request(options: &ResourceOptions) -> Result<Request, OptionsError
     if let Some(pair) = resources.windows(2).find(|pair| pair[0].name == pair[1].name) {
         return Err(OptionsError::ResourceTwice(pair[0].name.clone()));
     }
+    let is_of_vendor =
+        |r: &&ResourceRequest| r.name.strip_prefix(GPUS).is_some_and(|rest| rest.starts_with('/'));
+    if let (true, Some(vendor)) =
+        (resources.iter().any(|r| r.name == GPUS), resources.iter().find(is_of_vendor))
+    {
+        return Err(OptionsError::GpusTwice(vendor.name.clone()));
+    }
     checked(Request { resources, ..request })
 }
 

@@ -237,7 +237,8 @@ impl Server {
     pub(super) fn close_feeding(&mut self, now: Timestamp, job: JobId, effects: &mut Vec<Effect>) {
         let feed = self.state.jobs.get(&job).and_then(|fed| fed.feed.as_ref());
         let generator = feed.filter(|feed| !feed.is_decomposed).map(|feed| feed.generator);
-        let has_failed = |own: JobId| self.state.jobs.get(&own).is_some_and(|own| !own.failed.is_empty());
+        // One that is forgotten did not end well, or the job would not be open.
+        let has_failed = |own: JobId| self.state.jobs.get(&own).is_none_or(|own| !own.failed.is_empty());
         let reducer = feed.and_then(|feed| feed.reducer);
         let is_failed = [generator, reducer].into_iter().flatten().any(has_failed);
         let made = generator.map(|_| FeedChange::Fed { cursor: None, is_decomposed: true });

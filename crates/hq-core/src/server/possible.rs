@@ -12,7 +12,6 @@ use super::machine::Server;
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
 use crate::limits::REFUSED_MAX;
 use crate::object_messages::ObjectRequest;
-use crate::request_error::others_refused;
 
 /// Why parts of a request are refused.
 #[derive(Debug, Default)]
@@ -46,20 +45,21 @@ impl Refused {
 
     // When nothing is possible. The error of the whole is one of those that are told.
     fn alone(mut self) -> ClientResponse {
-        let last = match (self.errors.pop(), self.others) {
-            (Some(last), 0) => last,
-            (Some(last), others) => RequestError::OneOfMany { error: Box::new(last), others },
-            (None, _) => return ClientResponse::Done,
-        };
-        partly(self.errors, ClientResponse::Error(last))
+        let Some(last) = self.errors.pop() else { return ClientResponse::Done };
+        partly(self.errors, ClientResponse::Error(with_others(last, self.others)))
     }
 
     fn told(mut self) -> Vec<RequestError> {
-        if self.others > 0 {
-            self.errors.push(RequestError::Invalid(others_refused(self.others)));
+        if let Some(last) = self.errors.pop() {
+            self.errors.push(with_others(last, self.others));
         }
         self.errors
     }
+}
+
+// The last of those that are told, with how many there are beside them.
+fn with_others(last: RequestError, others: u64) -> RequestError {
+    if others == 0 { last } else { RequestError::OneOfMany { error: Box::new(last), others } }
 }
 
 fn partly(refused: Vec<RequestError>, rest: ClientResponse) -> ClientResponse {

@@ -104,6 +104,11 @@ impl Groups {
         self.trees.iter().any(|tree| tree.memory)
     }
 
+    /// True where the kernel ends a single process of a task that is over its memory, and not all of them.
+    pub(super) fn end_in_part(&self) -> bool {
+        self.trees.iter().any(|tree| tree.memory && tree.version == 1)
+    }
+
     pub(super) fn has_cpu(&self) -> bool {
         self.trees.iter().any(|tree| tree.cpu)
     }
@@ -305,7 +310,8 @@ fn remove(directory: &Path, kernel: Kernel) -> io::Result<()> {
     crate::prepare::ignore_missing(removed)
 }
 
-fn kill_all(directory: &Path) {
+/// Ends whatever runs in a group.
+pub(super) fn kill_all(directory: &Path) {
     let inside = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     let pids = inside.lines().filter_map(|line| line.trim().parse::<i32>().ok()).filter(|pid| *pid > 1);
     for pid in pids.filter_map(Pid::from_raw) {

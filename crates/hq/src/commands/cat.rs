@@ -56,10 +56,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
             } else {
                 let text = match tasks {
                     0 => format!("Job {job} has no tasks"),
-                    _ => format!(
-                        "No task of job {job} has a `{}` stream associated with it: it is not written to files",
-                        channel.word()
-                    ),
+                    _ => no_stream_of(job, channel),
                 };
                 context.printer.warn(&[text]);
             }
@@ -81,6 +78,13 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         streams: Streams::new(server_uid, args.tasks, channel, context.printer),
     };
     Done::ok(outputs)
+}
+
+fn no_stream_of(job: JobId, channel: Channel) -> String {
+    format!(
+        "No task of job {job} has a `{}` stream associated with it: it is not written to files",
+        channel.word()
+    )
 }
 
 // Whether a submit of the job that was told last writes somewhere.
@@ -166,6 +170,9 @@ impl Outputs {
             if is_empty {
                 self.printer
                     .warn(&[format!("No tasks were selected for job {job}, there is nothing to print")]);
+            }
+            if !is_empty && begun.tasks == 0 {
+                self.printer.warn(&[no_stream_of(job, self.channel)]);
             }
             if let Some(text) = begun.nothing_of(job) {
                 self.printer.warn(&[text]);

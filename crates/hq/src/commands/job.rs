@@ -386,11 +386,20 @@ pub(super) fn forget(context: &Context, args: ForgetArgs) -> Result<Done, HqErro
     let ignored = Arc::new(AtomicU64::new(0));
     let (refused, counted) = (context.refusal(), Arc::clone(&ignored));
     session.tell_refusals(move |error| {
-        if counted.fetch_add(1, Ordering::Relaxed) < IGNORED_NAMED {
-            refused(&error.to_string());
+        if counted.fetch_add(1 + error.others(), Ordering::Relaxed) < IGNORED_NAMED {
+            refused(&error.one().to_string());
         }
     });
-    match session.request(ClientRequest::ForgetJobs { jobs: args.jobs, states: args.filter })? {
+    let request = ClientRequest::ForgetJobs { jobs: args.jobs, states: args.filter };
+    let forgotten = session.request(request).map_err(|error| match error {
+        ClientError::Refused(last) => {
+            let others = last.others() + ignored.load(Ordering::Relaxed).saturating_sub(IGNORED_NAMED);
+            let error = Box::new(last.one().clone());
+            ClientError::Refused(if others == 0 { last } else { RequestError::OneOfMany { error, others } })
+        }
+        error => error,
+    })?;
+    match forgotten {
         ClientResponse::Jobs(jobs) => {
             let forgotten = jobs.iter().map(|job| TaskId(job.0)).collect();
             Done::ok(JobsForgotten { forgotten, ignored: ignored.load(Ordering::Relaxed) })

@@ -1,6 +1,7 @@
 //! What each command does. A command talks to the server and returns a report; it prints nothing itself.
 
 mod alloc;
+mod before;
 mod bench;
 mod cat;
 mod config;

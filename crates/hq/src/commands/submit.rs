@@ -27,6 +27,7 @@ use hq_model::{
 };
 use hq_stream::StreamFile;
 
+use super::before::Before;
 use super::job::feed_of;
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
@@ -64,7 +65,8 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
             "--follow prints outputs as they are and has no JSON form; use another --output-mode",
         ));
     }
-    let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
+    let on_notify =
+        wait.on_notify.as_deref().map(|text| NotifyCommand::parse(text, context.printer.mode)).transpose()?;
     context.printer.warn(&warnings);
     context.printer.hint(&hints);
     context.printer.hint(&behind_the_program(&submit));
@@ -85,9 +87,11 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     if !broadcasts.is_empty() {
         return submit_behind(context, session, (broadcasts, submit), (wait, on_notify), warnings);
     }
+    let before = Before::new(&submit, session.server_uid());
     if !wait.waits() {
         let response = session.request(request(submit)?)?;
         let submitted = submitted(response, warnings, |more| context.printer.advise(more, false))?;
+        context.printer.warn(before.outputs_of(submitted.job).as_slice());
         context.hint_of_workers(&mut session);
         return Done::ok(submitted);
     }
@@ -100,6 +104,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
         send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
     let again = if wait.progress { "hq job progress" } else { "hq job wait" };
     context.printer.announce(&mut submitted)?;
+    context.printer.warn(before.outputs_of(submitted.job).as_slice());
     let followed = wait_for(context, &mut watch, &submitted, (&wait, on_notify, again));
     drop(watch);
     waited(context, session, submitted, followed, wait.allow_failures)

@@ -189,6 +189,19 @@ fn not_started(error: ServerError, state: Option<&StateDir>, is_shared: bool) ->
             HqError::failed("state-busy", format!("{} is in use by {by}", state.path().display()))
                 .hint("wait for it, or name another directory")
         }
+        (error @ ServerError::NoJournal { .. }, Some(state)) => HqError::from(error).hint(format!(
+            "what was done there is in no journal any more: remove {}, or name another directory",
+            state.path().display()
+        )),
+        // Without a path these are about the journal of the server directory.
+        (error @ ServerError::Journal { .. }, Some(state)) => {
+            let journal = state.server_dir().join("journal");
+            let hint = ["check", "repair"].iter().fold(hint, |hint, verb| {
+                let command = format!("`hq journal {verb}`");
+                hint.replace(&command, &format!("`hq journal {verb} {}`", journal.display()))
+            });
+            HqError::from(error).hint(hint)
+        }
         (error, _) => HqError::from(error).hint(hint),
     }
 }

@@ -14,10 +14,10 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
 use hq_core::limits::CAUSE_WORKERS_MAX;
 use hq_core::record::FailureKind;
 use hq_model::paths::Place;
-use hq_model::{Channel, IdSet, Instance, JobId, TaskRef, TaskState};
-use hq_stream::{Attempt, Output};
+use hq_model::{Channel, IdSet, Instance, JobId, TaskId, TaskState};
 
-use super::{Cause, Told, last_line};
+use super::tails::Tails;
+use super::{Cause, Told};
 use crate::error::HqError;
 use crate::jobs::{SharedSession, only};
 use crate::tasks::{ServerPages, TaskStream};
@@ -36,6 +36,7 @@ pub(super) fn by_last_line(
     causes: &[(FailureCause, Instance)],
 ) -> Result<BTreeMap<usize, Vec<Cause>>, HqError> {
     let mut reads: BTreeMap<usize, Vec<Read>> = BTreeMap::new();
+    let mut places: BTreeMap<TaskId, Place> = BTreeMap::new();
     let all: Vec<&FailureCause> = causes.iter().map(|(cause, _)| cause).collect();
     let doubtful = doubtful(&all);
     if doubtful.is_empty() {
@@ -45,7 +46,6 @@ pub(super) fn by_last_line(
     for index in &doubtful {
         ids.insert(all[*index].first);
     }
-    let server_uid = session.borrow().server_uid().to_owned();
     let pages = ServerPages::new(Rc::clone(session), &[job], Some(ids), vec![TaskState::Failed]);
     let mut tasks = TaskStream::begin(pages.with_submits())?;
     while let Some(task) = tasks.next_of(job)? {
@@ -56,10 +56,12 @@ pub(super) fn by_last_line(
             Some(Place::File(path)) => Some(PathBuf::from(OsString::from_vec(path.clone()))),
             Some(Place::Stream(_)) | None => None,
         };
-        let attempt = Attempt { task: TaskRef::new(job, task.task), instance: task.instance };
-        let output = place.map(|place| Output::new(place, &server_uid, attempt, Channel::Stderr));
-        let read = Read { task, stderr, last_line: output.and_then(last_line) };
-        reads.entry(*of).or_default().push(read);
+        places.extend(place.map(|place| (task.task, place)));
+        reads.entry(*of).or_default().push(Read { task, stderr, last_line: None });
+    }
+    let mut lines = Tails::new(session, job).last_lines(places.iter().map(|(task, place)| (*task, place)));
+    for read in reads.values_mut().flatten() {
+        read.last_line = lines.remove(&read.task.task);
     }
     let parts = reads.into_iter().map(|(index, reads)| (index, parts(all[index], reads)));
     Ok(parts.filter(|(_, parts)| !parts.is_empty()).collect())

@@ -3,7 +3,7 @@
 use hq_model::counted;
 use std::io::Write;
 
-use hq_journal::{FileKind, JournalError, MissingRecords, Report as Found};
+use hq_journal::{FileKind, FileReport, JournalError, MissingRecords, Report as Found};
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
@@ -25,17 +25,16 @@ impl Report for Streamed {
 impl Report for JournalChecked {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         let report = &self.report;
-        let mut files = table::TableWriter::new(out, style, &["File", "Holds", "Bytes", "Records"]);
-        for file in &report.files {
-            let row: Vec<table::Cell> = vec![
+        let row = |file: &FileReport| -> Vec<table::Cell> {
+            vec![
                 file.name.as_str().into(),
                 kind(file.kind).into(),
                 file.bytes.to_string().into(),
                 file.records.to_string().into(),
-            ];
-            files.rows(&[row])?;
-        }
-        files.finish()?;
+            ]
+        };
+        let rows: Vec<_> = report.files.iter().map(row).collect();
+        table::table(out, style, &["File", "Holds", "Bytes", "Records"], &rows)?;
         for file in report.files.iter().filter(|file| file.records_repeated > 0) {
             let again = counted(file.records_repeated, "record");
             writeln!(out, "Not counted: {again} at the end of {}, which the next file repeats.", file.name)?;

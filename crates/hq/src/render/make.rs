@@ -131,7 +131,7 @@ impl Report for MakeEnded {
         let document = json!({
             "completed": self.completed, "unchanged": self.unchanged, "failed": failed, "not_run": self.not_run,
             "not_in_time": self.not_in_time,
-            "missing": self.missing, "duration": json::seconds(self.duration),
+            "missing": self.missing, "duration": json::seconds(self.duration), "schema_version": json::SCHEMA_VERSION,
         });
         Ok(json::write(out, &document)?)
     }

@@ -14,6 +14,8 @@ use crate::report::{RunEnded, Waited};
 
 /// Ids in a sentence for people, in characters.
 pub(super) const IDS_CHARS_MAX: usize = 1000;
+/// Ids of tasks that failed and that nobody can ask for later, in characters: as much as an argument may have.
+const FAILED_CHARS_MAX: usize = 128 << 10;
 
 const ENDS: [(JobState, &str); 4] = [
     (JobState::Finished, "finished"),
@@ -65,11 +67,15 @@ impl Report for RunEnded {
         match failures {
             Some((why, ids)) => {
                 failures::table_of(out, style, why)?;
-                // They can be given to --array; what is too long for a line is in JSON.
+                // They can be given to --array; what no argument can hold is in JSON.
                 let text = ids.to_string();
-                match text.len() <= IDS_CHARS_MAX {
+                match text.len() < FAILED_CHARS_MAX {
                     true => writeln!(out, "Failed tasks, as --array takes them: {text}")?,
-                    false => writeln!(out, "--output-mode json tells which tasks failed")?,
+                    false => writeln!(
+                        out,
+                        "The ids of the {} failed tasks are more than an argument can hold; with --output-mode json they are printed",
+                        ids.len()
+                    )?,
                 }
             }
             None if !self.failed.is_empty() => failed_tasks(out, style, &self.failed)?,

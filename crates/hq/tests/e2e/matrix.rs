@@ -29,6 +29,8 @@ const SERVER_MEMORY_MAX: u64 = 512 << 10;
 const COSTLY_MAX: u32 = 20_000;
 /// Pulled tasks that are taken or failed with one command.
 const PULLED_AT_ONCE: u32 = 10_000;
+/// Those that are made with one.
+const CREATED_AT_ONCE: usize = 100_000;
 /// Longest time for a listing of 100 000 tasks, the best of [`LISTINGS`]; looked at in the long form alone, with a program
 /// that is optimised.
 const LISTING_MAX: Duration = Duration::from_millis(300);
@@ -255,12 +257,12 @@ fn jobs(cluster: &Cluster, size: u32) -> Vec<Job> {
     let rest = if size > run { IdSet::range(run + 1, size) } else { IdSet::new() };
     add("running", running, false, &[("running", IdSet::range(1, run)), ("waiting", rest)]);
 
-    let taken = bag(cluster, size, "taken");
+    let (taken, _) = bag(cluster, size, "taken");
     add("taken", taken, true, &[("running", IdSet::range(0, size - 1))]);
-    let given_up = bag(cluster, size, "given up");
-    let names: Vec<String> = (1..=size).map(|task| format!("t{task}")).collect();
-    for names in names.chunks(PULLED_AT_ONCE as usize) {
-        cluster.ok(&format!("pull fail --bag {given_up} --message 'no luck' {}", names.join(" ")));
+    let (given_up, held) = bag(cluster, size, "given up");
+    for (who, names) in held {
+        let names = names.replace('\n', " ");
+        cluster.ok(&format!("pull fail --as {who} --bag {given_up} --message 'no luck' {names}"));
     }
     cluster.ok(&format!("pull close {given_up}"));
     cluster.hq(&format!("job wait {given_up}"));
@@ -272,18 +274,27 @@ fn jobs(cluster: &Cluster, size: u32) -> Vec<Job> {
     jobs
 }
 
-// All of whose tasks are taken.
-fn bag(cluster: &Cluster, size: u32, name: &str) -> u32 {
-    let lines: String = (1..=size).map(|task| format!("t{task}\n")).collect();
-    cluster.write("names", lines);
+// A bag all of whose tasks are taken; and who has which of them, a name on each line.
+fn bag(cluster: &Cluster, size: u32, name: &str) -> (u32, Vec<(String, String)>) {
+    let lines: Vec<String> = (1..=size).map(|task| format!("t{task}\n")).collect();
     cluster.ok(&format!("pull open '{name}'"));
-    cluster.ok(&format!("pull addfile --bag '{name}' names"));
-    for _ in 0..size.div_ceil(PULLED_AT_ONCE) {
-        cluster.ok(&format!("pull steal --quiet --bag '{name}' -n {PULLED_AT_ONCE} --lease 10d"));
+    for lines in lines.chunks(CREATED_AT_ONCE) {
+        cluster.write("names", lines.concat());
+        cluster.ok(&format!("pull addfile --bag '{name}' names"));
+    }
+    let (mut held, mut taken) = (Vec::new(), 0);
+    while taken < size as usize {
+        // They come to the relay bit by bit, and nobody has too many.
+        let who = format!("'{name} {taken}'");
+        let steal =
+            format!("pull steal --quiet --bag '{name}' -n {PULLED_AT_ONCE} --lease 10d --wait --as {who}");
+        let names = cluster.ok(&steal);
+        taken += names.lines().count();
+        held.push((who, names));
     }
     let id = cluster.json("job info last")[0]["info"]["id"].as_u64().expect("an id") as u32;
     until_stats("the tasks of a bag are taken", cluster, id, "running", size);
-    id
+    (id, held)
 }
 
 fn until_stats(what: &str, cluster: &Cluster, job: u32, state: &str, count: u32) {

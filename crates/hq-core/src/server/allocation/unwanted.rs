@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::allocation::BatchState;
+use hq_model::allocation::{BatchState, QueueParams};
 use hq_model::{AllocationRef, JobId, TaskId, TaskRef, Timestamp, duration};
 
 use crate::alloc::{Allocation, BatchOrder, QueueState};
@@ -98,7 +98,11 @@ impl Server {
             }
         }
         let told = left.into_iter().map(|((manager, why), ids)| left_told(manager, &why, &ids));
-        told.map(RequestError::Invalid).collect()
+        let unanswered = self.state.alloc.active().filter(|(which, _, one)| {
+            one.batch_id.is_none() && self.alloc.in_flight.contains(which) && !self.options.keep_allocations
+        });
+        let may_come = unanswered.map(|(which, queue, _)| may_come(which, &queue.params));
+        told.chain(may_come).map(RequestError::Invalid).collect()
     }
 
     /// A batch job that goes on and on when its workers have left keeps its nodes for nothing.
@@ -195,6 +199,19 @@ impl Server {
         };
         !job.is_open && !job.is_draft() && !is_blocked && job.delayed.iter().all(waits_for_time)
     }
+}
+
+// Of a submission that has not been answered.
+fn may_come(which: AllocationRef, params: &QueueParams) -> String {
+    let name = params.job_name(which);
+    let remedy = match params.manager.as_str() {
+        "slurm" => format!("`squeue --name={name}` shows it if so, and `scancel --name={name}` cancels it"),
+        "pbs" => format!("`qselect -N {name}` shows its id if so, and `qdel` with that cancels it"),
+        other => format!("look for the batch job `{name}` with the commands of `{other}`, and cancel it"),
+    };
+    format!(
+        "Allocation {which} was being submitted: the batch system has not said whether it took it, and may start it. {remedy}."
+    )
 }
 
 fn left_told(manager: &str, why: &str, left: &[(AllocationRef, &str)]) -> String {

@@ -452,6 +452,24 @@ fn a_job_whose_generator_or_reducer_has_failed_has_failed_when_it_is_closed() {
     }
 }
 
+// Nor does it help to forget the one that has failed.
+#[test]
+fn a_job_whose_generator_or_reducer_is_forgotten_has_failed_when_it_is_closed() {
+    let one = |job: JobId| Selector::Ids(IdSet::single(TaskId(job.0)));
+    for own in [GENERATOR, REDUCER] {
+        let mut world = fed();
+        world.fed_state(GENERATOR, add(0, &["a"], None));
+        world.reports(2, |r| r.failed = vec![(own, failed(0, 0, 3))]);
+        world.fed_tasks_end(0, 0, "one");
+        world.ask(ClientRequest::ForgetJobs { jobs: one(own), states: Vec::new() });
+        world.ask(ClientRequest::CloseJobs { jobs: one(JOB) });
+        if own == GENERATOR {
+            world.reports(2, |r| r.finished = vec![finished(REDUCER, 0, 0, 0)]);
+        }
+        assert_eq!(world.states(JOB), "failed: 1 finished");
+    }
+}
+
 // What a reducer that has enough cancels is canceled by records of its own. A server that dies before these are written
 // cancels it when it comes back, whatever has become of the reducer.
 #[test]

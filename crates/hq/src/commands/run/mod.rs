@@ -71,7 +71,8 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
             (wait, Some((submit, warnings)))
         }
     };
-    let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
+    let on_notify =
+        wait.on_notify.as_deref().map(|text| NotifyCommand::parse(text, context.printer.mode)).transpose()?;
     // The server ends with the job, so who is told is told from here.
     let teller = new.as_mut().map_or_else(Teller::default, |(submit, _)| match &mut submit.target {
         Target::New(spec) => Teller::new(std::mem::take(&mut spec.notices)),

@@ -168,6 +168,21 @@ fn a_server_that_ends_says_what_may_go_on_in_the_batch_system() {
 }
 
 #[test]
+fn a_server_that_ends_names_what_the_batch_system_may_still_take() {
+    let mut world = World::asking(params(), 1);
+    let body = ClientRequest::StopServer;
+    assert_eq!(world.step(Input::Client { connection: CLIENT, request: 1, body }), []);
+    world.now = world.now.after(crate::limits::STOP_TIME_MAX);
+    let answers = world.step(Input::Tick);
+    let [ClientResponse::Partly { refused, .. }] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(
+        refused[0].to_string(),
+        "Allocation 1.1 was being submitted: the batch system has not said whether it took it, and may start it. `squeue \
+         --name=hq-1-1` shows it if so, and `scancel --name=hq-1-1` cancels it."
+    );
+}
+
+#[test]
 fn what_its_workers_have_left_keeps_nobody_from_new_ones() {
     let mut world = World::asking(QueueParams { max_worker_count: Some(1), ..params() }, 1);
     world.comes(1, 2);
