@@ -201,9 +201,7 @@ impl Relay {
         }
         self.sessions.drop(task);
         self.sessions.accept(session, task);
-        let since = self.bags.get(&task.job).and_then(|bag| bag.worker.taken_since(task));
-        let wall_us = since.map_or(0, |since| now.0.saturating_sub(since.0));
-        let usage = Usage { wall_us, ..Usage::default() };
+        let usage = self.usage(now, task);
         let input = match how {
             How::Finished(result) => worker::Input::Ended { task, outcome: Outcome::Finished, usage, result },
             How::Failed(error) => {
@@ -213,6 +211,12 @@ impl Relay {
         };
         self.pass(now, task.job, input, effects);
         Ok(task)
+    }
+
+    // Of a task that is taken, it is known how long it was.
+    fn usage(&self, now: Timestamp, task: TaskRef) -> Usage {
+        let since = self.bags.get(&task.job).and_then(|bag| bag.worker.taken_since(task));
+        Usage { wall_us: since.map_or(0, |since| now.0.saturating_sub(since.0)), ..Usage::default() }
     }
 
     /// A task of a session is to be put back behind others, which the server decides: it is told the task and the instance.
@@ -475,7 +479,8 @@ impl Relay {
                 worker::Effect::Signal { task, ends: Some(_), .. } => {
                     self.sessions.end_outside(task, Refusal::Canceled);
                     let killed = Outcome::Failed(FailureKind::Signal(SIGTERM), String::new());
-                    self.pass(now, bag, worker::Input::ended(task, killed, Usage::default()), effects);
+                    let usage = self.usage(now, task);
+                    self.pass(now, bag, worker::Input::ended(task, killed, usage), effects);
                 }
                 worker::Effect::Expired { task } => self.sessions.end_outside(task, Refusal::Stale),
                 worker::Effect::Exit(end) => {

@@ -1,5 +1,6 @@
 //! Pulled tasks: a server, and relays whose takers are played by hand.
 
+mod limits;
 mod payloads;
 mod relays;
 
