@@ -109,7 +109,7 @@ async fn check_is_bag(shared: &Rc<Shared>, job: JobId) -> Result<(), Problem> {
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
     let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
     let ClientResponse::JobDetails { jobs, .. } =
-        shared.client.ask(ClientRequest::JobInfo { jobs, page }).await?
+        shared.client.look(ClientRequest::JobInfo { jobs, page }).await?
     else {
         return Err(unexpected());
     };
@@ -180,7 +180,7 @@ async fn look_up(
     // Two relays that find none at the same time ask for the same thing, and get one.
     let key = key_of(name, named.last().map_or(0, |job| job.job.0));
     let spec = JobSpec { name: name.to_owned(), max_fails, ..JobSpec::default() };
-    match shared.client.ask(ClientRequest::OpenJob { key, spec }).await? {
+    match shared.client.change(ClientRequest::OpenJob { key, spec }).await? {
         ClientResponse::Submitted { job, .. } => Ok((job, true)),
         _ => Err(unexpected()),
     }
@@ -205,15 +205,16 @@ pub(crate) async fn take_back(shared: &Rc<Shared>, job: JobId) {
         forget(shared, job);
         let jobs = || Selector::Ids(IdSet::single(TaskId(job.0)));
         // What was refused is told; an empty bag that is left because the server has gone is no harm.
-        if shared.client.ask(ClientRequest::CloseJobs { jobs: jobs() }).await.is_ok() {
-            let _ = shared.client.ask(ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() }).await;
+        if shared.client.change(ClientRequest::CloseJobs { jobs: jobs() }).await.is_ok() {
+            let _ =
+                shared.client.change(ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() }).await;
         }
     }
 }
 
 /// All jobs.
 pub(crate) async fn list(shared: &Rc<Shared>) -> Result<Vec<JobSummary>, Problem> {
-    match shared.client.ask(ClientRequest::ListJobs { states: Vec::new() }).await? {
+    match shared.client.look(ClientRequest::ListJobs { states: Vec::new() }).await? {
         ClientResponse::JobList(jobs) => Ok(jobs),
         _ => Err(unexpected()),
     }

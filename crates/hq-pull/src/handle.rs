@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_core::client_messages::ClientRequest;
+use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::relay::{BagState, Effect, How, Refusal, Relay, SessionId, Which};
 use hq_model::dependency::{After, Condition};
 use hq_model::selector::Selector;
@@ -16,6 +16,7 @@ use hq_net::HalfSaid;
 
 use crate::answers::{Answer, Closed, Given, Item, Left, Limits, Opened, Task, Welcome};
 use crate::bags::{self, For};
+use crate::client::NotChanged;
 use crate::contract::{BagRef, Deferred, End, Ends, Hello, Problem, Request, bytes_of, lease, seconds, word};
 use crate::limits;
 use crate::rights::Rights;
@@ -182,7 +183,7 @@ impl Speaker {
             }
             state = Some(match word(found) {
                 Ok(word) => word,
-                Err(problem) if items.is_empty() => return Err(problem),
+                Err(_) if items.is_empty() => return Err(self.shared.why_unknown().await),
                 Err(_) => "unknown",
             });
             tasks = Some(given);
@@ -299,7 +300,7 @@ impl Speaker {
         let after = match dependencies(task.job, deferred) {
             Ok(after) if !after.is_empty() => after,
             other => {
-                self.shared.turn(|relay, _, _| relay.not_deferred(task));
+                self.shared.turn(|relay, _, _| relay.not_deferred(task, instance));
                 return Err(other.err().unwrap_or_else(|| {
                     Problem::bad(
                         "say behind what the task is put back: `after`, `after_any` or `after_tasks`",
@@ -307,13 +308,24 @@ impl Speaker {
                 }));
             }
         };
-        match self.shared.client.ask(ClientRequest::Defer { task, instance, after }).await {
-            Ok(_) => Ok(()),
-            Err(problem) => {
-                self.shared.turn(|relay, _, _| relay.not_deferred(task));
-                Err(problem)
+        let asked = self.shared.client.change_or_wait(ClientRequest::Defer { task, instance, after });
+        let NotChanged { problem, later } = match asked.await {
+            Ok(_) => return Ok(()),
+            Err(not_changed) => not_changed,
+        };
+        let shared = Rc::clone(&self.shared);
+        let give_up = async move {
+            // Where it may be put back yet, nobody may say how it ended before that is known.
+            let answer = match later {
+                Some(mut later) => later.recv().await,
+                None => None,
+            };
+            if matches!(answer, None | Some(ClientResponse::Error(_))) {
+                shared.turn(|relay, _, _| relay.not_deferred(task, instance));
             }
-        }
+        };
+        tokio::task::spawn_local(give_up);
+        Err(problem)
     }
 
     async fn extend(&mut self, ends: Ends) -> Result<Answer, Problem> {
@@ -336,7 +348,7 @@ impl Speaker {
     async fn close(&mut self, bag: Option<&BagRef>) -> Result<Answer, Problem> {
         let job = bags::find(&self.shared, bag, For::Looking).await?;
         let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
-        self.shared.client.ask(ClientRequest::CloseJobs { jobs }).await?;
+        self.shared.client.change(ClientRequest::CloseJobs { jobs }).await?;
         bags::forget(&self.shared, job);
         Ok(Answer::Closed(Closed { bag: job.0 }))
     }

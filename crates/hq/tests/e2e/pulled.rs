@@ -87,7 +87,7 @@ impl Line {
     }
 }
 
-fn error_of(answer: &Value) -> &str {
+pub(crate) fn error_of(answer: &Value) -> &str {
     answer["error"]["code"].as_str().unwrap_or_else(|| panic!("an error: {answer}"))
 }
 

@@ -3,6 +3,7 @@
 mod limits;
 mod payloads;
 mod relays;
+mod unsaved;
 
 use std::collections::BTreeMap;
 
