@@ -23,6 +23,7 @@ mod make;
 mod metg;
 mod metrics;
 mod objects;
+mod open_files;
 mod pages;
 mod progress;
 mod ranks;

@@ -225,3 +225,36 @@ fn names_of_tasks_are_those_of_the_bag_that_is_named() {
     assert_eq!(cluster.ok("pull look a --bag one --output-mode quiet"), "a FINISHED\n");
     stop_with_relay(&cluster);
 }
+
+#[test]
+fn slots_begin_as_tasks_come_and_a_signal_is_heeded_before_any_came() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    relay.line().ask(&json!({"open": {"name": "many"}}));
+    let run = |script: &str| {
+        let words = ["pull", "run", "--bag", "many", "-j", "99999", "--", "sh", "-c", script];
+        let mut command = cluster.command(words);
+        command.env("HQ_PULL_SOCKET", &relay.path);
+        command.stdout(std::fs::File::create(cluster.path("said")).expect("a file"));
+        Process::start(command)
+    };
+    let waits = || relay.line().ask(&json!({"status": {}}))["status"]["sessions"].as_array().map(Vec::len);
+    let idle = run("true");
+    patience::until("a session", || if waits() == Some(1) { Ok(()) } else { Err("none".into()) });
+    idle.signal(SIGINT);
+    assert_eq!(idle.end(), 128 + SIGINT);
+
+    // As many as there are tasks run beside each other.
+    let tasks = [1, 2, 3].map(|number| json!({"name": number.to_string()}));
+    relay.line().ask(&json!({"create": {"bag": "many", "tasks": tasks}}));
+    relay.line().ask(&json!({"close": {"bag": "many"}}));
+    let pipes = ["go-1", "go-2", "go-3"].map(|name| cluster.pipe(name));
+    let running = run("touch on-$HQ_PULL_NAME; cat go-$HQ_PULL_NAME");
+    for name in ["on-1", "on-2", "on-3"] {
+        let is_there = || if cluster.path(name).exists() { Ok(()) } else { Err("it is not there".into()) };
+        patience::until("a program", is_there);
+    }
+    pipes.iter().for_each(|pipe| std::fs::write(pipe, "").expect("it is read"));
+    assert_eq!(running.end(), 0);
+    is_said(&cluster, "3 tasks finished, 0 failed");
+}
