@@ -258,3 +258,21 @@ fn slots_begin_as_tasks_come_and_a_signal_is_heeded_before_any_came() {
     assert_eq!(running.end(), 0);
     is_said(&cluster, "3 tasks finished, 0 failed");
 }
+
+#[test]
+fn where_only_some_slots_can_be_had_these_do_all_of_the_work() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    let tasks: Vec<_> = (0..60).map(|number| json!({"name": format!("task-{number}")})).collect();
+    relay.line().ask(&json!({"create": {"bag": "many", "tasks": tasks}}));
+    relay.line().ask(&json!({"close": {"bag": "many"}}));
+    let hq = env!("CARGO_BIN_EXE_hq");
+    let script = format!("ulimit -n 40; exec timeout 60 {hq} pull run --bag many -j 99 -- sleep 0.2");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).current_dir(cluster.work());
+    command.env("HQ_SERVER_DIR", cluster.server_dir()).env("HQ_PULL_SOCKET", &relay.path);
+    let said = command.output().expect("sh can be run");
+    let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success() && out.contains("60 tasks finished, 0 failed"), "{said:?}");
+    assert!(err.contains("No more than "), "{err}");
+}

@@ -170,7 +170,8 @@ impl Crew {
     fn stay(&self, error: &HqError) -> Counts {
         // When the relay has gone, all find that out by themselves.
         if error.code != NO_RELAY {
-            self.stay_with(u64::from(self.state().slots) - 1, &error.text);
+            let slots = self.state().slots;
+            self.stay_with(u64::from(slots) - 1, &error.text);
         }
         Counts::default()
     }

@@ -24,5 +24,6 @@ fn a_task_over_its_time_limit_was_taken_for_that_long() {
     let ClientResponse::Tasks { tasks, .. } = table.world.ask(request) else { panic!("tasks") };
     let [(_, task)] = &tasks[..] else { panic!("{tasks:?}") };
     let (started, ended) = (task.started.expect("it was taken"), task.ended.expect("it has ended"));
-    assert_eq!(ended.since(started), WALL);
+    let took = ended.since(started);
+    assert!((WALL..WALL + Duration::from_secs(1)).contains(&took), "{took:?}");
 }
