@@ -104,17 +104,17 @@ fn id_of(name: &str) -> Result<Option<JobId>, Problem> {
     Ok(Some(JobId(id)))
 }
 
-// Nobody can take what workers run, or create what a generator makes.
-async fn check_is_bag(shared: &Rc<Shared>, job: JobId) -> Result<(), Problem> {
+// Nobody can take what workers run, or create what a generator makes. Gives how many tasks of a bag may fail.
+async fn check_is_bag(shared: &Rc<Shared>, job: JobId) -> Result<Option<u64>, Problem> {
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
     let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
     let ClientResponse::JobDetails { jobs, .. } =
-        shared.client.ask(ClientRequest::JobInfo { jobs, page }).await?
+        shared.client.look(ClientRequest::JobInfo { jobs, page }).await?
     else {
         return Err(unexpected());
     };
     match jobs.iter().find_map(|detail| detail.feed.as_ref()) {
-        None => Ok(()),
+        None => Ok(jobs.first().and_then(|detail| detail.max_fails)),
         Some(feed) => Err(Problem::new(
             "no-bag",
             format!(
@@ -137,15 +137,17 @@ pub(crate) async fn open(
     name: &str,
     max_fails: Option<u64>,
 ) -> Result<(JobId, bool), Problem> {
-    check_name(name)?;
-    if id_of(name)?.is_some() {
-        let text =
-            format!("`{name}` is the id of a bag for all others who name it: take a name that is no number");
-        return Err(Problem::bad(text));
-    }
+    check_new_name(name).map_err(Problem::bad)?;
     let (job, is_new) = look_up(shared, name, For::Creating, (max_fails, |_| Ok(()))).await?;
     if !is_new {
-        check_is_bag(shared, job).await?;
+        let own = check_is_bag(shared, job).await?;
+        if max_fails.is_some() && max_fails != own {
+            let own = own.map_or("none".to_owned(), |most| most.to_string());
+            let text = format!(
+                "bag {job} (`{name}`) is open already, and its `max_fails` ({own}) stays as it is: leave it out, or take another name"
+            );
+            return Err(Problem::bad(text));
+        }
     }
     shared.bags.borrow_mut().insert(BagRef::Name(name.to_owned()), job);
     Ok((job, is_new))
@@ -176,11 +178,12 @@ async fn look_up(
         );
         return Err(Problem::new("job-not-open", text));
     }
+    check_new_name(name).map_err(Problem::bad)?;
     before_making(&jobs)?;
     // Two relays that find none at the same time ask for the same thing, and get one.
     let key = key_of(name, named.last().map_or(0, |job| job.job.0));
     let spec = JobSpec { name: name.to_owned(), max_fails, ..JobSpec::default() };
-    match shared.client.ask(ClientRequest::OpenJob { key, spec }).await? {
+    match shared.client.change(ClientRequest::OpenJob { key, spec }).await? {
         ClientResponse::Submitted { job, .. } => Ok((job, true)),
         _ => Err(unexpected()),
     }
@@ -205,15 +208,16 @@ pub(crate) async fn take_back(shared: &Rc<Shared>, job: JobId) {
         forget(shared, job);
         let jobs = || Selector::Ids(IdSet::single(TaskId(job.0)));
         // What was refused is told; an empty bag that is left because the server has gone is no harm.
-        if shared.client.ask(ClientRequest::CloseJobs { jobs: jobs() }).await.is_ok() {
-            let _ = shared.client.ask(ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() }).await;
+        if shared.client.change(ClientRequest::CloseJobs { jobs: jobs() }).await.is_ok() {
+            let _ =
+                shared.client.change(ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() }).await;
         }
     }
 }
 
 /// All jobs.
 pub(crate) async fn list(shared: &Rc<Shared>) -> Result<Vec<JobSummary>, Problem> {
-    match shared.client.ask(ClientRequest::ListJobs { states: Vec::new() }).await? {
+    match shared.client.look(ClientRequest::ListJobs { states: Vec::new() }).await? {
         ClientResponse::JobList(jobs) => Ok(jobs),
         _ => Err(unexpected()),
     }
@@ -224,6 +228,28 @@ pub(crate) fn unexpected() -> Problem {
         "unexpected-answer",
         "the server gave an answer to another question; it may be of another release",
     )
+}
+
+/// Whether a bag of this name can be made, so that all who name it mean it.
+///
+/// # Errors
+/// Says why not.
+pub fn check_new_name(name: &str) -> Result<(), String> {
+    check_name(name).map_err(|problem| problem.message)?;
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!(
+            "`{name}` is the id of a bag for all others who name it: take a name that is no number"
+        ));
+    }
+    if name.trim() != name {
+        return Err(format!(
+            "`{name}` is no name of a bag: it begins or ends with a blank, which nobody sees"
+        ));
+    }
+    if name.parse::<Selector>().is_ok() {
+        return Err(format!("`{name}` is no name of a bag: `hq job` takes it for other jobs"));
+    }
+    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {
@@ -267,6 +293,26 @@ mod tests {
             assert_eq!(told, format!("`{name}` is no name of a bag: commands take it for something else"));
         }
         assert!(check_name("dock-1").is_ok() && check_name("a@1").is_ok());
+    }
+
+    #[test]
+    fn no_bag_is_made_that_others_could_not_name() {
+        for (name, told) in [
+            ("dock 1", None),
+            ("all-of-it", None),
+            ("all", Some("takes it for other jobs")),
+            ("last", Some("takes it for other jobs")),
+            ("1-3", Some("takes it for other jobs")),
+            ("17", Some("no number")),
+            ("4@17", Some("for something else")),
+            (" ", Some("with a blank")),
+            ("dock ", Some("with a blank")),
+            ("", Some("1 to 256 bytes")),
+        ] {
+            let error = check_new_name(name).err();
+            assert_eq!(error.is_some(), told.is_some(), "{name}: {error:?}");
+            assert!(error.iter().all(|error| error.contains(told.unwrap_or_default())), "{name}: {error:?}");
+        }
     }
 
     #[test]

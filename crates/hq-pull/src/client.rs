@@ -1,10 +1,14 @@
-//! The relay's connection to the server as a client: many questions at once, asked again when it was lost.
+//! The relay's connections to the server as a client: many questions at once, asked again when one was lost.
+//!
+//! Answers on one keep their order, and one to a change waits as long as the journal cannot be written. So who only looks has a
+//! connection of its own, and who waits for something to be saved finds out over that one why it takes long.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_net::{AccessError, AccessFile, Backoff, FrameReceiver, FrameSender, Role};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -14,8 +18,17 @@ use crate::contract::{Problem, no_server};
 use crate::limits;
 
 /// Asks the server.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Client {
+    changes: Way,
+    looks: Way,
+    // The journal could not be written when that was looked at last.
+    is_failing: Cell<bool>,
+}
+
+// To one connection.
+#[derive(Clone, Debug)]
+struct Way {
     calls: mpsc::UnboundedSender<Call>,
     // The last attempt to reach the server has failed.
     is_away: watch::Receiver<bool>,
@@ -27,18 +40,117 @@ struct Call {
     answers: mpsc::UnboundedSender<ClientResponse>,
 }
 
+/// Why something was not changed, or was not said to be.
+#[derive(Debug)]
+pub(crate) struct NotChanged {
+    /// What is told of it.
+    pub(crate) problem: Problem,
+    /// Where it may be changed later, that is said here.
+    pub(crate) later: Option<mpsc::UnboundedReceiver<ClientResponse>>,
+}
+
+impl From<Problem> for NotChanged {
+    fn from(problem: Problem) -> NotChanged {
+        NotChanged { problem, later: None }
+    }
+}
+
 impl Client {
     /// Connects when there is something to ask. `gone` is told when the server has been stopped, as far as can be seen.
-    pub(crate) fn start(access: PathBuf, gone: mpsc::UnboundedSender<()>) -> Client {
-        let (calls, waiting) = mpsc::unbounded_channel();
-        let (away, is_away) = watch::channel(false);
-        tokio::task::spawn_local(Link { access, gone, away, waiting, open: BTreeMap::new(), last: 0 }.run());
-        Client { calls, is_away }
+    pub(crate) fn start(access: &Path, gone: &mpsc::UnboundedSender<()>) -> Client {
+        Client {
+            changes: Way::start(access, gone),
+            looks: Way::start(access, gone),
+            is_failing: Cell::new(false),
+        }
     }
 
-    /// The answer to a request that may be repeated. One that could not be sent to the server is not sent later.
-    pub(crate) async fn ask(&self, request: ClientRequest) -> Result<ClientResponse, Problem> {
-        let mut answers = self.follow(request);
+    /// The answer to a question, which changes nothing.
+    pub(crate) async fn look(&self, request: ClientRequest) -> Result<ClientResponse, Problem> {
+        let mut answers = self.looks.follow(request);
+        self.looks.answer(&mut answers).await
+    }
+
+    /// The answer to what changes something and may be repeated. While the journal cannot be written it is refused: one that
+    /// could not be sent to the server is not sent later.
+    pub(crate) async fn change(&self, request: ClientRequest) -> Result<ClientResponse, Problem> {
+        self.change_or_wait(request).await.map_err(|not_changed| not_changed.problem)
+    }
+
+    /// The same for those who want to know what becomes of it.
+    pub(crate) async fn change_or_wait(&self, request: ClientRequest) -> Result<ClientResponse, NotChanged> {
+        if let Some(error) = self.known_trouble().await {
+            return Err(Problem::from(RequestError::ReadOnly(error)).into());
+        }
+        let mut answers = self.changes.follow(request);
+        let trouble = tokio::select! {
+            answer = self.changes.answer(&mut answers) => return Ok(answer?),
+            trouble = self.trouble() => trouble,
+        };
+        let problem = Problem::new(
+            "read-only",
+            format!(
+                "the server cannot keep changes now, its journal cannot be written ({trouble}): nothing is acknowledged, and it \
+                 may be done when there is room; make room or put back what is gone, and ask again: what was done is not done twice"
+            ),
+        );
+        Err(NotChanged { problem, later: Some(answers) })
+    }
+
+    /// All answers to a request, until they are dropped.
+    pub(crate) fn follow(&self, request: ClientRequest) -> mpsc::UnboundedReceiver<ClientResponse> {
+        self.changes.follow(request)
+    }
+
+    /// Returns what ails the journal once something has been waited for that long and it cannot be written.
+    pub(crate) async fn trouble(&self) -> String {
+        loop {
+            if !self.is_failing.get() {
+                sleep(limits::TROUBLE_LOOK_INTERVAL).await;
+            }
+            if let Some(error) = self.journal_trouble().await {
+                return error;
+            }
+        }
+    }
+
+    /// The same, where that was found out before and is still so.
+    pub(crate) async fn known_trouble(&self) -> Option<String> {
+        if self.is_failing.get() { self.journal_trouble().await } else { None }
+    }
+
+    // Why the journal cannot be written, if the server says that it cannot.
+    async fn journal_trouble(&self) -> Option<String> {
+        let info = self.look(ClientRequest::ServerInfo).await;
+        let trouble = match info {
+            Ok(ClientResponse::ServerInfo(info)) => info.journal_trouble,
+            _ => None,
+        };
+        self.is_failing.set(trouble.is_some());
+        trouble.map(|(_, error)| error)
+    }
+}
+
+impl Way {
+    fn start(access: &Path, gone: &mpsc::UnboundedSender<()>) -> Way {
+        let (calls, waiting) = mpsc::unbounded_channel();
+        let (away, is_away) = watch::channel(false);
+        let (access, gone) = (access.to_owned(), gone.clone());
+        tokio::task::spawn_local(Link { access, gone, away, waiting, open: BTreeMap::new(), last: 0 }.run());
+        Way { calls, is_away }
+    }
+
+    fn follow(&self, request: ClientRequest) -> mpsc::UnboundedReceiver<ClientResponse> {
+        let (answers, heard) = mpsc::unbounded_channel();
+        // Where nobody listens any more, the relay ends.
+        let _ = self.calls.send(Call { request, answers });
+        heard
+    }
+
+    async fn answer(
+        &self,
+        answers: &mut mpsc::UnboundedReceiver<ClientResponse>,
+    ) -> Result<ClientResponse, Problem> {
         let mut is_away = self.is_away.clone();
         let stays_away = async {
             sleep(limits::SERVER_AWAY_MAX).await;
@@ -53,14 +165,6 @@ impl Client {
             ClientResponse::Error(error) => Err(error.into()),
             answer => Ok(answer),
         }
-    }
-
-    /// All answers to a request, until they are dropped.
-    pub(crate) fn follow(&self, request: ClientRequest) -> mpsc::UnboundedReceiver<ClientResponse> {
-        let (answers, heard) = mpsc::unbounded_channel();
-        // Where nobody listens any more, the relay ends.
-        let _ = self.calls.send(Call { request, answers });
-        heard
     }
 }
 

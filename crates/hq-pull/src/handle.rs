@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_core::client_messages::ClientRequest;
+use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::relay::{BagState, Effect, How, Refusal, Relay, SessionId, Which};
 use hq_model::dependency::{After, Condition};
 use hq_model::selector::Selector;
@@ -16,6 +16,7 @@ use hq_net::HalfSaid;
 
 use crate::answers::{Answer, Closed, Given, Item, Left, Limits, Opened, Task, Welcome};
 use crate::bags::{self, For};
+use crate::client::NotChanged;
 use crate::contract::{BagRef, Deferred, End, Ends, Hello, Problem, Request, bytes_of, lease, seconds, word};
 use crate::limits;
 use crate::rights::Rights;
@@ -172,6 +173,9 @@ impl Speaker {
             })
         };
         let (mut tasks, mut state) = (None, None);
+        if take > 0 && given.is_empty() && items.is_empty() {
+            self.check_room()?;
+        }
         if !given.is_empty() {
             (tasks, state) = (Some(given), Some("some"));
         } else if takes {
@@ -182,7 +186,7 @@ impl Speaker {
             }
             state = Some(match word(found) {
                 Ok(word) => word,
-                Err(problem) if items.is_empty() => return Err(problem),
+                Err(_) if items.is_empty() => return Err(self.shared.why_unknown().await),
                 Err(_) => "unknown",
             });
             tasks = Some(given);
@@ -190,6 +194,21 @@ impl Speaker {
         let tasks = tasks.map(|tasks| tasks.into_iter().map(Task::of).collect());
         let (accepted, saved) = self.progress();
         Ok(Answer::Given(Given { tasks, state, done: has_done.then_some(items), accepted, saved }))
+    }
+
+    // Whoever has too many tasks gets no more, however many there are.
+    fn check_room(&self) -> Result<(), Problem> {
+        if self.shared.look(|relay| relay.room(self.session)) > 0 {
+            return Ok(());
+        }
+        let most = hq_core::limits::SESSION_TASKS_MAX;
+        Err(Problem::new(
+            "full",
+            format!(
+                "this session has {most} tasks, and can have no more: say of some how they ended, or give them back; or take \
+                 more with another label (`--as`)"
+            ),
+        ))
     }
 
     // Each bag that is asked for is a worker of the server.
@@ -299,7 +318,7 @@ impl Speaker {
         let after = match dependencies(task.job, deferred) {
             Ok(after) if !after.is_empty() => after,
             other => {
-                self.shared.turn(|relay, _, _| relay.not_deferred(task));
+                self.shared.turn(|relay, _, _| relay.not_deferred(task, instance));
                 return Err(other.err().unwrap_or_else(|| {
                     Problem::bad(
                         "say behind what the task is put back: `after`, `after_any` or `after_tasks`",
@@ -307,13 +326,24 @@ impl Speaker {
                 }));
             }
         };
-        match self.shared.client.ask(ClientRequest::Defer { task, instance, after }).await {
-            Ok(_) => Ok(()),
-            Err(problem) => {
-                self.shared.turn(|relay, _, _| relay.not_deferred(task));
-                Err(problem)
+        let asked = self.shared.client.change_or_wait(ClientRequest::Defer { task, instance, after });
+        let NotChanged { problem, later } = match asked.await {
+            Ok(_) => return Ok(()),
+            Err(not_changed) => not_changed,
+        };
+        let shared = Rc::clone(&self.shared);
+        let give_up = async move {
+            // Where it may be put back yet, nobody may say how it ended before that is known.
+            let answer = match later {
+                Some(mut later) => later.recv().await,
+                None => None,
+            };
+            if matches!(answer, None | Some(ClientResponse::Error(_))) {
+                shared.turn(|relay, _, _| relay.not_deferred(task, instance));
             }
-        }
+        };
+        tokio::task::spawn_local(give_up);
+        Err(problem)
     }
 
     async fn extend(&mut self, ends: Ends) -> Result<Answer, Problem> {
@@ -336,7 +366,7 @@ impl Speaker {
     async fn close(&mut self, bag: Option<&BagRef>) -> Result<Answer, Problem> {
         let job = bags::find(&self.shared, bag, For::Looking).await?;
         let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
-        self.shared.client.ask(ClientRequest::CloseJobs { jobs }).await?;
+        self.shared.client.change(ClientRequest::CloseJobs { jobs }).await?;
         bags::forget(&self.shared, job);
         Ok(Answer::Closed(Closed { bag: job.0 }))
     }

@@ -36,7 +36,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use tracing::{info, warn};
 
-pub use bags::DEFAULT as DEFAULT_BAG;
+pub use bags::{DEFAULT as DEFAULT_BAG, check_new_name as check_bag_name};
 pub use base64::{decode as from_base64, encode as base64};
 pub use passage::{PassageError, pass};
 pub use rights::preface;

@@ -50,6 +50,8 @@ pub const MESSAGE_BYTES_MAX: usize = 4096;
 pub const SERVER_TIME_MAX: Duration = Duration::from_secs(30);
 /// A server that cannot be reached for so long is away, for whoever asks it something.
 pub const SERVER_AWAY_MAX: Duration = Duration::from_millis(1500);
+/// Whoever waits for something to be saved looks this often whether the journal can be written.
+pub const TROUBLE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Pauses between attempts to reach the server.
 pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(50);
 /// As above.

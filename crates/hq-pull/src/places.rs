@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use hq_model::counted_are;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -77,7 +78,10 @@ impl Places {
         };
         Problem::new(
             "full",
-            format!("{most} programs are connected to this relay, and it can have no more: {way_out}"),
+            format!(
+                "{} connected to this relay, and it can have no more: {way_out}",
+                counted_are(most as u64, "program", "is", "are")
+            ),
         )
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tracing::info;
 
 use crate::client::Client;
-use crate::contract::{BagRef, Problem};
+use crate::contract::{BagRef, Problem, no_server};
 use crate::half_said;
 use crate::server_link::Word;
 use crate::{Options, limits, server_link};
@@ -70,7 +70,7 @@ impl Shared {
         let relay = Relay::new(options.config.clone()).with_secret(secret);
         let (words, said) = mpsc::unbounded_channel();
         let shared = Rc::new(Shared {
-            client: Client::start(options.access.clone(), tell_gone),
+            client: Client::start(&options.access, &tell_gone),
             options,
             clock: Clock::start(),
             relay: RefCell::new(relay),
@@ -214,26 +214,64 @@ impl Shared {
                 }
             }
         }
+        // Where nothing is handed out for want of room, that is said as soon as it need not wait.
+        let gives_up = async {
+            tokio::time::sleep(wait).await;
+            self.client.trouble().await
+        };
         let ask = AskId(self.last_ask.get() + 1);
         self.last_ask.set(ask.0);
         let (tell, answer) = oneshot::channel();
         self.asks.borrow_mut().insert(ask, tell);
         let _guard = TakeBack(self, ask);
         self.turn(|relay, now, effects| relay.ask(now, ask, session, (bags, count), wait, effects));
-        answer.await.unwrap_or((Vec::new(), BagState::Unknown))
+        tokio::select! {
+            biased;
+            told = answer => told.unwrap_or((Vec::new(), BagState::Unknown)),
+            _ = gives_up => (Vec::new(), BagState::Unknown),
+        }
+    }
+
+    /// Why nobody knows whether there are tasks.
+    pub(crate) async fn why_unknown(&self) -> Problem {
+        match self.client.known_trouble().await {
+            Some(error) => Problem::new(
+                "read-only",
+                format!(
+                    "the server hands out no tasks now, its journal cannot be written ({error}): make room or put back what is \
+                     gone, and ask again; what was taken stays taken"
+                ),
+            ),
+            None => no_server(),
+        }
     }
 
     /// Waits until all that a session has said is on the server's disk.
     ///
     /// # Errors
-    /// `lost` when some of it will never be.
+    /// `lost` when some of it will never be; `read-only` when it takes long because the journal cannot be written.
     pub(crate) async fn saved(self: &Rc<Self>, session: SessionId) -> Result<(), Problem> {
         let (accepted, _) = self.look(|relay| relay.progress(session));
         if !self.look(|relay| relay.has_settled(session, accepted)) {
             let (tell, heard) = oneshot::channel();
             self.awaiting.borrow_mut().push((session, accepted, tell));
             self.turn(|relay, _, _| relay.hurry());
-            let _ = heard.await;
+            let trouble = tokio::select! {
+                biased;
+                _ = heard => None,
+                error = self.client.trouble() => Some(error),
+            };
+            if let Some(error) = trouble {
+                self.turn(|relay, _, _| relay.may_repeat(session));
+                return Err(Problem::new(
+                    "read-only",
+                    format!(
+                        "the server cannot keep changes now, its journal cannot be written ({error}): the relay keeps what was \
+                         said and has it saved when there is room; make room or put back what is gone, and say it again to \
+                         know that it is saved, which counts once"
+                    ),
+                ));
+            }
         }
         if self.turn(|relay, _, _| relay.tell_lost(session, accepted)) {
             return Err(Problem::new(

@@ -38,6 +38,16 @@ pub enum ServerError {
     /// A port cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// It may have too few files open to work.
+    #[error(
+        "a server needs {needed} open files at least, for connections, the journal and logs, and may have {limit} here (`ulimit -Hn`)"
+    )]
+    OpenFiles {
+        /// How many it may have.
+        limit: u64,
+        /// How many it needs.
+        needed: u64,
+    },
     /// The access file and the journal are of different servers.
     #[error("the access file is of server {access}, the journal of server {journal}")]
     OtherServer {
@@ -151,6 +161,10 @@ impl ServerError {
                 "make one with `hq server generate-access`, or leave --access-file out"
             }
             ServerError::Listen(error) => error.hint(),
+            ServerError::OpenFiles { .. } => {
+                "start it where the hard limit is larger (`ulimit -n 4096` before, where that is allowed; else `nofile` in \
+                 /etc/security/limits.conf or `LimitNOFILE=` of systemd), or on another node"
+            }
             ServerError::OtherServer { .. } => "use the right access file, or begin anew with --fresh",
             ServerError::FileExists { .. } => "give --overwrite if nobody uses it any more, or another name",
             ServerError::OtherJournal { .. } => {

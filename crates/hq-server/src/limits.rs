@@ -96,6 +96,8 @@ pub const LOGS_KEPT: usize = 10;
 /// File descriptors kept free for the journal, for logs and for accepting; connections are refused
 /// when only so many are left.
 pub const DESCRIPTORS_RESERVED: u64 = 64 + LOG_FILES_MAX as u64;
+/// A server that may have fewer files open (`ulimit -Hn`) does not start.
+pub const OPEN_FILES_MIN: u64 = 256;
 /// Logs that are open at once; with more, the one that nobody has used for longest is closed.
 pub const LOG_FILES_MAX: usize = 64;
 /// How long a log stays open while nobody prints into it.
@@ -181,6 +183,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("arguments of a task", bytes(TASK_BYTES_MAX)),
         ("entry of a task", bytes(ENTRY_BYTES_MAX)),
         ("descriptors reserved", LimitValue::count(DESCRIPTORS_RESERVED)),
+        ("open files needed", LimitValue::count(OPEN_FILES_MIN)),
         ("logs of earlier starts", LimitValue::count(LOGS_KEPT)),
         ("logs open", LimitValue::count(LOG_FILES_MAX)),
         ("bytes that wait for logs", bytes(LOGS_BYTES_MAX)),

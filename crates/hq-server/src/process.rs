@@ -184,6 +184,8 @@ fn start(
     around: Surroundings,
     log: &dyn Fn(&Path) -> std::io::Result<()>,
 ) -> Result<Running, ServerError> {
+    // Before anything is opened, or in the way of another server.
+    let places_total = descriptors::raise_limit()?;
     let dir = ServerDir::open(&options.server_dir)?;
     let lock = claim(&dir)?;
     let instance = dir.new_instance()?;
@@ -192,7 +194,7 @@ fn start(
         path: instance.log(),
         source,
     })?;
-    let result = serve(options, around, &dir, instance.clone(), lock);
+    let result = serve(options, around, &dir, (instance.clone(), lock), places_total);
     if result.is_err() {
         remove_access(&instance.access());
         instance.discard();
@@ -204,8 +206,8 @@ fn serve(
     options: &ServerOptions,
     around: Surroundings,
     dir: &ServerDir,
-    instance: Instance,
-    lock: Lock,
+    (instance, lock): (Instance, Lock),
+    places_total: usize,
 ) -> Result<Running, ServerError> {
     crate::memory::begin();
     let journal =
@@ -266,7 +268,6 @@ fn serve(
     }
     let identity = identity::choose(options, saved, journal_uid, &around.default_host)?;
 
-    let places_total = descriptors::raise_limit();
     let runtimes = Runtimes::new()?;
     let inbox = Arc::new(Inbox::new());
     let places = Arc::new(Semaphore::new(places_total));

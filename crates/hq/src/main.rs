@@ -23,6 +23,7 @@ mod make;
 mod metg;
 mod metrics;
 mod objects;
+mod open_files;
 mod pages;
 mod progress;
 mod ranks;
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
         render::units::set_version(version);
     }
     let printer = Printer::new(mode, cli.global.colors);
-    match commands::run(cli, printer) {
+    match open_files::check().and_then(|()| commands::run(cli, printer)) {
         Ok(exit) => ExitCode::from(exit),
         Err(error) => {
             printer.error(&error);

@@ -8,6 +8,7 @@ use hq_model::{Epoch, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId, pull
 
 use super::asks::{Ask, Asks};
 use super::due::Due;
+use super::repeats::Way;
 use super::sessions::{Sessions, Taken};
 use super::{AskId, BagState, Effect, Given, How, Refusal, SessionId, SessionInfo, Which};
 use crate::WorkerSecret;
@@ -178,8 +179,8 @@ impl Relay {
         }
     }
 
-    // How many tasks more a session may have.
-    fn room(&self, session: SessionId) -> u32 {
+    /// How many tasks more a session may have.
+    pub fn room(&self, session: SessionId) -> u32 {
         SESSION_TASKS_MAX.saturating_sub(self.sessions.count(session)) as u32
     }
 
@@ -195,15 +196,16 @@ impl Relay {
         how: How,
         effects: &mut Vec<Effect>,
     ) -> Result<TaskRef, Refusal> {
-        let task = self.sessions.find(session, which)?;
+        let way = Way::of(&how);
+        let task = match self.sessions.find(session, which) {
+            Ok(task) => task,
+            Err(refusal) => return self.sessions.repeated(session, which, way).ok_or(refusal),
+        };
         if matches!(&how, How::Finished(result) if result.len() > PULLED_RESULT_BYTES_MAX) {
             return Err(Refusal::ResultTooLong);
         }
-        self.sessions.drop(task);
-        self.sessions.accept(session, task);
-        let since = self.bags.get(&task.job).and_then(|bag| bag.worker.taken_since(task));
-        let wall_us = since.map_or(0, |since| now.0.saturating_sub(since.0));
-        let usage = Usage { wall_us, ..Usage::default() };
+        self.sessions.accept(session, task, way);
+        let usage = self.usage(now, task);
         let input = match how {
             How::Finished(result) => worker::Input::Ended { task, outcome: Outcome::Finished, usage, result },
             How::Failed(error) => {
@@ -215,19 +217,31 @@ impl Relay {
         Ok(task)
     }
 
+    // Of a task that is taken, it is known how long it was.
+    fn usage(&self, now: Timestamp, task: TaskRef) -> Usage {
+        let since = self.bags.get(&task.job).and_then(|bag| bag.worker.taken_since(task));
+        Usage { wall_us: since.map_or(0, |since| now.0.saturating_sub(since.0)), ..Usage::default() }
+    }
+
+    /// A session does not hear whether what it has said is on the server's disk, for that takes too long: it may say the same again,
+    /// which counts once.
+    pub fn may_repeat(&mut self, session: SessionId) {
+        self.sessions.may_repeat(session);
+    }
+
     /// A task of a session is to be put back behind others, which the server decides: it is told the task and the instance.
     ///
     /// # Errors
     /// When that counts for nothing.
     pub fn defer(&mut self, session: SessionId, which: &Which) -> Result<(TaskRef, Instance), Refusal> {
         let task = self.sessions.find(session, which)?;
-        let instance = self.sessions.set_deferring(task, true).ok_or(Refusal::NotHeld)?;
+        let instance = self.sessions.set_deferring(task).ok_or(Refusal::NotHeld)?;
         Ok((task, instance))
     }
 
     /// The server did not put a task back: whoever has it, has it still.
-    pub fn not_deferred(&mut self, task: TaskRef) {
-        self.sessions.set_deferring(task, false);
+    pub fn not_deferred(&mut self, task: TaskRef, instance: Instance) {
+        self.sessions.not_deferred(task, instance);
     }
 
     /// Whoever has a task is still at it.
@@ -475,7 +489,8 @@ impl Relay {
                 worker::Effect::Signal { task, ends: Some(_), .. } => {
                     self.sessions.end_outside(task, Refusal::Canceled);
                     let killed = Outcome::Failed(FailureKind::Signal(SIGTERM), String::new());
-                    self.pass(now, bag, worker::Input::ended(task, killed, Usage::default()), effects);
+                    let usage = self.usage(now, task);
+                    self.pass(now, bag, worker::Input::ended(task, killed, usage), effects);
                 }
                 worker::Effect::Expired { task } => self.sessions.end_outside(task, Refusal::Stale),
                 worker::Effect::Exit(end) => {

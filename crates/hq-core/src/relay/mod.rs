@@ -7,6 +7,7 @@
 mod asks;
 mod due;
 mod machine;
+mod repeats;
 mod sessions;
 
 pub use machine::Relay;

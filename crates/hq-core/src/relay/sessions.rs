@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hq_model::{ByteString, Instance, JobId, TaskId, TaskRef, Timestamp};
 
+use super::repeats::{Repeats, Said, Way, Who};
 use super::{HeldInfo, Refusal, SessionId, SessionInfo, Which};
 use crate::limits::{ENDED_ATTEMPTS_KEPT, HELD_SHOWN_MAX};
 use crate::worker_messages::Report;
@@ -26,6 +27,7 @@ pub(super) struct Sessions {
     // Attempts that were ended from outside and why, the oldest dropped first.
     ended: BTreeMap<TaskRef, (String, Refusal)>,
     ended_order: VecDeque<TaskRef>,
+    repeats: Repeats,
     // Ends that no report speaks of yet, and by reports that are not saved.
     untold: BTreeMap<TaskRef, (SessionId, u64)>,
     told: BTreeMap<(JobId, u64), Vec<(SessionId, u64)>>,
@@ -41,7 +43,7 @@ struct Session {
     connections: u32,
     taken: BTreeSet<TaskRef>,
     accepted: u64,
-    unsaved: BTreeSet<u64>,
+    unsaved: BTreeMap<u64, Said>,
     // The first of what was accepted and lost with its bag, until the session has been told so.
     lost_from: Option<u64>,
 }
@@ -58,8 +60,12 @@ pub(super) struct Taken {
 }
 
 impl Session {
+    fn who(&self, id: SessionId) -> Who {
+        self.label.clone().map_or(Who::Session(id), Who::Label)
+    }
+
     fn saved(&self) -> u64 {
-        let open = self.unsaved.first().into_iter().chain(&self.lost_from).min();
+        let open = self.unsaved.keys().next().into_iter().chain(&self.lost_from).min();
         open.map_or(self.accepted, |first| first - 1)
     }
 }
@@ -89,7 +95,7 @@ impl Sessions {
             connections: 0,
             taken: BTreeSet::new(),
             accepted: 0,
-            unsaved: BTreeSet::new(),
+            unsaved: BTreeMap::new(),
             lost_from: None,
         };
         self.all.insert(id, session);
@@ -145,6 +151,7 @@ impl Sessions {
             self.by_name.entry(taken.name.clone()).or_default().insert((taken.session, task));
         }
         self.ended.remove(&task);
+        self.repeats.remove(task);
         let before = self.taken.insert(task, taken);
         assert!(before.is_none(), "a task is taken by one session at a time: {task}");
     }
@@ -186,10 +193,18 @@ impl Sessions {
         Refusal::HeldByOther { task, label: holder.and_then(|session| session.label.clone()) }
     }
 
-    pub(super) fn set_deferring(&mut self, task: TaskRef, is_deferring: bool) -> Option<Instance> {
+    /// The server is asked to put it back.
+    pub(super) fn set_deferring(&mut self, task: TaskRef) -> Option<Instance> {
         let taken = self.taken.get_mut(&task)?;
-        taken.is_deferring = is_deferring;
+        taken.is_deferring = true;
         Some(taken.instance)
+    }
+
+    /// The server did not put this attempt back.
+    pub(super) fn not_deferred(&mut self, task: TaskRef, instance: Instance) {
+        if let Some(taken) = self.taken.get_mut(&task).filter(|taken| taken.instance == instance) {
+            taken.is_deferring = false;
+        }
     }
 
     /// It has the task no more.
@@ -226,12 +241,25 @@ impl Sessions {
         }
     }
 
-    /// Something that a session said of a task is taken in.
-    pub(super) fn accept(&mut self, id: SessionId, task: TaskRef) {
+    /// The end of a task that a session has is taken in.
+    pub(super) fn accept(&mut self, id: SessionId, task: TaskRef, way: Way) {
+        let Some(Taken { attempt, name, .. }) = self.drop(task) else { return };
         let Some(session) = self.all.get_mut(&id) else { return };
         session.accepted += 1;
-        session.unsaved.insert(session.accepted);
+        session.unsaved.insert(session.accepted, Said { task, attempt, name, way });
         self.untold.insert(task, (id, session.accepted));
+    }
+
+    /// A session does not hear whether what it said is saved: until it does, saying it again counts for nothing.
+    pub(super) fn may_repeat(&mut self, id: SessionId) {
+        let Some(session) = self.all.get(&id) else { return };
+        let who = session.who(id);
+        session.unsaved.values().for_each(|said| self.repeats.insert(who.clone(), said.clone()));
+    }
+
+    /// The task of which a session says again what it did not hear to be saved.
+    pub(super) fn repeated(&self, id: SessionId, which: &Which, way: Way) -> Option<TaskRef> {
+        self.repeats.find(&self.all.get(&id)?.who(id), which, way)
     }
 
     /// A report was made.
@@ -283,6 +311,7 @@ impl Sessions {
                 self.perhaps_idle.insert(id);
             }
         }
+        self.repeats.lose_bag(bag);
         self.last_report.remove(&bag);
     }
 
@@ -299,7 +328,9 @@ impl Sessions {
 
     /// True when nothing of what a session said up to this is on its way to the server's disk any more.
     pub(super) fn has_settled(&self, id: SessionId, number: u64) -> bool {
-        self.all.get(&id).is_none_or(|session| session.unsaved.first().is_none_or(|first| *first > number))
+        self.all
+            .get(&id)
+            .is_none_or(|session| session.unsaved.keys().next().is_none_or(|first| *first > number))
     }
 
     /// A session has something less: it may have nothing now.

@@ -81,7 +81,7 @@ async fn create_in(
     loop {
         let submits = groups.iter().map(|group| submit_of(bag, group)).collect();
         let request = ClientRequest::SubmitAll { key: random_key()?, submits };
-        match shared.client.ask(request).await {
+        match shared.client.change(request).await {
             Ok(ClientResponse::Submitted { ids, .. }) => {
                 let new = ids.len();
                 return Ok(Answer::Created(Created { bag: bag.0, new, known: count - new }));

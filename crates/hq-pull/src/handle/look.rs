@@ -61,7 +61,7 @@ pub(super) async fn find(
             grouped: false,
             with_entries: false,
         };
-        let ClientResponse::Tasks { tasks, next, .. } = shared.client.ask(request).await? else {
+        let ClientResponse::Tasks { tasks, next, .. } = shared.client.look(request).await? else {
             return Err(bags::unexpected());
         };
         for (_, task) in tasks {
@@ -86,7 +86,7 @@ async fn results(
     while !tasks.is_empty() {
         let request =
             ClientRequest::Results { jobs: only(bag), tasks: Some(tasks.clone()), from, with_failed: false };
-        let ClientResponse::Results { jobs, next } = shared.client.ask(request).await? else {
+        let ClientResponse::Results { jobs, next } = shared.client.look(request).await? else {
             return Err(bags::unexpected());
         };
         for job in jobs {

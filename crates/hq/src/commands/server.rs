@@ -234,6 +234,9 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
             "clients and workers need ports of their own; both are {client_port}"
         )));
     }
+    for bag in &args.pull_bag {
+        hq_pull::check_bag_name(bag).map_err(|error| HqError::usage(format!("--pull-bag: {error}")))?;
+    }
     let uid = hq_server::generate_access(&GenerateAccess {
         file,
         client_file: args.client_file,

@@ -51,6 +51,11 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("worker address last", "`last` is no id"),
         ("server start --host=", "--host"),
         ("server generate-access f --client-port 7 --worker-port 7", "both are 7"),
+        ("server generate-access f --client-port 7 --worker-port 8 --pull-file g --pull-bag 17", "no number"),
+        (
+            "server generate-access f --client-port 7 --worker-port 8 --pull-file g --pull-bag all",
+            "for other jobs",
+        ),
         ("job info", "JOBS"),
         ("job cancel 1-", "JOBS"),
         ("worker start --cpus none", "--cpus"),

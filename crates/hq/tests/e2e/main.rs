@@ -39,6 +39,7 @@ mod printed;
 mod promised;
 mod pulled;
 mod pulled_ends;
+mod pulled_unsaved;
 mod pullers;
 mod reference;
 mod relays;

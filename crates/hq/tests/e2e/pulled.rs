@@ -87,7 +87,7 @@ impl Line {
     }
 }
 
-fn error_of(answer: &Value) -> &str {
+pub(crate) fn error_of(answer: &Value) -> &str {
     answer["error"]["code"].as_str().unwrap_or_else(|| panic!("an error: {answer}"))
 }
 
@@ -660,4 +660,24 @@ fn the_module_of_python_takes_tasks_by_turns_and_beside_others() {
         .output()
         .expect("python3 can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_bag_keeps_its_limit_of_failures_and_has_a_name_that_means_it() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    let mut line = relay.line();
+    let mut open = |name: &str, max_fails: Value| {
+        let answer = line.ask(&json!({"open": {"name": name, "max_fails": max_fails}}));
+        answer["error"]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(open("dock", json!(3)), "");
+    assert_eq!((open("dock", json!(3)), open("dock", Value::Null)), (String::new(), String::new()));
+    assert!(open("dock", json!(4)).contains("`max_fails` (3) stays as it is"));
+    for name in ["all", "last", " ", "1-3"] {
+        assert!(open(name, Value::Null).contains("no name of a bag"), "{name}");
+    }
+    let answer = line.ask(&json!({"create": {"bag": "all", "tasks": [{"name": "a"}]}}));
+    assert_eq!(error_of(&answer), "bad-request");
+    assert_eq!(cluster.json("job list --all").as_array().map(Vec::len), Some(1));
 }

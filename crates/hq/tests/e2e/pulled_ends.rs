@@ -225,3 +225,71 @@ fn names_of_tasks_are_those_of_the_bag_that_is_named() {
     assert_eq!(cluster.ok("pull look a --bag one --output-mode quiet"), "a FINISHED\n");
     stop_with_relay(&cluster);
 }
+
+#[test]
+fn slots_begin_as_tasks_come_and_a_signal_is_heeded_before_any_came() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    relay.line().ask(&json!({"open": {"name": "many"}}));
+    let run = |script: &str| {
+        let words = ["pull", "run", "--bag", "many", "-j", "99999", "--", "sh", "-c", script];
+        let mut command = cluster.command(words);
+        command.env("HQ_PULL_SOCKET", &relay.path);
+        command.stdout(std::fs::File::create(cluster.path("said")).expect("a file"));
+        Process::start(command)
+    };
+    let waits = || relay.line().ask(&json!({"status": {}}))["status"]["sessions"].as_array().map(Vec::len);
+    let idle = run("true");
+    patience::until("a session", || if waits() == Some(1) { Ok(()) } else { Err("none".into()) });
+    idle.signal(SIGINT);
+    assert_eq!(idle.end(), 128 + SIGINT);
+
+    // As many as there are tasks run beside each other.
+    let tasks = [1, 2, 3].map(|number| json!({"name": number.to_string()}));
+    relay.line().ask(&json!({"create": {"bag": "many", "tasks": tasks}}));
+    relay.line().ask(&json!({"close": {"bag": "many"}}));
+    let pipes = ["go-1", "go-2", "go-3"].map(|name| cluster.pipe(name));
+    let running = run("touch on-$HQ_PULL_NAME; cat go-$HQ_PULL_NAME");
+    for name in ["on-1", "on-2", "on-3"] {
+        let is_there = || if cluster.path(name).exists() { Ok(()) } else { Err("it is not there".into()) };
+        patience::until("a program", is_there);
+    }
+    pipes.iter().for_each(|pipe| std::fs::write(pipe, "").expect("it is read"));
+    assert_eq!(running.end(), 0);
+    is_said(&cluster, "3 tasks finished, 0 failed");
+}
+
+#[test]
+fn where_only_some_slots_can_be_had_these_do_all_of_the_work() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    let tasks: Vec<_> = (0..60).map(|number| json!({"name": format!("task-{number}")})).collect();
+    relay.line().ask(&json!({"create": {"bag": "many", "tasks": tasks}}));
+    relay.line().ask(&json!({"close": {"bag": "many"}}));
+    let hq = env!("CARGO_BIN_EXE_hq");
+    let script = format!("ulimit -n 40; exec timeout 60 {hq} pull run --bag many -j 99 -- sleep 0.2");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).current_dir(cluster.work());
+    command.env("HQ_SERVER_DIR", cluster.server_dir()).env("HQ_PULL_SOCKET", &relay.path);
+    let said = command.output().expect("sh can be run");
+    let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success() && out.contains("60 tasks finished, 0 failed"), "{said:?}");
+    assert!(err.contains("No more than "), "{err}");
+}
+
+#[test]
+fn whoever_has_as_many_tasks_as_may_be_is_told_so() {
+    let cluster = Cluster::server();
+    let names: String = (0..100_000).map(|task| format!("t{task}\n")).collect();
+    cluster.write("names", names);
+    cluster.ok("pull addfile names");
+    cluster.ok("pull create one-more");
+    let mut taken = 0;
+    while taken < 100_000 {
+        taken += cluster.ok("pull steal -q -n 100000 --wait --as one").lines().count();
+    }
+    let refused = cluster.fails(5, "pull steal --wait --as one");
+    assert!(refused.contains("this session has 100000 tasks, and can have no more"), "{refused}");
+    assert_eq!(cluster.ok("pull steal -q --as other"), "one-more\n");
+    stop_with_relay(&cluster);
+}

@@ -348,3 +348,36 @@ fn a_limit_on_the_size_of_files_is_outlived_as_a_full_disk_is() {
     let said = String::from_utf8_lossy(&ran.expect("a shell").stdout).into_owned();
     assert!(said.contains("`ulimit -f`") && said.ends_with("\n1\n"), "{said}");
 }
+
+#[test]
+fn a_server_that_may_have_too_few_open_files_says_so_and_does_not_start() {
+    let place = Place::new();
+    let start = |limit: &str, options: &str| {
+        let hq = env!("CARGO_BIN_EXE_hq");
+        let script =
+            format!("ulimit -n {limit}; exec timeout 60 {hq} server start --host localhost {options}");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script]).current_dir(place.work()).env("HQ_SERVER_DIR", place.server_dir());
+        command
+    };
+    for options in ["", "--detach"] {
+        let said = start("64", options).output().expect("sh can be run");
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(1), "{said:?}");
+        let words = ["needs 256 open files", "may have 64 here", "nofile"];
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+    assert!(place.fails(3, "job list").contains("No running instance"), "there is no current server");
+    let few = format!("ulimit -n 7; {} job list", env!("CARGO_BIN_EXE_hq"));
+    let said = std::process::Command::new("sh").args(["-c", &few]).output().expect("sh can be run");
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.code() == Some(1) && text.contains("needs 32 open files"), "{said:?}");
+    // A soft limit is raised.
+    let said = start("-S 64", "--detach").output().expect("sh can be run");
+    assert_eq!(said.status.code(), Some(0), "{said:?}");
+    let pid = place.json("server info")["pid"].as_u64().expect("a number");
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).expect("it lives");
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
+    assert!(!files.contains(" 64 "), "{files}");
+    place.ok("server stop");
+}

@@ -1,7 +1,9 @@
 //! Pulled tasks: a server, and relays whose takers are played by hand.
 
+mod limits;
 mod payloads;
 mod relays;
+mod unsaved;
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,14 @@
 //! `hq pull run`: a program for each task, until the bag is over.
+//!
+//! Each program has a slot: a thread with a line to the relay. The next slot begins when the last one that had nothing gets a task,
+//! so there are never more than one that nothing came for, whatever `-j` allows.
 
-use hq_model::counted;
-use hq_model::counted_are;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
+mod held;
+mod program;
+
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,17 +16,17 @@ use std::time::{Duration, Instant};
 use hq_client::Session;
 use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, set_parent_process_death_signal,
-    waitid,
-};
+use hq_model::{counted, counted_are};
+use rustix::process::{Pid, Rlimit, Signal, kill_process_group};
 use serde_json::{Value, json};
 
+use self::held::{Attempt, Held};
+use self::program::{Fault, execute};
 use super::talk::{NO_RELAY, has_gone};
 use super::{Context, Done, Line, bag, is_for_pullers, worker};
-use crate::cli::OutputMode;
 use crate::cli::pull::RunArgs;
 use crate::error::HqError;
+use crate::open_files;
 use crate::render::Printer;
 use crate::report::Pulled;
 use crate::signals::Signals;
@@ -40,23 +41,10 @@ const GRACE: Duration = Duration::from_secs(10);
 const WAIT: Duration = Duration::from_secs(20);
 /// Between attempts to reach another relay.
 const RELAY_PAUSE: Duration = Duration::from_millis(200);
-/// Most bytes of the last line that a program prints.
-const RESULT_MAX: usize = hq_core::limits::PULLED_RESULT_BYTES_MAX;
-
-// Why a task has not finished.
-#[derive(Debug)]
-enum Fault {
-    Failed(String),
-    // The program is not there.
-    NotStarted(String),
-    // A signal ended the command before, or ended the program.
-    Interrupted,
-    // The relay that gave it has gone: it is given to others.
-    Lost,
-    // It was canceled, or its time is over.
-    Over,
-}
-
+/// Between questions to a server that cannot keep changes.
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
+/// The code of what it answers.
+const READ_ONLY: &str = "read-only";
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     finished: u64,
@@ -64,7 +52,7 @@ struct Counts {
     over: u64,
 }
 
-// What happens to those who work.
+// What happens to slots.
 enum News {
     Ended(Result<Counts, HqError>),
     Signal(u8),
@@ -76,25 +64,41 @@ struct Crew {
     printer: Printer,
     server_dir: PathBuf,
     label: String,
+    // What a program may have open, where this command may have more.
+    files: Rlimit,
+    tell: Sender<News>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    // By ids: the attempts, and the relays that gave them.
-    taken: BTreeMap<String, (String, Pid)>,
-    // Programs, with the relays of their tasks, and these.
-    children: HashMap<Pid, (Pid, String)>,
-    // Of those that are taken, whose program has been told to end, for they are over.
-    over: HashSet<String>,
-    // That have failed, and have not finished since, as far as is known here.
+    held: Held,
+    // Tasks that have failed, and have not finished since, as far as is known here.
     failed: HashSet<String>,
-    // Relays that have gone.
-    lost: HashSet<Pid>,
-    // Threads that have taken something.
-    busy: usize,
+    // Slots: all, those that have taken something, and those that ask.
+    slots: u32,
+    busy: u32,
+    asking: u32,
+    // No further slot can be had.
+    is_complete: bool,
+    // A slot has failed: what runs is the last.
+    has_failed: bool,
+    // Who looks has been told that the server cannot keep changes.
+    is_read_only: bool,
     // Nothing is begun any more.
     stopped_by: Option<u8>,
+}
+
+impl State {
+    fn is_ending(&self) -> bool {
+        self.has_failed || self.stopped_by.is_some()
+    }
+
+    // A slot ends, which asks until then.
+    fn leave(&mut self) {
+        self.slots -= 1;
+        self.asking = self.asking.saturating_sub(1);
+    }
 }
 
 impl Crew {
@@ -107,54 +111,103 @@ impl Crew {
         let (lease, grace) = (LEASE.as_secs_f64(), GRACE.as_secs_f64());
         let mut line = Line::open_in(&self.server_dir)?;
         line.ask(&json!({"hello": {"label": self.label, "lease": lease, "grace": grace}}))?;
-        // Numbers of processes come again.
-        self.state().lost.remove(&line.relay());
+        self.state().held.found(line.relay());
         Ok(line)
     }
 
     // What a relay gave that has gone is given to others: nothing of it may run on beside them.
     fn lose(&self, relay: Pid) {
         let mut state = self.state();
-        if !state.lost.insert(relay) {
-            return;
+        let Some((count, programs)) = state.held.lose(relay) else { return };
+        for program in programs {
+            // One that has just ended has not been waited for: its number is nobody else's.
+            let _ = kill_process_group(program, Signal::KILL);
         }
-        let before = state.taken.len();
-        state.taken.retain(|_, (_, of)| *of != relay);
-        let State { taken, over, .. } = &mut *state;
-        over.retain(|task| taken.contains_key(task));
-        let what = match before - state.taken.len() {
+        drop(state);
+        let what = match count {
             0 => String::new(),
             count => format!(": what it gave ({}) goes to others", counted(count as u64, "task")),
         };
-        for (child, _) in state.children.iter().filter(|(_, (of, _))| *of == relay) {
-            // As above.
-            let _ = kill_process_group(*child, Signal::KILL);
-        }
-        drop(state);
         self.printer.note(&format!("The relay has gone{what}; another one is looked for"));
     }
 
-    // It has ended here. It may be taken anew.
-    fn let_go(&self, task: &Value) {
-        let (mut state, id) = (self.state(), key(task, "id"));
-        state.taken.remove(&id);
-        state.over.remove(&id);
+    // A slot that asks, unless there are as many as there may be.
+    fn reserve(&self) -> bool {
+        let mut state = self.state();
+        let is_wanted = state.asking == 0 && state.slots < self.args.jobs;
+        if !is_wanted || state.is_complete || state.is_ending() {
+            return false;
+        }
+        (state.slots, state.asking) = (state.slots + 1, state.asking + 1);
+        true
     }
 
-    // Tasks are over before their programs are: these end, too, at first as they like.
-    fn end_over(&self, attempts: Vec<(String, String)>) {
+    // One that was reserved. Without a line it makes one for itself.
+    fn start_slot(self: &Arc<Self>, line: Option<Line>) -> std::io::Result<()> {
+        let crew = Arc::clone(self);
+        start_thread(move || {
+            let ended = std::panic::catch_unwind(AssertUnwindSafe(|| match line {
+                Some(line) => work(line, &crew),
+                None => crew.open().map_or_else(|error| Ok(crew.stay(&error)), |line| work(line, &crew)),
+            }));
+            let died = |_| Err(HqError::failed("internal", "A thread of this command has died."));
+            // Where nobody hears it, the command has ended.
+            let _ = crew.tell.send(News::Ended(ended.unwrap_or_else(died)));
+        })
+    }
+
+    // A slot has got something: the next one asks, so that whatever else is there is worked on beside it.
+    fn grow(self: &Arc<Self>) {
+        if self.reserve()
+            && let Err(error) = self.start_slot(None)
+        {
+            self.stay(&error.into());
+            self.state().leave();
+        }
+    }
+
+    // Those that there are go on without one more.
+    fn stay(&self, error: &HqError) -> Counts {
+        // When the relay has gone, all find that out by themselves.
+        if error.code != NO_RELAY {
+            let slots = self.state().slots;
+            self.stay_with(u64::from(slots) - 1, &error.text);
+        }
+        Counts::default()
+    }
+
+    fn stay_with(&self, programs: u64, why: &str) {
+        if !std::mem::replace(&mut self.state().is_complete, true) {
+            let programs = counted(programs, "program");
+            self.printer.note(&format!("No more than {programs} can run at once here: {why}"));
+        }
+    }
+
+    // Asks until the server can keep what it is told, which counts once however often it is told.
+    fn ask_patiently(&self, line: &mut Line, request: &Value) -> Result<Value, HqError> {
+        loop {
+            match line.ask(request) {
+                Err(error) if error.code == READ_ONLY && self.state().stopped_by.is_none() => {
+                    self.wait_for_room(&error);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn wait_for_room(&self, error: &HqError) {
+        let is_told = std::mem::replace(&mut self.state().is_read_only, true);
+        if !is_told {
+            self.printer.note(&format!("This command waits: {}", error.text));
+        }
+        std::thread::sleep(ROOM_PAUSE);
+    }
+
+    fn end_over(&self, tasks: Vec<Attempt>) {
         let mut state = self.state();
-        for (task, attempt) in attempts {
-            // It may have ended meanwhile, and be here anew.
-            if state.taken.get(&task).is_none_or(|(own, _)| *own != attempt) {
-                continue;
-            }
-            let signal = if state.over.contains(&task) { Signal::KILL } else { Signal::TERM };
-            for (child, _) in state.children.iter().filter(|(_, (_, of))| *of == task) {
-                // As above.
-                let _ = kill_process_group(*child, signal);
-            }
-            state.over.insert(task);
+        for (program, signal) in state.held.end_over(tasks) {
+            // As above.
+            let _ = kill_process_group(program, signal);
         }
     }
 
@@ -162,16 +215,16 @@ impl Crew {
     fn stop(&self, signal: u8) {
         let mut state = self.state();
         if state.stopped_by.replace(signal).is_none() {
-            let programs = counted_are(state.children.len() as u64, "program", "finishes", "finish");
+            let programs = counted_are(state.held.programs().len() as u64, "program", "finishes", "finish");
             self.printer.note(&format!(
                 "Signal {signal}: nothing more is begun, and {programs} first; a second signal kills what runs"
             ));
             return;
         }
         // Their tasks are given back: nothing may run on beside those who take them next.
-        for child in state.children.keys() {
-            // One that has just ended has not been waited for: its number is nobody else's.
-            let _ = kill_process_group(*child, Signal::KILL);
+        for program in state.held.programs() {
+            // As above.
+            let _ = kill_process_group(program, Signal::KILL);
         }
     }
 }
@@ -185,30 +238,25 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
         return Err(HqError::usage(text));
     }
     let label = format!("{}.{}", worker(&args.worker), std::process::id());
-    let jobs = args.jobs;
+    let (tell, news) = channel();
     let crew = Arc::new(Crew {
         args,
         printer: context.printer,
         server_dir: context.server_dir.clone(),
         label: label.clone(),
+        files: open_files::raise(),
+        tell: tell.clone(),
         state: Mutex::default(),
     });
     {
         let (line, crew) = (crew.open()?, Arc::clone(&crew));
-        std::thread::spawn(move || tend(line, &crew));
+        start_thread(move || tend(line, &crew))?;
     }
-    let (tell, news) = channel();
-    tell_signals(tell.clone())?;
-    for _ in 0..jobs {
-        let (line, crew, tell) = (crew.open()?, Arc::clone(&crew), tell.clone());
-        std::thread::spawn(move || {
-            let ended = std::panic::catch_unwind(AssertUnwindSafe(|| work(line, &crew)));
-            let died = |_| Err(HqError::failed("internal", "A thread of this command has died."));
-            // Where nobody hears it, the command has ended.
-            let _ = tell.send(News::Ended(ended.unwrap_or_else(died)));
-        });
-    }
-    let ended = hear(&crew, &news, jobs);
+    tell_signals(tell)?;
+    let line = crew.open()?;
+    crew.reserve();
+    crew.start_slot(Some(line))?;
+    let ended = hear(&crew, &news);
     let left = match &ended {
         Ok(_) => 0,
         // Others need not wait until the lease is over; where that cannot be said, they do.
@@ -234,21 +282,22 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
     Ok(Done::ok(Pulled { answer, names_only: false })?.exit(if is_well { 0 } else { EXIT_FAILED }))
 }
 
-// Until all have ended, or, after a signal, nothing is being worked on; the second one waits for nothing.
-fn hear(crew: &Crew, news: &Receiver<News>, jobs: u32) -> Result<Counts, HqError> {
+// Until all slots have ended, or, after a signal, nothing is being worked on; the second one waits for nothing.
+fn hear(crew: &Crew, news: &Receiver<News>) -> Result<Counts, HqError> {
     let mut sum = Counts::default();
     let mut first_error = None;
-    let mut left = jobs;
-    while left > 0 {
+    loop {
         match news.recv() {
             Ok(News::Ended(ended)) => {
-                left -= 1;
+                crew.state().leave();
                 match ended {
                     Ok(counts) => {
                         sum.finished += counts.finished;
                         sum.over += counts.over;
                     }
                     Err(error) => {
+                        // Others would come to the same end, and would wait for what this one has.
+                        crew.state().has_failed = true;
                         first_error.get_or_insert(error);
                     }
                 }
@@ -263,11 +312,17 @@ fn hear(crew: &Crew, news: &Receiver<News>, jobs: u32) -> Result<Counts, HqError
             Err(_) => return Err(stopped()),
         }
         let state = crew.state();
-        if state.stopped_by.is_some() && state.busy == 0 {
-            return Err(stopped());
+        if state.is_ending() && state.busy == 0 {
+            return Err(first_error.unwrap_or_else(stopped));
+        }
+        if state.slots == 0 {
+            return first_error.map_or(Ok(sum), Err);
         }
     }
-    first_error.map_or(Ok(sum), Err)
+}
+
+fn start_thread(act: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().spawn(act).map(drop)
 }
 
 fn stopped() -> HqError {
@@ -281,9 +336,9 @@ fn tell_signals(tell: Sender<News>) -> Result<(), HqError> {
         let _entered = runtime.enter();
         Signals::catch()?
     };
-    std::thread::spawn(move || {
+    start_thread(move || {
         runtime.block_on(async { while tell.send(News::Signal(signals.next().await)).is_ok() {} });
-    });
+    })?;
     Ok(())
 }
 
@@ -305,16 +360,16 @@ fn tend(mut line: Line, crew: &Crew) {
 // False when the relay has gone.
 fn extend(line: &mut Line, crew: &Crew) -> bool {
     let relay = line.relay();
-    let taken = crew.state().taken.clone();
-    let taken = taken.iter().filter(|(_, (_, of))| *of == relay);
-    let tasks: Vec<Value> = taken.map(|(id, (attempt, _))| json!({"id": id, "attempt": attempt})).collect();
+    let mut tasks = crew.state().held.of(relay);
     if tasks.is_empty() {
         return true;
     }
-    let answer = line.ask(&json!({"extend": {"tasks": &tasks}}));
+    let said: Vec<Value> = tasks.iter().map(Attempt::item).collect();
+    let answer = line.ask(&json!({"extend": {"tasks": said}}));
     let items = answer.as_ref().ok().and_then(|answer| answer["done"].as_array());
-    let over = tasks.iter().zip(items.into_iter().flatten()).filter(|(_, item)| item["error"].is_string());
-    crew.end_over(over.map(|(task, _)| (key(task, "id"), key(task, "attempt"))).collect());
+    let mut items = items.into_iter().flatten();
+    tasks.retain(|_| items.next().is_some_and(|item| item["error"].is_string()));
+    crew.end_over(tasks);
     !is_gone(&answer)
 }
 
@@ -355,7 +410,7 @@ fn look_for_server(crew: &Crew) -> Result<(), HqError> {
 }
 
 // Takes blocks of tasks, and says with the next question how they ended.
-fn work(mut line: Line, crew: &Crew) -> Result<Counts, HqError> {
+fn work(mut line: Line, crew: &Arc<Crew>) -> Result<Counts, HqError> {
     let mut counts = Counts::default();
     let mut ends = Ends::default();
     let mut last = Instant::now();
@@ -363,6 +418,10 @@ fn work(mut line: Line, crew: &Crew) -> Result<Counts, HqError> {
         match round(&mut line, crew, (&mut ends, &mut counts), &mut last) {
             Ok(true) => return Ok(counts),
             Ok(false) => {}
+            Err(error) if error.code == READ_ONLY && crew.state().stopped_by.is_none() => {
+                crew.wait_for_room(&error);
+                last = Instant::now();
+            }
             Err(error) if error.code == NO_RELAY => {
                 crew.lose(line.relay());
                 line = again(crew)?;
@@ -403,19 +462,22 @@ impl Ends {
 // One question, and the work on what it gives. True when there is no more to do.
 fn round(
     line: &mut Line,
-    crew: &Crew,
+    crew: &Arc<Crew>,
     (ends, counts): (&mut Ends, &mut Counts),
     last: &mut Instant,
 ) -> Result<bool, HqError> {
     let args = &crew.args;
     let left = args.patience.map_or(WAIT, |patience| patience.saturating_sub(last.elapsed()).min(WAIT));
-    let request = json!({"next": {
+    let mut request = json!({"next": {
         "done": std::mem::take(&mut ends.said),
         "take": args.block,
         "wait": left.as_secs_f64(),
         "bags": [bag(&args.bag)],
     }});
-    let mut answer = line.ask(&request)?;
+    let mut answer = line.ask(&request).inspect_err(|_| {
+        // It was not heard.
+        ends.said = request["next"]["done"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    })?;
     ends.count(crew, &answer, counts);
     let tasks = answer["tasks"].as_array_mut().map(std::mem::take).unwrap_or_default();
     if tasks.is_empty() {
@@ -424,26 +486,30 @@ fn round(
             return Ok(false);
         }
         // What was said must be on the server's disk before this is over.
-        line.ask(&json!({"sync": {}}))?;
+        crew.ask_patiently(line, &json!({"sync": {}}))?;
         return Ok(true);
     }
     let relay = line.relay();
     {
         let mut state = crew.state();
-        if state.stopped_by.is_some() {
+        if state.is_ending() {
             return Err(stopped());
         }
-        state.busy += 1;
-        let taken = tasks.iter().map(|task| (key(task, "id"), (key(task, "attempt"), relay)));
-        state.taken.extend(taken);
+        (state.busy, state.asking) = (state.busy + 1, state.asking - 1);
+        state.held.take(&tasks, relay);
+        state.is_read_only = false;
     }
+    crew.grow();
     let worked = work_on(crew, (&tasks, relay), ends);
-    let is_stopped = crew.state().stopped_by.is_some();
+    let is_stopped = crew.state().is_ending();
     let told = match (worked.is_err() && !is_gone(&worked)) || is_stopped {
         true if !ends.said.is_empty() => tell(line, crew, (ends, counts)),
         _ => Ok(()),
     };
-    crew.state().busy -= 1;
+    {
+        let mut state = crew.state();
+        (state.busy, state.asking) = (state.busy - 1, state.asking + 1);
+    }
     told.and(worked)?;
     if is_stopped {
         return Err(stopped());
@@ -454,9 +520,10 @@ fn round(
 
 // Says how tasks ended, and waits until that is on the server's disk.
 fn tell(line: &mut Line, crew: &Crew, (ends, counts): (&mut Ends, &mut Counts)) -> Result<(), HqError> {
-    let answer = line.ask(&json!({"complete": {"tasks": std::mem::take(&mut ends.said)}}))?;
+    let complete = json!({"complete": {"tasks": std::mem::take(&mut ends.said)}});
+    let answer = crew.ask_patiently(line, &complete)?;
     ends.count(crew, &answer, counts);
-    line.ask(&json!({"sync": {}})).map(|_| ())
+    crew.ask_patiently(line, &json!({"sync": {}})).map(|_| ())
 }
 
 fn key(task: &Value, name: &str) -> String {
@@ -466,7 +533,8 @@ fn key(task: &Value, name: &str) -> String {
 // A block of tasks. Those that are not in `ends` afterwards are to be given back.
 fn work_on(crew: &Crew, (tasks, relay): (&[Value], Pid), ends: &mut Ends) -> Result<(), HqError> {
     for task in tasks {
-        let mut end = json!({"id": task["id"], "attempt": task["attempt"]});
+        let attempt = Attempt::of(task);
+        let mut end = attempt.item();
         match execute(crew, task, relay) {
             Ok(result) => {
                 ends.finished.push((key(task, "id"), true));
@@ -485,110 +553,13 @@ fn work_on(crew: &Crew, (tasks, relay): (&[Value], Pid), ends: &mut Ends) -> Res
             Err(Fault::Interrupted) => return Err(stopped()),
             Err(Fault::Lost) => return Err(has_gone()),
             Err(Fault::Over) => {
-                crew.let_go(task);
+                crew.state().held.let_go(&attempt);
                 ends.over += 1;
                 continue;
             }
         }
-        crew.let_go(task);
+        crew.state().held.let_go(&attempt);
         ends.said.push(end);
     }
     Ok(())
-}
-
-// The program of a task that nobody says the end of any more ends, too: the kernel kills it when the thread that started it is
-// gone, which waits for it.
-#[expect(unsafe_code, reason = "says in the child that it ends with its parent")]
-fn end_with_us(command: &mut Command) {
-    let us = getpid();
-    let bind = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // We may have died before it said so.
-        if getppid() == Some(us) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
-    };
-    // SAFETY: the closure makes two system calls, which are async-signal-safe, and allocates nothing.
-    unsafe {
-        command.pre_exec(bind);
-    }
-}
-
-// Runs the program of one task. What it leaves behind, or why it failed.
-fn execute(crew: &Crew, task: &Value, relay: Pid) -> Result<Option<Vec<u8>>, Fault> {
-    let args = &crew.args;
-    let word = |name: &str| task[name].as_str().unwrap_or_default();
-    let mut command = Command::new(&args.command[0]);
-    command
-        .args(&args.command[1..])
-        .env("HQ_PULL_NAME", word("name"))
-        .env("HQ_PULL_ID", word("id"))
-        .env("HQ_PULL_ATTEMPT", word("attempt"))
-        .stdin(Stdio::piped())
-        .stdout(match (args.last_line, crew.printer.mode == OutputMode::Json) {
-            (true, _) => Stdio::piped(),
-            // Standard output is for one document.
-            (false, true) => std::io::stderr().into(),
-            (false, false) => Stdio::inherit(),
-        });
-    command.process_group(0);
-    end_with_us(&mut command);
-    let mut child = {
-        // Whoever stops all has either seen this one, or it is not begun.
-        let mut state = crew.state();
-        if state.stopped_by.is_some() {
-            return Err(Fault::Interrupted);
-        }
-        if state.lost.contains(&relay) {
-            return Err(Fault::Lost);
-        }
-        if state.over.contains(word("id")) {
-            return Err(Fault::Over);
-        }
-        let child = command.spawn().map_err(|error| {
-            let program = args.command[0].to_string_lossy();
-            Fault::NotStarted(format!("`{program}` cannot be started: {error}"))
-        })?;
-        state.children.insert(Pid::from_child(&child), (relay, key(task, "id")));
-        child
-    };
-    let payload = match task["payload_base64"].as_str() {
-        Some(encoded) => hq_pull::from_base64(encoded).unwrap_or_default(),
-        None => word("payload").as_bytes().to_vec(),
-    };
-    let stdin = child.stdin.take();
-    // A program need not read what it is given.
-    let feeder = std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&payload)));
-    let mut printed = Vec::new();
-    let read = child.stdout.take().map(|mut out| out.read_to_end(&mut printed));
-    let ended = waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-    crew.state().children.remove(&Pid::from_child(&child));
-    let status = child.wait();
-    let _ = feeder.join();
-    ended.map_err(|error| Fault::Failed(error.to_string()))?;
-    let status = status.map_err(|error| Fault::Failed(error.to_string()))?;
-    if crew.state().lost.contains(&relay) {
-        return Err(Fault::Lost);
-    }
-    if crew.state().over.contains(word("id")) {
-        return Err(Fault::Over);
-    }
-    if !status.success() && crew.state().stopped_by.is_some() {
-        return Err(Fault::Interrupted);
-    }
-    if let Some(Err(error)) = read {
-        return Err(Fault::Failed(error.to_string()));
-    }
-    if !status.success() {
-        return Err(Fault::Failed(match status.code() {
-            Some(code) => format!("exit code {code}"),
-            None => status.to_string(),
-        }));
-    }
-    let text = printed.strip_suffix(b"\n").unwrap_or(&printed);
-    let last = text.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let last = last.strip_suffix(b"\r").unwrap_or(last);
-    if last.len() > RESULT_MAX {
-        let text = format!("the last line has {} bytes, and a result may have {RESULT_MAX}", last.len());
-        return Err(Fault::Failed(text));
-    }
-    Ok(args.last_line.then(|| last.to_owned()))
 }
