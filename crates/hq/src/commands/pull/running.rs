@@ -41,6 +41,10 @@ const GRACE: Duration = Duration::from_secs(10);
 const WAIT: Duration = Duration::from_secs(20);
 /// Between attempts to reach another relay.
 const RELAY_PAUSE: Duration = Duration::from_millis(200);
+/// Open files of a slot, with those of its program while it starts, and of all else here.
+const FILES_EACH: u64 = 6;
+/// As above.
+const FILES_RESERVED: u64 = 16;
 /// Between questions to a server that cannot keep changes.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
 /// The code of what it answers.
@@ -133,6 +137,12 @@ impl Crew {
 
     // A slot that asks, unless there are as many as there may be.
     fn reserve(&self) -> bool {
+        // Slots that hold all files would leave none for programs.
+        let files = self.files.maximum.unwrap_or(u64::MAX);
+        let most = (files.saturating_sub(FILES_RESERVED) / FILES_EACH).max(1);
+        if u64::from(self.state().slots) >= most && u64::from(self.args.jobs) > most {
+            self.stay_with(most, &format!("it may have {files} open files (`ulimit -Hn`)"));
+        }
         let mut state = self.state();
         let is_wanted = state.asking == 0 && state.slots < self.args.jobs;
         if !is_wanted || state.is_complete || state.is_ending() {

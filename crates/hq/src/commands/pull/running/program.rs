@@ -19,6 +19,8 @@ use crate::cli::OutputMode;
 
 /// Between attempts to start a program where there is no room for one more.
 const ROOM_PAUSE: Duration = Duration::from_millis(200);
+/// So often, where no other program runs whose end would make room.
+const ROOM_TRIES: u32 = 25;
 /// So much can be written into an empty pipe before anybody reads.
 const PIPE_BYTES: usize = 4096;
 /// Most bytes of the last line that a program prints.
@@ -76,10 +78,12 @@ pub(super) fn execute(crew: &Crew, task: &Value, relay: Pid) -> Result<Option<Ve
         });
     command.process_group(0);
     end_with_us(&mut command, crew.files);
+    let mut tries_left = ROOM_TRIES;
     let mut child = loop {
-        if let Some(child) = begin(crew, &mut command, &attempt, relay)? {
+        if let Some(child) = begin(crew, &mut command, (&attempt, relay), tries_left)? {
             break child;
         }
+        tries_left = tries_left.saturating_sub(1);
         std::thread::sleep(ROOM_PAUSE);
     };
     let payload = match task["payload_base64"].as_str() {
@@ -121,7 +125,12 @@ pub(super) fn execute(crew: &Crew, task: &Value, relay: Pid) -> Result<Option<Ve
 }
 
 // None where there is no room for one more program, and will be when one of the others ends.
-fn begin(crew: &Crew, command: &mut Command, attempt: &Attempt, relay: Pid) -> Result<Option<Child>, Fault> {
+fn begin(
+    crew: &Crew,
+    command: &mut Command,
+    (attempt, relay): (&Attempt, Pid),
+    tries_left: u32,
+) -> Result<Option<Child>, Fault> {
     // Whoever stops all has either seen this one, or it is not begun.
     let mut state = crew.state();
     if state.stopped_by.is_some() {
@@ -136,12 +145,12 @@ fn begin(crew: &Crew, command: &mut Command, attempt: &Attempt, relay: Pid) -> R
         Err(error) => error,
     };
     let programs = state.held.programs().len() as u64;
+    // Where none runs in this moment, one may in the next.
+    let may_come = programs > 0 || (state.slots > 1 && tries_left > 0);
     drop(state);
     let no_room = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
-    if programs > 0
-        && error.raw_os_error().is_some_and(|code| no_room.map(Errno::raw_os_error).contains(&code))
-    {
-        crew.stay_with(programs, &error.to_string());
+    if may_come && error.raw_os_error().is_some_and(|code| no_room.map(Errno::raw_os_error).contains(&code)) {
+        crew.stay_with(programs.max(1), &error.to_string());
         return Ok(None);
     }
     let program = crew.args.command[0].to_string_lossy();
