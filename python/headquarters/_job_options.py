@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class JobOptions(TypedDict, total=False):
-    """What a job may use, and who is told of it when. A target is a command, an URL (`http://`, `https://`) or `mailto:ADDRESS`."""
+    """What a job may use, and who is told of it when. A target is a command, a URL (`http://`, `https://`) or `mailto:ADDRESS`."""
 
     on_finish: str | Sequence[str]
     """Told when the job has ended: one target, or several."""
@@ -54,7 +54,7 @@ def _targets(word: str, value: object) -> list[str]:
     if isinstance(value, str):
         return [validation.text(word, value)]
     if isinstance(value, bytes) or not isinstance(value, Iterable):
-        raise wrong(word, value, "give a command, an URL or 'mailto:ADDRESS', or a list of such texts")
+        raise wrong(word, value, "give a command, a URL or 'mailto:ADDRESS', or a list of such texts")
     return validation.texts(word, value)
 
 

@@ -129,7 +129,7 @@ def test_executors_say_what_cannot_be():
         ({"cluster": "/nowhere", "echo": "abc"}, "echo is 'abc': give True or False"),
         ({"cluster": "/nowhere", "linger": 10**30}, f"linger is {10**30}: durations go up to 1000 years"),
         ({"cluster": "/nowhere", "linger": -1}, "linger is -1: give seconds, a timedelta, or a text"),
-        ({"cluster": "/nowhere", "on_finish": 3}, "on_finish is 3: give a command, an URL or 'mailto:ADDRESS', or a list of such texts"),
+        ({"cluster": "/nowhere", "on_finish": 3}, "on_finish is 3: give a command, a URL or 'mailto:ADDRESS', or a list of such texts"),
         ({"cluster": "/nowhere", "stall_after": None}, "stall_after is None: give seconds"),
     ]:
         with pytest.raises(ValueError, match=re.escape(said)):

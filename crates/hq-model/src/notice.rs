@@ -75,7 +75,7 @@ pub struct TargetError {
 }
 
 impl NoticeTarget {
-    /// Where it goes, without what may be secret in an URL: a password before the host, and everything behind it.
+    /// Where it goes, without what may be secret in a URL: a password before the host, and everything behind it.
     pub fn shown(&self) -> String {
         match self {
             NoticeTarget::Url(url) => {
@@ -130,7 +130,7 @@ impl FromStr for NoticeTarget {
     }
 }
 
-// The scheme of an URL, as it is kept: written by hand it may have capital letters.
+// The scheme of a URL, as it is kept: written by hand it may have capital letters.
 fn url_scheme(text: &str) -> Option<&'static str> {
     URLS.into_iter().find(|scheme| after_scheme(text, scheme).is_some())
 }
@@ -147,7 +147,7 @@ fn command(text: &str) -> Result<Vec<String>, &'static str> {
         Some(program) if program.is_empty() => Err("the name of the program is empty"),
         // What is printed must be read as the same again.
         Some(program) if url_scheme(program).is_some() || after_scheme(program, MAIL).is_some() => {
-            Err("an URL or an address is not quoted, and has nothing behind it")
+            Err("a URL or an address is not quoted, and has nothing behind it")
         }
         Some(program) if program.contains("://") => Err("only http:// and https:// can be posted to"),
         Some(_) => Ok(words),
@@ -156,7 +156,7 @@ fn command(text: &str) -> Result<Vec<String>, &'static str> {
 
 fn check_url(url: &str) -> Result<(), &'static str> {
     if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("an URL holds neither blanks nor control characters, and others than ASCII as %XX");
+        return Err("a URL holds neither blanks nor control characters, and others than ASCII as %XX");
     }
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -380,15 +380,15 @@ mod tests {
             ("''", "the name of the program is empty"),
             ("say 'it", "a quote in it is not closed"),
             ("ftp://example.org", "only http:// and https:// can be posted to"),
-            ("'HTTP://x' y", "an URL or an address is not quoted, and has nothing behind it"),
+            ("'HTTP://x' y", "a URL or an address is not quoted, and has nothing behind it"),
             ("http://", "it names no host"),
             (
                 "http://a b/",
-                "an URL holds neither blanks nor control characters, and others than ASCII as %XX",
+                "a URL holds neither blanks nor control characters, and others than ASCII as %XX",
             ),
             (
                 "http://a\r\nX: y",
-                "an URL holds neither blanks nor control characters, and others than ASCII as %XX",
+                "a URL holds neither blanks nor control characters, and others than ASCII as %XX",
             ),
             ("https://example.org:0/", "its port is no number from 1 to 65535"),
             ("https://example.org:99999", "its port is no number from 1 to 65535"),

@@ -1,4 +1,4 @@
-//! How notices about jobs are sent: by a program, as a document that is posted to an URL, or as a mail. Blocking.
+//! How notices about jobs are sent: by a program, as a document that is posted to a URL, or as a mail. Blocking.
 //!
 //! Whatever a target does, sending ends: each way has a time limit, and of what is answered little is read.
 

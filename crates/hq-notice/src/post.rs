@@ -1,4 +1,4 @@
-//! Posting a document to an URL. A redirect is a failure: where it leads, nobody has asked for.
+//! Posting a document to a URL. A redirect is a failure: where it leads, nobody has asked for.
 
 use std::io::ErrorKind;
 use std::sync::OnceLock;
@@ -39,7 +39,7 @@ fn plain(error: ureq::Error, url: &str) -> String {
         ureq::Error::LargeResponseHeader(..) => {
             format!("the head of the answer is longer than {HEADER_BYTES} bytes")
         }
-        // What is secret in an URL goes into no message.
+        // What is secret in a URL goes into no message.
         error => error.to_string().replace(url, "the URL"),
     }
 }

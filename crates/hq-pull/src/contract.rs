@@ -318,12 +318,12 @@ pub(crate) fn bytes_of(
 
 /// Seconds that were said, within bounds.
 pub(crate) fn seconds(value: f64, what: &str, most: Duration) -> Result<Duration, Problem> {
-    let given = Duration::try_from_secs_f64(value);
-    given.map(|given| given.min(most)).map_err(|_| {
-        Problem::bad(format!(
-            "`{what}` is {value}, which is no number of seconds: say 0 or more, such as 2.5"
-        ))
-    })
+    // What is more than can be counted is more than the most, too.
+    match Duration::try_from_secs_f64(value) {
+        Ok(given) => Ok(given.min(most)),
+        Err(_) if value > 0.0 => Ok(most),
+        Err(_) => Err(Problem::bad(format!("`{what}` is {value}: say 0 seconds or more, such as 2.5"))),
+    }
 }
 
 /// A lease that was said.

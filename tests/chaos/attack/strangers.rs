@@ -15,6 +15,8 @@ use crate::patience::until;
 const RATE: u32 = 300;
 /// Of these so many are held at once: fewer than a process may have open.
 const HELD_MAX: usize = 900;
+/// Whoever has to wait until a silent connection is given up waits that long: nobody may.
+const GIVEN_UP: Duration = hq_net::limits::HANDSHAKE_TIME_MAX;
 /// What the silent may cost the server, in megabytes.
 const MEMORY_MB: f64 = 64.0;
 
@@ -95,6 +97,7 @@ fn attack_silent_strangers_do_not_keep_clients_waiting() {
         strangers.opened()
     );
     assert!(grown < MEMORY_MB, "the server grew by {grown:.0} MB");
+    assert!(longest < GIVEN_UP, "a request waited for a silent connection: {longest:.1?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::word::{Texts, Word};
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Notices")]
 pub struct NoticeOptions {
-    /// Tell TARGET when the job has ended: a command, an URL or mailto:ADDRESS
+    /// Tell TARGET when the job has ended: a command, a URL or mailto:ADDRESS
     ///
     /// The server tells, also when it was restarted. A command is split into words as a shell does it, but no shell runs: that is
     /// `sh -c '...'`. It runs on the server's machine, in the directory of the submit, and finds a JSON document on its standard

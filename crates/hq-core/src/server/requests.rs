@@ -370,6 +370,12 @@ impl Server {
     // Things the user should know about an accepted submit.
     fn warnings(&self, now: Timestamp, submit: &Submit) -> Vec<String> {
         let requests = &submit.spec.requests;
+        if let Some(end) = submit.spec.end_by.map(|end_by| end_by.after(now)).filter(|end| *end <= now) {
+            return vec![format!(
+                "These tasks were to end by {end:#}, and by the server's clock it is {now:#}: none of them starts, and all are \
+                 canceled. `--end-by` says another time."
+            )];
+        }
         let too_long = self.too_long_told(now, submit);
         if self.some_worker_could_run(now, requests) {
             return too_long.into_iter().collect();

@@ -192,7 +192,7 @@ pub struct Told {
 pub struct NoticeRule {
     #[prost(enumeration = "Moment", tag = "1")]
     pub on: i32,
-    /// A command as a shell splits it into words, an URL, or mailto: and an address.
+    /// A command as a shell splits it into words, a URL, or mailto: and an address.
     #[prost(string, tag = "2")]
     pub target: ::prost::alloc::string::String,
 }

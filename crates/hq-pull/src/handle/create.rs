@@ -241,13 +241,19 @@ fn spec_of(bag: JobId, task: &Options) -> Result<TaskSpec, Problem> {
     let limit = limit.map(|text| text.parse::<CrashLimit>()).transpose();
     let crash_limit =
         limit.map_err(|error| Problem::bad(format!("crash_limit: {error}")))?.unwrap_or_default();
+    let time_limit = time(task.time_limit, "time_limit")?;
+    if time_limit.is_some_and(|limit| limit.is_zero()) {
+        return Err(Problem::bad(
+            "with a `time_limit` of 0 the task would be ended at once; leave it out for no limit",
+        ));
+    }
     Ok(TaskSpec {
         body: Body::Pulled,
         requests: vec![Request::pulled(bag)],
         priority: task.priority,
         retry: Retry { max: task.retries, ..Retry::default() },
         crash_limit,
-        time_limit: time(task.time_limit, "time_limit")?,
+        time_limit,
         expected: time(task.expect, "expect")?,
         ..TaskSpec::default()
     })

@@ -371,7 +371,7 @@ pub(crate) struct WaitArgs {
     /// Exit with 0 although tasks failed
     #[arg(long)]
     pub allow_failures: bool,
-    /// Tell TARGET of the end of each job, and of its first failure: a command, an URL or mailto:ADDRESS
+    /// Tell TARGET of the end of each job, and of its first failure: a command, a URL or mailto:ADDRESS
     ///
     /// From here, as long as the wait goes on. `hq submit --notify` has the server tell, which goes on when this command is gone.
     #[arg(long, value_name = "TARGET", value_parser = notices::target)]

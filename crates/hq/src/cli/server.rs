@@ -34,7 +34,8 @@ pub(crate) struct StopArgs {
 ///
 /// It stays in the foreground unless --detach is given.
 /// It keeps jobs in a journal inside the server directory, and continues where the last server of that
-/// directory ended. SIGTERM and SIGINT stop it cleanly; a second one ends it at once.
+/// directory ended. SIGTERM and SIGINT stop the server cleanly, but not its workers and allocations, which wait for the
+/// next one; a second signal ends it at once.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  hq server start --detach\n  hq server start --server-dir ~/project/.hq --host login1 --journal none"

@@ -463,7 +463,8 @@ impl Report for JobsForgotten {
             count => write!(out, "{count} jobs were forgotten")?,
         }
         if self.ignored > 0 {
-            write!(out, ", {} were ignored due to wrong state or invalid ID", self.ignored)?;
+            let were = if self.ignored == 1 { "was" } else { "were" };
+            write!(out, ", {} {were} ignored due to wrong state or invalid ID", self.ignored)?;
         }
         match ids.len() {
             1..=IDS_CHARS_MAX => writeln!(out, " (forgotten: {ids})")?,
