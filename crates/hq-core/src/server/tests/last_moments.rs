@@ -169,3 +169,19 @@ fn a_moment_that_has_passed_before_cancels_at_once() {
     assert_eq!(world.sent(2), format!("{other}:0/0"), "others are not concerned");
     assert_eq!(task(&mut world, job, 0).task, TaskRef::new(job, TaskId(0)).task);
 }
+
+#[test]
+fn whoever_submits_after_the_moment_hears_so_and_when_a_job_is_submitted_again() {
+    let mut world = World::new();
+    world.worker(2, 2);
+    let spec = TaskSpec { end_by: Some(EndBy::At(Timestamp(1))), ..one_cpu() };
+    let submit = Submit::new(Target::New(JobSpec::default()), TaskIds::Next(1), spec);
+    let job = Selector::Ids(IdSet::single(TaskId(1)));
+    for body in [
+        ClientRequest::Submit { key: 0, submit },
+        ClientRequest::Resubmit { key: 0, jobs: job, tasks: None, states: Vec::new() },
+    ] {
+        let ClientResponse::Submitted { warnings, .. } = world.ask(body) else { panic!("refused") };
+        assert!(warnings.concat().contains("by the server's clock it is"), "{warnings:?}");
+    }
+}
