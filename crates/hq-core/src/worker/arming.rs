@@ -293,10 +293,8 @@ impl Worker {
         self.lending.ended(task);
         self.hand_on(now, &mut run, is_success, took);
         run.has_exited = true;
-        if !self.deadlines.is_empty() {
-            // Its time does not run any more, and there is nothing to be killed.
-            self.deadlines.retain(|deadline| deadline.1 != task);
-        }
+        // Its time does not run any more, and there is nothing to be killed.
+        self.deadlines.remove_all(task);
         self.running.insert(task, run);
     }
 

@@ -11,7 +11,7 @@ mod speaking;
 mod templates;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,9 +20,10 @@ use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, WorkerId};
 use rustc_hash::FxHashMap;
 
 pub(super) use batch::{Batch, QueuePlace};
-pub(super) use ending::{Deadline, Ending};
+pub(super) use ending::Ending;
 
 use super::arming::{Armed, Why};
+use super::deadlines::Deadlines;
 use super::faults::{NodeFault, OutputWaits};
 use super::lending::Lending;
 use super::outside::Outside;
@@ -70,7 +71,7 @@ pub struct Worker {
     pub(super) begun: Vec<TaskRef>,
     // Looked up by task, never iterated.
     pub(super) running: FxHashMap<TaskRef, Running>,
-    pub(super) deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
+    pub(super) deadlines: Deadlines,
     pub(super) reporting: Reporting,
     pub(super) runners: Runners,
     pub(super) lending: Lending,
@@ -199,7 +200,7 @@ impl Worker {
             arms: false,
             begun: Vec::new(),
             running: FxHashMap::default(),
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::default(),
             reporting: Reporting::default(),
             reading: Reading::default(),
             outside: Outside::default(),

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod arming;
+mod deadlines;
 mod faults;
 pub(crate) mod lending;
 mod machine;

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use hq_model::{IdSet, TaskRef, Timestamp};
 
-use super::machine::{Deadline, Link, Worker};
+use super::deadlines::Deadline;
+use super::machine::{Link, Worker};
 use super::starting::{Entered, start_of};
 use super::{Effect, Grant};
 use crate::limits::{PULL_AHEAD_MAX, PULL_AHEAD_TIME, PULL_IDLE_TIME};
@@ -198,9 +199,9 @@ impl Worker {
     pub(super) fn extend(&mut self, now: Timestamp, task: TaskRef, lease: Duration) {
         let Some(run) = self.running.get_mut(&task).filter(|run| run.ending.is_none()) else { return };
         if let Some(before) = run.lease_until.replace(now.after(lease)) {
-            self.deadlines.remove(&(before, task, Deadline::Lease));
+            self.deadlines.remove(before, task, Deadline::Lease);
         }
-        self.deadlines.insert((now.after(lease), task, Deadline::Lease));
+        self.deadlines.insert(now.after(lease), task, Deadline::Lease);
     }
 
     /// Whoever had it gives it back.
@@ -221,14 +222,11 @@ impl Worker {
     }
 
     fn drop_taken(&mut self, now: Timestamp, task: TaskRef) {
-        let Some(run) = self.running.remove(&task) else { return };
+        if self.running.remove(&task).is_none() {
+            return;
+        }
         self.last_end = now;
-        if let Some(at) = run.lease_until {
-            self.deadlines.remove(&(at, task, Deadline::Lease));
-        }
-        if self.templates[&run.template].template.spec.time_limit.is_some() {
-            self.deadlines.retain(|deadline| deadline.1 != task);
-        }
+        self.deadlines.remove_all(task);
     }
 
     /// Says how much is wanted, and gives back what is here beyond that.

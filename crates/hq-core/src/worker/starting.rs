@@ -3,7 +3,8 @@
 use hq_model::worker::{Executor, Life};
 use hq_model::{ByteString, Entry, Instance, Request, TaskId, TaskRef, Timestamp, Usage};
 
-use super::machine::{Batch, Deadline, Known, QueuePlace, Running, Way, Worker};
+use super::deadlines::Deadline;
+use super::machine::{Batch, Known, QueuePlace, Running, Way, Worker};
 use super::pools::{Pools, ResolvedRequest};
 use super::runners::NoRunner;
 use super::{Effect, Grant, Outcome, RunnerId, Start};
@@ -229,14 +230,14 @@ impl Worker {
         let request = &spec.requests[variant as usize];
         // The one that runs the program has an eye on the time.
         let limit = spec.time_limit.filter(|_| !is_part).map(|limit| now.after(limit));
-        self.deadlines.extend(limit.map(|at| (at, task, Deadline::TimeLimit)));
+        limit.into_iter().for_each(|at| self.deadlines.insert(at, task, Deadline::TimeLimit));
         // It is warned of its own limit, and of the end of this worker if that comes first.
         if let (Some(end), Some(warning)) = (limit.into_iter().chain(ends_at).min(), spec.warning)
             && !is_part
         {
             let before = u64::try_from(warning.before.as_micros()).unwrap_or(u64::MAX);
             let at = Timestamp(end.0.saturating_sub(before)).max(now);
-            self.deadlines.insert((at, task, Deadline::Warning));
+            self.deadlines.insert(at, task, Deadline::Warning);
         }
         let run = Running {
             instance,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hq_model::left_behind::LeftBehind;
 use hq_model::{ByteString, IdSet, TaskRef, Timestamp, Usage};
 
-use super::{Deadline, Ending, Running, Worker};
+use super::{Ending, Running, Worker};
 use crate::object_messages::Unfetched;
 use crate::record::{Failure, FailureKind};
 use crate::worker::outside::Outside;
@@ -45,15 +45,7 @@ impl Worker {
             self.hand_on(now, &mut run, is_success, took);
         }
         run.ranks.iter().for_each(|rank| self.pools.free(rank));
-        if let Some(at) = run.lease_until {
-            self.deadlines.remove(&(at, task, Deadline::Lease));
-        }
-        if !self.deadlines.is_empty() {
-            let spec = &self.templates[&run.template].template.spec;
-            if spec.time_limit.is_some() || run.ending.is_some() {
-                self.deadlines.retain(|deadline| deadline.1 != task);
-            }
-        }
+        self.deadlines.remove_all(task);
         self.leader_ended(task, is_success.then_some(&result));
         let single = IdSet::single(task.task);
         match &outcome {

@@ -5,6 +5,7 @@ use hq_model::{TaskRef, Timestamp};
 use super::Worker;
 use crate::limits::UNKILLABLE_TIME;
 use crate::worker::arming::Why;
+use crate::worker::deadlines::Deadline;
 use crate::worker::{Effect, Ends};
 
 const SIGTERM: u8 = 15;
@@ -35,17 +36,6 @@ impl Ending {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::worker) enum Deadline {
-    Warning,
-    TimeLimit,
-    /// Whoever has taken it was silent for too long.
-    Lease,
-    Kill,
-    /// It was killed long ago and lives.
-    Unkillable,
-}
-
 impl Worker {
     /// Ends a running task: SIGTERM, and SIGKILL after its grace. The first reason counts.
     pub(in crate::worker) fn end(
@@ -67,15 +57,15 @@ impl Worker {
         let Some(run) = self.running.get(&task).filter(|run| !run.has_exited) else { return };
         let grace = self.templates[&run.template].template.spec.kill_grace;
         effects.push(Effect::Signal { task, signal: SIGTERM, ends: Some(ending.ends()) });
-        self.deadlines.insert((now.after(grace), task, Deadline::Kill));
+        self.deadlines.insert(now.after(grace), task, Deadline::Kill);
     }
 
     /// Does what is due by now.
     pub(super) fn check_deadlines(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        while let Some(&(at, task, deadline)) = self.deadlines.first()
+        while let Some((at, task, deadline)) = self.deadlines.first()
             && at <= now
         {
-            self.deadlines.pop_first();
+            self.deadlines.remove(at, task, deadline);
             let Some(run) = self.running.get(&task) else { continue };
             match deadline {
                 Deadline::Warning => {
@@ -89,7 +79,7 @@ impl Worker {
                 Deadline::Kill => {
                     let ends = Some(run.ending.map_or(Ends::Anyhow, Ending::ends));
                     effects.push(Effect::Signal { task, signal: SIGKILL, ends });
-                    self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
+                    self.deadlines.insert(now.after(UNKILLABLE_TIME), task, Deadline::Unkillable);
                 }
                 // A frozen launcher must not keep the worker for ever, nor make it leave tasks behind.
                 Deadline::Unkillable
@@ -99,7 +89,7 @@ impl Worker {
                     self.lose_launcher(now, effects);
                 }
                 Deadline::Unkillable => {
-                    self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
+                    self.deadlines.insert(now.after(UNKILLABLE_TIME), task, Deadline::Unkillable);
                 }
             }
         }
