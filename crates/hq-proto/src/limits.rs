@@ -16,5 +16,7 @@ pub const HELD_RUNNING_MAX: u64 = 1 << 20;
 pub const MEMORY_FACTOR_MAX: usize = 24;
 /// The same of a message of pulled tasks: of those that have nothing but a name of a few letters there may be many.
 pub const PULL_MEMORY_FACTOR_MAX: usize = 64;
+/// So much memory any message may need beyond that: a thousand jobs of a few words each take more than their words.
+pub const MEMORY_FREE: usize = 4 << 20;
 /// Shorter messages are decoded whatever they need.
 pub const MEMORY_UNCHECKED_MAX: usize = 16 << 10;

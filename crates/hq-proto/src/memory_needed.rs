@@ -7,7 +7,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 
 use crate::ProtoError;
 use crate::generated::SHAPES;
-use crate::limits::{MEMORY_FACTOR_MAX, MEMORY_UNCHECKED_MAX};
+use crate::limits::{MEMORY_FACTOR_MAX, MEMORY_FREE, MEMORY_UNCHECKED_MAX};
 
 /// A message, with its fields that may need memory beyond the message itself.
 pub(crate) struct Shape {
@@ -55,7 +55,7 @@ pub(crate) fn check_in(
     let shape = table.iter().find(|shape| Some(shape.name) == name);
     let shape = shape.expect("each generated message is in the generated table");
     match bytes_needed(table, shape, bytes) {
-        Some(needed) if needed > factor_max * bytes.len() => {
+        Some(needed) if needed > MEMORY_FREE + factor_max * bytes.len() => {
             Err(ProtoError::Inflated { message, length: bytes.len(), factor_max })
         }
         // Damaged bytes are decoded up to the damage only, which the decoder then reports.

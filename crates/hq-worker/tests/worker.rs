@@ -260,13 +260,8 @@ impl Connection {
     async fn run(&mut self, spec: TaskSpec, dir: &Path, ids: IdSet, entries: &[&[u8]]) {
         let id = TemplateId { job: JobId(3), submit: 0 };
         let submit_dir = dir.as_os_str().as_bytes().to_vec();
-        let content = Some(Template {
-            id,
-            spec: Arc::new(spec),
-            submit_dir,
-            submitted: Timestamp(1),
-            has_siblings: false,
-        });
+        let (spec, submitted) = (Arc::new(spec), Timestamp(1));
+        let content = Some(Template { id, spec, submit_dir, submitted, has_siblings: false });
         let batch = RunBatch {
             template: id,
             content,

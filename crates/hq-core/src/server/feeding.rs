@@ -38,6 +38,11 @@ impl Asks for FeedRequest {
     }
 }
 
+/// Why nobody else adds tasks to a fed job.
+pub(super) fn is_fed(job: JobId) -> RequestError {
+    RequestError::Invalid(format!("Tasks of job {job} are made by its generator, and by nobody else."))
+}
+
 impl Server {
     /// A generator or a reducer that is submitted again is that of its job from now on.
     pub(super) fn go_on_as(&mut self, now: Timestamp, old: JobId, new: JobId, effects: &mut Vec<Effect>) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hq_model::job::FedEnd;
-use hq_model::{IdSet, JobId, Timestamp};
+use hq_model::{IdSet, JobId, TaskSpec, Timestamp};
 
 use super::Effect;
 use super::machine::Server;
@@ -212,6 +212,17 @@ impl Server {
 // How long tasks may still start.
 fn left(now: Timestamp, last: Timestamp) -> Option<String> {
     (now <= last).then(|| super::explain::about(last.since(now)))
+}
+
+/// What whoever submits tasks hears when their moment has passed.
+pub(super) fn over_already(now: Timestamp, spec: &TaskSpec) -> Option<String> {
+    let end = spec.end_by?.after(now);
+    (end <= now).then(|| {
+        format!(
+            "These tasks were to end by {end:#}, and by the server's clock it is {now:#}: none of them starts, and all are \
+             canceled. `--end-by` says another time."
+        )
+    })
 }
 
 /// What is said of tasks that were canceled for it.

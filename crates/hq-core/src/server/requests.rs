@@ -14,7 +14,9 @@ use hq_model::{
 pub(super) use checks::check_spec;
 use checks::is_change;
 
+use super::feeding::is_fed;
 use super::job::SubmitState;
+use super::last_moments::over_already;
 use super::live::{LiveWorker, Stop};
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
@@ -206,7 +208,10 @@ impl Server {
     /// Things the user should know about accepted submits.
     pub(super) fn warnings_of(&self, now: Timestamp, submits: &[Submit]) -> Vec<String> {
         let mut warnings: Vec<String> = Vec::new();
-        for warning in submits.iter().flat_map(|submit| self.warnings(now, submit)) {
+        let of = |submit: &Submit| {
+            over_already(now, &submit.spec).map_or_else(|| self.warnings(now, submit), |over| vec![over])
+        };
+        for warning in submits.iter().flat_map(of) {
             if !warnings.contains(&warning) {
                 warnings.push(warning);
             }
@@ -370,12 +375,6 @@ impl Server {
     // Things the user should know about an accepted submit.
     fn warnings(&self, now: Timestamp, submit: &Submit) -> Vec<String> {
         let requests = &submit.spec.requests;
-        if let Some(end) = submit.spec.end_by.map(|end_by| end_by.after(now)).filter(|end| *end <= now) {
-            return vec![format!(
-                "These tasks were to end by {end:#}, and by the server's clock it is {now:#}: none of them starts, and all are \
-                 canceled. `--end-by` says another time."
-            )];
-        }
         let too_long = self.too_long_told(now, submit);
         if self.some_worker_could_run(now, requests) {
             return too_long.into_iter().collect();
@@ -666,10 +665,6 @@ fn count_of(ids: &TaskIds) -> u32 {
 pub(super) fn templates_of(job: JobId) -> std::ops::RangeInclusive<crate::worker_messages::TemplateId> {
     let template = |submit| crate::worker_messages::TemplateId { job, submit };
     template(0)..=template(u32::MAX)
-}
-
-fn is_fed(job: JobId) -> RequestError {
-    RequestError::Invalid(format!("Tasks of job {job} are made by its generator, and by nobody else."))
 }
 
 pub(super) fn opened(job: JobId) -> ClientResponse {

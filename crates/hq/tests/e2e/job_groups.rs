@@ -119,3 +119,16 @@ fn a_file_of_one_job_and_lines_of_a_script_may_name_a_generator() {
     cluster.ok("submit --wait step.sh");
     assert_eq!(cluster.ok("job result 6"), "10\n");
 }
+
+#[test]
+fn a_thousand_jobs_of_few_words_are_one_file() {
+    let cluster = Cluster::server();
+    let jobs: String = (0..1000)
+        .map(|job| {
+            format!("[[job]]\nname = \"j{job}\"\ncommand = [\"true\"]\nstdout = \"none\"\nstderr = \"none\"\narray = \"1-2\"\n")
+        })
+        .collect();
+    cluster.write("jobs.toml", jobs);
+    cluster.ok("job submit-file jobs.toml");
+    assert_eq!(cluster.json("job list --all").as_array().expect("a list").len(), 1000);
+}
