@@ -178,7 +178,7 @@ fn whoever_submits_after_the_moment_hears_so_and_when_a_job_is_submitted_again()
     let submit = Submit::new(Target::New(JobSpec::default()), TaskIds::Next(1), spec);
     let job = Selector::Ids(IdSet::single(TaskId(1)));
     for body in [
-        ClientRequest::Submit { key: 0, submit },
+        ClientRequest::Submit { key: 0, submit: Box::new(submit) },
         ClientRequest::Resubmit { key: 0, jobs: job, tasks: None, states: Vec::new() },
     ] {
         let ClientResponse::Submitted { warnings, .. } = world.ask(body) else { panic!("refused") };

@@ -49,6 +49,7 @@ const FILES_RESERVED: u64 = 16;
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
 /// The code of what it answers.
 const READ_ONLY: &str = "read-only";
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     finished: u64,
