@@ -263,7 +263,7 @@ impl Server {
         self.record(now, record, effects);
         let submits = self.state.jobs[&job].submits.len() as u32;
         self.begin_submit(TemplateId { job, submit: submits - 1 });
-        Ok((state.ids, self.warnings(now, submit)))
+        Ok((state.ids, self.warnings_of(now, std::slice::from_ref(submit))))
     }
 
     // The tasks of a new submit wait for others, or are ready.

@@ -64,7 +64,7 @@ fn what_is_possible_of_a_list_is_done_and_the_rest_named() {
         (ran.exit, ran.stderr.as_str()),
         (
             1,
-            "ERROR Job 1 has not ended yet.\n1 job was forgotten, 1 were ignored due to wrong state or invalid ID (forgotten: 2)\n"
+            "ERROR Job 1 has not ended yet.\n1 job was forgotten, 1 was ignored due to wrong state or invalid ID (forgotten: 2)\n"
         )
     );
     for (line, error) in [

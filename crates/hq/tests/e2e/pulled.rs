@@ -533,7 +533,7 @@ fn who_does_not_read_or_takes_all_there_is_holds_up_nobody() {
         taken += some;
     }
     assert_eq!(taken, most, "one session has no more at once");
-    assert_eq!(greedy.ask(&json!({"take": {"wait": 60}}))["state"], "wait");
+    assert_eq!(error_of(&greedy.ask(&json!({"take": {"wait": 60}}))), "full");
     // Its answers are not read: the relay reads its questions no more, and keeps little.
     let deaf = relay.line();
     deaf.writer.set_nonblocking(true).expect("a socket");
