@@ -228,7 +228,7 @@ impl RequestError {
 }
 
 /// How many were refused beside those that are told one by one, as a sentence.
-pub fn others_refused(others: u64) -> String {
+fn others_refused(others: u64) -> String {
     let were = if others == 1 { "was" } else { "were" };
     format!("{others} more of what was named {were} refused, too.")
 }
