@@ -1,8 +1,11 @@
 //! Forgetting what has ended: a record like any other change.
 
+use std::collections::BTreeSet;
+
 use hq_model::{JobId, Timestamp};
 
 use super::Server;
+use crate::mark;
 use crate::record::Record;
 use crate::server::Effect;
 use crate::server::job::Job;
@@ -35,8 +38,9 @@ impl Server {
             self.look_for_notices(now, id, effects);
         }
         // Who waits for it hears how it ended as long as somebody knows.
-        if self.touched.contains(&id) {
-            self.report_progress(now, effects);
+        if self.touched.remove(&id) {
+            mark!("a job is forgotten beside others that have changed", !self.touched.is_empty());
+            self.tell_progress(now, &BTreeSet::from([id]), effects);
         }
         self.record(now, Record::JobForgotten { job: id }, effects);
         self.forget_if_over(id);

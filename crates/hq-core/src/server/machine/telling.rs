@@ -1,5 +1,7 @@
 //! What clients that wait are told, once a batch of inputs is decided.
 
+use std::collections::BTreeSet;
+
 use hq_model::{JobId, Timestamp, WorkerId};
 
 use super::Server;
@@ -17,12 +19,22 @@ impl Server {
         if self.is_read_only() {
             self.undecided.extend(&changed);
         }
-        self.tell_ends(&changed, effects);
-        self.tell_feeds(now, &changed, effects);
-        if self.has_stalled(&changed) {
+        self.tell_progress(now, &changed, effects);
+    }
+
+    /// Tells clients that follow these jobs how far they are.
+    pub(super) fn tell_progress(
+        &mut self,
+        now: Timestamp,
+        changed: &BTreeSet<JobId>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.tell_ends(changed, effects);
+        self.tell_feeds(now, changed, effects);
+        if self.has_stalled(changed) {
             self.clients.touch_all();
         }
-        for news in self.clients.news(now, &changed, &self.state) {
+        for news in self.clients.news(now, changed, &self.state) {
             let (connection, request) = news.to;
             let jobs = news.changed.iter().filter_map(|id| Some((*id, self.state.jobs.get(id)?)));
             let mut summaries = jobs.map(|(id, job)| self.summary(id, job)).collect::<Vec<_>>();

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use hq_model::notice::{Moment, NoticeRule, NoticeTarget};
+use hq_model::task::EndBy;
+
 use super::*;
 use crate::client_messages::RequestError;
 use crate::limits::DRAFT_GRACE;
@@ -91,6 +94,20 @@ fn a_client_that_goes_in_the_middle_leaves_nothing() {
     assert_eq!(world.server.state().submits_bytes, 0);
     let error = close(&mut world, job);
     assert!(matches!(error, ClientResponse::Error(RequestError::NoJob(_))), "{error:?}");
+}
+
+#[test]
+fn what_ends_in_the_moment_in_which_a_draft_is_dropped_is_told() {
+    let mut world = World::new();
+    draft(&mut world);
+    gone(&mut world);
+    let target = NoticeTarget::Command(vec!["told".into()]);
+    let notices = [Moment::End, Moment::Stall].map(|on| NoticeRule { on, target: target.clone() });
+    let told = JobSpec { notices: notices.into(), stall_after: Some(DRAFT_GRACE), ..JobSpec::default() };
+    let job = world.submit_as(told, 1, |spec| spec.end_by = Some(EndBy::Within(DRAFT_GRACE / 2)));
+    world.wait(DRAFT_GRACE);
+    let titles: Vec<String> = world.notices.iter().map(hq_model::Notice::title).collect();
+    assert_eq!(titles, [format!("Job {job} (true) has ended as canceled: 1 canceled")]);
 }
 
 #[test]
