@@ -21,6 +21,9 @@ pub trait Disk {
     /// [`LockError::Held`] names the holder.
     fn lock(&self) -> Result<Self::Lock, LockError>;
 
+    /// Whether what the right was taken on is still there.
+    fn is_held(&self, lock: &Self::Lock) -> bool;
+
     /// Takes the right again where what it was taken on is gone.
     ///
     /// # Errors

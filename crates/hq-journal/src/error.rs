@@ -133,7 +133,10 @@ impl JournalError {
                 "raise the largest size of a file (`ulimit -f`; of a process that runs, `prlimit --fsize`)"
             }
             Self::Disk { .. } => "check free space, permissions and the health of the file system",
-            Self::Lock(LockError::Held { .. }) => "stop the other server, or use another directory",
+            Self::Lock(LockError::Held { .. }) => {
+                "stop the other server with `hq server stop`, or by ending that process where it cannot be reached; or use \
+                 another directory"
+            }
             Self::Lock(LockError::Disk { .. }) => {
                 "free space there, and see what stands in the place of this file: it is a plain file of yours"
             }

@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskFile, Place};
 use crate::error::{JournalError, LockError};
 use crate::format::{FileKind, FileName, HEADER_BYTES, Header, Position};
 use crate::journal::Journal;
-use crate::layout::disk_error;
+use crate::layout::{Opened, disk_error};
 use crate::limits::{OPEN_FILES_MAX, READ_BYTES};
 use crate::reader::{GroupReader, Next, read_full};
 
@@ -93,13 +93,11 @@ impl<D: Disk> Journal<D> {
 
     /// Writes what is missing of the journal's files into the directory, which must be there.
     pub(crate) fn put_back(&mut self) -> Result<(), JournalError> {
+        if self.file.is_none() {
+            return Ok(());
+        }
+        self.keep_lock()?;
         let Some(current) = &self.file else { return Ok(()) };
-        self.disk.renew(&mut self.lock).map_err(|error| match error {
-            LockError::Disk { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                JournalError::GoneDirectory { file: self.disk.path("") }
-            }
-            error => error.into(),
-        })?;
         let mut new = None;
         let name = FileName::segment(self.number);
         if let Some(file) = self.put_back_file(name, self.synced_bytes, Some(current))? {
@@ -120,6 +118,31 @@ impl<D: Disk> Journal<D> {
             self.disk.sync_dir().map_err(|source| disk_error(&self.disk, "sync", "", source))?;
         }
         Ok(())
+    }
+
+    /// Takes the lock anew where somebody has removed it, unless the directory is another server's by now.
+    fn keep_lock(&mut self) -> Result<(), JournalError> {
+        if self.disk.is_held(&self.lock) {
+            return Ok(());
+        }
+        let gone = || JournalError::GoneDirectory { file: self.disk.path("") };
+        let names = self.disk.list().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => gone(),
+            _ => disk_error(&self.disk, "list", "", source),
+        })?;
+        for name in names.iter().filter_map(|name| FileName::parse(name)) {
+            // What cannot be read is nobody's; what stands in the way is found when it is its turn.
+            if let Ok(other) = Opened::open(&self.disk, name, false)
+                && other.header.id != self.id()
+            {
+                let file = self.disk.path(&name.to_string());
+                return Err(JournalError::Foreign { file, found: other.header.id, expected: self.id() });
+            }
+        }
+        self.disk.renew(&mut self.lock).map_err(|error| match error {
+            LockError::Disk { source, .. } if source.kind() == io::ErrorKind::NotFound => gone(),
+            error => error.into(),
+        })
     }
 
     /// Looks for a file that counts, and writes it again where it is missing or too long. Gives the file that is in its place now,

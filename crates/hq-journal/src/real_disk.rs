@@ -53,10 +53,12 @@ impl Disk for RealDisk {
         FileLock::take(&self.directory)
     }
 
+    fn is_held(&self, lock: &FileLock) -> bool {
+        lock.is_in(&self.directory)
+    }
+
     fn renew(&self, lock: &mut FileLock) -> Result<(), LockError> {
-        if !lock.is_in(&self.directory) {
-            *lock = FileLock::take(&self.directory)?;
-        }
+        *lock = FileLock::take(&self.directory)?;
         Ok(())
     }
 

@@ -305,6 +305,10 @@ impl Disk for SimDisk {
         Ok(SimLock { disk: self.clone(), boot: state.boot })
     }
 
+    fn is_held(&self, _: &SimLock) -> bool {
+        true
+    }
+
     fn renew(&self, _: &mut SimLock) -> Result<(), LockError> {
         Ok(())
     }

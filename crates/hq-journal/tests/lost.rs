@@ -202,8 +202,12 @@ fn a_last_file_that_is_cut_or_missing_is_noticed() {
 type Real = Journal<RealDisk>;
 
 fn open_real(directory: &Path) -> Result<(Real, Vec<Vec<u8>>), JournalError> {
+    open_real_of(directory, JournalId([7; 16]))
+}
+
+fn open_real_of(directory: &Path, id: JournalId) -> Result<(Real, Vec<Vec<u8>>), JournalError> {
     let mut records = Vec::new();
-    let options = Options { expect: None, create: Some(JournalId([7; 16])), segment_bytes: 200 };
+    let options = Options { expect: None, create: Some(id), segment_bytes: 200 };
     let disk = RealDisk::create(directory).unwrap();
     let opened = Journal::open(disk, &options, &mut |_, record| {
         records.push(record.to_vec());
@@ -272,6 +276,26 @@ fn a_directory_that_was_renamed_is_noticed_and_used_when_it_is_back() {
         "put it back",
         |path| std::fs::rename(path.with_file_name("away"), path).unwrap(),
     );
+}
+
+#[test]
+fn the_journal_that_another_server_has_begun_in_its_place_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let (mut orphan, _) = open_real(&path).unwrap();
+    save(&mut orphan, 1).unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    let (mut next, _) = open_real_of(&path, JournalId([9; 16])).unwrap();
+    save(&mut next, 2).unwrap();
+    drop(next);
+    for _ in 0..2 {
+        let error = save(&mut orphan, 3).unwrap_err().to_string();
+        assert!(error.contains("is not the file") || error.contains("belongs to journal"), "{error}");
+    }
+    let error = orphan.sync().unwrap_err();
+    assert!(matches!(error, JournalError::Foreign { .. }), "{error}");
+    let (_, records) = open_real_of(&path, JournalId([9; 16])).expect("nobody has the lock");
+    assert_eq!(records, [vec![2; 50]]);
 }
 
 #[test]
