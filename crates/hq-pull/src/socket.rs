@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::UnixListener as BlockingListener;
 use std::path::{Path, PathBuf};
 
+use hq_net::AccessFile;
 use rustix::fs::{FlockOperation, flock};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
@@ -64,9 +65,12 @@ pub struct Listening {
     made: (u64, u64),
 }
 
-/// Where relays of this user to a server listen on this node, where nothing else is said.
-pub fn path_of(server_uid: &str) -> PathBuf {
-    directory_of_relays().join(format!("pull-{server_uid}"))
+/// Where relays of this user to a server listen on this node, where nothing else is said: one beside that of somebody who may
+/// do more. A copy of a server's directory has the same name for its server, at another port.
+pub fn path_to(access: &AccessFile) -> PathBuf {
+    let whose = if access.is_for_pullers() { "-puller" } else { "" };
+    let port = access.client.as_ref().or(access.puller.as_ref()).map_or(0, |endpoint| endpoint.port);
+    directory_of_relays().join(format!("pull-{}-{port}{whose}", access.server_uid))
 }
 
 fn directory_of_relays() -> PathBuf {

@@ -47,7 +47,7 @@ impl Pullers {
         Ok(Pullers {
             hq: hq.map_err(ServerError::system("the path of this program is not known"))?,
             server_dir: server_dir.to_owned(),
-            socket: hq_pull::socket::path_of(&access.server_uid),
+            socket: hq_pull::socket::path_to(access),
             bags: access.pull_bags.clone(),
             starting: Mutex::default(),
         })

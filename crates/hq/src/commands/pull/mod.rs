@@ -18,7 +18,7 @@ use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, TaskId, TaskRef, WorkerResources};
 use hq_net::{AccessFile, Role};
-use hq_pull::socket::path_of;
+use hq_pull::socket::path_to;
 use hq_pull::{Listening, Options, TunnelOptions};
 use serde_json::{Value, json};
 use tracing_subscriber::filter::LevelFilter;
@@ -394,10 +394,7 @@ fn socket_path(server_dir: &Path) -> Result<PathBuf, HqError> {
 
 // Where it listens unless somebody says otherwise.
 fn default_path(server_dir: &Path) -> Result<PathBuf, HqError> {
-    let access = load_access(server_dir)?;
-    // Beside the relay of somebody who may do more.
-    let whose = if access.is_for_pullers() { "-puller" } else { "" };
-    Ok(path_of(&format!("{}{whose}", access.server_uid)))
+    Ok(path_to(&load_access(server_dir)?))
 }
 
 // Whether all that may be done here is to take tasks.
