@@ -15,6 +15,8 @@ pub const CAUSES_MAX: usize = 32;
 pub const CAUSE_TEXT_MAX: usize = 400;
 /// Workers that are remembered of a cause.
 pub const CAUSE_WORKERS_MAX: usize = 1000;
+/// About what is kept of one cause, in bytes.
+pub const CAUSE_BYTES_MAX: usize = 128 + 2 * CAUSE_TEXT_MAX + 8 * CAUSE_WORKERS_MAX;
 /// Longest error text kept for a failed task, in bytes; longer ones are cut.
 pub const ERROR_TEXT_MAX: usize = 4096;
 /// Longest text of a notification, in bytes; longer ones are refused.
@@ -265,7 +267,7 @@ pub const JOB_BYTES: usize = 3584;
 /// Bytes that all jobs and their submits may take, ended ones that are kept included: templates, entries, keys,
 /// dependencies, and what is known of objects that their tasks leave. A submit that does not fit is refused.
 pub const SUBMITS_BYTES_MAX: usize = 2 << 30;
-/// Bytes that the submits of ended jobs may take, the one that ended last aside; the ones that ended first are forgotten
+/// Bytes that the submits of ended jobs, and the causes of their failures, may take, the one that ended last aside; the ones that ended first are forgotten
 /// before the others.
 pub const JOBS_KEPT_BYTES: usize = 256 << 20;
 /// A server that was away for longer counts as away for so long when it is decided for how long ended jobs are kept: a

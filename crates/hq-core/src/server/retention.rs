@@ -8,6 +8,7 @@ use hq_model::{Dependencies, JobId, TaskSpec, Timestamp, WorkerId};
 
 use super::job::{Job, SubmitState};
 use super::state::{State, WorkerState};
+use crate::cause::FailureCause;
 use crate::limits::{JOBS_KEPT, JOBS_KEPT_BYTES, JOBS_KEPT_TIME, WORKERS_KEPT, WORKERS_KEPT_BYTES};
 use crate::never;
 use crate::record::Record;
@@ -31,7 +32,7 @@ impl Default for Keep {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Retention {
     keep: Keep,
-    // When they ended, and the bytes of their submits.
+    // When they ended, and the bytes of their submits and of the causes of their failures.
     jobs: BTreeMap<JobId, (Timestamp, usize)>,
     // By the time of the end, as workers below.
     jobs_by_end: BTreeSet<(Timestamp, JobId)>,
@@ -160,7 +161,7 @@ impl Retention {
     }
 
     fn job_ended(&mut self, id: JobId, job: &Job) {
-        let bytes = job.submits_bytes();
+        let bytes = job.submits_bytes() + job.causes.iter().map(FailureCause::bytes).sum::<usize>();
         self.jobs.insert(id, (job.last_end, bytes));
         if !self.held.contains_key(&id) {
             self.jobs_by_end.insert((job.last_end, id));
