@@ -11,6 +11,7 @@ use hq_model::job::FedEnd;
 use hq_model::{IdSet, JobId, TaskSpec, Timestamp};
 
 use super::Effect;
+use super::job::Job;
 use super::machine::Server;
 use super::requests::templates_of;
 use super::state::State;
@@ -222,6 +223,20 @@ pub(super) fn over_already(now: Timestamp, spec: &TaskSpec) -> Option<String> {
             "These tasks were to end by {end:#}, and by the server's clock it is {now:#}: none of them starts, and all are \
              canceled. `--end-by` says another time."
         )
+    })
+}
+
+/// Why tasks of a job were canceled, as far as it is known: in the words of whoever did it, or because it was too late for them.
+pub(super) fn why_canceled(job: &Job) -> Option<String> {
+    job.cancel_reason.clone().or_else(|| {
+        let (_, end) = job.too_late.first()?;
+        let count: u64 = job.too_late.iter().map(|(ids, _)| ids.len()).sum();
+        let by = if job.too_late.len() == 1 { format!("by {end:#}") } else { "in time".to_owned() };
+        let text = match count {
+            1 => format!("1 task was not started: it could not have ended {by}"),
+            count => format!("{count} tasks were not started: they could not have ended {by}"),
+        };
+        Some(text)
     })
 }
 

@@ -7,6 +7,7 @@ use hq_model::{Entries, IdSet, JobId, JobState, TaskId, TaskRef, TaskState, Time
 
 use super::ends::before;
 use super::job::{Job, SubmitState};
+use super::last_moments::why_canceled;
 use super::machine::{Answer, Server};
 use super::task_pages::{Bounds, TaskQuery};
 use crate::cause::JobFailures;
@@ -91,7 +92,7 @@ impl Server {
             name: job.spec.name.clone(),
             is_open: job.is_open,
             counters: job.counters(self.running.count(id)),
-            cancel_reason: job.cancel_reason.clone(),
+            cancel_reason: why_canceled(job),
             unrunnable: 0,
             fed_end: job.fed_end(),
             stalled: self.why_never_ends(id),

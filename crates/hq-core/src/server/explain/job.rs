@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::dependency::Mapping;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, JobState, TaskId, TaskRef, Timestamp, WorkerId};
 
 use super::super::fleet::Fleet;
 use super::super::job::Job;
+use super::super::last_moments::why_canceled;
 use super::super::machine::{Answer, Server};
 use super::super::queue::ClassId;
 use super::super::workers::too_long;
@@ -112,7 +113,9 @@ impl Server {
         let is_fed = job.is_open && job.feed.is_some();
         let fed = is_fed.then(|| Reason::new(ReasonKind::Dependency, format!("it {}", self.why_fed_on(id))));
         let aborted = job.why_aborted().map(|aborted| Reason::new(ReasonKind::Ended, aborted.words(id)));
-        let reasons = fed.into_iter().chain(aborted).chain(self.why_left(now, id)).collect();
+        let canceled = why_canceled(job).filter(|_| state == JobState::Canceled);
+        let canceled = canceled.map(|why| Reason::new(ReasonKind::Ended, why));
+        let reasons = fed.into_iter().chain(aborted).chain(canceled).chain(self.why_left(now, id)).collect();
         JobExplanation { job: id, state, reasons, groups, others }
     }
 
