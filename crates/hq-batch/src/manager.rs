@@ -72,6 +72,18 @@ impl Manager {
         }
     }
 
+    /// The energy that jobs have used, in joules, as the accounting has it: nothing of those of which it has none, and nothing at all
+    /// where this manager accounts for no energy. Of a job the step counts that used most: steps share their nodes.
+    ///
+    /// # Errors
+    /// When the accounting does not answer.
+    pub fn energy(&self, ids: &[String]) -> Result<BTreeMap<String, u64>, BatchError> {
+        match self.kind {
+            Kind::Slurm => slurm::energy(&self.runner, ids),
+            Kind::Pbs | Kind::Described(_) => Ok(BTreeMap::new()),
+        }
+    }
+
     /// Whether it has been tried against the real batch system. Shipped descriptions of others are written from
     /// manuals only.
     pub fn is_verified(&self) -> bool {

@@ -12,6 +12,8 @@ use crate::script::{self, Launch, directive};
 use crate::{quote, slurm_output as output};
 
 const PREFIX: &str = "#SBATCH";
+/// So many jobs are asked for at once where there may be very many.
+const IDS_AT_ONCE: usize = 500;
 
 pub(crate) fn prepare(request: &AllocationRequest) -> Submission {
     let (user_line, mut args) = script::user_header(PREFIX, &request.manager_args, quote::slurm_header);
@@ -125,6 +127,25 @@ fn accounted(runner: &Runner, numbers: &[&str], cluster: Option<&str>) -> BTreeM
         Ok(answer) if answer.exit == Some(0) => output::sacct(&answer.text()),
         _ => BTreeMap::new(),
     }
+}
+
+/// What the accounting has of the energy of jobs, in joules.
+pub(crate) fn energy(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String, u64>, BatchError> {
+    let mut energies = BTreeMap::new();
+    for (cluster, ids) in by_cluster(ids) {
+        for ids in ids.chunks(IDS_AT_ONCE) {
+            let numbers: Vec<&str> = ids.iter().map(|id| output::split_cluster(id).0).collect();
+            let format = "--format=JobID,ConsumedEnergyRaw";
+            let mut args =
+                script::words(&["--noheader", "--parsable2", format, "--jobs", &numbers.join(",")]);
+            args.extend(clusters(cluster));
+            let known = output::energy(&runner.run(OsStr::new("sacct"), &args, None)?.demand()?.text());
+            energies.extend(ids.iter().filter_map(|id| {
+                known.get(output::split_cluster(id).0).map(|joules| ((*id).clone(), *joules))
+            }));
+        }
+    }
+    Ok(energies)
 }
 
 /// What the controller says of one job; nothing if it says that there is none.

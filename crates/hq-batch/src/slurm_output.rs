@@ -67,6 +67,22 @@ pub(crate) fn sacct(text: &str) -> BTreeMap<String, JobReport> {
     reports
 }
 
+/// Lines of `sacct --format=JobID,ConsumedEnergyRaw --parsable2`, of jobs and their steps (`17.batch`): the most of each job.
+pub(crate) fn energy(text: &str) -> BTreeMap<String, u64> {
+    let mut energies: BTreeMap<String, u64> = BTreeMap::new();
+    for line in text.lines() {
+        let Some((id, joules)) = line.split_once('|') else { continue };
+        let job = id.split('.').next().unwrap_or_default();
+        // Where nobody counts it says nothing, 0, or a value that stands for none.
+        let joules = joules.trim().parse().ok().filter(|joules: &u64| (1..1 << 62).contains(joules));
+        if let Some(joules) = joules {
+            let most = energies.entry(job.to_owned()).or_default();
+            *most = joules.max(*most);
+        }
+    }
+    energies
+}
+
 /// One line of `scontrol --oneliner show job`: `JobId=17 … JobState=PENDING Reason=Resources … ExitCode=0:0 …`.
 pub(crate) fn shown(text: &str) -> Option<JobReport> {
     let value = |key: &str| text.split_whitespace().find_map(|word| word.strip_prefix(key));

@@ -22,8 +22,53 @@ pub struct NodeSample {
     pub disk: DiskCounts,
     /// Its GPUs, of each vendor whose GPUs the worker offers and whose tool answers.
     pub gpus: Vec<GpuSample>,
-    /// Energy that the node has used since the worker looked first, µJ, as far as it is counted; nothing where nobody counts.
-    pub energy_uj: Option<u64>,
+    /// Energy that the node has used since the worker looked first, as far as it is counted; nothing where nobody counts.
+    pub energy: Option<NodeEnergy>,
+}
+
+/// Energy that a node has used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeEnergy {
+    /// How much, µJ.
+    pub used_uj: u64,
+    /// Of what.
+    pub of: EnergyOf,
+}
+
+/// What counts in the energy of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EnergyOf {
+    /// Its processors and their memory, counted by RAPL.
+    #[default]
+    Processors,
+    /// These, and its GPUs, whose tool tells their power.
+    ProcessorsAndGpus,
+    /// Its GPUs alone.
+    Gpus,
+    /// The whole node, which has a meter of its own.
+    Node,
+}
+
+impl EnergyOf {
+    /// In words for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            EnergyOf::Processors => "RAPL",
+            EnergyOf::ProcessorsAndGpus => "RAPL and GPUs",
+            EnergyOf::Gpus => "GPUs alone",
+            EnergyOf::Node => "meter of the node",
+        }
+    }
+
+    /// In one word, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            EnergyOf::Processors => "processors",
+            EnergyOf::ProcessorsAndGpus => "processors-and-gpus",
+            EnergyOf::Gpus => "gpus",
+            EnergyOf::Node => "node",
+        }
+    }
 }
 
 impl NodeSample {

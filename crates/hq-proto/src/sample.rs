@@ -1,6 +1,8 @@
 //! What nodes do.
 
-use hq_model::sample::{DiskCounts, GpuSample, GpuVendor, NetworkCounts, SAMPLED_CPUS_MAX, SAMPLED_GPUS_MAX};
+use hq_model::sample::{
+    DiskCounts, EnergyOf, GpuSample, GpuVendor, NetworkCounts, NodeEnergy, SAMPLED_CPUS_MAX, SAMPLED_GPUS_MAX,
+};
 use hq_model::task_sample::SAMPLED_TASKS_MAX;
 use hq_model::{Instance, NodeSample, TaskLoad, TaskSample, TasksSample};
 
@@ -8,7 +10,9 @@ use crate::ProtoError;
 use crate::error::{rule, short};
 use crate::generated as form;
 use crate::limits::GPU_ID_BYTES_MAX;
-use crate::wire::{Wire, list_from_wire, list_to_wire, required};
+use crate::wire::{Wire, list_from_wire, list_to_wire, required, wire_enum};
+
+wire_enum!(EnergyOf = EnergyOf, "what counts in an energy": Processors, ProcessorsAndGpus, Gpus, Node);
 
 impl Wire for NodeSample {
     type Form = form::NodeSample;
@@ -28,7 +32,8 @@ impl Wire for NodeSample {
             gpus: list_to_wire(&self.gpus),
             disk_read_bytes: self.disk.read_bytes,
             disk_written_bytes: self.disk.written_bytes,
-            energy_uj: self.energy_uj,
+            energy_uj: self.energy.map(|energy| energy.used_uj),
+            energy_of: self.energy.map_or(form::EnergyOf::Unspecified as i32, |energy| energy.of.to_wire()),
         }
     }
 
@@ -50,7 +55,13 @@ impl Wire for NodeSample {
             },
             disk: DiskCounts { read_bytes: sample.disk_read_bytes, written_bytes: sample.disk_written_bytes },
             gpus: list_from_wire(sample.gpus)?,
-            energy_uj: sample.energy_uj,
+            energy: match (sample.energy_uj, sample.energy_of) {
+                (Some(used_uj), of) if of == form::EnergyOf::Unspecified as i32 => {
+                    Some(NodeEnergy { used_uj, of: EnergyOf::Processors })
+                }
+                (Some(used_uj), of) => Some(NodeEnergy { used_uj, of: EnergyOf::from_wire(of)? }),
+                (None, _) => None,
+            },
         })
     }
 }

@@ -22,7 +22,7 @@ use tracing::warn;
 use crate::discovery::ask::output;
 use crate::limits::{GPU_LOOK_INTERVAL, SAMPLE_FIRST};
 
-use energy::{Energy, POWERCAP_DIR};
+use energy::{Energy, NODE_METER, POWERCAP_DIR};
 pub(crate) use tasks::TaskLooks;
 
 /// What was seen at one look.
@@ -60,7 +60,7 @@ impl Sampling {
         let gpu_interval =
             if config.overview_interval.is_some() { Duration::ZERO } else { GPU_LOOK_INTERVAL };
         let body = move || {
-            let energy = Energy::find(Path::new(POWERCAP_DIR));
+            let energy = Energy::find(Path::new(NODE_METER), Path::new(POWERCAP_DIR));
             look(interval, Looks { gpus, gpu_interval, seen: None, energy, tasks }, &stopped, &sender);
         };
         std::thread::Builder::new().name("sampling".into()).spawn(body)?;
@@ -101,7 +101,8 @@ fn look(
         let sample = cpu_times().and_then(|now| {
             let cpus = busy(&before, &now);
             before = now;
-            Ok(NodeSample { energy_uj: looks.energy.used_uj(), ..sample(cpus, looks.gpus(Instant::now()))? })
+            let gpus = looks.gpus(Instant::now());
+            Ok(NodeSample { energy: looks.energy.used(), ..sample(cpus, gpus)? })
         });
         match sample {
             // Who has not taken the one before misses this one.
@@ -121,7 +122,8 @@ impl Looks {
         match &self.seen {
             Some((at, seen)) if now.duration_since(*at) < self.gpu_interval => seen.clone(),
             _ => {
-                let seen = self.gpus.sample();
+                let (seen, watts) = self.gpus.sample();
+                self.energy.gpus_draw(now, watts);
                 self.seen = Some((now, seen.clone()));
                 seen
             }
@@ -138,7 +140,7 @@ fn sample(cpus: Vec<u16>, gpus: Vec<GpuSample>) -> ProcResult<NodeSample> {
         network: network(dev_status()?.values()),
         disk: disks(&fs::read_to_string("/proc/diskstats").unwrap_or_default(), &is_disk),
         gpus,
-        energy_uj: None,
+        energy: None,
     })
 }
 
@@ -210,32 +212,35 @@ struct Gpus {
 }
 
 impl Gpus {
-    fn sample(self) -> Vec<GpuSample> {
-        let fields = "--query-gpu=pci.bus_id,utilization.gpu,memory.used,memory.total";
+    // Also the power that all of them draw, in watts, as far as they tell.
+    fn sample(self) -> (Vec<GpuSample>, Option<f64>) {
+        let fields = "--query-gpu=pci.bus_id,utilization.gpu,memory.used,memory.total,power.draw";
         let ask_nvidia =
             || output(Command::new("nvidia-smi").args([fields, "--format=csv,noheader,nounits"]));
-        let ask_amd =
-            || output(Command::new("rocm-smi").args(["--showuse", "--showmemuse", "--showbus", "--json"]));
+        let asked = ["--showuse", "--showmemuse", "--showbus", "--showpower", "--json"];
+        let ask_amd = || output(Command::new("rocm-smi").args(asked));
         let nvidia = self.has_nvidia.then(ask_nvidia).flatten().unwrap_or_default();
         let amd = self.has_amd.then(ask_amd).flatten().unwrap_or_default();
-        let mut gpus: Vec<GpuSample> = nvidia.lines().filter_map(nvidia_gpu).chain(amd_gpus(&amd)).collect();
-        gpus.truncate(SAMPLED_GPUS_MAX);
-        gpus
+        let found = nvidia.lines().filter_map(nvidia_gpu).chain(amd_gpus(&amd)).take(SAMPLED_GPUS_MAX);
+        let (gpus, watts): (Vec<GpuSample>, Vec<Option<f64>>) = found.unzip();
+        (gpus, watts.into_iter().flatten().reduce(|sum, watts| sum + watts))
     }
 }
 
-// What a GPU does not tell counts as nothing.
-fn nvidia_gpu(line: &str) -> Option<GpuSample> {
+// A GPU and the watts that it draws. What it does not tell counts as nothing.
+fn nvidia_gpu(line: &str) -> Option<(GpuSample, Option<f64>)> {
     let mut fields = line.split(',').map(str::trim);
     let id = fields.next().filter(|id| !id.is_empty())?.to_owned();
     let mut number = || fields.next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
     let (processor, used, total) = (number(), number(), number());
+    let watts = fields.next().and_then(watts_of);
     let vendor = GpuVendor::Nvidia;
-    Some(GpuSample { vendor, id, processor: per_mille(processor, 100), memory: per_mille(used, total) })
+    let gpu = GpuSample { vendor, id, processor: per_mille(processor, 100), memory: per_mille(used, total) };
+    Some((gpu, watts))
 }
 
-// Releases differ in how they call the part of the memory.
-fn amd_gpus(text: &str) -> Vec<GpuSample> {
+// Likewise. Releases differ in how they call the part of the memory, and the power.
+fn amd_gpus(text: &str) -> Vec<(GpuSample, Option<f64>)> {
     let Ok(serde_json::Value::Object(cards)) = serde_json::from_str(text) else { return Vec::new() };
     let gpu = |(name, card): (&String, &serde_json::Value)| {
         let text = |names: &[&str]| names.iter().find_map(|name| card.get(*name)?.as_str());
@@ -243,14 +248,25 @@ fn amd_gpus(text: &str) -> Vec<GpuSample> {
             let percent: f64 = text(names).and_then(|text| text.trim().parse().ok()).unwrap_or(0.0);
             (percent.clamp(0.0, 100.0) * 10.0).round() as u16
         };
-        name.starts_with("card").then(|| GpuSample {
+        let gpu = || GpuSample {
             vendor: GpuVendor::Amd,
             id: text(&["PCI Bus"]).unwrap_or(name).to_owned(),
             processor: part(&["GPU use (%)"]),
             memory: part(&["GPU Memory Allocated (VRAM%)", "GPU memory use (%)"]),
-        })
+        };
+        let names = [
+            "Average Graphics Package Power (W)",
+            "Current Socket Graphics Package Power (W)",
+            "Average Socket Power (W)",
+        ];
+        name.starts_with("card").then(|| (gpu(), text(&names).and_then(watts_of)))
     };
     cards.iter().filter_map(gpu).collect()
+}
+
+// A power that can be one.
+fn watts_of(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|watts: &f64| watts.is_finite() && (0.0..1e5).contains(watts))
 }
 
 fn per_mille(part: u64, whole: u64) -> u16 {
@@ -285,19 +301,22 @@ mod tests {
 
     #[test]
     fn gpus_of_nvidia_are_read() {
-        let text = "00000000:07:00.0, 75, 20480, 40960\n00000000:0F:00.0, [N/A], 0, [N/A]\n\n";
+        let text = "00000000:07:00.0, 75, 20480, 40960, 251.50\n00000000:0F:00.0, [N/A], 0, [N/A], [N/A]\n\n";
         let gpus: Vec<_> = text.lines().filter_map(nvidia_gpu).collect();
-        let read: Vec<_> = gpus.iter().map(|gpu| (&*gpu.id, gpu.processor, gpu.memory)).collect();
-        assert_eq!(read, [("00000000:07:00.0", 750, 500), ("00000000:0F:00.0", 0, 0)]);
+        let read: Vec<_> =
+            gpus.iter().map(|(gpu, watts)| (&*gpu.id, gpu.processor, gpu.memory, *watts)).collect();
+        assert_eq!(read, [("00000000:07:00.0", 750, 500, Some(251.5)), ("00000000:0F:00.0", 0, 0, None)]);
     }
 
     #[test]
     fn gpus_of_amd_are_read_as_releases_name_them() {
-        let text = r#"{"card0": {"GPU use (%)": "12", "GPU Memory Allocated (VRAM%)": "3", "PCI Bus": "0000:C1:00.0"},
+        let text = r#"{"card0": {"GPU use (%)": "12", "GPU Memory Allocated (VRAM%)": "3", "PCI Bus": "0000:C1:00.0",
+                "Average Graphics Package Power (W)": "95.0"},
             "card1": {"GPU use (%)": "100", "GPU memory use (%)": "50"}, "system": {"Driver version": "6.1"}}"#;
         let gpus = amd_gpus(text);
-        let read: Vec<_> = gpus.iter().map(|gpu| (&*gpu.id, gpu.processor, gpu.memory)).collect();
-        assert_eq!(read, [("0000:C1:00.0", 120, 30), ("card1", 1000, 500)]);
+        let read: Vec<_> =
+            gpus.iter().map(|(gpu, watts)| (&*gpu.id, gpu.processor, gpu.memory, *watts)).collect();
+        assert_eq!(read, [("0000:C1:00.0", 120, 30, Some(95.0)), ("card1", 1000, 500, None)]);
         assert_eq!(amd_gpus("no JSON"), []);
     }
 

@@ -65,6 +65,8 @@ pub(crate) struct Utilization {
     pub rows: Rows,
     /// The price of a node hour.
     pub cost: Option<f64>,
+    /// Joules of jobs, from the accounting of Slurm.
+    pub slurm: std::collections::BTreeMap<String, u64>,
     /// Watts of a CPU of those that measured nothing.
     pub watts_per_cpu: Option<f64>,
 }

@@ -312,3 +312,9 @@ proptest::proptest! {
         let _ = named(text.as_bytes(), &[("a".into(), "/a".into())]);
     }
 }
+
+#[test]
+fn of_the_energy_of_a_job_its_largest_step_counts() {
+    let text = "17|\n17.batch|120\n17.extern|900\n17.0|850\n18|0\n19.batch|18446744073709551614\nodd\n";
+    assert_eq!(energy(text), BTreeMap::from([("17".to_owned(), 900)]));
+}

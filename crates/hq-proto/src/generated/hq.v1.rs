@@ -801,6 +801,8 @@ pub struct NodeSample {
     /// Since the worker looked first; absent where nobody counts.
     #[prost(uint64, optional, tag = "13")]
     pub energy_uj: ::core::option::Option<u64>,
+    #[prost(enumeration = "EnergyOf", tag = "14")]
+    pub energy_of: i32,
 }
 /// What the processes of a task use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1241,6 +1243,44 @@ impl WorkerEnd {
             "WORKER_END_TIME_LIMIT" => Some(Self::TimeLimit),
             "WORKER_END_INTERRUPTED" => Some(Self::Interrupted),
             "WORKER_END_LAUNCHER_LOST" => Some(Self::LauncherLost),
+            _ => None,
+        }
+    }
+}
+/// What counts in the energy of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum EnergyOf {
+    /// Earlier releases count that of processors.
+    Unspecified = 0,
+    /// And their memory.
+    Processors = 1,
+    ProcessorsAndGpus = 2,
+    Gpus = 3,
+    Node = 4,
+}
+impl EnergyOf {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ENERGY_OF_UNSPECIFIED",
+            Self::Processors => "ENERGY_OF_PROCESSORS",
+            Self::ProcessorsAndGpus => "ENERGY_OF_PROCESSORS_AND_GPUS",
+            Self::Gpus => "ENERGY_OF_GPUS",
+            Self::Node => "ENERGY_OF_NODE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ENERGY_OF_UNSPECIFIED" => Some(Self::Unspecified),
+            "ENERGY_OF_PROCESSORS" => Some(Self::Processors),
+            "ENERGY_OF_PROCESSORS_AND_GPUS" => Some(Self::ProcessorsAndGpus),
+            "ENERGY_OF_GPUS" => Some(Self::Gpus),
+            "ENERGY_OF_NODE" => Some(Self::Node),
             _ => None,
         }
     }

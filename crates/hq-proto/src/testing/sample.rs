@@ -1,6 +1,6 @@
 //! Generators of what nodes do.
 
-use hq_model::sample::{DiskCounts, GpuSample, GpuVendor, NetworkCounts};
+use hq_model::sample::{DiskCounts, EnergyOf, GpuSample, GpuVendor, NetworkCounts, NodeEnergy};
 use hq_model::{Instance, NodeSample, TaskLoad, TaskSample, TasksSample};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -20,16 +20,20 @@ pub(super) fn node_sample() -> impl Strategy<Value = NodeSample> {
         });
     let disk =
         any::<(u64, u64)>().prop_map(|(read_bytes, written_bytes)| DiskCounts { read_bytes, written_bytes });
-    (vec(any::<u16>(), 0..4), any::<(u64, u64)>(), network, disk, vec(gpu, 0..3), super::of(any::<u64>()))
-        .prop_map(|(cpus, (memory_total, memory_free), network, disk, gpus, energy_uj)| NodeSample {
+    let all = [EnergyOf::Processors, EnergyOf::ProcessorsAndGpus, EnergyOf::Gpus, EnergyOf::Node];
+    let energy = (any::<u64>(), proptest::sample::select(all.to_vec()));
+    let energy = energy.prop_map(|(used_uj, of)| NodeEnergy { used_uj, of });
+    (vec(any::<u16>(), 0..4), any::<(u64, u64)>(), network, disk, vec(gpu, 0..3), super::of(energy)).prop_map(
+        |(cpus, (memory_total, memory_free), network, disk, gpus, energy)| NodeSample {
             cpus,
             memory_total,
             memory_free,
             network,
             disk,
             gpus,
-            energy_uj,
-        })
+            energy,
+        },
+    )
 }
 
 /// What a task may use.

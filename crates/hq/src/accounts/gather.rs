@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, RestartCause};
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::worker::WorkerConfig;
+use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp, WorkerId};
 
 use super::budgets::Budgets;
@@ -174,8 +174,8 @@ impl Gathered {
                 }
             }
             Record::WorkerSampled { worker, sample } => {
-                if let Some(energy_uj) = sample.energy_uj {
-                    self.energy.entry(*worker).or_default().heard(at, energy_uj);
+                if let Some(energy) = sample.energy {
+                    self.energy.entry(*worker).or_default().heard(at, energy);
                 }
             }
             Record::EntriesDropped { .. }
@@ -379,9 +379,11 @@ fn offer(at: Timestamp, config: &WorkerConfig) -> Offer {
         (None, Some((_, id))) => Some(id.clone()),
         (None, None) => None,
     };
+    let slurm_job = config.allocation.iter().find(|(manager, _)| *manager == Manager::Slurm);
     Offer {
         hostname: config.hostname.clone(),
         allocation,
+        slurm_job: slurm_job.map(|(_, id)| id.clone()),
         joined: at,
         ended: None,
         was_sent_away: false,

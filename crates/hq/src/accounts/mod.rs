@@ -149,6 +149,8 @@ pub(crate) struct Offer {
     pub(crate) hostname: String,
     /// The allocation that it belonged to: number of queue and allocation, or the id in the batch system.
     pub(crate) allocation: Option<String>,
+    /// The job of Slurm in which it ran.
+    slurm_job: Option<String>,
     /// When it came.
     pub(crate) joined: Timestamp,
     /// When it left.

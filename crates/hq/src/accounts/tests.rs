@@ -1,5 +1,6 @@
 //! Parts of offered time, from records as a server writes them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::Edges;
 use hq_model::job::JobSpec;
 use hq_model::request::CPUS;
-use hq_model::worker::WorkerConfig;
+use hq_model::sample::{EnergyOf, NodeEnergy};
+use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Dependencies, Entries, IdSet, Instance, JobId, NodeSample, Policy, Request,
     ResourceRequest, TaskId, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
@@ -252,30 +254,60 @@ proptest! {
 #[test]
 fn energy_is_measured_once_for_a_node_and_else_estimated() {
     let mut journal = Journal::default();
-    for (id, host) in [(1, "a"), (2, "a"), (3, "b")] {
+    for (id, host) in [(1, "a"), (2, "a"), (3, "b"), (4, "c")] {
         let config = WorkerConfig { hostname: host.into(), ..WorkerConfig::new(WorkerResources::cpus(4)) };
         journal
             .take(0, Record::WorkerJoined { worker: WorkerId(id), config: Box::new(config), secret: None });
     }
     for (second, joules) in [(0, 0), (60, 3_000), (100, 5_000)] {
-        for worker in [1, 2] {
-            let sample =
-                Box::new(NodeSample { energy_uj: Some(joules * 1_000_000), ..NodeSample::default() });
+        for (worker, of) in [(1, EnergyOf::Node), (2, EnergyOf::Node), (4, EnergyOf::Gpus)] {
+            let energy = Some(NodeEnergy { used_uj: joules * 1_000_000, of });
+            let sample = Box::new(NodeSample { energy, ..NodeSample::default() });
             journal.take(second, Record::WorkerSampled { worker: WorkerId(worker), sample });
         }
     }
     let mut gathered = journal.0;
     gathered.close();
     let accounts = Accounts::new(&mut gathered, at(0), at(100));
+    let none = BTreeMap::new();
     let mut sum = EnergySum {
-        measured: 5_000.0,
-        measured_workers: 1,
-        estimated: 4.0 * 100.0 * 10.0,
-        estimated_workers: 1,
+        measured: 10_000.0,
+        measured_workers: 2,
+        measured_of: [EnergyOf::Node, EnergyOf::Gpus].into(),
+        estimated: 2.0 * 4.0 * 100.0 * 10.0,
+        estimated_workers: 2,
+        ..EnergySum::default()
     };
-    assert_eq!(EnergySum::of(&gathered, &accounts, Some(10.0)), sum);
+    assert_eq!(EnergySum::of(&gathered, &accounts, &none, Some(10.0)), sum, "processors beside GPUs, too");
     (sum.estimated, sum.estimated_workers) = (0.0, 0);
-    assert_eq!(EnergySum::of(&gathered, &accounts, None), sum, "without watts nothing is estimated");
+    assert_eq!(EnergySum::of(&gathered, &accounts, &none, None), sum, "without watts nothing is estimated");
     let accounts = Accounts::new(&mut gathered, at(60), at(100));
-    assert_eq!(EnergySum::of(&gathered, &accounts, None).measured, 2_000.0, "of a part of the time");
+    assert_eq!(EnergySum::of(&gathered, &accounts, &none, None).measured, 4_000.0, "of a part of the time");
+}
+
+#[test]
+fn what_slurm_has_counts_by_the_time_that_workers_were_there_unless_they_measured() {
+    let mut journal = Journal::default();
+    for (id, job) in [(1, "7"), (2, "7"), (3, "8")] {
+        let allocation = Some((Manager::Slurm, job.to_owned()));
+        let config = WorkerConfig { allocation, ..WorkerConfig::new(WorkerResources::cpus(4)) };
+        journal
+            .take(0, Record::WorkerJoined { worker: WorkerId(id), config: Box::new(config), secret: None });
+    }
+    for (second, used_uj) in [(0, 0), (100, 5_000_000)] {
+        let energy = Some(NodeEnergy { used_uj, of: EnergyOf::Processors });
+        let sample = Box::new(NodeSample { energy, ..NodeSample::default() });
+        journal.take(second, Record::WorkerSampled { worker: WorkerId(3), sample });
+    }
+    let mut gathered = journal.0;
+    gathered.close();
+    assert_eq!(gathered.unmeasured_slurm_jobs(), ["7"]);
+    let slurm = BTreeMap::from([("7".to_owned(), 1_000), ("8".to_owned(), 9_000)]);
+    let of = |gathered: &mut _, from, to| {
+        let accounts = Accounts::new(gathered, at(from), at(to));
+        let sum = EnergySum::of(gathered, &accounts, &slurm, Some(1.0));
+        (sum.accounted, sum.accounted_workers, sum.measured, sum.estimated)
+    };
+    assert_eq!(of(&mut gathered, 0, 100), (1_000.0, 2, 5.0, 0.0));
+    assert_eq!(of(&mut gathered, 0, 50).0, 500.0, "half of the time");
 }

@@ -175,10 +175,16 @@ pub(crate) struct UtilizationArgs {
     pub cost: Option<f64>,
     /// Estimate the energy of workers that measured none, at so many watts for each CPU that they offered
     ///
-    /// What workers measured is shown without this, too: those that were started with `--overview-interval`, on nodes whose RAPL they
-    /// may read.
+    /// What workers measured is shown without this option, too: those that were started with `--overview-interval`, on nodes where
+    /// they can read a meter, RAPL, or the power of GPUs.
     #[arg(long, allow_hyphen_values = true, value_name = "WATTS", value_parser = watts)]
     pub watts_per_cpu: Option<f64>,
+    /// Ask Slurm's accounting (`sacct`) for the energy of workers that measured none
+    ///
+    /// Slurm counts energy if the site has set up a plugin for it (`AcctGatherEnergyType`). Each worker gets the part of its job
+    /// that corresponds to the time it was there.
+    #[arg(long)]
+    pub slurm_energy: bool,
 }
 
 /// What gets a row in a table of utilization.

@@ -1,5 +1,6 @@
 //! `hq journal …`: reads a journal from its files, or from a running server.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -239,13 +240,23 @@ fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> 
         return Err(nothing_between(begin, latest));
     }
     let accounts = Accounts::new(&mut gathered, from, to.unwrap_or(latest).min(latest));
+    let slurm = if args.slurm_energy { energy_of_slurm(&gathered)? } else { BTreeMap::new() };
     Done::ok(Utilization {
         gathered,
         accounts,
         rows: args.by,
         cost: args.cost,
+        slurm,
         watts_per_cpu: args.watts_per_cpu,
     })
+}
+
+// The joules of the jobs in which workers ran that measured nothing.
+fn energy_of_slurm(gathered: &Gathered) -> Result<BTreeMap<String, u64>, HqError> {
+    let jobs = gathered.unmeasured_slurm_jobs();
+    let failed = |error: hq_batch::BatchError| HqError::failed("batch", error.to_string());
+    let slurm = hq_batch::Manager::find("slurm", Path::new("")).map_err(failed)?;
+    slurm.energy(&jobs).map_err(failed)
 }
 
 fn profile(journal: &Path, dir: &Path, formats: &[ProfileFormat]) -> Result<Done, HqError> {

@@ -29,7 +29,8 @@ pub(crate) fn state(at: Timestamp, sample: &NodeSample) -> Value {
         },
         "nvidia_gpus": gpus(sample, GpuVendor::Nvidia),
         "amd_gpus": gpus(sample, GpuVendor::Amd),
-        "energy_joules": sample.energy_uj.map(|energy| energy as f64 / 1e6),
+        "energy_joules": sample.energy.map(|energy| energy.used_uj as f64 / 1e6),
+        "energy_of": sample.energy.map(|energy| energy.of.word()),
     })
 }
 
@@ -53,8 +54,9 @@ pub(crate) fn words(sample: &NodeSample) -> String {
     lines.extend(sample.gpus.iter().map(|gpu| {
         format!("GPU {}: {}%, {}% of its memory", gpu.id, percent(gpu.processor), percent(gpu.memory))
     }));
-    lines.extend(sample.energy_uj.map(|energy| {
-        format!("energy: {} measured (RAPL) since the worker started", text::energy(energy as f64 / 1e6))
+    lines.extend(sample.energy.map(|energy| {
+        let joules = text::energy(energy.used_uj as f64 / 1e6);
+        format!("energy: {joules} measured ({}) since the worker started", energy.of.words())
     }));
     lines.join("\n")
 }
@@ -88,7 +90,10 @@ pub(crate) mod tests {
             },
             disk: hq_model::sample::DiskCounts { read_bytes: 4096, written_bytes: 8192 },
             gpus: vec![gpu],
-            energy_uj: Some(5_400_000_000),
+            energy: Some(hq_model::sample::NodeEnergy {
+                used_uj: 5_400_000_000,
+                of: hq_model::sample::EnergyOf::Processors,
+            }),
         }
     }
 

@@ -78,6 +78,9 @@ impl Report for Utilization {
             document["energy"] = json!({
                 "measured_joules": energy.measured,
                 "measured_workers": energy.measured_workers,
+                "measured_of": energy.measured_of.iter().map(|of| of.word()).collect::<Vec<_>>(),
+                "accounted_joules": energy.accounted,
+                "accounted_workers": energy.accounted_workers,
                 "estimated_joules": energy.estimated,
                 "estimated_workers": energy.estimated_workers,
                 "watts_per_cpu": self.watts_per_cpu,
@@ -154,7 +157,7 @@ impl Utilization {
     }
 
     fn energy(&self) -> EnergySum {
-        EnergySum::of(&self.gathered, &self.accounts, self.watts_per_cpu)
+        EnergySum::of(&self.gathered, &self.accounts, &self.slurm, self.watts_per_cpu)
     }
 
     // Always with the word that says how it is known.
@@ -162,13 +165,18 @@ impl Utilization {
         let sum = self.energy();
         let measured = (sum.measured_workers > 0).then(|| {
             let workers = counted(sum.measured_workers, "worker");
-            format!("{} measured (RAPL, {workers})", text::energy(sum.measured))
+            let of: Vec<&str> = sum.measured_of.iter().map(|of| of.words()).collect();
+            format!("{} measured ({}, {workers})", text::energy(sum.measured), of.join(", "))
+        });
+        let accounted = (sum.accounted_workers > 0).then(|| {
+            let workers = counted(sum.accounted_workers, "worker");
+            format!("{} accounted by Slurm ({workers})", text::energy(sum.accounted))
         });
         let estimated = self.watts_per_cpu.filter(|_| sum.estimated_workers > 0).map(|watts| {
             let workers = counted(sum.estimated_workers, "worker");
             format!("{} estimated ({watts} W for each CPU, {workers})", text::energy(sum.estimated))
         });
-        let words: Vec<String> = [measured, estimated].into_iter().flatten().collect();
+        let words: Vec<String> = [measured, accounted, estimated].into_iter().flatten().collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 

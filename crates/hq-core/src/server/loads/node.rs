@@ -46,7 +46,7 @@ mod tests {
             network: NetworkCounts { rx_bytes: network, ..NetworkCounts::default() },
             disk: DiskCounts { read_bytes: 0, written_bytes: disk },
             gpus: Vec::new(),
-            energy_uj: None,
+            energy: None,
         }
     }
 
