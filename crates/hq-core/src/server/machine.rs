@@ -10,7 +10,7 @@ mod telling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::{Epoch, IdSet, JobId, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, JobId, TaskRef, Timestamp, WorkerId};
 
 use super::allocation::AllocLive;
 use super::cancelings::Cancelings;
@@ -38,7 +38,7 @@ use super::readiness::Readiness;
 use super::reads::Reads;
 use super::reserve::Reserve;
 use super::retention::{Keep, Retention};
-use super::running::Running;
+use super::running::{Run, Running};
 use super::shares::Shares;
 use super::speculation::Speculation;
 use super::state::{Durable, State};
@@ -220,6 +220,23 @@ impl Server {
     /// Restores: applies one record of the journal, in order, before [`Server::start`].
     pub fn restore(&mut self, at: Timestamp, record: &Record) {
         self.state.apply(at, record);
+    }
+
+    /// Takes the tasks of a job that were handed to workers for running ones, or no longer: for those who look at a journal, which
+    /// does not say when tasks begin. They begin now.
+    pub fn suppose_leased_run(&mut self, now: Timestamp, id: JobId, is_supposed: bool) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        for (worker, ids) in &job.leased {
+            if !is_supposed {
+                self.running.end(id, ids);
+                continue;
+            }
+            for task in ids.iter() {
+                let instance = job.instance_of(task);
+                let run = Run { worker: *worker, instance, since: now, variant: None };
+                self.running.start(TaskRef::new(id, task), run);
+            }
+        }
     }
 
     /// The durable state, for observers.

@@ -11,14 +11,17 @@ use hq_core::overview::{Ended, ResourceUse, WorkerCounts};
 use hq_core::record::Record;
 use hq_core::server::state::WorkerState;
 use hq_core::server::{ConnectionId, Effect, Input, Server, ServerOptions};
+use hq_model::selector::Selector;
 use hq_model::worker::Executor;
-use hq_model::{Amount, AmountRequest, ResourcePool, Timestamp, WorkerId};
+use hq_model::{Amount, AmountRequest, JobId, ResourcePool, TaskState, Timestamp, WorkerId};
 
 use super::model::Replay;
 use super::series::{Point, Series};
 
 /// Points of the whole past.
 const POINTS: u32 = 500;
+/// Tasks of one job that are with workers and are shown as running in lists of its tasks.
+const SUPPOSED_MAX: u64 = 1_000_000;
 /// How long a replay takes, if nobody changes the speed.
 const WHOLE_TIME: Duration = Duration::from_secs(60);
 /// Slowest and fastest.
@@ -100,8 +103,15 @@ impl Replayer {
     /// What a server would have answered then.
     pub(crate) fn ask(&mut self, body: ClientRequest) -> Result<ClientResponse, String> {
         let mut effects = Vec::new();
+        let supposed = self.supposed(&body);
+        if let Some(job) = supposed {
+            self.machine.suppose_leased_run(self.replay.at, job, true);
+        }
         let input = Input::Client { connection: ConnectionId(1), request: 1, body };
         self.machine.handle(self.replay.at, input, &mut effects);
+        if let Some(job) = supposed {
+            self.machine.suppose_leased_run(self.replay.at, job, false);
+        }
         let answer = effects.into_iter().find_map(|effect| match effect {
             Effect::Answer { body, .. } => Some(body),
             _ => None,
@@ -110,6 +120,13 @@ impl Replayer {
             Some(ClientResponse::Error(error)) => Err(error.to_string()),
             Some(ClientResponse::Overview(overview)) => {
                 Ok(ClientResponse::Overview(Box::new(self.complete(*overview))))
+            }
+            Some(ClientResponse::Tasks { mut tasks, groups, next, now }) => {
+                // Nobody knows since when.
+                for (_, task) in tasks.iter_mut().filter(|(_, task)| task.state == TaskState::Running) {
+                    task.started = None;
+                }
+                Ok(ClientResponse::Tasks { tasks, groups, next, now })
             }
             Some(ClientResponse::JobList(mut jobs)) => {
                 jobs.iter_mut().for_each(|job| self.note_running(job));
@@ -127,6 +144,21 @@ impl Replayer {
             Some(answer) => Ok(answer),
             None => Err("A journal does not say that.".to_owned()),
         }
+    }
+
+    // The job whose tasks are asked for one by one, unless very many of them are with workers.
+    fn supposed(&self, body: &ClientRequest) -> Option<JobId> {
+        let job = match body {
+            ClientRequest::ListTasks { jobs: Selector::Ids(jobs), .. }
+            | ClientRequest::ExplainTask { jobs: Selector::Ids(jobs), .. }
+                if jobs.len() == 1 =>
+            {
+                JobId(jobs.first()?.0)
+            }
+            _ => return None,
+        };
+        let leased = self.machine.state().jobs.get(&job)?.leased_count();
+        (leased <= SUPPOSED_MAX).then_some(job)
     }
 
     // Goes to a time; back means from the beginning.

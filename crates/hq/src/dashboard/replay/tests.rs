@@ -11,7 +11,7 @@ use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
     Amount, AmountRequest, Body, Entries, Epoch, IdSet, Instance, JobId, JobSpec, Policy, Request,
-    ResourceRequest, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
+    ResourceRequest, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
 };
 
 use super::Replayer;
@@ -158,6 +158,26 @@ fn screens_are_answered_as_by_a_server() {
         }
         other => panic!("{other:?}"),
     }
+    let tasks = ClientRequest::ListTasks {
+        jobs: crate::jobs::only([JobId(1)]),
+        tasks: None,
+        states: vec![TaskState::Running],
+        after: None,
+        limit: 10,
+        grouped: false,
+        with_entries: false,
+    };
+    match replayer.ask(tasks) {
+        Ok(ClientResponse::Tasks { tasks, .. }) => {
+            assert_eq!(tasks.len(), 2, "{tasks:?}");
+            assert!(
+                tasks.iter().all(|(_, task)| task.worker.is_some() && task.started.is_none()),
+                "{tasks:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(seen(&mut replayer, 25), (2, 2, 0, Some((4, 4))), "no task counts twice");
     let queues = replayer.ask(ClientRequest::Alloc(AllocRequest::List));
     assert!(matches!(queues, Ok(ClientResponse::Alloc(AllocResponse::Queues(_)))), "{queues:?}");
     let job = ClientRequest::JobFailures { jobs: crate::jobs::only([JobId(9)]), from: None };
