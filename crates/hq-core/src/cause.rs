@@ -96,7 +96,7 @@ pub struct JobFailures {
     pub failed: u64,
     /// The causes that are told apart, in the order in which they came up, each with the instance of its first task.
     pub causes: Vec<(FailureCause, Instance)>,
-    /// Why tasks were given up, where none failed: else that is why.
+    /// Why tasks were given up.
     pub aborted: Option<Aborted>,
     /// The file that has the standard error of the first failure, absolute, where that is in one; else empty.
     pub first_stderr: ByteString,

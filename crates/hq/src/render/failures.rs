@@ -52,9 +52,6 @@ impl Report for Failures {
         for job in self.jobs.by_ref() {
             let job = job?;
             let begin = job.failures.job;
-            if let Some(aborted) = &job.failures.aborted {
-                writeln!(out, "{begin} {} {}", aborted.count, text::one_line(&aborted.words(begin)))?;
-            }
             if let Some(stopped) = &job.failures.stopped {
                 writeln!(out, "{begin} 0 {}", text::one_line(stopped))?;
             }
@@ -68,6 +65,9 @@ impl Report for Failures {
             if job.failures.others() > 0 {
                 writeln!(out, "{begin} {} other causes", job.failures.others())?;
             }
+            if let Some(aborted) = &job.failures.aborted {
+                writeln!(out, "{begin} {} {}", aborted.count, text::one_line(&aborted.words(begin)))?;
+            }
         }
         Ok(())
     }
@@ -77,9 +77,9 @@ impl Report for Failures {
 pub(super) fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Result<(), HqError> {
     let of = &job.failures;
     let stopped = of.stopped.as_ref().map_or_else(String::new, |why| format!("; {}", text::one_line(why)));
-    if let Some(aborted) = &of.aborted {
-        let why = aborted.words(of.job);
-        return Ok(writeln!(out, "Job {}: no task failed; {}{stopped}", of.job, text::one_line(&why))?);
+    let aborted = of.aborted.as_ref().map(|aborted| text::one_line(&aborted.words(of.job)).to_string());
+    if let Some(why) = aborted.as_ref().filter(|_| of.failed == 0) {
+        return Ok(writeln!(out, "Job {}: no task failed; {why}{stopped}", of.job)?);
     }
     if of.failed == 0 {
         return Ok(writeln!(out, "Job {}: no task failed{stopped}", of.job)?);
@@ -105,6 +105,9 @@ pub(super) fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Re
             "failed under a release of hq that did not keep why"
         };
         writeln!(out, "{tasks} {why}; `hq task list {} --filter failed` tells of each", of.job)?;
+    }
+    if let Some(why) = aborted {
+        writeln!(out, "{why}")?;
     }
     Ok(())
 }
@@ -136,8 +139,9 @@ fn count(cause: &Cause) -> String {
 pub(crate) fn note(job: &FailedJob) -> String {
     let of = &job.failures;
     let id = of.job;
-    if let Some(aborted) = &of.aborted {
-        return text::one_line(&aborted.words(id)).to_string();
+    let aborted = of.aborted.as_ref().map(|aborted| text::one_line(&aborted.words(id)).to_string());
+    if let Some(why) = aborted.as_ref().filter(|_| of.failed == 0) {
+        return why.clone();
     }
     // Causes came up in this order.
     let first = of.causes.first().map(|(cause, _)| cause.first);
@@ -158,6 +162,9 @@ pub(crate) fn note(job: &FailedJob) -> String {
     let mut note = format!("{which}: {}", text::one_line(&why));
     if let Some(line) = &cause.last_line {
         note.push_str(&format!("\n  The last line of its stderr: {}", text::one_line(line)));
+    }
+    if let Some(why) = aborted {
+        note.push_str(&format!("\n  {why}"));
     }
     note.push_str(&format!("\n  `hq job failures {id}` shows the causes"));
     note

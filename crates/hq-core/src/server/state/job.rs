@@ -386,9 +386,9 @@ impl Job {
         !self.is_open && self.tasks_ended()
     }
 
-    /// Why tasks of it were given up, where none failed.
+    /// Why tasks of it were given up.
     pub fn why_aborted(&self) -> Option<Aborted> {
-        let first = self.aborted.first().filter(|_| self.failed.is_empty())?;
+        let first = self.aborted.first()?;
         let (_, reason) = self.abort_reasons.iter().find(|(ids, _)| ids.contains(first))?;
         Some(Aborted { count: self.aborted.len(), first, reason: reason.clone() })
     }

@@ -115,3 +115,20 @@ fn why_tasks_were_aborted_is_told_where_none_failed() {
         (&999.into(), &1.into())
     );
 }
+
+#[test]
+fn tasks_that_were_aborted_are_told_beside_those_that_failed() {
+    let of = || {
+        let mut job = job(4, 1, vec![cause(FailureKind::Start, "no x", 1, &[])]);
+        let reason = "more than 0 tasks failed".into();
+        job.failures.aborted = Some(Aborted { count: 99, first: TaskId(1), reason });
+        job
+    };
+    let one = || Failures { jobs: Box::new(std::iter::once(Ok(of()))), are_several: false };
+    let words = "99 tasks of job 4 were aborted, task 1 first: more than 0 tasks failed";
+    let table = show(&mut one());
+    assert!(table.starts_with("Job 4: 1 of ") && table.ends_with(&format!("{words}\n")), "{table}");
+    let note = crate::render::failures::note(&of());
+    assert!(note.contains("no x") && note.contains(&format!("\n  {words}\n")), "{note}");
+    assert!(quiet(&mut one()).ends_with(&format!("4 99 {words}\n")));
+}
