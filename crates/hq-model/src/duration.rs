@@ -1,4 +1,4 @@
-//! Durations as people write them: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS`, plain seconds. The same everywhere.
+//! Durations as people write them: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS`, `D-HH:MM:SS`, plain seconds. The same everywhere.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not of the grammar.
-    #[error("`{0}` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds")]
+    #[error("`{0}` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds")]
     Malformed(String),
     /// A unit that is not known.
     #[error("`{unit}` in `{text}` is no unit of time: use ms, s, m, h, d, w, M or y")]
@@ -32,7 +32,11 @@ const LONGEST_SECONDS: f64 = 1000.0 * 366.0 * 86_400.0;
 /// Says what is wrong with the text and what could be written.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let trimmed = text.trim();
-    let seconds = if trimmed.contains(':') { clock(text, trimmed)? } else { units(text, trimmed)? };
+    let seconds = match trimmed.split_once('-') {
+        Some((days, rest)) => with_days(text, days, rest)?,
+        None if trimmed.contains(':') => clock(text, trimmed)?,
+        None => units(text, trimmed)?,
+    };
     if seconds > LONGEST_SECONDS {
         return Err(DurationError::TooLong(text.into()));
     }
@@ -71,6 +75,16 @@ fn clock(text: &str, trimmed: &str) -> Result<f64, DurationError> {
         seconds = seconds * 60.0 + value;
     }
     Ok(seconds)
+}
+
+// As batch systems write it: days, then hours, and perhaps minutes and seconds.
+fn with_days(text: &str, days: &str, rest: &str) -> Result<f64, DurationError> {
+    let colons = rest.bytes().filter(|byte| *byte == b':').count();
+    let whole = format!("{rest}{}", ":00".repeat(2_usize.saturating_sub(colons)));
+    let is_number = !days.is_empty() && days.bytes().all(|byte| byte.is_ascii_digit());
+    let days: f64 =
+        days.parse().ok().filter(|_| is_number).ok_or_else(|| DurationError::Malformed(text.into()))?;
+    Ok(days * 86_400.0 + clock(text, &whole)?)
 }
 
 fn units(text: &str, trimmed: &str) -> Result<f64, DurationError> {
@@ -128,6 +142,9 @@ mod tests {
             ("500ms", 0.5),
             ("01:30", 90.0),
             ("72:00:00", 259_200.0),
+            ("1-00:00:00", 86_400.0),
+            ("2-12", 216_000.0),
+            ("0-01:30", 5400.0),
             ("0s", 0.0),
             ("2M", 5_259_600.0),
             ("1year 1 month", 31_557_600.0 + 2_629_800.0),
@@ -139,12 +156,25 @@ mod tests {
     #[test]
     fn bad_texts_are_named() {
         for (text, error) in [
-            ("", "`` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds"),
-            ("-1s", "`-1s` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds"),
-            ("1h 30", "`1h 30` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds"),
+            ("", "`` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds"),
+            (
+                "-1s",
+                "`-1s` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
+            ),
+            (
+                "-12",
+                "`-12` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
+            ),
+            (
+                "1h 30",
+                "`1h 30` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
+            ),
             ("3 parsecs", "`parsecs` in `3 parsecs` is no unit of time: use ms, s, m, h, d, w, M or y"),
             ("10:99", "`10:99`: minutes and seconds after a colon go up to 59"),
-            ("1:2:3:4", "`1:2:3:4` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds"),
+            (
+                "1:2:3:4",
+                "`1:2:3:4` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
+            ),
             ("9999999w", "`9999999w` is too long: durations go up to 1000 years"),
         ] {
             assert_eq!(parse(text).map_err(|e| e.to_string()), Err(error.into()));

@@ -102,7 +102,7 @@ pub enum RequestError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// Nothing is asked for.
-    #[error("Zero resources cannot be requested (`{0}`): leave it out")]
+    #[error("Zero resources cannot be requested (`{0}`)")]
     Zero(String),
     /// The policy is not known.
     #[error("`{0}` is no policy: use compact, compact!, tight, tight! or scatter")]
@@ -347,7 +347,7 @@ mod tests {
             assert_eq!(parsed, Ok(shown.into()), "{name}={text}");
         }
         for (text, error) in [
-            ("0", "Zero resources cannot be requested (`0`): leave it out"),
+            ("0", "Zero resources cannot be requested (`0`)"),
             ("1 loose", "`loose` is no policy: use compact, compact!, tight, tight! or scatter"),
             ("-3", "`-3` is not an amount: write a number such as 2 or 0.5"),
         ] {

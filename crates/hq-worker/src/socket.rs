@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{UnixListener, UnixStream};
@@ -34,7 +35,15 @@ impl Socket {
     pub(crate) fn bind(path: &Path) -> io::Result<Socket> {
         let listener = UnixListener::bind(path)?;
         let watch = watch(path).inspect_err(|error| {
-            info!(%error, path = %path.display(), "the socket is not watched, and does not come back when it is removed");
+            // The system says so of inotify, too, of which each worker takes two.
+            let next_step = match error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
+                true => "the limit on open files, or fs.inotify.max_user_instances, is reached on this node",
+                false => "",
+            };
+            info!(
+                %error, next_step, path = %path.display(),
+                "the socket is not watched, and does not come back when it is removed"
+            );
         });
         Ok(Socket { path: path.to_owned(), listener, watch: watch.ok(), early: Vec::new() })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hq_model::entry::EntryError;
 
-use crate::limits::{DIRECTIVES_BYTES_MAX, JSON_DEPTH_MAX};
+use crate::limits::{DIRECTIVES_BYTES_MAX, ENTRIES_BYTES_MAX, JSON_DEPTH_MAX};
 
 /// Why options make no submit.
 #[derive(Debug, thiserror::Error)]
@@ -190,7 +190,7 @@ pub enum OptionsError {
     #[error("standard input can be read once only: both {0} and {1} want it")]
     StdinTwice(&'static str, &'static str),
     /// Too much.
-    #[error("{what} is larger than {} MiB, the most that a submit carries", max >> 20)]
+    #[error("{what} is larger than {} MiB, the most that a submit carries{}", max >> 20, in_parts(*max))]
     TooLarge {
         /// What.
         what: String,
@@ -381,5 +381,14 @@ impl OptionsError {
                 | OptionsError::FilledEmpty { .. }
                 | OptionsError::NoDirectory(_)
         )
+    }
+}
+
+// What helps where the entries of tasks are too many.
+fn in_parts(max: u64) -> &'static str {
+    if max == ENTRIES_BYTES_MAX {
+        "; open a job with `hq job open`, and submit parts of it with --job"
+    } else {
+        ""
     }
 }

@@ -134,9 +134,7 @@ fn text(worker: WorkerId, object: &ObjectId, file: &Path, error: &StoreError) ->
     let (name, path) = (&object.name, file.display());
     match error {
         StoreError::Io { path: of, source } if of == file && source.kind() == io::ErrorKind::NotFound => {
-            format!(
-                "Its object {name} is missing: there is no {path} on worker {worker}, although the program exited with code 0"
-            )
+            format!("Its object {name} is missing: there is no {path} on worker {worker}")
         }
         error => format!("Its object {name} ({path}) cannot be stored: {error}"),
     }

@@ -66,10 +66,8 @@ pub(crate) fn a_file_goes_from_worker_to_worker(_: &mut ()) {
         leaves.body = hq_model::Body::program(["true"]);
         one.run(leaves, &dir, IdSet::range(5, 5), &[]).await;
         until(&mut one, &mut seen, &mut news, 2).await;
-        let text = format!(
-            "Its object parts is missing: there is no {} on worker 1, although the program exited with code 0",
-            dir.join("left.5").display()
-        );
+        let text =
+            format!("Its object parts is missing: there is no {} on worker 1", dir.join("left.5").display());
         assert_eq!(seen.failed, [(5, FailureKind::Output, text)]);
 
         // Nobody has it any more.

@@ -17,7 +17,7 @@ use super::submit::send_and_watch;
 use super::{Context, Done, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::bench::{BenchCommand, MetgArgs};
-use crate::error::HqError;
+use crate::error::{EXIT_SIGNAL, HqError};
 use crate::jobs::only;
 use crate::metg::{Point, find, next, tasks_of};
 use crate::progress::Progress;
@@ -58,7 +58,16 @@ fn metg(context: &Context, args: &MetgArgs) -> Result<Done, HqError> {
     let mut points = Vec::new();
     while let Some(length) = next(&points, args.longest, args.shortest) {
         let tasks = tasks_of(length, cpus, args.round);
-        let (job, makespan) = measure(context, &mut session, length, tasks)?;
+        let (job, makespan) = match measure(context, &mut session, length, tasks) {
+            Ok(measured) => measured,
+            // What was measured before is worth its table.
+            Err(error) if error.exit > EXIT_SIGNAL && !points.is_empty() => {
+                let found = find(&points);
+                let report = Metg { workers: workers.len() as u64, cpus, points, found };
+                return Ok(Done::ok(report)?.exit(error.exit).noting(vec![error.text]));
+            }
+            Err(error) => return Err(error),
+        };
         if !args.keep {
             let jobs = only([job]);
             session.request(ClientRequest::ForgetJobs { jobs, states: vec![JobState::Finished] })?;

@@ -20,6 +20,8 @@ use crate::error::HqError;
 
 /// Tasks that an event names at most; more are several events.
 const TASKS_IN_EVENT: usize = 10_000;
+/// Events that name the tasks that ended together; of further ones there is one that has their ids alone.
+const EVENTS_NAMING_TASKS: usize = 100;
 
 /// Prints events. It keeps what jobs there are, to say when one is complete.
 pub(crate) struct Events<W: Write> {
@@ -153,16 +155,24 @@ impl<W: Write> Events<W> {
         with: impl Fn(&mut Value),
     ) -> Result<(), HqError> {
         let mut rest = ids.clone();
-        while !rest.is_empty() {
+        for _ in 0..EVENTS_NAMING_TASKS {
             let part: IdSet = rest.iter().take(TASKS_IN_EVENT).collect();
+            if part.is_empty() {
+                break;
+            }
             let tasks = part.iter().map(|task| json!({ "job_id": job.0, "job_task_id": task.0 }));
             let mut event =
                 json!({ "job": job.0, "ids": part.to_string(), "tasks": tasks.collect::<Vec<_>>() });
             with(&mut event);
             self.line(at, kind, event)?;
-            rest = rest.difference(&part);
+            rest.subtract(&part);
         }
-        Ok(())
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let mut event = json!({ "job": job.0, "ids": rest.to_string() });
+        with(&mut event);
+        self.line(at, kind, event)
     }
 
     fn events(&mut self, at: Timestamp, record: &Record) -> Result<(), HqError> {
@@ -537,6 +547,19 @@ mod tests {
             (&types[0]["event"]["tasks"], &types[0]["event"]["finished"]),
             (&"1-3".into(), &"1-2".into())
         );
+    }
+
+    #[test]
+    fn of_more_than_a_million_canceled_tasks_the_last_event_has_ids_alone() {
+        let mut events = Events::new(Vec::new());
+        let ids = IdSet::range(0, u32::MAX);
+        let record = Record::Canceled { job: JobId(7), ids, reason: None, end_by: None };
+        events.print(Timestamp(1), &record).expect("memory");
+        let text = String::from_utf8(events.out).expect("JSON is text");
+        assert_eq!(text.lines().count(), EVENTS_NAMING_TASKS + 1);
+        let last: Value = serde_json::from_str(text.lines().last().expect("an event")).expect("JSON");
+        assert_eq!(last["event"]["ids"], "1000000-4294967295");
+        assert_eq!(last["event"].get("tasks"), None);
     }
 
     #[test]

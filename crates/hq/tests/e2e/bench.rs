@@ -1,6 +1,10 @@
 //! `hq bench`.
 
-use crate::cluster::Cluster;
+use std::fs::File;
+use std::process::Stdio;
+
+use crate::cluster::{Cluster, Process};
+use crate::patience;
 
 #[test]
 fn how_short_tasks_may_be_is_measured_and_nothing_is_left() {
@@ -31,4 +35,20 @@ fn where_nothing_can_be_measured_it_says_so() {
     assert!(crossed.contains("--longest 1ms is shorter than --shortest 1s"), "{crossed}");
     let none = cluster.fails(2, "bench metg --longest 0");
     assert!(none.contains("from 1ms to 1h"), "{none}");
+}
+
+#[test]
+fn what_was_measured_before_an_interruption_is_shown() {
+    let cluster = Cluster::new();
+    let measure = "bench metg --longest 500ms --shortest 1ms --round 500ms --keep";
+    let mut command = cluster.command(measure.split(' '));
+    command.stdout(File::create(cluster.path("said")).expect("a file")).stderr(Stdio::null());
+    let measuring = Process::start(command);
+    patience::until("the second round", || match cluster.json("job list --all").as_array().map(Vec::len) {
+        Some(0 | 1) | None => Err("the first one".to_owned()),
+        Some(_) => Ok(()),
+    });
+    measuring.signal(2);
+    assert_eq!(measuring.end(), 130);
+    assert!(cluster.read("said").contains("500ms"), "{}", cluster.read("said"));
 }

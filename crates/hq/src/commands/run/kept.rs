@@ -81,7 +81,13 @@ impl Kept {
             return Ok(());
         }
         let dir = state.path().display();
-        let of = before.map_or_else(String::new, |before| format!(" of `{}`", before.command));
+        let of = match before {
+            Some(before) if before.command == now.command => {
+                format!(" of `{}` with other tasks, files or options", before.command)
+            }
+            Some(before) => format!(" of `{}`", before.command),
+            None => String::new(),
+        };
         let (done, total) = (job.counters.terminal(), job.counters.total());
         Err(HqError::failed("interrupted-run", format!("{dir} holds an interrupted run{of}: {done} of {} ended", counted_are(total, "task", "has", "have")))
             .hint(format!("`hq run --state {dir}` without a command goes on with it; another run needs another directory, and when {dir} is removed, what was interrupted is given up")))
