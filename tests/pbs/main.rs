@@ -107,7 +107,7 @@ fn a_limit_on_jobs_is_waited_for_with_what_was_accepted() {
     });
     let error = allocations(&server, 1)[3]["detail"].to_string();
     assert!(error.contains("not accepted yet") && error.contains(words), "{error}");
-    assert_eq!(server.json("alloc list")[0]["state"], "Active", "this is no failure");
+    assert_eq!(server.json("alloc list")[0]["state"], "Active", "this is not a failure");
     // What it was for is gone, and so is it.
     server.ok("job cancel 1");
     reaches(&server, 1, &["finished"; 4]);

@@ -157,7 +157,7 @@ fn open_own(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     let wrong = if !found.is_file() {
-        "it is no file"
+        "it is not a regular file"
     } else if found.uid() != geteuid().as_raw() && found.uid() != 0 {
         "it belongs to another user"
     } else if found.mode() & 0o002 != 0 {

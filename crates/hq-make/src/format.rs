@@ -221,7 +221,7 @@ fn part(value: &Value, access: &Access) -> Result<Value, String> {
                 .ok_or_else(|| format!("there is no key `{key}`; the keys are {}", keys()))
         }
         (Value::List(values) | Value::Tuple(values), Access::Item(index)) => {
-            let at: usize = index.parse().map_err(|_| format!("`{index}` is no number of an item"))?;
+            let at: usize = index.parse().map_err(|_| format!("`{index}` is not an item index"))?;
             values
                 .get(at)
                 .cloned()
@@ -319,7 +319,7 @@ fn parse_field(text: &str, at: usize, depth: usize) -> Result<(Field, usize), Fo
     if bytes[end] == b'!' {
         let char = text[end + 1..].chars().next().ok_or_else(open)?;
         if !matches!(char, 'r' | 's' | 'a') {
-            let message = format!("`!{char}` is no conversion: there are !s, !r and !a");
+            let message = format!("`!{char}` is not a conversion: use !s, !r or !a");
             return Err(FormatError::new(at, message).hint(DOUBLE));
         }
         conversion = Some(char);

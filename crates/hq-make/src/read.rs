@@ -211,7 +211,7 @@ fn loops(file: &Arc<str>, node: &Node, files_key: &str, first: usize) -> Result<
                 .hint("write a Python expression, for instance `\"range(10)\"`, or a list"));
         }
         if entry.key.is_empty() || entry.key.contains(['{', '}', '[', ']', '.', '!', ':']) {
-            let message = format!("`{}` is no name of a variable: no field could name it", entry.key);
+            let message = format!("`{}` is not a valid variable name: no field could name it", entry.key);
             return Err(Problem::bad(entry.place(file), message));
         }
         variables.push((entry.key.clone(), Member::read(file, &entry.value, false)?));

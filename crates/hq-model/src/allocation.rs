@@ -206,11 +206,12 @@ pub enum ParamsError {
     },
     /// The name cannot be part of a file name and of a batch job's name.
     #[error(
-        "`{0}` is no name for a queue: use up to {QUEUE_NAME_MAX} letters, digits, `-`, `_` and `.`, the first of them no `.` or `-`"
+        "`{0}` is not a valid queue name: use up to {QUEUE_NAME_MAX} letters, digits, `-`, `_` and `.`, not \
+         starting with `.` or `-`"
     )]
     Name(String),
     /// The manager's name cannot be one.
-    #[error("`{0}` is no name of a batch system: use slurm, pbs or the name of a file that describes one")]
+    #[error("`{0}` is not a known batch system: use slurm, pbs or the name of a file that describes one")]
     Manager(String),
     /// Bytes that no program can be given.
     #[error("An argument cannot hold a zero byte")]

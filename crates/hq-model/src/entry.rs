@@ -49,7 +49,7 @@ pub const ENTRY: &str = "ENTRY";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     /// It is no JSON.
-    #[error("%{{{name}}} stands for nothing: the entry is no JSON ({error})")]
+    #[error("%{{{name}}} stands for nothing: the entry is not valid JSON ({error})")]
     NoJson {
         /// The placeholder.
         name: String,
@@ -220,7 +220,7 @@ mod tests {
             (
                 "query1",
                 "ENTRY.a",
-                "%{ENTRY.a} stands for nothing: the entry is no JSON (byte 0: this is no value)",
+                "%{ENTRY.a} stands for nothing: the entry is not valid JSON (byte 0: not a value)",
             ),
             (r#"{"a":1}"#, "ENTRY.b", "%{ENTRY.b} stands for nothing: there is no field `b`; there are `a`"),
         ] {
@@ -243,7 +243,7 @@ mod tests {
         let error = Entry::new(long.into_bytes()).value("ENTRY.0").expect("a name").expect_err("too long");
         assert_eq!(
             error.to_string(),
-            "%{ENTRY.0} stands for nothing: the entry is no JSON (byte 1048576: more than 1 MiB is not read)"
+            "%{ENTRY.0} stands for nothing: the entry is not valid JSON (byte 1048576: more than 1 MiB is not read)"
         );
     }
 

@@ -250,7 +250,7 @@ impl Reader<'_> {
                 return Ok(value);
             }
         }
-        Err(self.wrong("this is no value"))
+        Err(self.wrong("not a value"))
     }
 
     fn number(&mut self) -> Result<Value, JsonError> {
@@ -393,7 +393,7 @@ mod tests {
         for (text, expected) in [
             ("", "byte 0: a value is missing"),
             ("[1", "byte 2: a comma or the end of an array is missing"),
-            ("[1,]", "byte 3: this is no value"),
+            ("[1,]", "byte 3: not a value"),
             (r#"{"a" 1}"#, "byte 5: a colon is missing"),
             ("{1:2}", "byte 1: the name of a field is missing"),
             ("1 2", "byte 2: there is more behind the value"),
@@ -405,7 +405,7 @@ mod tests {
             (r#""\x""#, "byte 1: this escape is none"),
             (r#""\u12""#, "byte 1: four digits are missing"),
             (r#""\ud800""#, "byte 7: half of a letter is missing"),
-            ("nul", "byte 0: this is no value"),
+            ("nul", "byte 0: not a value"),
             (deep.as_str(), "byte 129: arrays and objects stand too deep in each other"),
         ] {
             assert_eq!(word(text, ""), Err(expected.to_owned()), "{text}");

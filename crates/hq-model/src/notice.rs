@@ -68,7 +68,7 @@ pub enum NoticeTarget {
 
 /// Why a text is no target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no target of notices: {why}")]
+#[error("`{text}` is not a valid notification target: {why}")]
 pub struct TargetError {
     text: String,
     why: String,
@@ -175,7 +175,7 @@ fn check_url(url: &str) -> Result<(), &'static str> {
         return Err("it names no host");
     }
     if port.is_some_and(|port| port.parse::<u16>().ok().is_none_or(|port| port == 0)) {
-        return Err("its port is no number from 1 to 65535");
+        return Err("its port is not a number from 1 to 65535");
     }
     Ok(())
 }
@@ -390,8 +390,8 @@ mod tests {
                 "http://a\r\nX: y",
                 "a URL holds neither blanks nor control characters, and others than ASCII as %XX",
             ),
-            ("https://example.org:0/", "its port is no number from 1 to 65535"),
-            ("https://example.org:99999", "its port is no number from 1 to 65535"),
+            ("https://example.org:0/", "its port is not a number from 1 to 65535"),
+            ("https://example.org:99999", "its port is not a number from 1 to 65535"),
             ("https://[zz]/", "it names no host"),
             ("mailto:", "write one plain address, as in mailto:me@example.org"),
             ("mailto:a@b, c@d", "write one plain address, as in mailto:me@example.org"),

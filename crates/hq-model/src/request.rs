@@ -105,11 +105,12 @@ pub enum RequestError {
     #[error("Zero resources cannot be requested (`{0}`): leave it out")]
     Zero(String),
     /// The policy is not known.
-    #[error("`{0}` is no policy: use compact, compact!, tight, tight! or scatter")]
+    #[error("`{0}` is not a valid policy: use compact, compact!, tight, tight! or scatter")]
     Policy(String),
     /// The name is not one.
     #[error(
-        "`{0}` is no name of a resource: it begins with a letter and has letters, digits, `/`, `-` and `_`"
+        "`{0}` is not a valid resource name: a name begins with a letter and contains only letters, digits, `/`, \
+         `-` and `_`"
     )]
     Name(String),
     /// A resource is named twice.
@@ -348,7 +349,7 @@ mod tests {
         }
         for (text, error) in [
             ("0", "Zero resources cannot be requested (`0`): leave it out"),
-            ("1 loose", "`loose` is no policy: use compact, compact!, tight, tight! or scatter"),
+            ("1 loose", "`loose` is not a valid policy: use compact, compact!, tight, tight! or scatter"),
             ("-3", "`-3` is not an amount: write a number such as 2 or 0.5"),
         ] {
             assert_eq!(parse_amount("cpus", text).map_err(|e| e.to_string()), Err(error.into()));

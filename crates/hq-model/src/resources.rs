@@ -157,7 +157,7 @@ pub enum ResourceError {
     #[error("Resource {0} defined twice")]
     Twice(String),
     /// A coupling that is none.
-    #[error("`{0}` is no coupling: write cpus[0]:gpus[0]=256,cpus[1]:gpus[1]")]
+    #[error("`{0}` is not a valid coupling: use cpus[0]:gpus[0]=256,cpus[1]:gpus[1]")]
     Coupling(String),
     /// A coupling of a pool that is not there.
     #[error("Resource not found: {0}")]
@@ -487,7 +487,8 @@ mod tests {
             (
                 "1x",
                 "sum(1)",
-                "`1x` is no name of a resource: it begins with a letter and has letters, digits, `/`, `-` and `_`",
+                "`1x` is not a valid resource name: a name begins with a letter and contains only letters, digits, \
+                 `/`, `-` and `_`",
             ),
         ] {
             assert_eq!(parse_pool(name, text).map_err(|e| e.to_string()), Err(error.into()));

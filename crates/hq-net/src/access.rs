@@ -73,7 +73,7 @@ pub enum AccessError {
         source: io::Error,
     },
     /// It is cut off or no access file at all.
-    #[error("{} is no valid access file: {reason}", path.display())]
+    #[error("{} is not a valid access file: {reason}", path.display())]
     Invalid {
         /// Its path.
         path: PathBuf,

@@ -109,7 +109,7 @@ fn open_file(at: impl AsFd, name: &Path, path: &Path) -> Result<File, AccessErro
     let file = openat(at, name, flags, Mode::empty()).map_err(|error| unreadable(path, error))?;
     let stat = fstat(&file).map_err(|error| unreadable(path, error))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(unreadable(path, io::Error::other("it is no regular file")));
+        return Err(unreadable(path, io::Error::other("it is not a regular file")));
     }
     check_owner(&stat, path)?;
     check_mode(&stat, path, PRIVATE)?;

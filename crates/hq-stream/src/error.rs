@@ -16,7 +16,7 @@ pub enum StreamError {
         error: io::Error,
     },
     /// Something else, or its beginning is damaged.
-    #[error("{} is no stream file, or its beginning is damaged", path.display())]
+    #[error("{} is not a stream file, or its beginning is damaged", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,

@@ -75,7 +75,7 @@ impl ResultFile {
 fn open(path: &Path) -> io::Result<(File, u64)> {
     let found = fs::metadata(path)?;
     if !found.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok((File::open(path)?, found.len()))
 }
@@ -193,10 +193,11 @@ mod tests {
                 "Its result, the file {place}/score, is missing, although the program exited with code 0"
             )
         );
-        assert_eq!(error(dir.path()), format!("Its result, the file {place}, cannot be read: it is no file"));
+        assert_eq!(error(dir.path()), format!("Its result, the file {place}, cannot be read: it is not a regular \
+            file"));
         assert_eq!(
             error(Path::new("/dev/zero")),
-            "Its result, the file /dev/zero, cannot be read: it is no file"
+            "Its result, the file /dev/zero, cannot be read: it is not a regular file"
         );
     }
 }

@@ -129,7 +129,7 @@ fn negative(error: &clap::Error, words: &[String]) -> Option<HqError> {
         return None;
     }
     let word = words.iter().find(|word| word.starts_with(taken.as_str())).unwrap_or(taken);
-    let text = format!("`{word}` is no value: ids, counts and times have no minus sign before them");
+    let text = format!("`{word}` is not a valid value: ids, counts and times cannot be negative");
     Some(HqError::usage(text).hint("where it belongs to a command that is to run, write -- before that"))
 }
 

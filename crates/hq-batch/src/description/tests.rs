@@ -68,7 +68,7 @@ fn unknown_names_and_unreadable_files_are_errors() {
         assert!(error.to_string().contains("flux, lsf, oar"), "{error}");
     }
     std::fs::create_dir_all(dir.path().join("managers/dir.toml")).expect("made");
-    let error = Description::find("dir", dir.path()).expect_err("a directory is no file");
+    let error = Description::find("dir", dir.path()).expect_err("a directory is not a file");
     assert!(matches!(error, BatchError::DescriptionUnreadable { .. }), "{error}");
     let lax = dir.path().join("managers/lax.toml");
     std::fs::write(&lax, WHOLE).expect("written");

@@ -48,7 +48,7 @@ pub fn from_json(
     }
     let bad = |message: String| OptionsError::Json { path: path.into(), message };
     let text = std::str::from_utf8(content)
-        .map_err(|e| bad(format!("byte {} is no UTF-8 text", e.valid_up_to())))?;
+        .map_err(|e| bad(format!("byte {} is not UTF-8 text", e.valid_up_to())))?;
     let whole: &RawValue = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
     let found = match whole.get().as_bytes().first() {
         Some(b'[') => None,

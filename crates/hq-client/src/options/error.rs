@@ -127,7 +127,7 @@ pub enum OptionsError {
         limit: Duration,
     },
     /// A variable whose name no environment can hold.
-    #[error("`{0}` is no name of a variable: it needs one, without a `=` in it")]
+    #[error("`{0}` is not a valid variable name: it must not be empty or contain `=`")]
     Variable(String),
     /// A `#HQ` line that cannot be split into words.
     #[error("line {line} of {script} has a quote that is never closed: each #HQ line stands for itself")]

@@ -134,7 +134,8 @@ mod tests {
             field,
             "ab",
             Err(
-                "entry 3 (the first is 0): %{ENTRY.name} stands for nothing: the entry is no JSON (byte 0: this is no value)",
+                "entry 3 (the first is 0): %{ENTRY.name} stands for nothing: the entry is not valid JSON (byte 0: \
+                 not a value)",
             ),
         );
         check(|spec| spec.locality = Some(b"%{ENTRY.1}".to_vec()), "[1,2]", Ok(0));

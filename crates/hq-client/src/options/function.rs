@@ -34,7 +34,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 /// What is wrong with them.
 pub(super) fn arguments(text: &str) -> Result<String, String> {
     let value: serde_json::Value =
-        serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("this is not valid JSON: {error}"))?;
     if text.len() > limits::FUNCTION_ARGUMENTS_MAX {
         return Err(format!("{} bytes are too many: at most {}", text.len(), limits::FUNCTION_ARGUMENTS_MAX));
     }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(arguments("[1, 2]").as_deref(), Ok("[1, 2]"));
         assert!(arguments("{\"k\": 1}").is_ok());
         assert_eq!(arguments("5").unwrap_err(), "write a list of arguments, [5], or an object of named ones");
-        assert!(arguments("[1").unwrap_err().starts_with("this is no JSON: "));
+        assert!(arguments("[1").unwrap_err().starts_with("this is not valid JSON: "));
         assert_eq!(python("apptainer exec 'my image' python3").map(|words| words.len()), Ok(4));
         assert!(python("").is_err() && python("'x").is_err());
     }

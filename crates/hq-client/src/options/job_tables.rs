@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(submits(&[head, &tasks].concat()), [&*all]);
         let text = "[[task]]\nid = 0\ncommand = [\"b\", \"\"\"\n[[task]]\n\"\"\"]\n";
         let within = submits(&[head, text, &tasks].concat());
-        assert_eq!(within, ["0[] b".to_owned(), format!("1-{count}[] a")], "in a text it is no table");
+        assert_eq!(within, ["0[] b".to_owned(), format!("1-{count}[] a")], "in a text it is not a table");
         for (content, expected) in [
             ([head, &tasks, "[array]\ncommand = [\"a\"]\n"].concat(), "cannot be mixed"),
             ([head, &tasks, "[[task]]\ncommand = 1\n"].concat(), "TOML parse error at line"),

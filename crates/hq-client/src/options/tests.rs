@@ -369,8 +369,8 @@ fn the_guide_has_all_keys() {
 #[test]
 fn job_files_refuse_what_the_command_line_does() {
     for (content, expected) in [
-        ("[[task]]\ncommand=[\"a\"]\nenv={\"A=B\"=\"1\"}", "task 1: `A=B` is no name of a variable"),
-        ("[array]\ncommand=[\"a\"]\nenv={\"\"=\"1\"}", "array: `` is no name of a variable"),
+        ("[[task]]\ncommand=[\"a\"]\nenv={\"A=B\"=\"1\"}", "task 1: `A=B` is not a valid variable name"),
+        ("[array]\ncommand=[\"a\"]\nenv={\"\"=\"1\"}", "array: `` is not a valid variable name"),
         (
             "[[task]]\ncommand=[\"a\"]\nsignal=\"USR1@60s\"\ntime_limit=\"1m\"",
             "task 1: the signal is to come 1m before the time limit of 1m",

@@ -35,7 +35,7 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
     if !text.contains(':') && !text.contains('T') {
         return match text.parse::<Date>() {
             Ok(date) => Err(format!("`{text}` is a day: write the time, too, as in `{date} 18:00`")),
-            Err(_) if is_like_a_day(text) => Err(format!("`{text}` is no day: {END_BY_FORMS}")),
+            Err(_) if is_like_a_day(text) => Err(format!("`{text}` is not a day: {END_BY_FORMS}")),
             Err(_) => {
                 let within = duration(text).map_err(|error| format!("{error}; or {END_BY_FORMS}"))?;
                 match within.is_zero() {
@@ -57,7 +57,7 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
     let tell = |error: String| format!("{error}: {END_BY_FORMS}");
     if !text.contains(['-', 'T', 'Z', 'z', '+']) {
         let Ok(time) = text.parse::<Time>() else {
-            return Err(format!("`{text}` is no time of day: {END_BY_FORMS}"));
+            return Err(format!("`{text}` is not a time of day: {END_BY_FORMS}"));
         };
         let today = now.date().to_datetime(time).to_zoned(zone.clone()).map_err(bad)?;
         if today > *now {
@@ -74,7 +74,7 @@ fn date_and_time(text: &str, zone: &TimeZone) -> Result<jiff::Timestamp, String>
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return Ok(time);
     }
-    let Ok(time) = text.parse::<DateTime>() else { return Err(format!("`{text}` is no date and time")) };
+    let Ok(time) = text.parse::<DateTime>() else { return Err(format!("`{text}` is not a date and time")) };
     let zoned = time.to_zoned(zone.clone());
     zoned.map(|zoned| zoned.timestamp()).map_err(|error| format!("`{text}` cannot be ({error})"))
 }
@@ -171,14 +171,14 @@ pub fn at_least_one(text: &str) -> Result<u32, String> {
 fn whole<N: Count>(text: &str, least: u8) -> Result<N, String> {
     text.trim().replace('_', "").parse::<N>().map_err(|error| match error.kind() {
         IntErrorKind::PosOverflow => format!("`{text}` is too large: it may be {} at most", N::MAX),
-        _ => format!("`{text}` is no count: write a whole number from {least}"),
+        _ => format!("`{text}` is not a valid number: use a whole number from {least}"),
     })
 }
 
 /// The value of `--priority`.
 pub fn priority(text: &str) -> Result<i32, String> {
     let range = format!("{} to {}", i32::MIN, i32::MAX);
-    text.trim().parse().map_err(|_| format!("`{text}` is no priority: write a whole number from {range}"))
+    text.trim().parse().map_err(|_| format!("`{text}` is not a valid priority: use a whole number from {range}"))
 }
 
 /// A set of task ids: `1-10,20,30-40:5`.
@@ -224,7 +224,7 @@ pub fn job(text: &str) -> Result<JobId, String> {
         "last" => Ok(After::LAST),
         _ => text
             .parse()
-            .map_err(|_| format!("`{text}` is no id: write a number from 1 to {}, or `last`", u32::MAX)),
+            .map_err(|_| format!("`{text}` is not a valid id: use a number from 1 to {}, or `last`", u32::MAX)),
     }
 }
 
@@ -273,7 +273,7 @@ pub fn resource(text: &str) -> Result<ResourceRequest, String> {
 
 /// The value of `--weight`: a number above zero, in 1/10000.
 pub fn weight(text: &str) -> Result<u32, String> {
-    let value: f64 = text.trim().parse().map_err(|_| format!("`{text}` is no number"))?;
+    let value: f64 = text.trim().parse().map_err(|_| format!("`{text}` is not a number"))?;
     let units = (value * f64::from(WEIGHT_NEUTRAL)).round();
     if !(units >= 1.0 && units <= f64::from(u32::MAX)) {
         return Err(format!("a weight lies between 0.0001 and {}", u32::MAX / WEIGHT_NEUTRAL));
@@ -348,7 +348,7 @@ fn signal_number(name: &str) -> Result<u8, String> {
     match signal::parse(name) {
         Some(number) if !UNCATCHABLE.contains(&number) => Ok(number),
         Some(number) => Err(format!("{} cannot warn a task: no program can catch it", signal::name(number))),
-        None => Err(format!("`{name}` is no signal; use a name such as USR1, INT or TERM, or a number")),
+        None => Err(format!("`{name}` is not a signal; use a name such as USR1, INT or TERM, or a number")),
     }
 }
 
@@ -518,12 +518,12 @@ mod tests {
         for (wrong, why) in [
             ("0s", "leaves no time for anything"),
             ("0", "leaves no time for anything"),
-            ("25:00", "`25:00` is no time of day"),
+            ("25:00", "`25:00` is not a time of day"),
             ("soon", "`soon` is not a duration"),
-            ("18:00 h", "`18:00 h` is no time of day"),
-            ("2026-13-40", "`2026-13-40` is no day"),
-            ("2026-13-01 10:00", "`2026-13-01 10:00` is no date and time"),
-            ("2026-12-01T25:00", "`2026-12-01T25:00` is no date and time"),
+            ("18:00 h", "`18:00 h` is not a time of day"),
+            ("2026-13-40", "`2026-13-40` is not a day"),
+            ("2026-13-01 10:00", "`2026-13-01 10:00` is not a date and time"),
+            ("2026-12-01T25:00", "`2026-12-01T25:00` is not a date and time"),
             ("-5", "is not a duration"),
             ("", "is not a duration"),
         ] {
@@ -556,9 +556,9 @@ mod tests {
             ("soon", "`soon` is not a duration"),
             ("-5", "is not a duration"),
             ("", "is not a duration"),
-            ("2026-13-01 10:00", "`2026-13-01 10:00` is no date and time"),
-            ("2026-13-40", "`2026-13-40` is no date and time"),
-            ("2026-12-01T25:00", "`2026-12-01T25:00` is no date and time"),
+            ("2026-13-01 10:00", "`2026-13-01 10:00` is not a date and time"),
+            ("2026-13-40", "`2026-13-40` is not a date and time"),
+            ("2026-12-01T25:00", "`2026-12-01T25:00` is not a date and time"),
         ] {
             let error = when_in(wrong, &zone).expect_err(wrong);
             assert!(error.contains(why) && error.contains("write a date and a time (`2026"), "{error}");
@@ -584,8 +584,8 @@ mod tests {
         let said = |error: Result<u32, String>| error.expect_err("no count");
         assert_eq!((count("1_000"), at_least_one("1"), count(" 7 ")), (Ok(1000u32), Ok(1), Ok(7u64)));
         assert_eq!(said(count("9999999999")), "`9999999999` is too large: it may be 4294967295 at most");
-        assert_eq!(said(count("-1")), "`-1` is no count: write a whole number from 0");
-        assert_eq!(said(at_least_one("-1")), "`-1` is no count: write a whole number from 1");
+        assert_eq!(said(count("-1")), "`-1` is not a valid number: use a whole number from 0");
+        assert_eq!(said(at_least_one("-1")), "`-1` is not a valid number: use a whole number from 1");
         assert_eq!(said(at_least_one("0")), "it has to be at least 1");
         assert!(count::<u64>("9999999999").is_ok() && count::<u64>("99999999999999999999").is_err());
     }

@@ -443,7 +443,7 @@ pub(super) fn index(value: &Value) -> Result<i64, Refused> {
     match value {
         Value::Int(int) => Ok(*int),
         Value::Bool(is) => Ok(i64::from(*is)),
-        other => Err(Refused::wrong(format!("a value of type {} is no whole number", other.kind()))),
+        other => Err(Refused::wrong(format!("a value of type {} is not a whole number", other.kind()))),
     }
 }
 

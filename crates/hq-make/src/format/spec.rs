@@ -70,7 +70,7 @@ impl Spec {
         }
         spec.kind = chars.get(at).copied();
         if chars.len() > at + 1 || spec.kind == Some(' ') {
-            return Err(format!("`{text}` is no format"));
+            return Err(format!("`{text}` is not a format"));
         }
         match (spec.grouping, spec.kind) {
             (Some(group), Some(kind @ ('n' | 's' | 'c'))) => {

@@ -20,7 +20,7 @@ const RESERVED: [&str; 2] = ["mpirun", "dirname"];
 pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) -> Result<Rule, Problem> {
     let name = entry.key.clone();
     if name.is_empty() || name.contains('/') || name.contains('\0') || &*name == "." || &*name == ".." {
-        let message = format!("`{name}` is no name of a rule: its scripts are called after it");
+        let message = format!("`{name}` is not a valid rule name: scripts are named after the rule");
         return Err(Problem::bad(entry.place(file), message));
     }
     let members = members(file, entry, "rule")?;

@@ -140,7 +140,7 @@ fn values_that_cannot_be_name_their_place() {
     rules("a: {out: [''], script: x}\n", "rules.yaml:1:12: a file of `out` is empty");
     rules(
         "a/b: {out: a, script: x}\n",
-        "rules.yaml:1:1: `a/b` is no name of a rule: its scripts are called after it",
+        "rules.yaml:1:1: `a/b` is not a valid rule name: scripts are named after the rule",
     );
 }
 

@@ -319,12 +319,12 @@ fn outputs(rule: &Rule, attributes: &[(Arc<str>, Value)]) -> Result<Outputs, Pro
                 continue;
             }
             if field.name.is_empty() || field.name.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(wrong(format!("`{{{}}}` is no name of a template variable", field.shown()))
+                return Err(wrong(format!("`{{{}}}` is not the name of a template variable", field.shown()))
                     .hint("name it, for instance `{n}`; braces that are meant as such are doubled"));
             }
             if !field.path.is_empty() || field.conversion.is_some() {
                 let message = format!(
-                    "`{{{}}}` is no attribute, and a template variable is written `{{{}}}`",
+                    "`{{{}}}` is not an attribute, and a template variable is written `{{{}}}`",
                     field.shown(),
                     field.name
                 );

@@ -150,7 +150,7 @@ pub(super) fn fill(
             Step::Env(entries) => {
                 for (key, member) in entries {
                     if key.is_empty() || key.contains(['=', '\0']) {
-                        let message = format!("`{key}` is no name of a variable of the environment");
+                        let message = format!("`{key}` is not a valid name of an environment variable");
                         return Err(Problem::bad(member.place(), message).into());
                     }
                     let value = member.expand(&names)?.str();

@@ -72,7 +72,7 @@ fn not_executed(errno: i32, cause: &str, subject: &Subject) -> String {
                 beside(subject).unwrap_or_default()
             ),
         },
-        libc::ENOTDIR => "Not a directory (os error 20): a part of its path is no directory".to_owned(),
+        libc::ENOTDIR => "Not a directory (os error 20): a part of its path is not a directory".to_owned(),
         libc::EACCES => match existing() {
             Some(path) if path_of(path).is_dir() => "it is a directory".to_owned(),
             Some(path) if !is_executable(path) => {
@@ -172,7 +172,7 @@ fn cause(errno: i32) -> Cow<'static, str> {
         libc::EDQUOT => "the disk quota is used up".into(),
         libc::EACCES => "permission denied".into(),
         libc::ENOENT => "no such file or directory".into(),
-        libc::ENOTDIR => "a part of the path is no directory".into(),
+        libc::ENOTDIR => "a part of the path is not a directory".into(),
         libc::EISDIR => "it is a directory".into(),
         libc::EROFS => "the file system is read-only".into(),
         libc::EAGAIN => {

@@ -188,7 +188,7 @@ fn lock_file(path: &Path) -> io::Result<File> {
     let file = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("it is no file")),
+        false => Err(io::Error::other("it is not a regular file")),
     }
 }
 

@@ -89,7 +89,7 @@ fn what_is_no_file_of_ours_is_refused_and_removed() {
     check("c-3", "5 bytes never fit: the object store takes objects of 4 bytes at most");
     check("c-4", "No such file");
     for name in ["", ".", "..", "../outside", "a/b", "/etc/passwd"] {
-        check(name, "is no name of a file for the store");
+        check(name, "is not a valid name for a file in the store");
     }
     let (used, key) = (put(&store, "c-5", b"1234"), value(2, 0));
     store.adopt(key, "c-5", (Hold::Free, false)).expect("nothing is in use by what was refused");
@@ -160,7 +160,7 @@ fn a_program_on_this_node_writes_into_the_store() {
     let link = dir.path().join("link");
     symlink(&home, &link).expect("writable");
     let refused = NearFile::make(&link).expect_err("no directory");
-    assert!(refused.to_string().ends_with("link is no directory of this user"), "{refused}");
+    assert!(refused.to_string().ends_with("link is not a directory of this user"), "{refused}");
     let missing = NearFile::make(&dir.path().join("missing")).expect_err("not there").to_string();
     assert!(missing.ends_with("/missing: No such file or directory (os error 2)"), "{missing}");
 }

@@ -252,7 +252,7 @@ async fn serve_task(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<
     };
     let Some(first) = receiver.next().await.map_err(io::Error::other)? else { return Ok(()) };
     let Ok(ToNode::Hello { node, .. }) = decode_to_node(&first) else {
-        return refuse(sender, "the first message is no hello").await;
+        return refuse(sender, "the first message is not a hello").await;
     };
     let (answer, place) = oneshot::channel();
     let ask = Ask::Where { task, instance, node, answer };

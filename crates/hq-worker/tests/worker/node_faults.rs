@@ -97,7 +97,7 @@ pub(crate) fn a_node_that_cannot_start_tasks_gives_them_back(_: &mut ()) {
             }
         }
         let reason = trouble.take().expect("it says why");
-        assert!(reason.contains("task directory") && reason.contains("is no directory"), "{reason}");
+        assert!(reason.contains("task directory") && reason.contains("is not a directory"), "{reason}");
         fs::remove_file(&own).expect("there");
         loop {
             if let FromWorker::Report(report) = connection.next().await.expect("it stays")

@@ -99,7 +99,7 @@ fn hosts(content: &str) -> Result<Vec<Host>, (usize, String)> {
         }
         let bad = |text: String| (i + 1, text);
         if line.starts_with('-') || line.contains(char::is_whitespace) {
-            return Err(bad(format!("`{line}` is no host; write host or host:port")));
+            return Err(bad(format!("`{line}` is not a host; write host or host:port")));
         }
         // An address with several colons is one of IPv6, whose port stands after a bracket.
         let (name, port) = match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

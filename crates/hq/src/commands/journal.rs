@@ -83,7 +83,7 @@ fn open(path: &Path) -> Result<RealDisk, HqError> {
         let text = match error.kind() {
             std::io::ErrorKind::NotFound => format!("there is no journal in {}", path.display()),
             std::io::ErrorKind::NotADirectory => {
-                format!("{} is no journal: a journal is a directory", path.display())
+                format!("{} is not a journal: a journal is a directory", path.display())
             }
             kind => {
                 hint = match kind {

@@ -64,7 +64,7 @@ pub(super) fn agent(args: AgentArgs) -> Result<Done, HqError> {
     let host = host.to_string_lossy();
     let hosts = places()?.hosts;
     let Some(node) = hosts.iter().position(|known| *known == host) else {
-        let text = format!("{host} is no node of this task; its nodes are {}", hosts.join(", "));
+        let text = format!("{host} is not a node of this task; its nodes are {}", hosts.join(", "));
         return Err(HqError::failed("no-node", text));
     };
     let exit = ranks::run_on(node as u32, launchers::shell_text(command))?;

@@ -128,7 +128,7 @@ pub(crate) fn of_library(
 
 fn parse(text: &str, path: &Path) -> Result<Vec<Launcher>, HqError> {
     let file: File = toml::from_str(text).map_err(|error| {
-        HqError::failed("bad-input", format!("{} is no list of launchers: {error}", path.display()))
+        HqError::failed("bad-input", format!("{} is not a valid list of launchers: {error}", path.display()))
     })?;
     let bad =
         file.launcher.iter().find(|launcher| launcher.args.is_empty() || launcher.probe.command.is_empty());
@@ -294,6 +294,6 @@ mod tests {
     #[test]
     fn a_file_of_the_user_is_checked() {
         let error = parse("[[launcher]]\nname = 3", Path::new("launchers.toml")).expect_err("no name");
-        assert!(error.text.starts_with("launchers.toml is no list of launchers: "), "{}", error.text);
+        assert!(error.text.starts_with("launchers.toml is not a valid list of launchers: "), "{}", error.text);
     }
 }

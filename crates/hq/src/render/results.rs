@@ -97,7 +97,7 @@ fn write_result(out: &mut dyn Write, result: &[u8], is_text: bool) -> Result<(),
 fn json_of(result: &[u8]) -> Box<RawValue> {
     let text = String::from_utf8_lossy(result);
     RawValue::from_string(text.into_owned()).unwrap_or_else(|error| {
-        tracing::debug!(%error, "a result is no JSON");
+        tracing::debug!(%error, "a result is not valid JSON");
         text_of(result)
     })
 }

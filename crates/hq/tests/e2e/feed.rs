@@ -166,7 +166,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
             "the generator exited with code 3: no licence",
         ),
         ("--generate ./nowhere", 1, "`./nowhere` cannot be started"),
-        ("--generate 'echo [1]' --generate-json", 1, "line 1 of the generator: it is no object: `[1]`"),
+        ("--generate 'echo [1]' --generate-json", 1, "line 1 of the generator: it is not an object: `[1]`"),
         ("--generate 'echo \"#hq moon\"'", 1, "line 1 of the generator: it knows no `#hq moon`"),
         (
             "--generate 'sh -c \"head -c 200000 /dev/zero\"'",

@@ -281,7 +281,7 @@ fn what_cannot_be_followed_is_said() {
     assert_eq!((ran.exit, ran.stderr.as_str()), (0, "WARN Task 1@0 writes no stdout\n"));
     for (line, text) in [
         ("task tail 1", "say which task of job 1: `1@TASK`"),
-        ("task tail 1@0 both", "`both` is no output"),
+        ("task tail 1@0 both", "`both` is not an output"),
         ("task tail 1@0-3", "one task only"),
         ("--output-mode json task tail 1@0", ""),
         ("job cat --follow 1-2 stdout --print-task-header", "--print-task-header"),

@@ -390,7 +390,7 @@ fn what_goes_with_no_function_is_refused() {
         ("--function lab.py:double", "name the module and not its file: lab:double"),
         ("--function lab", "a module and a function"),
         ("--function lab:double --args-json 5", "write a list of arguments, [5]"),
-        ("--function lab:double --args-json '{'", "this is no JSON"),
+        ("--function lab:double --args-json '{'", "this is not valid JSON"),
         ("--function lab:double --nodes 2", "--nodes of a function works only together with --ranks"),
         ("--function lab:double --stdin=lab.py", "--function cannot be used together with --stdin"),
         ("--function lab:double x", "arguments of the function go into --args-json"),

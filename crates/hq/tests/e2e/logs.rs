@@ -78,7 +78,7 @@ fn what_is_no_log_is_left_alone_and_its_tasks_fail() {
     let cluster = Cluster::new();
     cluster.write("precious", "text");
     let ran = cluster.hq("submit --wait --log precious -- echo a");
-    assert!(ran.stderr.contains("precious is no stream file"), "known before a task runs: {ran:?}");
+    assert!(ran.stderr.contains("precious is not a stream file"), "known before a task runs: {ran:?}");
     for (log, why) in [("dir", "is a directory"), ("new-%{JOB_ID}", "")] {
         std::fs::create_dir_all(cluster.path("dir")).expect("a directory");
         let ran = cluster.hq(&format!("submit --cpus 99 --log {log} -- echo a"));

@@ -412,8 +412,8 @@ fn what_is_wrong_is_said_and_nothing_is_started() {
     };
     check("make 30", 1, &["no file `30`", "the minutes come third"]);
     check("make rules.yaml none.yaml", 1, &["no file `none.yaml`"]);
-    check("make rules.yaml targets.yaml soon", 2, &["'soon' is no number of minutes"]);
-    check("make rules.yaml targets.yaml -5", 2, &["'-5' is no number of minutes"]);
+    check("make rules.yaml targets.yaml soon", 2, &["'soon' is not a number of minutes"]);
+    check("make rules.yaml targets.yaml -5", 2, &["'-5' is not a number of minutes"]);
     check("make --rerun sometimes", 2, &["sometimes"]);
     place.write("bad.yaml", "part:\n  out: [x]\n  script: echo {nope}\n  out: [y]\n");
     check("make bad.yaml", 1, &["bad.yaml:4", "out"]);

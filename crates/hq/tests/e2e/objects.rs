@@ -349,7 +349,7 @@ fn what_cannot_be_put_is_refused_with_a_way_out() {
     check(&cluster, 1, "note", ["No worker that is connected stores objects", "`hq worker start`"]);
     check(&cluster, 1, "missing", ["missing: No such file", ""]);
     check(&cluster, 2, "/", ["/ has no name that the object could have", "--name NAME"]);
-    check(&cluster, 2, "pipe", ["pipe is no regular file", "hq object put --name NAME - < pipe"]);
+    check(&cluster, 2, "pipe", ["pipe is not a regular file", "hq object put --name NAME - < pipe"]);
     check(&cluster, 2, "a:b", ["`a:b` cannot be the name of an object", "use --name NAME"]);
     check(&cluster, 2, "--name a/b note", ["`a/b` cannot be the name of an object", "--name"]);
     check(&cluster, 2, "-", ["standard input has no name", "--name NAME"]);

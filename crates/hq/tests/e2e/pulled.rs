@@ -200,7 +200,7 @@ fn a_program_that_is_not_there_fails_no_task() {
     cluster.ok("pull close --bag pull");
     let refused = cluster.fails(2, "pull run -j4 -- true");
     assert!(
-        refused.contains("`-j4` is no program; write values of options as words of their own"),
+        refused.contains("`-j4` is not a program; write values of options as words of their own"),
         "{refused}"
     );
     let refused = cluster.fails(1, "pull run -- /no/such/program");

@@ -232,7 +232,7 @@ fn without_keys_nobody_gets_in() {
     let text = access(&cluster).to_string();
     write(&text[..text.len() / 2]);
     let error = cluster.fails(3, "--server-dir mixed job list");
-    assert!(error.contains("is no valid access file: it is cut off"), "{error}");
+    assert!(error.contains("is not a valid access file: it is cut off"), "{error}");
     cluster.ok("job list");
 }
 

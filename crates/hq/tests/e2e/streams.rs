@@ -249,8 +249,8 @@ fn output_log_says_what_is_not_there() {
         (1, "output-log nowhere summary", "nowhere: No such file"),
         (1, "output-log out --server-uid other summary", "No log files found of server other"),
         (2, "output-log out cat stdout", "several jobs"),
-        (2, "output-log out cat x stdout", "`x` is no id of a job"),
-        (2, "output-log out cat 1 stdin", "`stdin` is no output"),
+        (2, "output-log out cat x stdout", "`x` is not an id of a job"),
+        (2, "output-log out cat 1 stdin", "`stdin` is not an output"),
         (2, "output-log out export", "several jobs"),
     ];
     for (exit, line, expected) in refused {

@@ -286,7 +286,7 @@ fn a_worker_warns_its_tasks_and_ends_before_the_wall_and_nothing_counts_as_a_cra
     cluster.ok("submit --crash-limit 1 sleep 1000");
     assert_eq!(cluster.workers.remove(0).end(), 0);
     let job = cluster.json("job list");
-    assert_eq!(job[0]["state"], "waiting", "it was lost with its worker's time, which is no crash: {job}");
+    assert_eq!(job[0]["state"], "waiting", "it was lost with its worker's time, which is not a crash: {job}");
     assert_eq!(cluster.json("task info 2 0")[0]["crashes"], 0);
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum StoreError {
     #[error("{} is a link, or belongs to another user", .0.display())]
     Foreign(PathBuf),
     /// It names no file in the directory for what is to be stored.
-    #[error("`{0}` is no name of a file for the store")]
+    #[error("`{0}` is not a valid name for a file in the store")]
     BadName(String),
     /// Somebody writes to it.
     #[error("{} was changed while it was read", .0.display())]

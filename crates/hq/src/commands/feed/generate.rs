@@ -413,8 +413,8 @@ enum Gathered {
 fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<MadeTask, String> {
     let shown = || String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
     let value: Value =
-        serde_json::from_slice(line).map_err(|error| format!("it is no JSON ({error}): `{}`", shown()))?;
-    let Value::Object(object) = value else { return Err(format!("it is no object: `{}`", shown())) };
+        serde_json::from_slice(line).map_err(|error| format!("it is not valid JSON ({error}): `{}`", shown()))?;
+    let Value::Object(object) = value else { return Err(format!("it is not an object: `{}`", shown())) };
     let (mut entry, mut key, mut spec) = (None, None, TaskSpec::clone(template));
     for (name, value) in &object {
         match (name.as_str(), value) {
@@ -424,7 +424,7 @@ fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<MadeTask, String> 
                 check_key(text.as_bytes()).map_err(|error| format!("`key`: {error}"))?;
                 key = Some(text.clone().into_bytes());
             }
-            ("key", value) => return Err(format!("`key` is no text: {value}")),
+            ("key", value) => return Err(format!("`key` is not a string: {value}")),
             ("kind", Value::String(kind)) if !object.contains_key("resources") => {
                 let resources = resources_of_kind(kind).ok_or_else(|| {
                     format!("`kind` is `{kind}`, which is none of cpu, gpu and io; for others there is `resources`")
@@ -434,24 +434,24 @@ fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<MadeTask, String> 
             ("kind", Value::String(_)) => {
                 return Err("`kind` says which `resources` a task needs: leave one of them out".to_owned());
             }
-            ("kind", value) => return Err(format!("`kind` is no text: {value}")),
+            ("kind", value) => return Err(format!("`kind` is not a string: {value}")),
             ("resources", Value::Object(resources)) => ask_for(&mut spec, resources_of(resources)?)?,
             ("resources", value) => {
-                return Err(format!("`resources` is no object, such as {{\"cpus\": 2}}: {value}"));
+                return Err(format!("`resources` is not an object, such as {{\"cpus\": 2}}: {value}"));
             }
             ("priority", value) => {
                 let priority = value.as_i64().and_then(|priority| priority.try_into().ok());
                 spec.priority =
-                    priority.ok_or_else(|| format!("`priority` is no number that fits: {value}"))?;
+                    priority.ok_or_else(|| format!("`priority` is not a number in range: {value}"))?;
             }
             ("expect", value) => {
                 let seconds = value.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
                 let parsed = value.as_str().and_then(|text| hq_model::duration::parse(text).ok());
                 spec.expected =
-                    Some(seconds.or(parsed).ok_or_else(|| format!("`expect` is no duration: {value}"))?);
+                    Some(seconds.or(parsed).ok_or_else(|| format!("`expect` is not a duration: {value}"))?);
             }
             ("locality", Value::String(text)) => spec.locality = Some(text.clone().into_bytes()),
-            ("locality", value) => return Err(format!("`locality` is no text: {value}")),
+            ("locality", value) => return Err(format!("`locality` is not a string: {value}")),
             (other, _) => {
                 return Err(format!(
                     "`{other}` is none of entry, key, kind, resources, priority, expect and locality"
@@ -578,15 +578,15 @@ mod tests {
             "a Some((3, Some(1.5s), Some([107])))"
         );
         for (line, expected) in [
-            ("[1]", "it is no object: `[1]`"),
+            ("[1]", "it is not an object: `[1]`"),
             (r#"{"priority": 1}"#, r#"it has no `entry`: `{"priority": 1}`"#),
-            (r#"{"entry": "a", "priority": "high"}"#, "`priority` is no number that fits: \"high\""),
-            (r#"{"entry": "a", "expect": -1}"#, "`expect` is no duration: -1"),
+            (r#"{"entry": "a", "priority": "high"}"#, "`priority` is not a number in range: \"high\""),
+            (r#"{"entry": "a", "expect": -1}"#, "`expect` is not a duration: -1"),
             (
                 r#"{"entry": "a", "cpu": 1}"#,
                 "`cpu` is none of entry, key, kind, resources, priority, expect and locality",
             ),
-            (r#"{"entry": "a", "key": 7}"#, "`key` is no text: 7"),
+            (r#"{"entry": "a", "key": 7}"#, "`key` is not a string: 7"),
             (
                 r#"{"entry": "a", "key": "7"}"#,
                 "`key`: the key `7` begins with a digit, as task ids do; put a letter before it",
@@ -599,7 +599,7 @@ mod tests {
                 r#"{"entry": "a", "kind": "cpu", "resources": {"cpus": 1}}"#,
                 "`kind` says which `resources` a task needs: leave one of them out",
             ),
-            (r#"{"entry": "a", "resources": 3}"#, r#"`resources` is no object, such as {"cpus": 2}: 3"#),
+            (r#"{"entry": "a", "resources": 3}"#, r#"`resources` is not an object, such as {"cpus": 2}: 3"#),
             (
                 r#"{"entry": "a", "resources": {"cpus": 0}}"#,
                 "`resources`: cpus = 0: Zero resources cannot be requested (`0`): leave it out",
@@ -607,7 +607,7 @@ mod tests {
         ] {
             assert_eq!(check(line), expected, "{line}");
         }
-        assert!(check("{").starts_with("it is no JSON (EOF"), "{}", check("{"));
+        assert!(check("{").starts_with("it is not valid JSON (EOF"), "{}", check("{"));
     }
 
     fn line(number: u64, text: &str) -> MadeTask {

@@ -120,7 +120,7 @@ impl Source {
             return Source::of_dir(path, shown);
         }
         if !found.is_file() {
-            let text = format!("{shown} is no regular file");
+            let text = format!("{shown} is not a regular file");
             let hint = format!("to put what comes out of it: hq object put --name NAME - < {shown}");
             return Err(HqError::usage(text).hint(hint));
         }

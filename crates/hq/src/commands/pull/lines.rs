@@ -90,7 +90,7 @@ impl<'a> TaskLines<'a> {
             line.pop();
             line.pop_if(|byte| *byte == b'\r');
         }
-        String::from_utf8(line).map(Some).map_err(|_| self.wrong("it is no UTF-8"))
+        String::from_utf8(line).map(Some).map_err(|_| self.wrong("it is not UTF-8"))
     }
 
     fn wrong(&self, what: &str) -> HqError {
@@ -121,7 +121,7 @@ mod tests {
             (&b"a\n,\n"[..], "Line 2 of f: a name is empty"),
             (b"a\nb,c\0d\n", "Line 2 of f: a name has control characters"),
             (b"a\n\na,b\n", "Line 3 of f: `a` is the name of line 1, too"),
-            (b"\xff\n", "Line 1 of f: it is no UTF-8"),
+            (b"\xff\n", "Line 1 of f: it is not UTF-8"),
             (&long, "Line 1 of f: it has more than 4194304 bytes"),
         ] {
             assert_eq!(read(text, 10), Err(expected.to_owned()));

@@ -35,7 +35,7 @@ impl FromStr for WebPlace {
         let address = match text.strip_prefix("localhost:").map(str::parse) {
             Some(Ok(port)) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             _ => text.parse().map_err(|_| {
-                format!("`{text}` is no place to serve at: write 127.0.0.1:PORT, [::1]:PORT or unix:PATH")
+                format!("`{text}` is not an address to serve on: use 127.0.0.1:PORT, [::1]:PORT or unix:PATH")
             })?,
         };
         if !is_loopback(address.ip()) {
@@ -171,9 +171,9 @@ mod tests {
             ("0.0.0.0:8642", "other machines may reach 0.0.0.0:8642"),
             ("[::]:8642", "other machines may reach [::]:8642"),
             ("10.0.0.1:80", "serve at 127.0.0.1:80 or unix:PATH"),
-            ("8642", "`8642` is no place to serve at: write 127.0.0.1:PORT"),
-            ("example.org:80", "`example.org:80` is no place"),
-            ("localhost:http", "`localhost:http` is no place"),
+            ("8642", "`8642` is not an address to serve on: use 127.0.0.1:PORT"),
+            ("example.org:80", "`example.org:80` is not an address"),
+            ("localhost:http", "`localhost:http` is not an address"),
             ("unix:", "write a path behind `unix:`"),
         ] {
             let error = read(text).expect_err(text);

@@ -256,7 +256,7 @@ impl Query {
         match self.text(name) {
             "" => Ok(None),
             value => {
-                let wrong = |_| invalid(format!("`{name}={value}` is no number from 0 to {}", u32::MAX));
+                let wrong = |_| invalid(format!("`{name}={value}` is not a number from 0 to {}", u32::MAX));
                 value.parse().map(Some).map_err(wrong)
             }
         }
@@ -365,7 +365,7 @@ mod tests {
             assert_eq!(Query::parse(route, Some(text)).expect_err(text).text, words);
         }
         let query = Query::parse(route, Some("limit=-1")).expect("known");
-        assert!(query.number("limit").expect_err("no number").text.starts_with("`limit=-1` is no number"));
+        assert!(query.number("limit").expect_err("no number").text.starts_with("`limit=-1` is not a number"));
     }
 
     #[test]

@@ -153,7 +153,7 @@ fn cursor(text: &str) -> Result<Cursor, HqError> {
     match parts {
         Some((uid, next)) => Ok(Cursor::After(uid.to_owned(), next)),
         None => Err(invalid(format!(
-            "`{text}` is no id of an event; leave it out, or write 0 for all of the past"
+            "`{text}` is not an id of an event; leave it out, or write 0 for all of the past"
         ))),
     }
 }
@@ -266,8 +266,8 @@ mod tests {
         for (text, words) in [
             ("kind=tasks", "`kind=tasks` is none; use overview, server"),
             ("jobs=x", "`jobs=x`: "),
-            ("after=x", "`x` is no id of an event"),
-            ("after=uid-x", "`uid-x` is no id of an event"),
+            ("after=x", "`x` is not an id of an event"),
+            ("after=uid-x", "`uid-x` is not an id of an event"),
         ] {
             let error = watched(text, None).expect_err(text);
             assert!(error.starts_with(words), "{error}");
