@@ -193,8 +193,13 @@ mod tests {
                 "Its result, the file {place}/score, is missing, although the program exited with code 0"
             )
         );
-        assert_eq!(error(dir.path()), format!("Its result, the file {place}, cannot be read: it is not a regular \
-            file"));
+        assert_eq!(
+            error(dir.path()),
+            format!(
+                "Its result, the file {place}, cannot be read: it is not a regular \
+            file"
+            )
+        );
         assert_eq!(
             error(Path::new("/dev/zero")),
             "Its result, the file /dev/zero, cannot be read: it is not a regular file"

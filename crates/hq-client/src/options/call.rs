@@ -44,7 +44,7 @@ pub fn call_spec(options: &str, function: Function) -> Result<TaskSpec, String> 
         return Err("the options are not a JSON object".to_owned());
     };
     if let Some(unknown) = object.keys().find(|key| !OPTIONS.contains(&key.as_str())) {
-        return Err(format!("{unknown}: a call has no such option; there are {}", OPTIONS.join(", ")));
+        return Err(format!("{unknown}: a call has no such option; the options are {}", OPTIONS.join(", ")));
     }
     let task = Task::deserialize(&value)
         .map_err(|error| wrong_key::<Task>(object).unwrap_or_else(|| error.to_string()))?;
@@ -116,11 +116,11 @@ mod tests {
         );
         assert_eq!(
             error(r#"{"crash_limit": [1]}"#),
-            "crash_limit: [1]: invalid type: sequence, expected a number or a text"
+            "crash_limit: [1]: invalid type: sequence, expected a number or a string"
         );
         assert_eq!(
             error(r#"{"request": [{"resources": {"cpus": null}}]}"#),
-            r#"request: [{"resources":{"cpus":null}}]: invalid type: null, expected a number or a text"#
+            r#"request: [{"resources":{"cpus":null}}]: invalid type: null, expected a number or a string"#
         );
     }
 }

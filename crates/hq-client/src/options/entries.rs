@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(lines(b"a\nb\n", None), ok(&[0, 1], &["a", "b"]));
         assert_eq!(lines(b"a\r\n\nb", None), ok(&[0, 1, 2], &["a", "", "b"]));
         assert_eq!(lines(b"a\nb\nc\n", Some(IdSet::range(1, 900))), ok(&[1, 2], &["b", "c"]));
-        assert_eq!(lines(b"", None).unwrap_err(), "f is empty: there is no line to make a task of");
+        assert_eq!(lines(b"", None).unwrap_err(), "f is empty: there is no line to create a task from");
         assert!(
             lines(b"a\n", Some(IdSet::range(5, 9))).unwrap_err().contains("f has 1 lines, counted from 0")
         );

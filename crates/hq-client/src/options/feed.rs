@@ -116,7 +116,7 @@ pub fn command(text: &str) -> Result<Words, String> {
     match shlex::split(text) {
         Some(words) if !words.is_empty() => Ok(Words(words)),
         Some(_) => Err("it names no program".to_owned()),
-        None => Err("a quote in it is not closed".to_owned()),
+        None => Err("it has an unclosed quote".to_owned()),
     }
 }
 
@@ -130,14 +130,15 @@ pub fn ahead(text: &str) -> Result<Ahead, String> {
         Err(error) if *error.kind() == std::num::IntErrorKind::PosOverflow => {
             return Err(format!("at most {} tasks can wait", u64::MAX));
         }
-        Err(_) => Ahead::Time(
-            duration::parse(text)
-                .map_err(|error| format!("{error}; give a number of tasks, such as 1000, or a duration, such as 5s"))?,
-        ),
+        Err(_) => Ahead::Time(duration::parse(text).map_err(|error| {
+            format!("{error}; give a number of tasks, such as 1000, or a duration, such as 5s")
+        })?),
     };
     match ahead {
         Ahead::Tasks(0) => Err("with 0, no task would ever be created; use at least 1".to_owned()),
-        Ahead::Time(Duration::ZERO) => Err("with a duration of zero, no task would ever be created".to_owned()),
+        Ahead::Time(Duration::ZERO) => {
+            Err("with a duration of zero, no task would ever be created".to_owned())
+        }
         ahead => Ok(ahead),
     }
 }
@@ -176,7 +177,7 @@ impl FeedOptions {
             return Ok(None);
         };
         let Target::New(spec) = &template.target else {
-            return Err(OptionsError::Conflict("--generate", "--job: it has a job of its own"));
+            return Err(OptionsError::Conflict("--generate", "--job: it creates its own job"));
         };
         if !template.keys.is_empty() {
             return Err(OptionsError::Conflict("--generate", "--key"));
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!(ahead("7"), Ok(Ahead::Tasks(7)));
         assert_eq!(ahead("1.5s"), Ok(Ahead::Time(Duration::from_millis(1500))));
         let error = ahead("99999999999999999999").expect_err("too many");
-        assert_eq!(error, "at most 18446744073709551615 tasks can be waited for");
+        assert_eq!(error, "at most 18446744073709551615 tasks can wait");
         for text in ["0", "0s", "-1", "", "soon"] {
             assert!(ahead(text).is_err(), "{text}");
         }
@@ -298,7 +299,7 @@ mod tests {
         for (text, expected) in [
             ("a ; b", "`a` gets `;` as an argument"),
             ("a 1; b", "`a` gets `1;` as an argument"),
-            ("a; b", "`a;` gets what is behind it as arguments"),
+            ("a; b", "`a;` gets the words after it as arguments"),
             ("seq 3 | sort", "`seq` gets `|` as an argument"),
             ("a && b", "`a` gets `&&` as an argument"),
             ("a > b", "`a` gets `>` as an argument"),

@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Dep {
             type Value = Dep;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the id of a task, from 0, or a text: its name or key")
+                f.write_str("the id of a task, from 0, or a string: its name or key")
             }
 
             fn visit_i64<E: Error>(self, id: i64) -> Result<Dep, E> {
@@ -64,7 +64,7 @@ impl Graph {
                 return Err("name is empty".into());
             }
             if let Some(other) = self.names.insert(name.clone(), id) {
-                return Err(format!("the name `{name}` is taken by {}", self.place_of(other)));
+                return Err(format!("the name `{name}` is already used by {}", self.place_of(other)));
             }
         }
         self.tasks.push((id, deps));
@@ -77,7 +77,7 @@ impl Graph {
     /// When it is taken.
     pub(super) fn note_key(&mut self, key: &str, id: TaskId) -> Result<(), String> {
         match self.keys.insert(key.to_owned(), id) {
-            Some(other) => Err(format!("the key `{key}` is taken by {}", self.place_of(other))),
+            Some(other) => Err(format!("the key `{key}` is already used by {}", self.place_of(other))),
             None => Ok(()),
         }
     }

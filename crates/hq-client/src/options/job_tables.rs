@@ -64,7 +64,7 @@ impl Tables {
         let wrong = |error: toml::de::Error| OptionsError::JobFile {
             path: path.into(),
             message: match is_one_table(content, "job") {
-                true => "job: write [[job]]: there may be several".to_owned(),
+                true => "job: use [[job]], because there can be several".to_owned(),
                 false => error.to_string().trim_end().to_owned(),
             },
         };
@@ -404,8 +404,8 @@ mod tests {
     #[test]
     fn placeholders_of_keys_and_awaited_files_are_warned_of() {
         let of = |content: &str| read(content).expect("a job").warnings;
-        let key = "Found unknown placeholder `JOB_IDD` in key; it stays as it is";
-        let file = "%{TASK_ID} is not replaced in after_files; it stays as it is";
+        let key = "Found unknown placeholder `JOB_IDD` in key; it is left unchanged";
+        let file = "%{TASK_ID} is not replaced in after_files";
         let tables = "[[task]]\ncommand = [\"a\"]\nkey = \"x%{JOB_IDD}\"\nafter_files = [\"r-%{TASK_ID}\"]\n";
         assert_eq!(of(tables), [key, file]);
         assert_eq!(

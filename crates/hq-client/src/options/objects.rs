@@ -153,8 +153,8 @@ fn in_place(text: &str) -> Result<String, String> {
             Ok(format!("{name}={object}->%{{{BROADCAST_DIR}}}/{name}"))
         }
         _ => Err(format!(
-            "broadcast: `{text}` is not JOB@TASK:NAME or @TASK:NAME: a path is broadcast by `hq submit`; here a task leaves it \
-             (output_objects), or `hq object put` makes an object of it"
+            "broadcast: `{text}` is not JOB@TASK:NAME or @TASK:NAME: only `hq submit` can broadcast a path; here, \
+             create an object with output_objects of a task or with `hq object put`"
         )),
     }
 }
@@ -202,7 +202,7 @@ mod tests {
         assert!(matches!(&own[..], [(1, Dep::Name(name))] if name == "build"));
         for text in ["genome", "/data/1@2:x", "g=data"] {
             let error = of(text).err().expect(text);
-            assert!(error.contains("a path is broadcast by `hq submit`"), "{error}");
+            assert!(error.contains("only `hq submit` can broadcast a path"), "{error}");
         }
     }
 
@@ -221,6 +221,6 @@ mod tests {
         check(&[], &[], &["a/x", "b/x"], "--broadcast: two broadcasts have the name `x`");
         check(&["a=x", "a=y"], &[], &[], "--output-object: two output objects have the name `a`");
         check(&[], &["a=1@0:x", "a=1@1:x"], &[], "--input-object: two input objects have the path `a`");
-        check(&["b=x"], &[own], &["c"], "--input-object: `a=@%{TASK_ID}:x` is an object that the task");
+        check(&["b=x"], &[own], &["c"], "--input-object: `a=@%{TASK_ID}:x` is an output object of the task");
     }
 }

@@ -42,7 +42,7 @@ impl PreparedFile {
                 continue;
             };
             let Body::Function(named) = &submit.spec.body else {
-                return Err(format!("task {task} is no function"));
+                return Err(format!("task {task} is not a function"));
             };
             let body = Body::Function(Function {
                 name: call.name,

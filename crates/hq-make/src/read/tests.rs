@@ -115,7 +115,7 @@ fn values_that_cannot_be_name_their_place() {
     rules(&with("cpus: 4"), "rules.yaml:4:20: `cpus` of `resource` is called `cpu` here");
     rules(
         &with("mem: much"),
-        "rules.yaml:4:19: `mem: much`: `much` is not a memory size: write 4GiB, 500MB, or a number of MiB",
+        "rules.yaml:4:19: `mem: much`: `much` is not a memory size: use 4GiB, 500MB, or a number of MiB",
     );
     rules(
         "a: {out: a, script: x, rerun: hsh}\n",

@@ -47,8 +47,11 @@ pub(crate) fn selector(text: &str) -> Result<Selector, String> {
 /// A selector argument that must not be `all`.
 pub(crate) fn selector_some(text: &str) -> Result<Selector, String> {
     match selector(text)? {
-        Selector::All => Err("`all` is not accepted here, because the output could be very long: give job ids such \
-            as `1,3-5`, or `last`; `hq job list --all` lists all jobs".into()),
+        Selector::All => {
+            Err("`all` is not accepted here, because the output could be very long: give job ids such \
+            as `1,3-5`, or `last`; `hq job list --all` lists all jobs"
+                .into())
+        }
         some => Ok(some),
     }
 }

@@ -54,9 +54,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 fn jobs(text: &str) -> Result<u32, String> {
     match values::count(text)? {
-        many if many > JOBS_PAGE_MAX => {
-            Err(format!("`{text}` is too large: the maximum is {JOBS_PAGE_MAX}"))
-        }
+        many if many > JOBS_PAGE_MAX => Err(format!("`{text}` is too large: the maximum is {JOBS_PAGE_MAX}")),
         jobs => Ok(jobs),
     }
 }

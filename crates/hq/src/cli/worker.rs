@@ -231,7 +231,8 @@ fn object_store(text: &str) -> Result<ObjectStore, String> {
     let (dir, bytes) = store_dir(text)?;
     match bytes {
         Some(0) => {
-            Err("a store smaller than 1 MiB cannot hold anything; use --no-object-store to have no store".into())
+            Err("a store smaller than 1 MiB cannot hold anything; use --no-object-store to have no store"
+                .into())
         }
         _ => Ok(ObjectStore { dir: Some(dir), bytes, spill: None }),
     }
@@ -240,7 +241,8 @@ fn object_store(text: &str) -> Result<ObjectStore, String> {
 fn object_spill(text: &str) -> Result<ObjectSpill, String> {
     match store_dir(text)? {
         (_, Some(0)) => {
-            Err("a spill directory smaller than 1 MiB cannot hold anything; omit the option to have none".into())
+            Err("a spill directory smaller than 1 MiB cannot hold anything; omit the option to have none"
+                .into())
         }
         (dir, bytes) => Ok(ObjectSpill { dir, bytes }),
     }
@@ -272,10 +274,11 @@ fn store_dir(text: &str) -> Result<(PathBuf, Option<u64>), String> {
 /// A time limit of workers.
 pub(super) fn time_limit(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {
-        Duration::ZERO => {
-            Err("with a time limit of zero the worker would end at once; omit the option to use the time of its \
-                allocation".into())
-        }
+        Duration::ZERO => Err(
+            "with a time limit of zero the worker would end at once; omit the option to use the time of its \
+                allocation"
+                .into(),
+        ),
         some => Ok(some),
     }
 }

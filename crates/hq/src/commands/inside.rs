@@ -37,8 +37,9 @@ pub(super) fn ready(context: &Context, args: ReadyArgs) -> Result<Done, HqError>
 
 /// Says by its exit whether files hold what they held, and in words why not.
 pub(super) fn is_unchanged(args: &IsUnchangedArgs) -> Result<Done, HqError> {
-    let files: Vec<(String, String)> = serde_json::from_str(&args.files)
-        .map_err(|error| HqError::usage(format!("FILES is not a valid list of files and digests: {error}")))?;
+    let files: Vec<(String, String)> = serde_json::from_str(&args.files).map_err(|error| {
+        HqError::usage(format!("FILES is not a valid list of files and digests: {error}"))
+    })?;
     for (path, expected) in &files {
         let digest = match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => None,

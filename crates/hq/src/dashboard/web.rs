@@ -153,7 +153,9 @@ impl Shared {
             Found::Route(route, ids) => (route, ids),
             Found::Only(method) => return only(&method),
             Found::NoId(name, word) => {
-                return refusal(&routes::invalid(format!("`{word}` is not an id of a {name}: ids are numbers")));
+                return refusal(&routes::invalid(format!(
+                    "`{word}` is not an id of a {name}: ids are numbers"
+                )));
             }
             Found::Nothing => {
                 let error = HqError::failed("no-path", format!("there is nothing at {}", uri.path()));

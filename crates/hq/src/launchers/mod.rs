@@ -294,6 +294,10 @@ mod tests {
     #[test]
     fn a_file_of_the_user_is_checked() {
         let error = parse("[[launcher]]\nname = 3", Path::new("launchers.toml")).expect_err("no name");
-        assert!(error.text.starts_with("launchers.toml is not a valid list of launchers: "), "{}", error.text);
+        assert!(
+            error.text.starts_with("launchers.toml is not a valid list of launchers: "),
+            "{}",
+            error.text
+        );
     }
 }

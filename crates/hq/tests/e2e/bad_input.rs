@@ -16,7 +16,7 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("worker start --time-limit -5m", "--time-limit <DURATION>'"),
         ("job wait 1 --reconnect-timeout -5s", "--reconnect-timeout <DURATION>'"),
         ("job info -1-3", "`-1-3` is not a valid value: ids, counts and times cannot be negative"),
-        ("submit --array -1 true", "`-1` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
+        ("submit --array -1 true", "`-1` is neither an id nor a range: use 5, 1-10 or 1-10:2"),
         ("job info -1", "`-1` is neither an id nor a range"),
         ("task info 1 -1", "`-1` is neither an id nor a range"),
         ("submit --cpus 0 true", "--cpus"),
@@ -28,9 +28,9 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ),
         ("submit --cpus 99999999999999999999 true", "is too large"),
         ("submit --resource gpus=-0.5 true", "`-0.5` is not an amount"),
-        ("submit --resource memory=2GiB true", "only mem takes units, as in mem=2GiB"),
+        ("submit --resource memory=2GiB true", "only mem can have units, as in mem=2GiB"),
         ("submit --ary 1-3 true", "a similar argument exists: '--array'"),
-        ("job open --name=", "the name is empty; leave it out, and hq chooses one"),
+        ("job open --name=", "the name is empty; omit the option to use the default name"),
         ("worker start --cpus 99999999", "it is too large: counts and indices go up to 1048576"),
         ("submit --resource gpus=0.0 true", "Zero resources cannot be requested"),
         ("submit --resource gpus=0.00001 true", "more than four decimals"),
@@ -59,7 +59,7 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("job info", "JOBS"),
         ("job cancel 1-", "JOBS"),
         ("worker start --cpus none", "--cpus"),
-        ("worker start --cpus 0", "a worker has at least one CPU"),
+        ("worker start --cpus 0", "a worker must have at least one CPU"),
         ("worker start --cpus 0x4", "at least one group of at least one CPU"),
         ("worker start --cpus [[0,1],[1,2]]", "label `1` occurs twice in resource `cpus`"),
         ("worker start --resource x=[[a],[]]", "does not define resource `x`"),
@@ -67,7 +67,7 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("task explain last 1-2", "one task only"),
         ("task explain last x", "neither an id nor a range"),
         ("worker start --resource x=sum(-1)", "at most four decimals"),
-        ("worker start --resource x=sum(0)", "must be above zero"),
+        ("worker start --resource x=sum(0)", "must be greater than zero"),
         ("worker start --resource x=sum(1) --resource x=[a]", "Resource x defined twice"),
         ("worker start --coupling cpus[0]", "is not a valid coupling"),
         ("worker start --coupling cpus[0]:x[0]=-1", "is not a valid coupling"),
@@ -76,17 +76,24 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("submit --after-file= true", "--after-file <PATH>': the path is empty"),
         ("submit --cwd= true", "--cwd <PATH>': the path is empty"),
         ("run --launcher= true", "--launcher <NAME>': the name is empty"),
-        ("submit --time-limit 0 true", "a task would be ended at once; leave it out for no limit"),
-        ("worker start --time-limit 0s", "a worker would end at once"),
-        ("alloc add slurm --time-limit 0", "an allocation needs some time"),
-        ("submit --retry=9999999999 true", "`9999999999` is too large: it may be 4294967295 at most"),
+        (
+            "submit --time-limit 0 true",
+            "with a time limit of zero, a task would be ended at once; omit the option \
+            for no limit",
+        ),
+        ("worker start --time-limit 0s", "the worker would end at once"),
+        ("alloc add slurm --time-limit 0", "must be longer than zero"),
+        ("submit --retry=9999999999 true", "`9999999999` is too large: the maximum is 4294967295"),
         ("submit --nodes=-1 true", "`-1` is not a valid number: use a whole number from 0"),
         ("alloc add slurm --time-limit 1h --backlog 0", "Backlog has to be at least 1"),
-        ("submit --nodes 99999999 true", "99999999 nodes are too many: 100000 are allowed"),
+        ("submit --nodes 99999999 true", "99999999 nodes are too many: the maximum is 100000"),
         ("submit --array 1,,2 true", "there is nothing between the commas in `1,,2`"),
         ("submit --array 1-3, true", "there is nothing after the comma in `1-3,`"),
-        ("submit --after 5000000000 true", "the job of `5000000000` is too large: ids go up to 4294967295"),
-        ("submit --job 5000000000 true", "write a number from 1 to 4294967295"),
+        (
+            "submit --after 5000000000 true",
+            "the job id in `5000000000` is too large: ids go up to 4294967295",
+        ),
+        ("submit --job 5000000000 true", "use a number from 1 to 4294967295"),
         ("task list 19 28 16", "several ids are one word: `19,28,16`"),
         ("--output-version 2 job list", "--output-version"),
     ] {
@@ -108,8 +115,11 @@ fn bad_files_are_named_and_nothing_is_submitted() {
     for (line, text) in [
         ("submit --each-line missing true", "cannot read the entries in missing: No such file"),
         ("submit --each-line . true", "cannot read the entries in .: Is a directory"),
-        ("submit --each-line empty true", "empty is empty: there is no line to make a task of"),
-        ("submit --each-line nul true", "nul: entry 1 holds a NUL byte, which no program can be given"),
+        ("submit --each-line empty true", "empty is empty: there is no line to create a task from"),
+        (
+            "submit --each-line nul true",
+            "nul: entry 1 contains a NUL byte, which cannot be passed to a program",
+        ),
         ("run --each-line nul true", "nul: entry 1 holds a NUL byte"),
         ("job submit-file torn", "torn"),
         ("submit --from-json object true", "has to be an array: object holds an object"),
@@ -123,7 +133,7 @@ fn bad_files_are_named_and_nothing_is_submitted() {
         let error = cluster.fails(1, line);
         assert!(error.contains(text), "{line}: {error}");
     }
-    assert!(cluster.fails(2, "submit -- ''").contains("the command is an empty text"));
+    assert!(cluster.fails(2, "submit -- ''").contains("the command is an empty string"));
     assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
 }
 

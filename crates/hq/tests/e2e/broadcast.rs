@@ -160,8 +160,8 @@ fn a_job_that_is_refused_leaves_nothing() {
         (1, "--broadcast file --after 99", "Job 99 not found"),
         (1, "--broadcast file --nodes 2", "A broadcast comes to one node of a task"),
         (2, "--broadcast file --job 1", "a path cannot be broadcast with --job, only an object"),
-        (2, "--broadcast file --broadcast ./file", "two broadcasts have the name `file`: write NAME=PATH"),
-        (2, "--broadcast .", "where a path has no last part"),
+        (2, "--broadcast file --broadcast ./file", "two broadcasts have the name `file`: use NAME=PATH"),
+        (2, "--broadcast .", "if the last part of a path cannot be"),
         (2, "--broadcast 'a:b=file'", "cannot be the name of an object"),
         (1, "--broadcast 9@0:x", "Job 9 not found"),
     ] {

@@ -206,7 +206,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
     }
     for (options, expected) in [
         ("--generate ''", "it names no program"),
-        ("--generate a --ahead 0", "nothing would ever be made"),
+        ("--generate a --ahead 0", "no task would ever be created"),
         ("--generate a --array 1-3", "cannot be used together"),
         ("--reduce a", "works only together with --generate"),
     ] {

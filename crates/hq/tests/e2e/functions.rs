@@ -387,13 +387,13 @@ fn an_interpreter_that_lies_fails_its_call_and_harms_nothing() {
 fn what_goes_with_no_function_is_refused() {
     let cluster = cluster();
     for (options, expected) in [
-        ("--function lab.py:double", "name the module and not its file: lab:double"),
+        ("--function lab.py:double", "give the name of the module, not of its file: lab:double"),
         ("--function lab", "a module and a function"),
-        ("--function lab:double --args-json 5", "write a list of arguments, [5]"),
+        ("--function lab:double --args-json 5", "use a list of arguments, [5]"),
         ("--function lab:double --args-json '{'", "this is not valid JSON"),
         ("--function lab:double --nodes 2", "--nodes of a function works only together with --ranks"),
         ("--function lab:double --stdin=lab.py", "--function cannot be used together with --stdin"),
-        ("--function lab:double x", "arguments of the function go into --args-json"),
+        ("--function lab:double x", "pass arguments of the function with --args-json"),
         ("--args-json [1] -- true", "--args-json works only together with --function"),
         ("--python p -- true", "--python works only together with --function"),
     ] {

@@ -156,7 +156,7 @@ fn what_cannot_be_done_is_refused_with_a_way_out() {
         assert!(found == code && error.contains(text), "{line}: {found}: {error}");
     }
     for (line, text) in [
-        ("object info 1@x", "write JOB@TASK:NAME, such as 1@0:parts"),
+        ("object info 1@x", "use JOB@TASK:NAME, such as 1@0:parts"),
         ("object get 1", "several objects go into a directory: name one with -o DIR"),
         ("object list --state over", "use awaited, stored, lost, gone"),
         ("--output-mode json object get 1@0:note", "has no JSON form; name a file with -o FILE"),

@@ -64,7 +64,7 @@ fn cat_prints_what_was_asked_for() {
         cluster.ok("job cat 1 --tasks 1-2 --print-task-header stdout"),
         "# Job 1, task 1\no1\n# Job 1, task 2\no2\n"
     );
-    assert!(cluster.fails(2, "job cat all stdout").contains("`all` is not possible here"));
+    assert!(cluster.fails(2, "job cat all stdout").contains("`all` is not accepted here"));
     let ran = cluster.hq("--output-mode json job cat 1 stdout");
     assert_eq!(ran.exit, 2);
     std::fs::remove_file(cluster.path("job-1/2.stdout")).expect("an output");

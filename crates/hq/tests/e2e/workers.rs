@@ -127,7 +127,7 @@ fn detected_resources_can_be_replaced_but_not_twice() {
         ("worker start --manager slurm", "SLURM_JOB_ID"),
         ("worker start --min-utilization 2", "0 to 1"),
         ("worker start --heartbeat 0s", "above zero"),
-        ("worker start --heartbeat 1ms", "before it has heard of it; give 100ms or more"),
+        ("worker start --heartbeat 1ms", "the worker lost too soon; give 100ms or more"),
         ("worker start --time-limit 20s --time-reserve 30s", "leaves nothing of the time limit, 20s"),
         ("worker start --group=", "--group"),
         ("worker start --hostname=", "--hostname"),

@@ -412,8 +412,8 @@ enum Gathered {
 // A line as an object, with what differs from the other tasks.
 fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<MadeTask, String> {
     let shown = || String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-    let value: Value =
-        serde_json::from_slice(line).map_err(|error| format!("it is not valid JSON ({error}): `{}`", shown()))?;
+    let value: Value = serde_json::from_slice(line)
+        .map_err(|error| format!("it is not valid JSON ({error}): `{}`", shown()))?;
     let Value::Object(object) = value else { return Err(format!("it is not an object: `{}`", shown())) };
     let (mut entry, mut key, mut spec) = (None, None, TaskSpec::clone(template));
     for (name, value) in &object {
@@ -589,7 +589,7 @@ mod tests {
             (r#"{"entry": "a", "key": 7}"#, "`key` is not a string: 7"),
             (
                 r#"{"entry": "a", "key": "7"}"#,
-                "`key`: the key `7` begins with a digit, as task ids do; put a letter before it",
+                "`key`: the key `7` begins with a digit like a task id; put a letter in front",
             ),
             (
                 r#"{"entry": "a", "kind": "fpga"}"#,
@@ -602,7 +602,7 @@ mod tests {
             (r#"{"entry": "a", "resources": 3}"#, r#"`resources` is not an object, such as {"cpus": 2}: 3"#),
             (
                 r#"{"entry": "a", "resources": {"cpus": 0}}"#,
-                "`resources`: cpus = 0: Zero resources cannot be requested (`0`): leave it out",
+                "`resources`: cpus = 0: Zero resources cannot be requested (`0`): omit it",
             ),
         ] {
             assert_eq!(check(line), expected, "{line}");

@@ -244,8 +244,9 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
     // An option with its value in one word, as in `-j4`, is taken for the program.
     let first = args.command[0].to_string_lossy();
     if first.starts_with('-') {
-        let text =
-            format!("`{first}` is not a program; write values of options as words of their own, such as `-j 4`");
+        let text = format!(
+            "`{first}` is not a program; write values of options as words of their own, such as `-j 4`"
+        );
         return Err(HqError::usage(text));
     }
     let label = format!("{}.{}", worker(&args.worker), std::process::id());
