@@ -227,7 +227,7 @@ fn files_are_made_on_all_nodes_of_a_batch_job() {
         Err(std::fs::read_to_string(place.path("printed")).unwrap_or_default())
     });
     let printed = place.read("ended");
-    let ending = ": 3 completed\nNothing to do: the file that is wanted is there\n";
+    let ending = ": 3 completed\nNothing to do: the wanted file exists\n";
     assert!(printed.ends_with(ending), "{printed}");
     let mut nodes = [place.read("part_1"), place.read("part_2")];
     nodes.sort();

@@ -161,7 +161,7 @@ fn open_own(path: &Path) -> io::Result<File> {
     } else if found.uid() != geteuid().as_raw() && found.uid() != 0 {
         "it belongs to another user"
     } else if found.mode() & 0o002 != 0 {
-        "everybody can write it: chmod o-w"
+        "everyone can write to it: use chmod o-w"
     } else {
         return Ok(file);
     };

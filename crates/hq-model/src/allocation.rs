@@ -169,7 +169,7 @@ impl FromStr for Goal {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
     /// Nothing could ever be queued.
-    #[error("Backlog must be at least 1")]
+    #[error("Backlog has to be at least 1")]
     Backlog,
     /// An allocation without nodes.
     #[error("An allocation has at least 1 worker")]
@@ -556,7 +556,7 @@ mod tests {
         assert_eq!(params().check(), Ok(()));
         let hour = Duration::from_secs(3600);
         for (params, text) in [
-            (QueueParams { backlog: 0, ..params() }, "Backlog must be at least 1"),
+            (QueueParams { backlog: 0, ..params() }, "Backlog has to be at least 1"),
             (
                 QueueParams { worker_time_limit: Some(hour * 2), ..params() },
                 "Worker time limit cannot be larger than queue time limit: 2h are more than 1h; give a shorter \

@@ -102,10 +102,7 @@ fn nothing_else_is_written_into() {
         error.replace(&format!("{}/", dir.path().display()), "")
     };
     assert_eq!(refused("text", "server"), "text is not a stream file, or its beginning is damaged");
-    assert_eq!(
-        refused("log", "other"),
-        "log is the log of another server, server; give a name that is not taken"
-    );
+    assert_eq!(refused("log", "other"), "log is the log of another server, server; use another name");
     assert!(refused(".", "server").contains("Is a directory"));
     assert!(refused("pipe", "server").contains("pipe"));
     assert_eq!(refused("/dev/null", "server"), "/dev/null is not a stream file, or its beginning is damaged");

@@ -74,5 +74,5 @@ fn unknown_names_and_unreadable_files_are_errors() {
     std::fs::write(&lax, WHOLE).expect("written");
     std::fs::set_permissions(&lax, PermissionsExt::from_mode(0o666)).expect("it is ours");
     let error = Description::find("lax", dir.path()).expect_err("anybody may have written it");
-    assert!(error.to_string().contains("everybody can write it: chmod o-w"), "{error}");
+    assert!(error.to_string().contains("everyone can write to it: use chmod o-w"), "{error}");
 }

@@ -318,7 +318,7 @@ fn bad_input_is_named() {
         ("--launcher srun cmd", "--launcher works only together with --ranks-per-node"),
         (
             "--ranks-per-node 2 --cpus-per-rank all cmd",
-            "several ranks on a node cannot have all of a resource each",
+            "several ranks on a node cannot each have all of a resource",
         ),
         ("--nodes 2 --ranks-per-node 20000 cmd", "20000 ranks per node are too many: the maximum is 10000"),
         ("--nodes 99999999 cmd", "99999999 nodes are too many: the maximum is 100000"),

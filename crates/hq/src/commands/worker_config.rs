@@ -21,7 +21,7 @@ pub(super) fn config(args: &StartArgs) -> Result<WorkerConfig, HqError> {
     {
         let [limit, reserve] = [limit, reserve].map(duration::format);
         return Err(HqError::usage(format!(
-            "--time-reserve {reserve} leaves nothing of the time limit, {limit}"
+            "--time-reserve {reserve} leaves no time of the time limit, {limit}"
         )));
     }
     Ok(WorkerConfig {

@@ -144,7 +144,7 @@ pub(crate) fn heeded(path: &Path) -> Result<Heeded, HqError> {
         return Ok(Heeded::Not("it belongs to another user"));
     }
     if found.mode() & 0o002 != 0 {
-        return Ok(Heeded::Not("everybody can write it: chmod o-w"));
+        return Ok(Heeded::Not("everyone can write to it: use chmod o-w"));
     }
     let mut text = String::new();
     file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
@@ -174,7 +174,7 @@ impl Config {
         match heeded(path)? {
             Heeded::Text(text) => return Ok(Some(text)),
             Heeded::Missing => {}
-            Heeded::Not(why) => self.warnings.push(format!("{} is left out: {why}", path.display())),
+            Heeded::Not(why) => self.warnings.push(format!("{} is ignored: {why}", path.display())),
         }
         Ok(None)
     }

@@ -88,8 +88,9 @@ pub(crate) fn all() -> Result<Vec<Launcher>, HqError> {
             Heeded::Missing => {}
             Heeded::Not(why) => {
                 let text = format!("the launchers in {} are not used: {why}", path.display());
-                return Err(HqError::failed("bad-input", text)
-                    .hint("programs are started as this file says: it must be yours alone to write"));
+                return Err(HqError::failed("bad-input", text).hint(
+                    "this file determines which programs are started, so only you may be able to write to it",
+                ));
             }
         }
     }
@@ -121,8 +122,14 @@ pub(crate) fn of_library(
     let found = beside.chain(plain).find(Launcher::is_found);
     found.ok_or_else(|| {
         let of = name.map_or_else(|| format!("for {library}"), |name| format!("{name} for {library}"));
-        HqError::failed("no-launcher", format!("no launcher {of} is found, beside {} or in PATH", program.display()))
-            .hint("install that of the MPI that mpi4py uses, or describe yours in launchers.toml; `hq task mpirun --list` shows all")
+        HqError::failed(
+            "no-launcher",
+            format!("no launcher {of} was found, next to {} or in PATH", program.display()),
+        )
+        .hint(
+            "install the launcher of the MPI library that mpi4py uses, or describe yours in launchers.toml; \
+                `hq task mpirun --list` shows all",
+        )
     })
 }
 
@@ -280,7 +287,7 @@ mod tests {
         assert_eq!((&there.args[0], &there.probe.command[0]), (&path, &path));
         let error =
             of_library(&[there], &place.path().join("python3"), "MPICH", None).expect_err("no program");
-        assert!(error.text.starts_with("no launcher for MPICH is found, beside "), "{}", error.text);
+        assert!(error.text.starts_with("no launcher for MPICH was found, next to "), "{}", error.text);
     }
 
     #[test]

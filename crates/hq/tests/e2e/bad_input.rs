@@ -94,7 +94,7 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
             "the job id in `5000000000` is too large: ids go up to 4294967295",
         ),
         ("submit --job 5000000000 true", "use a number from 1 to 4294967295"),
-        ("task list 19 28 16", "several ids are one word: `19,28,16`"),
+        ("task list 19 28 16", "give several ids as one word: `19,28,16`"),
         ("--output-version 2 job list", "--output-version"),
     ] {
         let error = place.fails(2, line);

@@ -217,7 +217,7 @@ fn directories_are_left_taken_put_and_got() {
     let mode = |path: &str| fs::metadata(cluster.path(path)).expect("there").permissions().mode() & 0o777;
     assert_eq!((mode("got/bin/run"), mode("got/note")), (mode("given/bin/run"), mode("given/note")));
     let error = cluster.fails(2, "object get 1@0:tree -o got");
-    assert!(error.contains("is a directory: name what is not there yet"), "{error}");
+    assert!(error.contains("is a directory: give a path that does not exist yet"), "{error}");
     let error = cluster.fails(2, "object get 1@0:tree -o mine/file");
     assert!(error.contains("the object is a directory"), "{error}");
 

@@ -167,7 +167,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
         ),
         ("--generate ./nowhere", 1, "`./nowhere` cannot be started"),
         ("--generate 'echo [1]' --generate-json", 1, "line 1 of the generator: it is not an object: `[1]`"),
-        ("--generate 'echo \"#hq moon\"'", 1, "line 1 of the generator: it knows no `#hq moon`"),
+        ("--generate 'echo \"#hq moon\"'", 1, "line 1 of the generator: unknown directive `#hq moon`"),
         (
             "--generate 'sh -c \"head -c 200000 /dev/zero\"'",
             1,
@@ -178,8 +178,8 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
             1,
             "line 2 of the generator: its entry has 131063 bytes, and at most 131062 fit into the variable HQ_ENTRY",
         ),
-        ("--retry 1 --generate ./other", 1, "is `b` after the restart of the generator, and was `a` before"),
-        ("--generate 'echo a' --reduce true", 2, "the reducer exited before its input had ended"),
+        ("--retry 1 --generate ./other", 1, "is `b` after the restart of the generator, but was `a` before"),
+        ("--generate 'echo a' --reduce true", 2, "the reducer exited before the end of its input"),
         (
             "--generate 'echo a' --reduce 'echo \"#hq saved 5 x\"'",
             2,
@@ -189,7 +189,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
         (
             "--generate 'echo a' --reduce 'echo \"#hq foo\"'",
             2,
-            "line 1 of the reducer: it knows no `#hq foo`, only `#hq saved N TEXT` and `#hq end`",
+            "line 1 of the reducer: unknown directive `#hq foo`; only `#hq saved N TEXT` and `#hq end` are supported",
         ),
     ];
     let mut before = 0;
@@ -330,7 +330,7 @@ fn a_wrong_line_is_told_with_its_number() {
     for (lines, expected) in [
         (
             r#"{"entry":1,"key":"a"}\n{"entry":2}"#,
-            "line 2 of the generator: it has no `key`, and those before it have one",
+            "line 2 of the generator: it has no `key`, but earlier lines have one",
         ),
         (r#"{"entry":1,"kind":"tape"}"#, "line 1 of the generator: `kind` is `tape`"),
         (
@@ -454,11 +454,13 @@ fn a_reducer_whose_result_is_too_long_reads_all_of_it_again() {
     wait(&cluster);
     assert_eq!(cluster.ok("job result 3"), "20\n");
     let dropped = cluster.hq("job result all");
-    assert!(dropped.stderr.contains("not kept any more: its reducer has taken them"), "{dropped:?}");
+    assert!(dropped.stderr.contains("no longer kept: its reducer has taken them"), "{dropped:?}");
     cluster.ok("job forget 2");
     let forgotten = cluster.hq("job result 3");
     assert!(
-        forgotten.stderr.contains("The result of job 3 is that of its reducer, job 2, which is forgotten"),
+        forgotten
+            .stderr
+            .contains("The result of job 3 is that of its reducer, job 2, which has been forgotten"),
         "{forgotten:?}"
     );
 }
@@ -499,7 +501,10 @@ fn a_state_that_goes_backwards_is_refused() {
     submit(&cluster, "--generate 'seq 4' --reduce ./back -- true");
     let waited = cluster.fails(1, "job wait 3");
     assert!(
-        waited.contains("line 3 of the reducer: it acknowledges less than before: 2 lines, and 3"),
+        waited.contains(
+            "line 3 of the reducer: it acknowledges fewer than before: 2 lines, but its last saved \
+            state covers 3"
+        ),
         "{waited}"
     );
 }

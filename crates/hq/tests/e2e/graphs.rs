@@ -114,7 +114,7 @@ fn a_job_file_that_is_refused_in_the_middle_leaves_nothing() {
     cluster.ok("job open");
     let refused = cluster.fails(1, "job submit-file refused.toml --job last");
     assert!(
-        refused.contains("2000 tasks of the file are in job 2, and perhaps some that are behind"),
+        refused.contains("2000 tasks of the file are in job 2, and perhaps some that come later"),
         "{refused}"
     );
     assert_eq!(cluster.json("job list --all")[0]["task_count"], 2_000);

@@ -157,9 +157,9 @@ fn what_cannot_be_done_is_refused_with_a_way_out() {
     }
     for (line, text) in [
         ("object info 1@x", "use JOB@TASK:NAME, such as 1@0:parts"),
-        ("object get 1", "several objects go into a directory: name one with -o DIR"),
+        ("object get 1", "several objects are written to a directory: give one with -o DIR"),
         ("object list --state over", "use awaited, stored, lost, gone"),
-        ("--output-mode json object get 1@0:note", "has no JSON form; name a file with -o FILE"),
+        ("--output-mode json object get 1@0:note", "has no JSON output; give a file with -o FILE"),
         ("object get 1@0:note -o .", "is a directory"),
     ] {
         let ran = cluster.hq(line);
@@ -252,7 +252,10 @@ fn what_a_worker_does_not_take_by_way_of_the_server_is_refused_in_its_words() {
     cluster.ok("object keep 1@0:parts");
     cluster.ok("object put --name more parts.bin");
     let error = cluster.fails(1, "object put --name third parts.bin");
-    assert!(error.contains("worker 1 (other): ") && error.contains("`hq object drop` makes room"), "{error}");
+    assert!(
+        error.contains("worker 1 (other): ") && error.contains("make room with `hq object drop`"),
+        "{error}"
+    );
     assert!(!error.contains("by way of the server"), "it was reached: {error}");
 }
 
@@ -346,18 +349,18 @@ fn what_cannot_be_put_is_refused_with_a_way_out() {
         let error = cluster.fails(exit, &format!("object put {line}"));
         assert!(texts.iter().all(|text| error.contains(text)), "{line}: {error}");
     };
-    check(&cluster, 1, "note", ["No worker that is connected stores objects", "`hq worker start`"]);
+    check(&cluster, 1, "note", ["No connected worker stores objects", "`hq worker start`"]);
     check(&cluster, 1, "missing", ["missing: No such file", ""]);
-    check(&cluster, 2, "/", ["/ has no name that the object could have", "--name NAME"]);
+    check(&cluster, 2, "/", ["/ has no name that can be used for the object", "--name NAME"]);
     check(&cluster, 2, "pipe", ["pipe is not a regular file", "hq object put --name NAME - < pipe"]);
     check(&cluster, 2, "a:b", ["`a:b` cannot be the name of an object", "use --name NAME"]);
     check(&cluster, 2, "--name a/b note", ["`a/b` cannot be the name of an object", "--name"]);
     check(&cluster, 2, "-", ["standard input has no name", "--name NAME"]);
     cluster.worker("--cpus 1 --detect-resources none --no-object-store");
-    check(&cluster, 1, "note", ["No worker that is connected stores objects", "--no-object-store"]);
+    check(&cluster, 1, "note", ["No connected worker stores objects", "--no-object-store"]);
     cluster.worker("--cpus 1 --detect-resources none --object-store store:1MiB");
     cluster.write("large", vec![b'x'; 3 << 20]);
-    let sizes = "large has 3.0 MiB, and the largest store of a worker holds 1.0 MiB";
+    let sizes = "large has 3.0 MiB, but the largest object store of a worker holds 1.0 MiB";
     check(&cluster, 1, "large", [sizes, "--object-store DIR:SIZE"]);
     assert!(cluster.ok("object list").ends_with("0 objects\n"));
 }
@@ -375,7 +378,7 @@ fn a_full_store_refuses_a_file_once_and_before_it_comes() {
             error.contains("No worker has stored large: worker 1 (") && error.contains(&format!("): {why}")),
             "{error}"
         );
-        assert!(error.contains("`hq object drop` makes room"), "{error}");
+        assert!(error.contains("make room with `hq object drop`"), "{error}");
         assert_eq!(error.matches("do not fit").count(), 1, "{error}");
         assert!(!error.contains("..") && !error.contains("cannot be reached"), "{error}");
         cluster.ok("object drop 1@0:a");

@@ -89,10 +89,10 @@ fn cat_says_why_it_prints_nothing() {
         "WARN No task of job 2 has a `stdout` stream associated with it: it is not written to files\n",
     );
     let none_of = "WARN None of these tasks of job 2 has started";
-    says("job cat 2 stderr", &format!("{none_of} yet: there is no output of them\n"));
-    says("job cat 2 --tasks 0 stderr", &format!("{none_of} yet: there is no output of them\n"));
+    says("job cat 2 stderr", &format!("{none_of} yet: they have no output\n"));
+    says("job cat 2 --tasks 0 stderr", &format!("{none_of} yet: they have no output\n"));
     cluster.ok("job cancel 2");
-    says("job cat 2 stderr", &format!("{none_of}: there is no output of them\n"));
+    says("job cat 2 stderr", &format!("{none_of}: they have no output\n"));
 }
 
 #[test]

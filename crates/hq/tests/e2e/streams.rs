@@ -12,7 +12,7 @@ fn printed(stdout: &str, stderr: &str, ends: [u32; 2]) -> Printed {
 
 /// Everything in the files of a directory, by task and instance.
 fn read(cluster: &Cluster, dir: &str) -> BTreeMap<(u32, u32), Printed> {
-    let files = fs::read_dir(cluster.path(dir)).expect("the directory of a stream");
+    let files = fs::read_dir(cluster.path(dir)).expect("a stream directory");
     let all = printed::read(files.map(|entry| entry.expect("an entry").path()));
     all.into_iter().map(|((_, task, instance), printed)| ((task, instance), printed)).collect()
 }
@@ -315,7 +315,7 @@ fn what_is_damaged_is_left_out_and_told() {
     for text in ["first", "second", "third"] {
         cluster.ok(&format!("submit --wait --stream out -- echo {text}"));
     }
-    for entry in fs::read_dir(cluster.path("out")).expect("the directory of a stream") {
+    for entry in fs::read_dir(cluster.path("out")).expect("a stream directory") {
         let path = entry.expect("an entry").path();
         let mut bytes = fs::read(&path).expect("a stream file");
         if let Some(place) = bytes.windows(6).position(|bytes| bytes == b"second") {

@@ -39,7 +39,13 @@ fn who_waits_for_nobody_is_told_what_to_do_and_programs_read_the_answer_alone() 
     let (answer, shown) = on_terminal(&cluster, "submit slurm.sh");
     assert_eq!(answer, "Job submitted successfully, job ID: 1\n");
     assert!(shown.contains("The script has #SBATCH lines, which are ignored"), "{shown}");
-    assert!(shown.contains("No worker is connected, so nothing runs yet: `hq worker start`"), "{shown}");
+    assert!(
+        shown.contains(
+            "No worker is connected, so nothing is running yet: start one here with `hq worker \
+        start`"
+        ),
+        "{shown}"
+    );
     let (_, shown) = on_terminal(&cluster, "submit --gpus 1 'echo hi'");
     assert!(shown.contains("omit the quotes, or use a shell: sh -c 'echo hi'"), "{shown}");
     let ran = cluster.hq("submit slurm.sh");

@@ -128,7 +128,7 @@ fn detected_resources_can_be_replaced_but_not_twice() {
         ("worker start --min-utilization 2", "0 to 1"),
         ("worker start --heartbeat 0s", "above zero"),
         ("worker start --heartbeat 1ms", "the worker lost too soon; give 100ms or more"),
-        ("worker start --time-limit 20s --time-reserve 30s", "leaves nothing of the time limit, 20s"),
+        ("worker start --time-limit 20s --time-reserve 30s", "leaves no time of the time limit, 20s"),
         ("worker start --group=", "--group"),
         ("worker start --hostname=", "--hostname"),
     ] {
@@ -251,7 +251,7 @@ fn deploying_starts_a_worker_for_each_host() {
     let calls = cluster.read("calls");
     assert!(calls.contains("-t -t node1 ") && calls.contains("-t -t -p 2222 node2 "), "{calls}");
     cluster.write("none", "# nobody\n");
-    assert!(cluster.fails(1, "worker deploy-ssh none").contains("names no host"));
+    assert!(cluster.fails(1, "worker deploy-ssh none").contains("has no host name"));
     assert!(cluster.fails(1, "worker deploy-ssh missing").contains("cannot read the host file missing"));
 }
 
@@ -359,7 +359,7 @@ fn a_wait_says_what_is_there_and_what_it_waits_for() {
     assert!(wait.wait().expect("a child").success());
     cluster.worker("--cpus 1");
     let (line, mut wait) = first_line(&cluster, &["worker", "wait", "2"]);
-    assert_eq!(line, "Workers that are connected: 1; waiting for 2\n");
+    assert_eq!(line, "Connected workers: 1; waiting for 2\n");
     cluster.worker("--cpus 1");
     assert!(wait.wait().expect("a child").success());
 }

@@ -236,7 +236,7 @@ impl Query {
             let Some(known) = route.query.iter().find(|known| known.name == name) else {
                 let takes: Vec<&str> = route.query.iter().map(|known| known.name).collect();
                 let takes = if takes.is_empty() { "nothing".to_owned() } else { takes.join(", ") };
-                return Err(invalid(format!("`{name}` is not known; {} takes {takes}", route.path)));
+                return Err(invalid(format!("`{name}` is not known; {} accepts {takes}", route.path)));
             };
             if all.iter().any(|(before, _)| *before == known.name) {
                 return Err(invalid(format!("`{name}` is given twice")));
@@ -275,7 +275,7 @@ impl Query {
 
 /// The error of a request that cannot be understood.
 pub(super) fn invalid(text: String) -> HqError {
-    HqError::failed("invalid", text).hint("GET /api/v1/openapi.json says what can be asked")
+    HqError::failed("invalid", text).hint("see GET /api/v1/openapi.json")
 }
 
 /// A text as it was before a browser wrote it into an address.
@@ -359,7 +359,7 @@ mod tests {
         let words = query.list("state", |word| Ok(word.to_owned())).expect("words");
         assert_eq!(words, ["running", "failed"]);
         for (text, words) in [
-            ("colour=red", "`colour` is not known; /api/v1/jobs takes text, state, sort, before, limit"),
+            ("colour=red", "`colour` is not known; /api/v1/jobs accepts text, state, sort, before, limit"),
             ("limit=1&limit=2", "`limit` is given twice"),
         ] {
             assert_eq!(Query::parse(route, Some(text)).expect_err(text).text, words);
