@@ -213,7 +213,7 @@ impl Description {
         let Raw { verified, header, submit, status, cancel, launch } = raw;
         let id = submit.id.unwrap_or_default();
         let Some((id_before, id_after)) = id.split_once("${id}") else {
-            return Err(wrong(format!("`submit.id` is `{id}` and does not say where `${{id}}` stands")));
+            return Err(wrong(format!("`submit.id` is `{id}` but does not contain `${{id}}`")));
         };
         let mut states = BTreeMap::new();
         for (word, meaning) in status.states {
@@ -275,7 +275,7 @@ impl Description {
         }
         for (key, command) in [("status", &self.status.command), ("cancel", &self.cancel)] {
             if !command.iter().any(|word| word.contains("${ids}")) {
-                return Err(format!("`{key}.command` does not say where `${{ids}}` stands"));
+                return Err(format!("`{key}.command` does not contain `${{ids}}`"));
             }
         }
         Ok(())

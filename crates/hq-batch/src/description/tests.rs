@@ -37,10 +37,12 @@ fn all_that_is_missing_is_named() {
 
 #[test]
 fn what_has_no_meaning_is_named() {
-    insta::assert_snapshot!(complaint(&WHOLE.replace("${id}>", ">")), @"the description of the batch system `x.toml`: `submit.id` is `Job <> is submitted` and does not say where `${id}` stands");
+    insta::assert_snapshot!(complaint(&WHOLE.replace("${id}>", ">")), @"the description of the batch system \
+        `x.toml`: `submit.id` is `Job <> is submitted` but does not contain `${id}`");
     insta::assert_snapshot!(complaint(&WHOLE.replace("${nodes}", "${node}")), @"the description of the batch system `x.toml`: `--nodes ${node}`: `${node}` is not one of ${script}, ${ids}, ${name}, ${nodes}, ${time}, ${stdout}, ${stderr}, ${after}");
     insta::assert_snapshot!(complaint(&WHOLE.replace("\"running\"", "\"going\"")), @"the description of the batch system `x.toml`: `status.states.R` is `going`, not one of queued, held, running, suspended, finished, cancelled, timed-out, preempted, node-failed, out-of-memory, failed");
-    insta::assert_snapshot!(complaint(&WHOLE.replace("\"xdel\", \"${ids}\"", "\"xdel\"")), @"the description of the batch system `x.toml`: `cancel.command` does not say where `${ids}` stands");
+    insta::assert_snapshot!(complaint(&WHOLE.replace("\"xdel\", \"${ids}\"", "\"xdel\"")), @"the description of the \
+        batch system `x.toml`: `cancel.command` does not contain `${ids}`");
     assert!(complaint(&WHOLE.replace("[cancel]", "[cancle]")).contains("cancle"));
     assert!(complaint("[header").contains("x.toml"));
 }

@@ -463,7 +463,7 @@ impl StreamFile {
                 if self.room.is_full(self.used) {
                     warn!(dir = %path, %error, "a stream finds no room; what its tasks print waits");
                 }
-                let text = format!("What the task printed found no room in the stream {path}: {error}");
+                let text = format!("There was no space for the task's output in the stream {path}: {error}");
                 self.stalled = Some((self.used, text));
                 Written::NoRoom
             }

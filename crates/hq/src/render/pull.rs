@@ -24,7 +24,7 @@ impl Report for Pulled {
             }
             if tasks.is_empty() {
                 let text = match answer["state"].as_str() {
-                    Some("over") => "The bag is over: all of its tasks have ended",
+                    Some("over") => "The bag is closed and all of its tasks have ended",
                     _ => "Nothing is ready now",
                 };
                 writeln!(out, "{text}")?;

@@ -252,7 +252,7 @@ fn a_line_that_no_worker_can_run_is_told_to_whoever_waits() {
     );
     command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
     let waiting = Process::start(command);
-    let warning = "Job 2: 1 task fits no worker that is there or to come; see `hq job explain 2`";
+    let warning = "Job 2: 1 task fits no current or expected worker; see `hq job explain 2`";
     patience::until("a warning", || match cluster.read("said") {
         said if said.contains(warning) => Ok(()),
         said => Err(said),
@@ -362,8 +362,8 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
     ] {
         let ran = cluster.hq(&format!("submit --wait --stdout none --stderr none {options} -- true"));
         let why = format!(
-            "Job {ending} stands still: its {what}, job {own}, has failed: the {what} exited with code 3: no licence; `hq job \
-             resubmit {own}` goes on where it was, `hq job cancel {ending}` ends all"
+            "Job {ending} is stalled: its {what}, job {own}, has failed: the {what} exited with code 3: no licence; \
+             `hq job resubmit {own}` goes on where it was, `hq job cancel {ending}` ends all"
         );
         assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
         let listed = cluster.ok("job list");
@@ -374,7 +374,7 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
         let explained = cluster.ok(&format!("job explain {ending}"));
         assert!(explained.contains(&told), "{explained}");
         let failures = cluster.ok(&format!("job failures {ending}"));
-        let found = format!("Job {ending}: no task failed; it stands still: {told}\n");
+        let found = format!("Job {ending}: no task failed; it is stalled: {told}\n");
         assert_eq!(failures, found);
         let ran = cluster.hq(&format!("job wait {ending}"));
         assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
@@ -382,7 +382,7 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
         let behind = ending + 1;
         let ran = cluster.hq(&format!("submit --wait --after {ending} -- true"));
         let told = format!(
-            "Job {behind} stands still: it waits for job {ending} (`true`), which stands still: its {what}"
+            "Job {behind} is stalled: it waits for job {ending} (`true`), which is stalled: its {what}"
         );
         assert!(ran.exit == 1 && ran.stderr.contains(&told), "{ran:?}");
         let canceled = cluster.hq(&format!("job cancel {ending}"));

@@ -161,7 +161,7 @@ fn who_is_interrupted_is_told_that_the_job_goes_on() {
     cat.signal("-INT");
     let (out, err, code) = cat.end();
     assert_eq!((out.as_slice(), code), (&b""[..], Some(130)));
-    assert!(err.contains("job 1 goes on") && err.contains("hq job wait 1"), "{err}");
+    assert!(err.contains("job 1 continues") && err.contains("hq job wait 1"), "{err}");
     patience::until("no reads", || if reads(&cluster) == 0 { Ok(()) } else { Err("some".to_owned()) });
     cluster.write("seen-0", "");
     cluster.ok("job wait 1");
@@ -178,7 +178,7 @@ fn whoever_ends_a_tail_learns_what_goes_on() {
         let (_, err, ended) = tail.end();
         assert_eq!(ended, Some(code), "{err}");
         let again = format!("`hq task tail --follow 1@0 {channel}`");
-        assert!(err.contains("job 1 goes on") && err.contains(&again), "{err}");
+        assert!(err.contains("job 1 continues") && err.contains(&again), "{err}");
     }
     cluster.write("seen-0", "");
     cluster.ok("job wait 1");

@@ -504,7 +504,7 @@ fn nothing_starts_that_cannot_end_in_time() {
     let ran = place.hq("make rules.yaml targets.yaml 29.5");
     assert_eq!(ran.exit, 1, "{ran:?}");
     assert!(ran.stdout.contains("completed  short\n"), "{ran:?}");
-    assert!(ran.stdout.contains(": 1 completed, 2 not run\nNot started for want of time: "), "{ran:?}");
+    assert!(ran.stdout.contains(": 1 completed, 2 not run\nNot started for lack of time: "), "{ran:?}");
     assert!(!place.path("long").exists() && !place.path("long.sh").exists());
     place.ok("make rules.yaml targets.yaml 31");
     // On a server the time begins with the submit.
@@ -514,7 +514,7 @@ fn nothing_starts_that_cannot_end_in_time() {
     let ran = server.hq("make --submit --wait rules.yaml targets.yaml 29.5");
     assert_eq!(ran.exit, 1, "{ran:?}");
     assert!(
-        ran.stdout.ends_with(": 1 completed, 2 not run\nNot started for want of time: 1 run\n"),
+        ran.stdout.ends_with(": 1 completed, 2 not run\nNot started for lack of time: 1 run\n"),
         "{ran:?}"
     );
     // When the time has come, what runs is left alone.

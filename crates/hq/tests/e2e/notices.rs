@@ -203,7 +203,7 @@ fn a_client_that_tells_is_ended_by_a_signal_with_its_programs_and_tells_all_at_o
     assert_eq!(waiting.end(), 128 + 15);
     pipe.read_to_end(&mut Vec::new()).expect("nobody holds it any more");
     let said = cluster.read("said");
-    assert!(said.contains("Interrupted: all has ended that was waited for, but "), "{said}");
+    assert!(said.contains("Interrupted: all awaited jobs have ended, but "), "{said}");
 }
 
 #[test]

@@ -424,7 +424,8 @@ fn a_worker_that_is_drained_hands_on_what_is_kept() {
     cluster.worker("--cpus 1 --detect-resources none");
     cluster.write("note", "note");
     cluster.ok("object put note");
-    let named = "1 object that is kept has no other copy, no worker can take it, and it goes with the worker: 1@0:note\n";
+    let named = "1 object that is kept has no other copy, no worker can store it, and it is lost with the worker: \
+        1@0:note\n";
     cluster.worker("--cpus 1 --detect-resources none");
     let said = cluster.says("worker stop --drain 1");
     assert!(!said.contains("no other copy"), "{said}");

@@ -61,7 +61,7 @@ fn fresh_begins_again_and_none_keeps_nothing() {
     cluster.ok("server stop");
     cluster.server.take().map(crate::cluster::Process::end);
     let error = cluster.fails(1, "server start --journal none");
-    for text in ["has a journal; without it, jobs would begin with 1 again", "--fresh", "--server-dir"] {
+    for text in ["has a journal; without it, job ids would start at 1 again", "--fresh", "--server-dir"] {
         assert!(error.contains(text), "{text}: {error}");
     }
     cluster.start_server("--journal none --fresh");
@@ -207,7 +207,7 @@ fn access_can_be_made_ahead_and_split() {
     };
     cluster.ok(&format!("--server-dir {} job list", elsewhere("c.json")));
     let error = cluster.fails(3, &format!("--server-dir {} job list", elsewhere("w.json")));
-    assert!(error.contains("has no part for a client"), "{error}");
+    assert!(error.contains("has no section for a client"), "{error}");
 }
 
 #[test]

@@ -350,7 +350,7 @@ fn a_directory_that_was_removed_is_made_again() {
     assert_eq!(cluster.ok("output-log out cat stdout"), "c\n");
     // What the first ones printed is gone, which is said.
     let error = cluster.fails(1, "job cat 1 stdout");
-    assert!(error.contains("what task 0 of job 1 printed is not there any more"), "{error}");
+    assert!(error.contains("what task 0 of job 1 printed is no longer there"), "{error}");
 }
 
 #[test]

@@ -188,7 +188,7 @@ fn a_draining_worker_finishes_what_runs() {
     cluster.ok("submit -- sh -c 'echo started > running; cat go'");
     cluster.line_from(&running);
     cluster.ok("submit true");
-    assert_eq!(cluster.says("worker stop 1 --drain"), "Worker 1 finishes what runs, then stops\n");
+    assert_eq!(cluster.says("worker stop 1 --drain"), "Worker 1 finishes its running tasks, then stops\n");
     assert_eq!(cluster.ok("--output-mode quiet worker list"), "1 DRAINING\n");
     std::fs::write(go, "done\n").expect("a reader");
     assert_eq!(cluster.workers.remove(0).end(), 0);
