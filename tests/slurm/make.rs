@@ -4,7 +4,7 @@ use super::left_out;
 use super::run::in_batch_job;
 
 // Each of two sets takes all CPUs that a node is said to have, so a simulation takes both nodes. What the ranks say is
-// analysed in two ways, each over all simulations, and the results are compared.
+// analyzed in two ways, each over all simulations, and the results are compared.
 const RULES: &str = r#"
 simulate:
   resource: {time: 2, nrs: 2, ranks: 1, cpu: 2}

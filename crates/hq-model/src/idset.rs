@@ -1,4 +1,4 @@
-//! Sets of task ids kept as intervals: a million neighbours cost as much as one.
+//! Sets of task ids kept as intervals: a million neighbors cost as much as one.
 //!
 //! Sorted, disjoint, inclusive ranges that never touch (touching ranges are merged), so that equal
 //! sets have equal representations. Operations cost by ranges, never by ids.
@@ -342,7 +342,7 @@ impl IdSet {
         self.ranges.push(range);
     }
 
-    // Ranges sorted by start; overlaps and touching neighbours are merged.
+    // Ranges sorted by start; overlaps and touching neighbors are merged.
     fn from_sorted(ranges: Vec<(u32, u32)>) -> IdSet {
         let mut out: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
         for (a, b) in ranges {
@@ -409,7 +409,7 @@ pub enum IdSetError {
     Gap {
         /// Which side of which comma.
         place: &'static str,
-        /// That comma and its neighbours.
+        /// That comma and its neighbors.
         around: String,
     },
     /// A part is no number or range.

@@ -182,7 +182,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("file");
         fs::write(&path, "").expect("writable");
-        let error = make_private(&path).expect_err("but this is a file");
+        let error = make_private(&path).expect_err("a file is there");
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     }
 

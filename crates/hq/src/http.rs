@@ -52,7 +52,7 @@ struct State {
 }
 
 impl Held {
-    /// From now on it does not end in favour of another one.
+    /// From now on it does not end in favor of another one.
     pub(crate) fn hold(&self) {
         self.0.is_held.store(true, Ordering::Relaxed);
     }

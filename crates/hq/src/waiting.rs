@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_wait_ends_when_nothing_can_go_on_and_says_before_what_cannot() {
         let known = |stalled: &[u32]| -> Known {
-            let why = |id| stalled.contains(&id).then(|| "no licence".to_owned());
+            let why = |id| stalled.contains(&id).then(|| "no license".to_owned());
             (3..=4).map(|id| (JobId(id), JobSummary { stalled: why(id), ..job(id, 0) })).collect()
         };
         let mut warned = Warned::default();

@@ -94,7 +94,7 @@ impl Graph {
     }
 
     /// The submits, one for each task in the order in which they were added, so that each comes after those it waits
-    /// for. Neighbours that differ only in what they wait for become one. With `into`, tasks may wait for others
+    /// for. Neighbors that differ only in what they wait for become one. With `into`, tasks may wait for others
     /// that are in this job already, by their ids or keys.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ struct Part {
     key: Option<Vec<u8>>,
 }
 
-// The submits in that order; those that differ only in their edges become one as long as they are neighbours.
+// The submits in that order; those that differ only in their edges become one as long as they are neighbors.
 fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) -> Vec<Submit> {
     let mut submits: Vec<Option<Submit>> = submits.into_iter().map(Some).collect();
     let mut found: Vec<(Submit, BTreeMap<TaskId, Part>)> = Vec::new();
@@ -216,7 +216,7 @@ fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) 
     found.into_iter().map(whole).collect()
 }
 
-/// True when nobody waits for those at certain places: then tasks may have other neighbours in their submit.
+/// True when nobody waits for those at certain places: then tasks may have other neighbors in their submit.
 pub(super) fn maps_all(dependencies: &Dependencies) -> bool {
     dependencies.after.iter().all(|after| after.mapping == Mapping::All)
 }

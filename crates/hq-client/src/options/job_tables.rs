@@ -1,5 +1,5 @@
 //! The `[[task]]` tables of a job file: read part by part, so that a long file needs little memory, and made into few
-//! submits, since neighbours that differ in their ids only are one array.
+//! submits, since neighbors that differ in their ids only are one array.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(super) struct Tables {
     has_same_paths: bool,
 }
 
-// A task: what it has in common with its neighbours, and what it has for itself.
+// A task: what it has in common with its neighbors, and what it has for itself.
 struct Table {
     spec: Arc<TaskSpec>,
     dependencies: Arc<Dependencies>,
@@ -276,7 +276,7 @@ impl Ids {
     }
 }
 
-// Gathers neighbours that differ in their ids and keys only.
+// Gathers neighbors that differ in their ids and keys only.
 struct Arrays<'a> {
     of: &'a SubmitsOf<'a>,
     is_one_by_one: bool,

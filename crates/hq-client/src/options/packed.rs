@@ -21,7 +21,7 @@ pub struct PackedCall {
 }
 
 impl PreparedFile {
-    /// Puts packed functions in the place of those that the file names. Neighbours that then differ in their arguments only
+    /// Puts packed functions in the place of those that the file names. Neighbors that then differ in their arguments only
     /// are one array.
     ///
     /// # Errors

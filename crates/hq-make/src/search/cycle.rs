@@ -35,7 +35,7 @@ impl Search<'_> {
                 free[maker] += 1;
             }
         }
-        // In layers, each in the order in which the search met its runs: neighbours stay neighbours.
+        // In layers, each in the order in which the search met its runs: neighbors stay neighbors.
         let mut order: Vec<usize> = (0..count).filter(|run| waits_for[*run] == 0).collect();
         let mut at = 0;
         while at < order.len() {

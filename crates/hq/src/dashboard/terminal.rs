@@ -39,7 +39,7 @@ const EXIT_HUNG_UP: i32 = 129;
 /// How the dashboard looks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
-    /// It may use colours.
+    /// It may use colors.
     pub has_colors: bool,
     /// It takes clicks and the wheel; otherwise the terminal selects text.
     pub has_mouse: bool,

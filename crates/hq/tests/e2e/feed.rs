@@ -161,9 +161,9 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
     );
     let cases = [
         (
-            "--generate 'sh -c \"echo a; echo first >&2; echo no licence >&2; exit 3\"'",
+            "--generate 'sh -c \"echo a; echo first >&2; echo no license >&2; exit 3\"'",
             1,
-            "the generator exited with code 3: no licence",
+            "the generator exited with code 3: no license",
         ),
         ("--generate ./nowhere", 1, "`./nowhere` cannot be started"),
         ("--generate 'echo [1]' --generate-json", 1, "line 1 of the generator: it is not an object: `[1]`"),
@@ -357,8 +357,8 @@ fn a_wrong_line_is_told_with_its_number() {
 fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
     let cluster = cluster();
     for (options, own, ending, what) in [
-        ("--generate 'sh -c \"echo a; echo no licence >&2; exit 3\"'", 1, 2, "generator"),
-        ("--generate 'echo a' --reduce 'sh -c \"echo no licence >&2; exit 3\"'", 5, 6, "reducer"),
+        ("--generate 'sh -c \"echo a; echo no license >&2; exit 3\"'", 1, 2, "generator"),
+        ("--generate 'echo a' --reduce 'sh -c \"echo no license >&2; exit 3\"'", 5, 6, "reducer"),
     ] {
         let ran = cluster.hq(&format!("submit --wait --stdout none --stderr none {options} -- true"));
         let why = format!(
@@ -386,7 +386,7 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
         );
         assert!(ran.exit == 1 && ran.stderr.contains(&told), "{ran:?}");
         let canceled = cluster.hq(&format!("job cancel {ending}"));
-        let said = format!("Job {ending} canceled: no more tasks are made");
+        let said = format!("Job {ending} canceled: no more tasks will be created");
         assert!(canceled.exit == 0 && canceled.stderr.contains(&said), "{canceled:?}");
         assert_eq!(cluster.json(&format!("job info {ending}"))[0]["info"]["stalled"], Value::Null);
     }

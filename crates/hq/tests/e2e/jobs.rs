@@ -1,4 +1,4 @@
-//! Looking at jobs and tasks, waiting for them, cancelling and forgetting them.
+//! Looking at jobs and tasks, waiting for them, canceling and forgetting them.
 
 use crate::cluster::{Cluster, Process};
 

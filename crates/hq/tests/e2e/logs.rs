@@ -198,10 +198,10 @@ fn a_log_that_was_removed_begins_anew() {
 fn what_a_failed_task_said_last_is_found_in_its_log_and_stream() {
     let cluster = Cluster::new();
     for option in ["--log out.log", "--stream out"] {
-        let line = format!("submit --wait {option} -- sh -c 'echo some; echo no licence >&2; exit 3'");
+        let line = format!("submit --wait {option} -- sh -c 'echo some; echo no license >&2; exit 3'");
         let said = cluster.fails(1, &line);
-        assert!(said.contains("The last line of its stderr: no licence"), "{said}");
-        assert!(cluster.ok("job failures last").contains("no licence"));
+        assert!(said.contains("The last line of its stderr: no license"), "{said}");
+        assert!(cluster.ok("job failures last").contains("no license"));
         let place = option.split_once(' ').expect("two words").1;
         let row = format!("| Stream                 | {} ", cluster.path(place).display());
         assert!(cluster.ok("job info last").contains(&row), "{}", cluster.ok("job info last"));

@@ -35,7 +35,7 @@ pub(super) fn draw_timeline(frame: &mut Frame<'_>, area: Rect, shape: &JobShape,
     lines(frame, below, all);
 }
 
-/// How far each layer is, neighbours as one where there are more than lines.
+/// How far each layer is, neighbors as one where there are more than lines.
 pub(super) fn draw_layers(frame: &mut Frame<'_>, area: Rect, shape: &JobShape, view: &View<'_>) {
     let title = match shape.depth {
         1 => "1 layer: none of its tasks waits for another one".to_owned(),
