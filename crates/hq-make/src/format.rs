@@ -74,7 +74,7 @@ pub(crate) trait Scope {
 
 /// How deep formats may have fields in them: that of `str.format`.
 const DEPTH: usize = 2;
-const DOUBLE: &str = "double braces that are meant as such: `{{` and `}}`";
+const DOUBLE: &str = "double literal braces: `{{` and `}}`";
 
 impl Template {
     /// Reads a template.
@@ -125,7 +125,7 @@ impl Template {
             if text.len() > TEXT_BYTES_MAX {
                 return Err(FormatError::new(
                     0,
-                    format!("the text becomes longer than {TEXT_BYTES_MAX} bytes"),
+                    format!("the text would be longer than {TEXT_BYTES_MAX} bytes"),
                 ));
             }
         }
@@ -225,7 +225,7 @@ fn part(value: &Value, access: &Access) -> Result<Value, String> {
             values
                 .get(at)
                 .cloned()
-                .ok_or_else(|| format!("there are {} items, from 0; {at} is none", values.len()))
+                .ok_or_else(|| format!("there are {} items, counted from 0, so no item {at}", values.len()))
         }
         (Value::Str(text), Access::Item(index)) => {
             let at: usize = index.parse().map_err(|_| format!("a text has no key `{index}`"))?;
@@ -364,14 +364,14 @@ fn parse_name(text: &str) -> Result<(String, Vec<Access>), String> {
         if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[']).unwrap_or(after.len());
             if end == 0 {
-                return Err("nothing stands after the dot".to_owned());
+                return Err("nothing follows the dot".to_owned());
             }
             path.push(Access::Attribute(after[..end].to_owned()));
             rest = &after[end..];
         } else if let Some(after) = rest.strip_prefix('[') {
             let end = after.find(']').ok_or("a `[` without its `]`")?;
             if end == 0 {
-                return Err("nothing stands between the brackets".to_owned());
+                return Err("there is nothing between the brackets".to_owned());
             }
             path.push(Access::Item(after[..end].to_owned()));
             rest = &after[end + 1..];

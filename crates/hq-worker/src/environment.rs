@@ -183,7 +183,7 @@ impl Node {
                     Some(Some(cpu)) if *cpu < 1 << 16 => out.push(*cpu),
                     _ => {
                         return Err(
-                            "the task cannot be bound to CPUs: this worker names its CPUs by labels that \
+                            "the task cannot be bound to CPUs: this worker names its CPUs with labels that \
                              are not CPU numbers"
                                 .to_owned(),
                         );

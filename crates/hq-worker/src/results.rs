@@ -38,8 +38,8 @@ impl ResultFile {
         match found {
             Ok((result, _)) if result.len() <= TEXT_BYTES_MAX => Ok(result),
             Ok((_, bytes)) => Err(format!(
-                "Its result, {}, has {}{bytes} bytes, and at most {TEXT_BYTES_MAX} are kept: leave the rest in a file, \
-                 and let the result say where",
+                "Its result, {}, has {}{bytes} bytes, but at most {TEXT_BYTES_MAX} are kept: write the data to a \
+                 file, and use its path as the result",
                 self.words(),
                 // No more of a line is looked at.
                 if self.from == ResultFrom::LastLine && bytes >= TAIL_BYTES { "at least " } else { "" },
@@ -159,8 +159,8 @@ mod tests {
             assert_eq!(read(ResultFrom::LastLine, content.as_bytes()), expected, "{what}");
         }
         let error = read(ResultFrom::LastLine, format!("a\n{long}y\n").as_bytes());
-        let expected = "Its result, the last line of its standard output, has 4097 bytes, and at most 4096 are kept: leave the \
-                        rest in a file, and let the result say where";
+        let expected = "Its result, the last line of its standard output, has 4097 bytes, but at most 4096 are \
+            kept: write the data to a file, and use its path as the result";
         assert_eq!(error, expected);
         let error = read(ResultFrom::LastLine, "x".repeat(9000).as_bytes());
         assert!(error.contains("has at least 8192 bytes, and at most 4096 are kept"), "{error}");

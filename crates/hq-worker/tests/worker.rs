@@ -487,7 +487,7 @@ fn failures_say_what_went_wrong(_: &mut ()) {
         cases.push((
             bad_output,
             FailureKind::Start,
-            "cannot make the directory for the stdout file \"/proc/no/where\"",
+            "cannot create the directory for the stdout file \"/proc/no/where\"",
         ));
         let mut bad_cpu = spec(&["true"]);
         bad_cpu.pin = Pin::Taskset;

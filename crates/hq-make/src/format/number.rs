@@ -12,10 +12,10 @@ pub(super) fn int(number: i64, spec: &Spec, of: &str) -> Result<String, String> 
         return float(number as f64, spec);
     }
     if spec.precision.is_some() {
-        return Err("digits after the point are not for whole numbers".to_owned());
+        return Err("a precision is not allowed for whole numbers".to_owned());
     }
     if spec.is_zero_positive {
-        return Err("`z` is not for whole numbers".to_owned());
+        return Err("`z` is not allowed for whole numbers".to_owned());
     }
     let digits = match kind {
         'c' => {

@@ -89,6 +89,6 @@ impl Search<'_> {
         let message = format!("files are needed to make themselves: {}", links.join(" <- "));
         Problem::bad(rule.place.clone(), message)
             .coded(RULE_CYCLE)
-            .hint("one of these rules must not name the file it needs, or must make it under another name")
+            .hint("one of these rules must not need that file, or must make it under another name")
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing(_:
         assert_eq!(left, "", "what the task left was killed before the server hears of it");
         drop(connection);
         let text = server.ended();
-        assert!(text.starts_with("the launcher process has died, and what ran with it: task 3@1:"), "{text}");
+        assert!(text.starts_with("the launcher process has died, together with task 3@1:"), "{text}");
     });
 }
 

@@ -209,7 +209,7 @@ fn directories_are_left_taken_put_and_got() {
     let taken = "submit --wait --resource b=1 --input-object tree=1@0:tree->mine -- true";
     cluster.fails(1, taken);
     let error = cluster.ok("job info 4");
-    assert!(error.contains("there is something else already at"), "{error}");
+    assert!(error.contains("something else already exists at"), "{error}");
     assert_eq!(cluster.read("mine/file"), "x");
 
     cluster.ok("object get 1@0:tree -o got");

@@ -362,7 +362,7 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
     ] {
         let ran = cluster.hq(&format!("submit --wait --stdout none --stderr none {options} -- true"));
         let why = format!(
-            "Job {ending} is stalled: its {what}, job {own}, has failed: the {what} exited with code 3: no licence; \
+            "Job {ending} is stalled: its {what}, job {own}, has failed: the {what} exited with code 3: no license; \
              `hq job resubmit {own}` goes on where it was, `hq job cancel {ending}` ends all"
         );
         assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");

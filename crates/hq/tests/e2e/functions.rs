@@ -212,7 +212,7 @@ fn every_end_of_a_function_is_told() {
     let died = error("--function lab:dies --args-json '[\"SIGSEGV\"]'");
     assert!(died.contains("signal 11 (SIGSEGV)"), "{died}");
     let closes = error("--function lab:closes --time-limit 60s");
-    assert!(closes.starts_with("The function has closed the connection of its interpreter"), "{closes}");
+    assert!(closes.starts_with("The function has closed the connection between its interpreter"), "{closes}");
     let large = error("--function lab:large --args-json [20000]");
     assert!(
         large.starts_with("The result of lab:large takes 20002 bytes as JSON, and at most 16384"),

@@ -131,7 +131,7 @@ fn what_is_behind_files_that_are_there_is_shown_and_not_made() {
     let explained = place.ok("make --explain d/part_1 d/whole");
     assert!(
         explained.starts_with(
-            "d/part_1: is missing, and nothing asks part (rules.yaml:2) for it\nd/whole: is there\n"
+            "d/part_1: is missing, but nothing requires part (rules.yaml:2) to make it\nd/whole: exists\n"
         ),
         "{explained}"
     );

@@ -115,7 +115,7 @@ fn what_is_kept_or_needed_outlives_a_full_store() {
     // Somebody waits for the last one, so that there is no room for another.
     cluster.ok("submit --cpus 2 --input-object d=4@0:d -- true");
     cluster.ok(&leave("e").replace("--wait ", ""));
-    let full = "the object store may hold 10485760 bytes, of which 8000000 are in use and may not go";
+    let full = "the object store may hold 10485760 bytes, of which 8000000 are in use and cannot be removed";
     patience::until("the task without room", || {
         let why = cluster.ok("task explain 6 0");
         let is_said =
@@ -199,13 +199,14 @@ fn tasks_take_objects_of_the_last_job() {
 fn a_client_that_may_not_get_an_object_by_way_of_the_server_is_told_why() {
     let cluster = deaf("--no-relay");
     let error = cluster.fails(1, "object get 1@0:note");
-    assert!(error.contains("the server does not encrypt the connections of workers"), "{error}");
+    assert!(error.contains("the server does not encrypt worker connections"), "{error}");
     let switch = "by way of the server: the server does not relay (`hq server start --no-relay`)";
     assert!(error.contains(switch), "{error}");
     assert!(error.contains("hq submit --input-object 'note=1@0:note' -- cp 'note' PATH"), "{error}");
     let error = cluster.fails(1, "object put note");
     let told = format!(
-        "No worker has stored note: worker 1 (other): the server does not encrypt the connections of workers, so these listen to nobody; {switch}"
+        "No worker has stored note: worker 1 (other): the server does not encrypt worker connections, so workers do \
+         not accept connections; {switch}"
     );
     assert!(error.contains(&told) && error.contains("on a machine that has a worker"), "{error}");
 }
@@ -373,7 +374,8 @@ fn a_full_store_refuses_a_file_once_and_before_it_comes() {
         cluster.write("large", vec![b'x'; 700_000]);
         cluster.ok("object put --name a large");
         let error = cluster.fails(1, "object put --name b large");
-        let why = "700000 bytes do not fit: the object store may hold 1048576 bytes, of which 700000 are in use and may not go.";
+        let why = "700000 bytes do not fit: the object store may hold 1048576 bytes, of which 700000 are in use and \
+            cannot be removed.";
         assert!(
             error.contains("No worker has stored large: worker 1 (") && error.contains(&format!("): {why}")),
             "{error}"

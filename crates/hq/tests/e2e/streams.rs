@@ -177,7 +177,7 @@ fn what_begins_after_its_file_was_removed_is_kept_and_what_was_in_it_fails() {
     fs::write(go, "").expect("the task reads");
     cluster.fails(1, "job wait 1");
     let error = cluster.json("task info 1 0").to_string();
-    assert!(error.contains("was removed while the task printed into it"), "{error}");
+    assert!(error.contains("was removed while the task was writing to it"), "{error}");
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn a_task_whose_file_is_removed_fails() {
     let cluster = Cluster::new();
     cluster.hq("submit --wait --stream out -- sh -c 'yes | head -c 1000000; rm -r out; echo b'");
     let error = cluster.json("task info 1 0").to_string();
-    assert!(error.contains("was removed while the task printed into it"), "{error}");
+    assert!(error.contains("was removed while the task was writing to it"), "{error}");
 }
 
 #[test]
