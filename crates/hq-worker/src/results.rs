@@ -163,7 +163,7 @@ mod tests {
             kept: write the data to a file, and use its path as the result";
         assert_eq!(error, expected);
         let error = read(ResultFrom::LastLine, "x".repeat(9000).as_bytes());
-        assert!(error.contains("has at least 8192 bytes, and at most 4096 are kept"), "{error}");
+        assert!(error.contains("has at least 8192 bytes, but at most 4096 are kept"), "{error}");
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn a_program_has_the_result_that_it_prints_or_writes() {
         cluster.hq("submit --wait --result last-line -- sh -c 'head -c 5000 /dev/zero | tr \\\\0 x'");
     assert_eq!(failed.exit, 1, "{failed:?}");
     let error = cluster.json("task info 4 0")[0]["error"].as_str().unwrap_or_default().to_owned();
-    assert!(error.contains("has 5000 bytes, and at most 4096 are kept"), "{error}");
+    assert!(error.contains("has 5000 bytes, but at most 4096 are kept"), "{error}");
     let failed = cluster.hq("submit --wait --result file:missing -- true");
     assert_eq!(failed.exit, 1, "{failed:?}");
     let error = cluster.json("task info 5 0")[0]["error"].as_str().unwrap_or_default().to_owned();

@@ -9,7 +9,7 @@ const hours = (number) => (number === 0 ? "0" : number.toFixed(2));
 
 function Why({ queue }) {
   return html`<${Load} url=${`/api/v1/queues/${queue}/explain`}>${(data, error) => html`
-    <h3>Why not more</h3>
+    <h3>Why no more are requested</h3>
     <${Trouble} error=${error} />
     ${data && html`<p>${safe(data.next)}.</p>
       <ul>${data.facts.map((fact) => html`<li>${safe(fact)}</li>`)}
