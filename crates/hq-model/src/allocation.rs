@@ -430,7 +430,7 @@ impl fmt::Display for AllocationEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AllocationEnd::Finished => f.write_str("ended by itself"),
-            AllocationEnd::TimedOut => f.write_str("its time limit was reached"),
+            AllocationEnd::TimedOut => f.write_str("its time was over"),
             AllocationEnd::Canceled => f.write_str("canceled"),
             AllocationEnd::Preempted => f.write_str("preempted"),
             AllocationEnd::NodeFailed => f.write_str("a node failed"),

@@ -556,6 +556,6 @@ mod tests {
         assert_eq!(fs::read_to_string(lab.path().join("canceled")).expect("it ran"), "42\n");
         program("squeue", "exit 0");
         let error = desk.try_out(&manager, &params, &directory).expect_err("its answer was lost");
-        assert!(error.ends_with("should it come: `scancel --name=hq-trial` cancels it."), "{error}");
+        assert!(error.ends_with("if it appears: `scancel --name=hq-trial` cancels it."), "{error}");
     }
 }

@@ -136,7 +136,7 @@ fn a_server_that_is_killed_is_missed_and_found_again() {
     }
     screen.until("does not answer");
     cluster.start_server("");
-    screen.until("started again");
+    screen.until("restarted");
     screen.press("1");
     screen.until("Overview");
     screen.process.signal(SIGTERM);

@@ -176,7 +176,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
         (
             "--generate 'sh -c \"echo a; head -c 131063 /dev/zero | tr \\\\0 x; echo\"'",
             1,
-            "line 2 of the generator: its entry has 131063 bytes, and at most 131062 fit into the variable HQ_ENTRY",
+            "line 2 of the generator: its entry has 131063 bytes, but at most 131062 fit into the variable HQ_ENTRY",
         ),
         ("--retry 1 --generate ./other", 1, "is `b` after the restart of the generator, but was `a` before"),
         ("--generate 'echo a' --reduce true", 2, "the reducer exited before the end of its input"),

@@ -215,7 +215,7 @@ fn every_end_of_a_function_is_told() {
     assert!(closes.starts_with("The function has closed the connection between its interpreter"), "{closes}");
     let large = error("--function lab:large --args-json [20000]");
     assert!(
-        large.starts_with("The result of lab:large takes 20002 bytes as JSON, and at most 16384"),
+        large.starts_with("The result of lab:large takes 20002 bytes as JSON, but at most 16384"),
         "{large}"
     );
     let strange = error("--function lab:strange");

@@ -108,7 +108,7 @@ fn one_directory_is_of_one_run_at_a_time() {
     assert_eq!(run.end(), 0);
     place.write("full/of", "files");
     let error = place.fails(1, "run --state full -- true");
-    assert!(error.contains("full holds other files"), "{error}");
+    assert!(error.contains("full contains other files"), "{error}");
 }
 
 #[test]

@@ -246,7 +246,7 @@ fn an_access_file_is_not_written_over_unasked() {
     place.ok(line);
     let before = place.read("full.json");
     let error = place.fails(1, line);
-    assert!(error.contains("exists already") && error.contains("--overwrite"), "{error}");
+    assert!(error.contains("already exists") && error.contains("--overwrite"), "{error}");
     assert_eq!(place.read("full.json"), before);
     place.ok(&format!("{line} --overwrite"));
     assert_ne!(place.read("full.json"), before);

@@ -170,7 +170,7 @@ mod tests {
         for (text, words) in [
             ("0.0.0.0:8642", "other machines could reach 0.0.0.0:8642"),
             ("[::]:8642", "other machines could reach [::]:8642"),
-            ("10.0.0.1:80", "serve at 127.0.0.1:80 or unix:PATH"),
+            ("10.0.0.1:80", "serve on 127.0.0.1:80 or unix:PATH"),
             ("8642", "`8642` is not an address to serve on: use 127.0.0.1:PORT"),
             ("example.org:80", "`example.org:80` is not an address"),
             ("localhost:http", "`localhost:http` is not an address"),
