@@ -216,7 +216,8 @@ impl Desk {
             && params.time_limit > longest
         {
             return Err(format!(
-                "A time limit of {} is more than the {} that the batch system allows there; such an allocation would wait forever",
+                "A time limit of {} is more than the {} that the batch system allows there; such an \
+                 allocation would wait forever",
                 duration::format(params.time_limit),
                 duration::format(longest)
             ));

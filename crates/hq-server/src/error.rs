@@ -154,7 +154,8 @@ impl ServerError {
     fn fixed_hint(&self) -> &'static str {
         match self {
             ServerError::Running { .. } => {
-                "use it (`hq server info`), stop it with `hq server stop`, or start another one with a different --server-dir"
+                "use it (`hq server info`), stop it with `hq server stop`, or start another one with a \
+                 different --server-dir"
             }
             ServerError::Directory { .. } => "",
             ServerError::Access(error) => error.hint(),

@@ -37,7 +37,8 @@ pub enum TreeError {
     },
     /// A socket, a pipe, a device.
     #[error(
-        "{} is a pipe, a socket or a device: an object can contain only files, directories and symbolic links", .0.display()
+        "{} is a pipe, a socket or a device: an object can contain only files, directories and symbolic \
+         links", .0.display()
     )]
     Special(PathBuf),
     /// Somebody writes to it.

@@ -27,7 +27,8 @@ use crate::replaced::replace;
 use crate::report::{Changed, JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
 
 /// What to do when there is no journal where it was looked for.
-const NAME_IT: &str = "give the directory of the journal: it is `journal` in the server directory, unless the server was started with --journal; `hq server info` shows that of a running server";
+const NAME_IT: &str = "give the directory of the journal: it is `journal` in the server directory, \
+    unless the server was started with --journal; `hq server info` shows that of a running server";
 
 /// Runs a command about the journal.
 pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, HqError> {
