@@ -140,7 +140,7 @@ fn spawn(program: &Program, outputs: [Target; 2]) -> io::Result<libc::pid_t> {
     let (arguments, environment) = (pointers(&program.words), pointers(&program.environment));
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
     let mut pid = 0;
-    // SAFETY: the actions are initialised before and destroyed after use; every pointer outlives the
+    // SAFETY: the actions are initialized before and destroyed after use; every pointer outlives the
     // calls; the arrays end with null pointers, and the program has a first word.
     unsafe {
         let mut actions = std::mem::zeroed();

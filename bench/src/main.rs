@@ -171,7 +171,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(unknown) = arguments.names.iter().find(|name| !ALL.iter().any(|known| known.0 == *name)) {
-        eprintln!("error: there is no benchmark `{unknown}`; --list shows those there are");
+        eprintln!("error: there is no benchmark `{unknown}`; --list lists them");
         return ExitCode::from(2);
     }
     let bench = Bench { hq: arguments.hq, is_quick: arguments.quick };

@@ -14,7 +14,7 @@ SMILES = [scaffold.format(group) for scaffold in SCAFFOLDS for group in GROUPS]
 
 
 def score(smiles: str, reference: str) -> tuple[float, float] | None:
-    """Likeness to the reference and drug-likeness of a molecule; None for what is no molecule."""
+    """Likeness to the reference and drug-likeness of a molecule; None for what is not a molecule."""
     from rdkit import Chem, DataStructs  # type: ignore[import-not-found, unused-ignore]
     from rdkit.Chem import QED, rdFingerprintGenerator  # type: ignore[import-not-found, unused-ignore]
 

@@ -70,7 +70,7 @@ def test_an_interpreter_that_dies_ends_its_call(executor, function, args, said):
 @pytest.mark.parametrize("close", [lambda: os.closerange(0, 1000), lambda: os.closerange(3, 1000)])
 def test_a_function_that_closes_all_descriptors_is_told_so(executor, close):
     error = executor.submit(close).exception(GONE)
-    assert type(error) is hq.RunnerDied and "has closed the connection of its interpreter" in str(error), error
+    assert type(error) is hq.RunnerDied and "has closed the connection between its interpreter" in str(error), error
 
 
 def leave_a_thread():

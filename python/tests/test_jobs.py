@@ -147,9 +147,9 @@ def test_values_that_only_the_extension_reads_are_validated_as_others_are(client
     with headquarters.Executor(cluster=client) as executor:
         for options, said in [
             ({"cpus": 0}, "cpus = 0: Zero resources cannot be requested"),
-            ({"cpus": "x"}, "cpus = x: `x` is not an amount: write a number"),
-            ({"memory": "lots"}, "mem = lots: `lots` is not a memory size: write 4GiB"),
-            ({"time_limit": "ten"}, "time_limit: `ten` is not a duration: write 90s"),
+            ({"cpus": "x"}, "cpus = x: `x` is not an amount: use a number"),
+            ({"memory": "lots"}, "mem = lots: `lots` is not a memory size: use 4GiB"),
+            ({"time_limit": "ten"}, "time_limit: `ten` is not a duration: use 90s"),
             ({"retry_on": [300]}, "retry_on: `300` is not a list of exit codes"),
             ({"ranks": 3, "nodes": 2}, "ranks=3 cannot be as many on each of 2 nodes"),
         ]:
@@ -276,7 +276,7 @@ def test_all_tasks_of_a_job_get_what_is_broadcast(client: Client, tmp_path: Path
     client.wait_for_jobs([client.submit(job)])
     assert (tmp_path / "c").read_text() == "acgt"
     job.function(abs, args=(1,))
-    with pytest.raises(ValueError, match="functions of a job get nothing that is broadcast"):
+    with pytest.raises(ValueError, match="functions of a job cannot receive broadcasts"):
         client.submit(job)
 
 

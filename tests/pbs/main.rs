@@ -107,7 +107,7 @@ fn a_limit_on_jobs_is_waited_for_with_what_was_accepted() {
     });
     let error = allocations(&server, 1)[3]["detail"].to_string();
     assert!(error.contains("not accepted yet") && error.contains(words), "{error}");
-    assert_eq!(server.json("alloc list")[0]["state"], "Active", "this is no failure");
+    assert_eq!(server.json("alloc list")[0]["state"], "Active", "this is not a failure");
     // What it was for is gone, and so is it.
     server.ok("job cancel 1");
     reaches(&server, 1, &["finished"; 4]);
@@ -227,7 +227,7 @@ fn files_are_made_on_all_nodes_of_a_batch_job() {
         Err(std::fs::read_to_string(place.path("printed")).unwrap_or_default())
     });
     let printed = place.read("ended");
-    let ending = ": 3 completed\nNothing to do: the file that is wanted is there\n";
+    let ending = ": 3 completed\nNothing to do: the wanted file exists\n";
     assert!(printed.ends_with(ending), "{printed}");
     let mut nodes = [place.read("part_1"), place.read("part_2")];
     nodes.sort();

@@ -325,7 +325,7 @@ def up(options: argparse.Namespace) -> None:
     cluster = Cluster(options.dir)
     if not cluster.is_known:
         if any(directory.iterdir()):
-            fail(f"{directory} holds something that is no cluster")
+            fail(f"{directory} holds something that is not a cluster")
         if cluster.base != str(directory):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(cluster.base)

@@ -97,7 +97,7 @@ fn what_contradicts_the_queue_is_refused_with_both_values() {
         ("-- -p cpu -N2", ["2 nodes", "1 worker"]),
         ("--max-workers-per-alloc 2 -- -p cpu -N1", ["1 node", "2 workers"]),
         ("-- -p cpu -t 1", ["1m", "5m"]),
-        ("-- -p cpu --array=1-2", ["an array", "leave that out"]),
+        ("-- -p cpu --array=1-2", ["an array", "omit that"]),
         ("-- -p cpu --mem=100G", ["100 GiB", "4 GiB"]),
         ("--cpus 4 -- -p cpu -c 2", ["4 CPUs", "gives them 2"]),
         ("--resource gpus/nvidia=[0,1] -- -p gpu --gres=gpu:1", ["2 GPUs", "ask for 1"]),

@@ -4,7 +4,7 @@ use super::left_out;
 use super::run::in_batch_job;
 
 // Each of two sets takes all CPUs that a node is said to have, so a simulation takes both nodes. What the ranks say is
-// analysed in two ways, each over all simulations, and the results are compared.
+// analyzed in two ways, each over all simulations, and the results are compared.
 const RULES: &str = r#"
 simulate:
   resource: {time: 2, nrs: 2, ranks: 1, cpu: 2}
@@ -58,10 +58,7 @@ fn is_made_on_both_nodes(launcher: &str, rank: &str, prepare: &str) {
     );
     let files = [("rules.yaml", RULES), ("targets.yaml", &targets), ("rank.sh", RANK)];
     let Some((printed, _)) = in_batch_job(&format!("make-{launcher}"), &files, &script) else { return };
-    assert!(
-        printed.contains(": 6 completed\nNothing to do: the file that is wanted is there\n"),
-        "{printed}"
-    );
+    assert!(printed.contains(": 6 completed\nNothing to do: the wanted file exists\n"), "{printed}");
     let lines: Vec<Vec<&str>> = printed.lines().rev().take(5).map(|line| line.split(' ').collect()).collect();
     let [compared, hot_1, hot_0, cold_1, cold_0] = &lines[..] else { panic!("{printed}") };
     for (ranks, given) in [([cold_0, cold_1], "cold"), ([hot_0, hot_1], "hot")] {

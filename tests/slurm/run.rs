@@ -67,6 +67,6 @@ fn a_run_in_a_batch_job_uses_all_of_its_nodes() {
 fn a_run_that_is_to_stay_here_uses_one_node() {
     let script = "HQ run --here --nodes 2 -- true; echo \"exit $?\"";
     let Some((printed, _)) = in_batch_job("here", &[], script) else { return };
-    assert!(printed.contains("This machine is one node, and each task asks for 2"), "{printed}");
+    assert!(printed.contains("This machine is one node, but each task requests 2"), "{printed}");
     assert!(printed.contains("exit 1"), "{printed}");
 }

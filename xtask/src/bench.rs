@@ -1,4 +1,4 @@
-//! Builds the program and the benchmarks with optimisation, and runs the benchmarks.
+//! Builds the program and the benchmarks with optimization, and runs the benchmarks.
 
 use crate::exec;
 use crate::place::Place;

@@ -4,7 +4,7 @@ use crate::exec;
 use crate::place::Place;
 use crate::sim::commit;
 
-/// Builds with optimisation and plays so many rounds.
+/// Builds with optimization and plays so many rounds.
 ///
 /// # Errors
 /// When it does not build, or a promise is broken.
@@ -12,7 +12,7 @@ pub(crate) fn run(place: &Place, rounds: u32, seed: Option<String>) -> Result<()
     play(place, "HQ_CHAOS_ROUNDS", &rounds.to_string(), seed, &["--skip", "soak", "--skip", "attack"])
 }
 
-/// Builds with optimisation and soaks for so many minutes.
+/// Builds with optimization and soaks for so many minutes.
 ///
 /// # Errors
 /// When it does not build, or a promise is broken.
@@ -20,7 +20,7 @@ pub(crate) fn soak(place: &Place, minutes: u32, seed: Option<String>) -> Result<
     play(place, "HQ_SOAK_MINUTES", &minutes.to_string(), seed, &["soak"])
 }
 
-/// Builds with optimisation and plays the attacks, or those whose names contain one of `names`.
+/// Builds with optimization and plays the attacks, or those whose names contain one of `names`.
 ///
 /// # Errors
 /// When it does not build, or an attack succeeds.

@@ -80,7 +80,7 @@ fn check_package(package: &Value, source: &str, deny: &Deny, findings: &mut Find
     allowed.extend(exceptions.flat_map(|exception| exception.allow.iter().map(String::as_str)));
     let licence = package["license"].as_str().unwrap_or_default();
     findings.note(is_allowed(licence, &allowed), || {
-        format!("deny.toml: the licence `{licence}` of `{name}` is not allowed")
+        format!("deny.toml: the license `{licence}` of `{name}` is not allowed")
     });
 }
 

@@ -102,7 +102,7 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Check the form of the sources, which crate imports which, and the licences of dependencies
+    /// Check the form of the sources, which crate imports which, and the licenses of dependencies
     Tidy,
     /// Execute the console blocks of the documentation, and follow its links
     Docs(docs::Options),

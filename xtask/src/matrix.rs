@@ -3,7 +3,7 @@
 use crate::exec;
 use crate::place::Place;
 
-/// Builds with optimisation, and asks about jobs of so many tasks.
+/// Builds with optimization, and asks about jobs of so many tasks.
 ///
 /// # Errors
 /// When it does not build, or a command is wrong about a job or takes too much memory.

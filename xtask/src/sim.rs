@@ -13,7 +13,7 @@ const EXPLORE: Duration = Duration::from_secs(180);
 /// How much longer it may take until it has ended.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// Builds the simulator, with optimisation and every check, and runs it.
+/// Builds the simulator, with optimization and every check, and runs it.
 ///
 /// # Errors
 /// When it does not build, or finds something.

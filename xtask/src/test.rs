@@ -215,7 +215,7 @@ fn cargo_deny(place: &Place, log: &Path, steps: &Steps) -> StepResult {
     let Some(program) = deny_program(place, log, steps)? else {
         let limit = INSTALL_DENY_BEFORE.as_secs() / 60;
         return Ok(Outcome::LeftOut(format!(
-            "not installed, and not built in a run older than {limit} min; `tidy` has checked licences, bans and sources"
+            "not installed, and not built in a run older than {limit} min; `tidy` has checked licenses, bans and sources"
         )));
     };
     let deny = |what: &[&str]| {

@@ -157,11 +157,11 @@ fn open_own(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     let wrong = if !found.is_file() {
-        "it is no file"
+        "it is not a regular file"
     } else if found.uid() != geteuid().as_raw() && found.uid() != 0 {
         "it belongs to another user"
     } else if found.mode() & 0o002 != 0 {
-        "everybody can write it: chmod o-w"
+        "everyone can write to it: use chmod o-w"
     } else {
         return Ok(file);
     };
@@ -213,7 +213,7 @@ impl Description {
         let Raw { verified, header, submit, status, cancel, launch } = raw;
         let id = submit.id.unwrap_or_default();
         let Some((id_before, id_after)) = id.split_once("${id}") else {
-            return Err(wrong(format!("`submit.id` is `{id}` and does not say where `${{id}}` stands")));
+            return Err(wrong(format!("`submit.id` is `{id}` but does not contain `${{id}}`")));
         };
         let mut states = BTreeMap::new();
         for (word, meaning) in status.states {
@@ -275,7 +275,7 @@ impl Description {
         }
         for (key, command) in [("status", &self.status.command), ("cancel", &self.cancel)] {
             if !command.iter().any(|word| word.contains("${ids}")) {
-                return Err(format!("`{key}.command` does not say where `${{ids}}` stands"));
+                return Err(format!("`{key}.command` does not contain `${{ids}}`"));
             }
         }
         Ok(())

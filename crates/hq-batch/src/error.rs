@@ -34,7 +34,7 @@ const POLICY: &str = "violates accounting/QOS policy";
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// The command does not exist where the server runs.
-    #[error("`{command}` was not found: is the batch system's software on the PATH of the server?")]
+    #[error("`{command}` was not found: is the batch system's software in the PATH of the server?")]
     CommandMissing {
         /// The program's name.
         command: String,
@@ -66,7 +66,7 @@ pub enum BatchError {
         stderr: String,
     },
     /// The command answered something else than its manual says. What was asked may have happened.
-    #[error("`{command}` answered what was not understood ({expected} was expected): `{answer}`")]
+    #[error("`{command}` gave an unexpected answer ({expected} was expected): `{answer}`")]
     NotUnderstood {
         /// The command line.
         command: String,
@@ -169,16 +169,16 @@ impl BatchError {
             BatchError::CommandMissing { .. } => {
                 "start the server on a login node, or load the module that brings the command"
             }
-            BatchError::TimedOut { .. } => "the batch system may be restarting; it is asked again later",
-            BatchError::Refused { .. } => "correct the arguments after `--`, or the time limit",
-            BatchError::NotUnderstood { .. } => "a wrapper around the command may print more than it should",
-            BatchError::UnknownManager { .. } => {
-                "write a description, as the documentation of managers shows"
+            BatchError::TimedOut { .. } => {
+                "the batch system may be restarting; the request will be repeated later"
             }
+            BatchError::Refused { .. } => "correct the arguments after `--`, or the time limit",
+            BatchError::NotUnderstood { .. } => "a wrapper around the command may print additional output",
+            BatchError::UnknownManager { .. } => "write a description, as shown in the documentation",
             BatchError::DescriptionUnreadable { .. }
             | BatchError::DescriptionLacks { .. }
             | BatchError::DescriptionWrong { .. }
-            | BatchError::NotDescribed { .. } => "correct the file that describes the manager",
+            | BatchError::NotDescribed { .. } => "correct the file that describes the batch system",
             BatchError::Write { .. } => "check the server directory's file system: space, quota, permissions",
             BatchError::CommandFailed { .. } => "check that the command can be executed on the server's node",
             BatchError::ZeroByte { .. } => "remove the zero byte",

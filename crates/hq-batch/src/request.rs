@@ -52,7 +52,7 @@ pub enum BatchState {
     Finished,
     /// Ended with an error, as the manager words it.
     Failed(String),
-    /// Cancelled by somebody.
+    /// Canceled by somebody.
     Cancelled,
     /// Its wall time was over.
     TimedOut,

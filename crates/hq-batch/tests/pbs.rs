@@ -44,7 +44,7 @@ fn a_held_job_waits_is_found_again_and_is_cancelled() {
         [(request.name.clone(), request.directory.clone()), ("other".to_owned(), request.directory.clone())];
     let found = manager.find_submitted(&wanted).expect("an answer");
     assert_eq!(found, BTreeMap::from([(request.name.clone(), id.clone())]));
-    manager.cancel(std::slice::from_ref(&id)).expect("it is cancelled");
+    manager.cancel(std::slice::from_ref(&id)).expect("it is canceled");
     assert_eq!(state(&manager, &id), Some(BatchState::Cancelled));
     let ids = [id, "99.pbs0".to_owned()];
     manager.cancel(&ids).expect("also of what has ended or is unknown");
@@ -205,7 +205,7 @@ fn what_waits_says_why_and_chains_hold() {
     let second = manager.submit(&second).expect("it is taken");
     assert_eq!(report(&first), (BatchState::Running, false));
     assert_eq!(report(&second), (BatchState::Queued, false));
-    manager.cancel(&[first, never]).expect("they are cancelled");
+    manager.cancel(&[first, never]).expect("they are canceled");
     reaches(&manager, &second, Some(&BatchState::Finished));
 }
 

@@ -194,7 +194,7 @@ fn a_chained_job_waits_and_states_come_in_bulk() {
     slurm.command("scontrol", &["suspend", &first]);
     assert_eq!(state(&manager, &first), Some(BatchState::Suspended));
     slurm.command("scontrol", &["resume", &first]);
-    manager.cancel(&[first]).expect("it is cancelled");
+    manager.cancel(&[first]).expect("it is canceled");
     reaches(&manager, &second, &BatchState::Finished);
 }
 
@@ -210,7 +210,7 @@ fn a_partition_that_is_down_keeps_jobs_waiting_with_its_reason() {
         let report = format!("{:?}", reports[&id]);
         report.contains("Queued, reason: Some(\"PartitionDown\")").then_some(()).ok_or(report)
     });
-    manager.cancel(&[id]).expect("it is cancelled");
+    manager.cancel(&[id]).expect("it is canceled");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_submission_whose_answer_is_lost_is_found_again() {
         let id =
             manager.find_submitted(&wanted).expect("an answer").remove(&request.name).expect("it is found");
         assert_eq!(state(&manager, &id), Some(BatchState::Held));
-        manager.cancel(&[id]).expect("it is cancelled");
+        manager.cancel(&[id]).expect("it is canceled");
     }
 }
 
@@ -308,7 +308,7 @@ fn an_empty_list_of_jobs_is_not_believed_alone() {
     assert_eq!(states, BTreeMap::from([(id.clone(), BatchState::Held)]), "what nobody knows is absent");
     lab.program("scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
     manager.states(std::slice::from_ref(&id)).expect_err("nothing is known");
-    manager.cancel(&[id]).expect("it is cancelled");
+    manager.cancel(&[id]).expect("it is canceled");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Connection {
                 return Ok(response);
             }
             if self.early.len() >= limits::EARLY_RESPONSES_MAX {
-                return Err("it sent too much that was not asked for".into());
+                return Err("it sent too much unrequested data".into());
             }
             self.early.push_back((number, response));
         }

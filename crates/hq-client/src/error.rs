@@ -30,7 +30,7 @@ pub enum ClientError {
     #[error("The server was lost: {0}")]
     Lost(String),
     /// Another server is there now.
-    #[error("The server was lost: another one ({found}) runs now in place of {expected}")]
+    #[error("The server was lost: another one ({found}) now runs in its place ({expected})")]
     Replaced {
         /// The server's name before.
         expected: String,
@@ -44,9 +44,7 @@ pub enum ClientError {
     #[error("{0}")]
     Refused(#[from] RequestError),
     /// An answer that does not belong to the request.
-    #[error(
-        "The server answered with something else than was asked for; client and server may be of different releases"
-    )]
+    #[error("The server sent an unexpected answer; client and server may be different releases")]
     Unexpected,
     /// No runtime, no randomness.
     #[error("The client cannot start: {0}")]
@@ -68,11 +66,11 @@ fn no_access(error: &AccessError) -> String {
 // What lists those of its kind that are there.
 fn where_they_are(error: &RequestError) -> Option<Cow<'static, str>> {
     let fixed = match error {
-        RequestError::NoJob(_) => Some("`hq job list --all` shows those there are"),
+        RequestError::NoJob(_) => Some("`hq job list --all` lists them"),
         RequestError::NoTask(job, _) => return Some(where_tasks_are(*job).into()),
-        RequestError::NoWorker(_) => Some("`hq worker list --all` shows those there are"),
-        RequestError::NoQueue(_) => Some("`hq alloc list` shows those there are"),
-        RequestError::NoAllocation(_) => Some("`hq alloc info QUEUE` shows those there are"),
+        RequestError::NoWorker(_) => Some("`hq worker list --all` lists them"),
+        RequestError::NoQueue(_) => Some("`hq alloc list` lists them"),
+        RequestError::NoAllocation(_) => Some("`hq alloc info QUEUE` lists them"),
         _ => None,
     };
     fixed.map(Cow::Borrowed)
@@ -80,7 +78,7 @@ fn where_they_are(error: &RequestError) -> Option<Cow<'static, str>> {
 
 /// What lists the tasks of a job, as a hint where one is not there.
 pub fn where_tasks_are(job: JobId) -> String {
-    format!("`hq job task-ids {job}` shows those there are")
+    format!("`hq job task-ids {job}` lists them")
 }
 
 fn no_connection(error: &ConnectError) -> String {
@@ -139,15 +137,15 @@ impl ClientError {
 fn hint_of(refused: &RequestError) -> Option<Cow<'static, str>> {
     let hint = match refused {
         RequestError::WorkerAway { .. } => {
-            "`hq worker stop` without --drain does not wait for it: what runs there is started elsewhere"
+            "`hq worker stop` without --drain does not wait for it: running tasks are restarted elsewhere"
         }
         RequestError::JobNotOpen(_) => {
-            "it was closed, or never open: `hq job open` makes a job that takes tasks until `hq job close`"
+            "it was closed, or never open: `hq job open` creates a job that accepts tasks until `hq job close`"
         }
         RequestError::JobAlive(job) => {
             return Some(Cow::Owned(format!(
-                "it ends when all its tasks have (`hq job cancel {job}` ends them) and, if it is open, when \
-                 `hq job close {job}` has closed it"
+                "it ends when all of its tasks have ended (`hq job cancel {job}` ends them) and, if it is open, it \
+                 has been closed with `hq job close {job}`"
             )));
         }
         error => return where_they_are(error),

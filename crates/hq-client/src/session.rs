@@ -411,13 +411,13 @@ async fn answer_or_word(
         if let Some((_, error)) = info.journal_trouble {
             warn!(
                 error,
-                "the server cannot write its journal now: it is read-only, and answers when it can write; \
-                 what is asked for may be done then, also when nobody waits for it any more"
+                "the server cannot write its journal right now: it is read-only and will answer once it can write; \
+                 the request may then be carried out even if nobody is waiting for it"
             );
         } else if let Some(what) = info.stop_waits {
             if overdue.is_stopping {
                 let most = duration::format(STOP_TIME_MAX);
-                warn!("the server is stopping; for at most {most} it waits for {what}");
+                warn!("the server is stopping; it waits at most {most} for {what}");
             } else {
                 // Most of them are done in the next moment.
                 *overdue = Overdue { is_stopping: true, ..Overdue::default() };

@@ -25,8 +25,8 @@ impl TooLarge {
     pub fn hint(&self) -> &'static str {
         match self.part {
             Some(_) => {
-                "`hq job open` makes a job that takes tasks in several submits with --job; what is large fits into files that \
-                 the tasks read, or into objects (`hq object put`)"
+                "use `hq job open` and several submissions with --job; put large data into files that the tasks \
+                 read, or into objects (`hq object put`)"
             }
             None => "ask for less at once",
         }
@@ -53,7 +53,7 @@ impl std::error::Error for TooLarge {}
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.part.is_some() { "The submit" } else { "The request" };
-        write!(f, "{what} has {}, and one may have {} MiB at most", size(self.bytes), self.most / MIB)?;
+        write!(f, "{what} has {}, but the maximum is {} MiB", size(self.bytes), self.most / MIB)?;
         match self.part {
             Some((part, bytes)) => write!(f, ": {part} alone have {}. Nothing was sent.", size(bytes)),
             None => write!(f, ". Nothing was sent."),
@@ -148,14 +148,14 @@ mod tests {
             (one(submit(&["a"], "b")), "fits"),
             (
                 one(submit(&["a", &long], "b")),
-                "The submit has 1.6 MiB, and one may have 1 MiB at most: its entries alone have 1.6 MiB. Nothing was sent.",
+                "The submit has 1.6 MiB, but the maximum is 1 MiB: its entries alone have 1.6 MiB. Nothing was sent.",
             ),
             (
                 ClientRequest::SubmitAll {
                     key: 1,
                     submits: vec![submit(&[&long], ""), submit(&[], &long), submit(&[&long], "")],
                 },
-                "The submit has 4.6 MiB, and one may have 1 MiB at most: its entries alone have 3 MiB. Nothing was sent.",
+                "The submit has 4.6 MiB, but the maximum is 1 MiB: its entries alone have 3 MiB. Nothing was sent.",
             ),
             (
                 ClientRequest::Feed(Box::new(FeedRequest {
@@ -168,7 +168,7 @@ mod tests {
                         is_last: false,
                     },
                 })),
-                "The submit has 1.6 MiB, and one may have 1 MiB at most: the contents of standard input alone have 1.5 MiB. \
+                "The submit has 1.6 MiB, but the maximum is 1 MiB: the contents of standard input alone have 1.5 MiB. \
                  Nothing was sent.",
             ),
         ];
@@ -188,9 +188,6 @@ mod tests {
     #[test]
     fn what_submits_nothing_has_no_parts() {
         let error = TooLarge::of(&ClientRequest::ServerInfo, MIB + 1, MIB);
-        assert_eq!(
-            error.to_string(),
-            "The request has 1.1 MiB, and one may have 1 MiB at most. Nothing was sent."
-        );
+        assert_eq!(error.to_string(), "The request has 1.1 MiB, but the maximum is 1 MiB. Nothing was sent.");
     }
 }

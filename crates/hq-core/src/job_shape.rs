@@ -14,13 +14,13 @@ pub struct JobShape {
     pub now: Timestamp,
     /// How many layers its graph has; 0 when it has no tasks, or too many single dependencies to say.
     pub depth: u32,
-    /// Its layers from the first on, neighbours as one where there are many.
+    /// Its layers from the first on, neighbors as one where there are many.
     pub layers: Vec<Layer>,
     /// How many of its tasks ran when.
     pub timeline: Timeline,
 }
 
-/// Tasks of a job before which lie equally many others, one behind the other; or those of some neighbouring layers.
+/// Tasks of a job before which lie equally many others, one behind the other; or those of some neighboring layers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layer {
     /// The first of these layers, counted from 1.

@@ -211,7 +211,7 @@ pub const STALLED_LOOKED_AT_MAX: usize = 100;
 pub const SHAPES_MAX: usize = 8;
 /// Tasks with single dependencies, and these, of a job whose layers are told. Beyond that nothing is said of layers.
 pub const LAYER_STEPS_MAX: u64 = 2_000_000;
-/// Layers of a job that are told; of more, neighbours are told as one.
+/// Layers of a job that are told; of more, neighbors are told as one.
 pub const LAYERS_SHOWN: usize = 256;
 /// Steps of the timeline of a job. When it has become older, they become twice as long.
 pub const TIMELINE_BARS: usize = 512;

@@ -237,7 +237,7 @@ impl ObjectState {
             ),
             ObjectState::Lost { words, .. } => {
                 format!(
-                    "is lost: {words}. Its task runs again when another one takes it (`hq submit --input-object`)."
+                    "is lost: {words}. Its task runs again when another task needs it (`hq submit --input-object`)."
                 )
             }
             ObjectState::Gone(why) => {

@@ -10,8 +10,8 @@ pub enum RequestError {
     NoJob(JobId),
     /// There was such a job.
     #[error(
-        "Job {0} has been forgotten, and with it what its tasks executed: they can only be submitted anew. How long ended \
-         jobs are kept is said to `hq server start --keep-jobs`."
+        "Job {0} has been forgotten, and with it what its tasks executed: they can only be submitted again from \
+         scratch. `hq server start --keep-jobs` sets how long ended jobs are kept."
     )]
     Forgotten(JobId),
     /// There is no job at all, and `last` was asked for.
@@ -22,8 +22,8 @@ pub enum RequestError {
     JobNotOpen(JobId),
     /// More of an open job's tasks failed than it allows: it is over, but for being closed.
     #[error(
-        "Job {job} takes no more tasks: {failed} of its tasks failed, more than the {limit} that its --max-fails allows. \
-         Submit to another job, with a larger --max-fails if so many may fail."
+        "Job {job} takes no more tasks: {failed} of its tasks failed, more than the {limit} that its --max-fails \
+         allows. Submit to another job, with a larger --max-fails if more failures are acceptable."
     )]
     TooManyFailed {
         /// The job.

@@ -1,6 +1,6 @@
 //! What a running task uses: now, at most, and over its whole time in a few points.
 //!
-//! When the points are full, each two neighbours become one, so the distance between them doubles with the age of the task.
+//! When the points are full, each two neighbors become one, so the distance between them doubles with the age of the task.
 
 use hq_model::{Instance, TaskLoad, Timestamp, WorkerId};
 

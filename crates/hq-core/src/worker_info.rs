@@ -40,7 +40,7 @@ pub struct WorkerInfo {
     pub idle_timeout: Option<Duration>,
     /// A task on several nodes that it is one of, and the first of these.
     pub multi_node: Option<(TaskRef, WorkerId)>,
-    /// It is kept free for a task on several nodes.
+    /// It is reserved for a multi-node task.
     pub is_reserved: bool,
     /// How much of each of its resources is taken by tasks, in the order in which it offers them; nothing when that is not
     /// known.

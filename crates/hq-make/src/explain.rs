@@ -35,7 +35,7 @@ pub fn explain(plan: &Plan, paths: &[String]) -> String {
     if lines.len() > EXPLAIN_LINES_MAX {
         let left = lines.len() - EXPLAIN_LINES_MAX;
         lines.truncate(EXPLAIN_LINES_MAX);
-        lines.push(format!("… {}: name one file to see all of it", counted(left, "more line")));
+        lines.push(format!("… {}: give a single file to see everything", counted(left, "more line")));
     }
     // A name may hold anything; a line is a line.
     lines.iter().map(|line| format!("{}\n", line.replace(char::is_control, " "))).collect()
@@ -70,14 +70,14 @@ fn reason_in(plan: &Plan, reason: &Reason) -> String {
     let shown = |file: &FileId| plan.file(*file).shown();
     match reason {
         Reason::Missing(file) => format!("{} is missing", shown(file)),
-        Reason::Forced => "that was asked for".to_owned(),
+        Reason::Forced => "as requested".to_owned(),
         Reason::Newer { input, output } => format!("{} is newer than {}", shown(input), shown(output)),
-        Reason::MadeAnew { input } => format!("{} is made anew", shown(input)),
-        Reason::TextDiffers => "its rule says something else than when it was made".to_owned(),
+        Reason::MadeAnew { input } => format!("{} is remade", shown(input)),
+        Reason::TextDiffers => "its rule has changed since it was made".to_owned(),
         Reason::ContentDiffers(input) => {
-            format!("{} holds something else than when it was made", shown(input))
+            format!("{} has changed since it was made", shown(input))
         }
-        Reason::OtherInputs => "it is made from other files than before".to_owned(),
+        Reason::OtherInputs => "it is made from different files than before".to_owned(),
     }
 }
 
@@ -140,7 +140,7 @@ impl Explainer<'_> {
         match (file.state, maker) {
             (_, Some(run)) if run.is_to_run() => match &run.state {
                 RunState::Perhaps(reason) => format!(
-                    "{shown}: will be made by {} if what it takes comes out different: {}",
+                    "{shown}: will be made by {} if its inputs change: {}",
                     by(run),
                     self.reason(reason, id)
                 ),
@@ -148,7 +148,7 @@ impl Explainer<'_> {
                     format!("{shown}: will be made by {}, because {}", by(run), self.reason(reason, id))
                 }
                 RunState::There | RunState::Unasked | RunState::Cannot(_) => {
-                    format!("{shown}: is there")
+                    format!("{shown}: exists")
                 }
             },
             (FileState::Unmakable, Some(run)) => match &run.state {
@@ -157,7 +157,7 @@ impl Explainer<'_> {
                     by(run),
                     self.plan.file(*input).shown()
                 ),
-                _ => format!("{shown}: is missing, and nothing asks {} for it", by(run)),
+                _ => format!("{shown}: is missing, but nothing requires {} to make it", by(run)),
             },
             (FileState::Unmakable, None) => {
                 let near = self
@@ -170,13 +170,13 @@ impl Explainer<'_> {
                     None => format!("{shown}: is missing, and no rule makes it"),
                 }
             }
-            (FileState::Awaited, _) => format!("{shown}: is missing, and is waited for"),
+            (FileState::Awaited, _) => format!("{shown}: is missing, and will be waited for"),
             (_, Some(run)) => match run.rerun {
-                Rerun::Exists => format!("{shown}: is there"),
-                Rerun::Mtime => format!("{shown}: is there; nothing newer goes into {}", by(run)),
-                Rerun::Hash => format!("{shown}: is there; what goes into {} is what it was", by(run)),
+                Rerun::Exists => format!("{shown}: exists"),
+                Rerun::Mtime => format!("{shown}: exists; no input of {} is newer", by(run)),
+                Rerun::Hash => format!("{shown}: exists; the inputs of {} are unchanged", by(run)),
             },
-            (_, None) => format!("{shown}: is there"),
+            (_, None) => format!("{shown}: exists"),
         }
     }
 

@@ -74,7 +74,7 @@ pub(crate) trait Scope {
 
 /// How deep formats may have fields in them: that of `str.format`.
 const DEPTH: usize = 2;
-const DOUBLE: &str = "double braces that are meant as such: `{{` and `}}`";
+const DOUBLE: &str = "double literal braces: `{{` and `}}`";
 
 impl Template {
     /// Reads a template.
@@ -125,7 +125,7 @@ impl Template {
             if text.len() > TEXT_BYTES_MAX {
                 return Err(FormatError::new(
                     0,
-                    format!("the text becomes longer than {TEXT_BYTES_MAX} bytes"),
+                    format!("the text would be longer than {TEXT_BYTES_MAX} bytes"),
                 ));
             }
         }
@@ -221,11 +221,11 @@ fn part(value: &Value, access: &Access) -> Result<Value, String> {
                 .ok_or_else(|| format!("there is no key `{key}`; the keys are {}", keys()))
         }
         (Value::List(values) | Value::Tuple(values), Access::Item(index)) => {
-            let at: usize = index.parse().map_err(|_| format!("`{index}` is no number of an item"))?;
+            let at: usize = index.parse().map_err(|_| format!("`{index}` is not an item index"))?;
             values
                 .get(at)
                 .cloned()
-                .ok_or_else(|| format!("there are {} items, from 0; {at} is none", values.len()))
+                .ok_or_else(|| format!("there are {} items, counted from 0, so no item {at}", values.len()))
         }
         (Value::Str(text), Access::Item(index)) => {
             let at: usize = index.parse().map_err(|_| format!("a text has no key `{index}`"))?;
@@ -319,7 +319,7 @@ fn parse_field(text: &str, at: usize, depth: usize) -> Result<(Field, usize), Fo
     if bytes[end] == b'!' {
         let char = text[end + 1..].chars().next().ok_or_else(open)?;
         if !matches!(char, 'r' | 's' | 'a') {
-            let message = format!("`!{char}` is no conversion: there are !s, !r and !a");
+            let message = format!("`!{char}` is not a conversion: use !s, !r or !a");
             return Err(FormatError::new(at, message).hint(DOUBLE));
         }
         conversion = Some(char);
@@ -364,14 +364,14 @@ fn parse_name(text: &str) -> Result<(String, Vec<Access>), String> {
         if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[']).unwrap_or(after.len());
             if end == 0 {
-                return Err("nothing stands after the dot".to_owned());
+                return Err("nothing follows the dot".to_owned());
             }
             path.push(Access::Attribute(after[..end].to_owned()));
             rest = &after[end..];
         } else if let Some(after) = rest.strip_prefix('[') {
             let end = after.find(']').ok_or("a `[` without its `]`")?;
             if end == 0 {
-                return Err("nothing stands between the brackets".to_owned());
+                return Err("there is nothing between the brackets".to_owned());
             }
             path.push(Access::Item(after[..end].to_owned()));
             rest = &after[end + 1..];

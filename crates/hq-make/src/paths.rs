@@ -75,7 +75,7 @@ pub(crate) fn unfit(name: &str) -> Option<String> {
         return Some("it is empty".to_owned());
     }
     if name.contains('\0') {
-        return Some("it has a NUL character".to_owned());
+        return Some("it contains a NUL character".to_owned());
     }
     if name.len() > PATH_BYTES_MAX {
         return Some(format!("it has {} bytes, more than {PATH_BYTES_MAX}", name.len()));

@@ -175,7 +175,7 @@ fn rules(plan: &Plan, failed: &[RunId]) -> Graph {
         let said = State::ALL
             .iter()
             .filter_map(|state| counts.get(state).map(|count| format!("{count} {}", state.word())));
-        // What needs somebody's eyes colours the box.
+        // What needs somebody's eyes colors the box.
         let state =
             State::ALL.into_iter().rev().find(|state| counts.contains_key(state)).unwrap_or(State::There);
         let runs = counted(total, "run");

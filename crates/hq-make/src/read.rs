@@ -35,7 +35,7 @@ pub fn read(rules: Source, targets: Source) -> Result<Makefile, Vec<Problem>> {
             let message =
                 format!("{} has targets, and {} rules: they look swapped", rules.name, targets.name);
             let start = Place { file: rules.name.into(), line: 1, column: 1 };
-            vec![Problem::bad(start, message).hint("rules come first: hq make RULES TARGETS")]
+            vec![Problem::bad(start, message).hint("the rules are the first argument: hq make RULES TARGETS")]
         }
         Err(_) => problems,
     })
@@ -82,7 +82,7 @@ fn entries(file: &Arc<str>, text: &[u8], of: &str) -> Result<Arc<Vec<Entry>>, Pr
     match root.as_ref().map(|node| (&node.what, node)) {
         Some((What::Map(entries), _)) if !entries.is_empty() => Ok(entries.clone()),
         Some((What::Scalar(Value::None, _) | What::Map(_), _)) | None => {
-            Err(Problem::bad(start, format!("the file holds no {of}"))
+            Err(Problem::bad(start, format!("the file contains no {of}"))
                 .hint("a file is a mapping from names: see `hq doc make-files`"))
         }
         Some((_, node)) => Err(Problem::bad(
@@ -97,7 +97,7 @@ fn members<'a>(file: &Arc<str>, entry: &'a Entry, of: &str) -> Result<&'a [Entry
     match &entry.value.what {
         What::Map(entries) => Ok(entries),
         _ if entry.value.is_null() => {
-            Err(Problem::bad(entry.place(file), format!("the {of} `{}` says nothing", entry.key)))
+            Err(Problem::bad(entry.place(file), format!("the {of} `{}` is empty", entry.key)))
         }
         _ => {
             let message = format!("the {of} `{}` is a mapping, not {}", entry.key, entry.value.kind());
@@ -109,7 +109,7 @@ fn members<'a>(file: &Arc<str>, entry: &'a Entry, of: &str) -> Result<&'a [Entry
 /// Warns of an attribute that is nearly the name of a key with a meaning.
 fn warn_of_near(file: &Arc<str>, entry: &Entry, known: &[&str], of: &str, warnings: &mut Vec<Problem>) {
     if let Some(near) = near(&entry.key, known) {
-        let message = format!("`{}` of {of} is an attribute of yours; did you mean `{near}`?", entry.key);
+        let message = format!("`{}` of {of} is treated as an attribute; did you mean `{near}`?", entry.key);
         warnings.push(Problem::bad(entry.place(file), message));
     }
 }
@@ -150,7 +150,7 @@ fn text(file: &Arc<str>, node: &Node, what: &str) -> Result<Text, Problem> {
     match &node.what {
         What::Scalar(Value::None, _) => Err(Problem::bad(node.place(file), format!("{what} is empty"))),
         What::Scalar(value, written) => Text::read(file, node, value, written),
-        _ => Err(Problem::bad(node.place(file), format!("{what} is a text, not {}", node.kind()))),
+        _ => Err(Problem::bad(node.place(file), format!("{what} must be a string, not {}", node.kind()))),
     }
 }
 
@@ -208,21 +208,21 @@ fn loops(file: &Arc<str>, node: &Node, files_key: &str, first: usize) -> Result<
         }
         if entry.value.is_null() {
             return Err(Problem::bad(entry.place(file), format!("`{}` of `loop` has no values", entry.key))
-                .hint("write a Python expression, for instance `\"range(10)\"`, or a list"));
+                .hint("use a Python expression, for example `\"range(10)\"`, or a list"));
         }
         if entry.key.is_empty() || entry.key.contains(['{', '}', '[', ']', '.', '!', ':']) {
-            let message = format!("`{}` is no name of a variable: no field could name it", entry.key);
+            let message = format!("`{}` is not a valid variable name: no field could name it", entry.key);
             return Err(Problem::bad(entry.place(file), message));
         }
         variables.push((entry.key.clone(), Member::read(file, &entry.value, false)?));
     }
     let Some(files) = found else {
-        let message = format!("`loop` has no `{files_key}`: it is for the files that it makes");
+        let message = format!("`loop` has no `{files_key}`, which lists the files that it creates");
         return Err(Problem::bad(node.place(file), message).hint(format!("add `{files_key}:` below `loop`")));
     };
     if variables.is_empty() {
         return Err(Problem::bad(node.place(file), "`loop` has no variables")
-            .hint("write for instance `n: \"range(10)\"` below it"));
+            .hint("write `n: \"range(10)\"` below it, for example"));
     }
     Ok(Some(Loop { variables, files }))
 }
@@ -232,7 +232,7 @@ fn check_keys(files: &[NamedFile], loops: Option<&Loop>, what: &str) -> Result<(
     for other in loops.into_iter().flat_map(|loops| &loops.files) {
         if let Some(first) = files.iter().find(|file| file.key == other.key) {
             let message =
-                format!("`{}` stands in `{what}` of `loop`, and at {}", other.key, first.text.place());
+                format!("`{}` is in `{what}` of `loop`, and also at {}", other.key, first.text.place());
             return Err(Problem::bad(other.text.place(), message).hint("rename one of them"));
         }
     }

@@ -226,7 +226,7 @@ impl<'a> Search<'a> {
 
     fn io_problem(&self, file: FileId, error: &std::io::Error) -> Problem {
         let place = self.make.rules.first().map(|rule| rule.place.clone());
-        let message = format!("`{}` cannot be looked at: {error}", self.shown(file));
+        let message = format!("`{}` cannot be examined: {error}", self.shown(file));
         Problem {
             place: None,
             ..Problem::bad(place.unwrap_or_else(|| self.make.targets[0].place.clone()), message)
@@ -338,10 +338,11 @@ impl<'a> Search<'a> {
         let (one, other) = (target(first), target(context));
         let node = &self.runs[run];
         let name = names::name(rule, &node.vars);
-        let message =
-            format!("{one} and {other} both ask for the run `{name}` in one directory, with different texts");
+        let message = format!(
+            "{one} and {other} both require the run `{name}` in the same directory, with different scripts"
+        );
         Err(Problem::bad(rule.place.clone(), message)
-            .hint("give the targets directories of their own, or the same attributes")
+            .hint("use separate directories for the targets, or the same attributes")
             .into())
     }
 
@@ -405,9 +406,10 @@ impl<'a> Search<'a> {
             names::name(other_rule, &node.vars),
             other_rule.place.line()
         );
-        Problem::bad(rule.place.clone(), message)
-            .coded(AMBIGUOUS_RULE)
-            .hint("each file is made by one run: let an output name what tells the runs apart")
+        Problem::bad(rule.place.clone(), message).coded(AMBIGUOUS_RULE).hint(
+            "each file must be made by a single run: include what distinguishes the runs in the name of an \
+                output",
+        )
     }
 
     // The runs that a name forces, and all that are made from what they make.

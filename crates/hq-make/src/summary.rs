@@ -155,7 +155,7 @@ impl std::fmt::Display for Summary {
         };
         writeln!(
             f,
-            "{runs}{perhaps}, {:.1} core-hours{unknown}, longest way {}; {there} there already",
+            "{runs}{perhaps}, {:.1} core-hours{unknown}, longest path {}; {there} already exist",
             self.core_hours,
             minutes(self.longest)
         )
@@ -197,7 +197,7 @@ mod tests {
             .expect("a plan");
         assert_eq!(
             summary(&none).to_string(),
-            "0 runs, 0.0 core-hours, longest way 0s; 1 file is there already\n"
+            "0 runs, 0.0 core-hours, longest path 0s; 1 file is already exist\n"
         );
     }
 }

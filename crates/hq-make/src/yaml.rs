@@ -126,8 +126,9 @@ pub(crate) fn read(file: &Arc<str>, text: &[u8]) -> Result<Option<Node>, Problem
         if let Event::DocumentStart(..) = event {
             documents += 1;
             if documents > 1 {
-                return Err(Problem::bad(at(file, &span.start), "a second document begins here")
-                    .hint("a file of rules or targets is one document: join them, and remove the `---`"));
+                return Err(Problem::bad(at(file, &span.start), "a second document begins here").hint(
+                    "a file of rules or targets must be one document: join them, and remove the `---`",
+                ));
             }
         }
         tree.take(event, &span.start)?;
@@ -150,7 +151,7 @@ fn decode(file: &Arc<str>, bytes: &[u8]) -> Result<String, Problem> {
             let column = String::from_utf8_lossy(good).lines().last().map_or(0, |last| last.chars().count());
             let column = if good.ends_with(b"\n") { 1 } else { column as u32 + 1 };
             Err(Problem::bad(Place { file: file.clone(), line, column }, "the file is not UTF-8")
-                .hint("convert it, for instance with `iconv -f latin1 -t utf-8`"))
+                .hint("convert it, for example with `iconv -f latin1 -t utf-8`"))
         }
     }
 }
@@ -224,7 +225,7 @@ impl Tree<'_> {
             }
             Event::Alias(anchor) => {
                 let Some((node, weight)) = self.anchors.get(&anchor).cloned() else {
-                    let message = "an alias stands within what it stands for";
+                    let message = "an alias is contained in its own value";
                     return Err(Problem::bad(at(self.file, mark), message));
                 };
                 let before = self.weight;
@@ -254,7 +255,7 @@ impl Tree<'_> {
     fn weigh(&mut self, values: u64, mark: &Marker) -> Result<(), Problem> {
         self.weight = self.weight.saturating_add(values);
         if self.weight > VALUES_MAX {
-            let message = format!("with aliases followed, the file holds more than {VALUES_MAX} values");
+            let message = format!("with aliases expanded, the file contains more than {VALUES_MAX} values");
             return Err(Problem::bad(at(self.file, mark), message));
         }
         Ok(())
@@ -332,9 +333,10 @@ impl Tree<'_> {
         for entry in &own {
             if let Some((line, column)) = seen.insert(entry.key.clone(), (entry.line, entry.column)) {
                 let first = Place { file: self.file.clone(), line, column };
-                let message = format!("`{}` stands here again, and at {first}", entry.key);
-                return Err(Problem::bad(entry.place(self.file), message)
-                    .hint("remove or rename one of them: only one could count"));
+                let message = format!("`{}` is repeated here; it is also at {first}", entry.key);
+                return Err(
+                    Problem::bad(entry.place(self.file), message).hint("remove or rename one of them")
+                );
             }
         }
         if merged.is_empty() {
@@ -436,12 +438,13 @@ mod tests {
     fn what_cannot_be_names_its_place() {
         check(
             "a:\n  x: 1\n  y: 2\n  x: 3\n",
-            "f:4:3: `x` stands here again, and at f:2:3\n  hint: remove or rename one of them: only one could count",
+            "f:4:3: `x` is repeated here; it is also at f:2:3\n  hint: remove or rename one of them",
         );
-        check("a: &a [*a]\n", "f:1:8: an alias stands within what it stands for");
+        check("a: &a [*a]\n", "f:1:8: an alias is contained in its own value");
         check(
             "a: 1\n---\nb: 2\n",
-            "f:2:1: a second document begins here\n  hint: a file of rules or targets is one document: join them, and remove the `---`",
+            "f:2:1: a second document begins here\n  hint: a file of rules or targets must be one document: join \
+             them, and remove the `---`",
         );
         check(
             "a: {n}.json\n",
@@ -458,7 +461,12 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
         check(&deep, "f:1:65: nested deeper than 64 levels");
         let result = read(&"f".into(), b"a: b\nc: \xff\n");
-        assert_eq!(result.map(|_| ()).map_err(|p| p.to_string()), Err("f:2:4: the file is not UTF-8\n  hint: convert it, for instance with `iconv -f latin1 -t utf-8`".to_owned()));
+        assert_eq!(
+            result.map(|_| ()).map_err(|p| p.to_string()),
+            Err("f:2:4: the file is not UTF-8\n  hint: \
+            convert it, for example with `iconv -f latin1 -t utf-8`"
+                .to_owned())
+        );
     }
 
     #[test]
@@ -469,6 +477,9 @@ mod tests {
             text += &format!("a{level}: &a{level} [{before}]\n");
         }
         let result = read(&"f".into(), text.as_bytes()).map(|_| ()).map_err(|p| p.message);
-        assert_eq!(result, Err("with aliases followed, the file holds more than 1000000 values".to_owned()));
+        assert_eq!(
+            result,
+            Err("with aliases expanded, the file contains more than 1000000 values".to_owned())
+        );
     }
 }

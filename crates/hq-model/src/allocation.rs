@@ -41,7 +41,7 @@ impl FromStr for AllocationRef {
         let parsed = parts.and_then(|(queue, number)| Some((queue.parse().ok()?, number.parse().ok()?)));
         match parsed {
             Some((queue, number)) => Ok(AllocationRef { queue: QueueId(queue), number }),
-            None => Err(WordError::new(text, "an allocation: write QUEUE.NUMBER, for example 1.3")),
+            None => Err(WordError::new(text, "an allocation: use QUEUE.NUMBER, for example 1.3")),
         }
     }
 }
@@ -98,7 +98,7 @@ pub struct QueueParams {
 /// # Errors
 /// When it is none, not more than nothing, or more than a budget may have.
 pub fn parse_node_hours(text: &str) -> Result<Duration, WordError> {
-    let bad = || WordError::new(text, "a number of node hours: write a number above 0, as 500 or 0.5");
+    let bad = || WordError::new(text, "a number of node hours: use a number above 0, such as 500 or 0.5");
     let hours = text.trim().parse::<f64>().map_err(|_| bad())?;
     if hours.is_nan() || hours <= 0.0 {
         return Err(bad());
@@ -106,7 +106,7 @@ pub fn parse_node_hours(text: &str) -> Result<Duration, WordError> {
     if hours > NODE_HOURS_MAX {
         return Err(WordError::new(
             text,
-            "a budget: it has 5000000 node hours at most; without one there is no limit",
+            "a budget: the maximum is 5000000 node hours; without a budget, there is no limit",
         ));
     }
     Ok(Duration::from_millis((hours * 3.6e6).round().max(1.0) as u64))
@@ -160,7 +160,7 @@ impl FromStr for Goal {
         match text {
             "makespan" => Ok(Goal::Makespan),
             "nodehours" => Ok(Goal::NodeHours),
-            _ => Err(WordError::new(text, "a goal: write makespan or nodehours")),
+            _ => Err(WordError::new(text, "a goal: use makespan or nodehours")),
         }
     }
 }
@@ -175,10 +175,10 @@ pub enum ParamsError {
     #[error("An allocation has at least 1 worker")]
     Workers,
     /// No worker could ever run.
-    #[error("The limit on workers has to be at least 1")]
+    #[error("The maximum number of workers must be at least 1")]
     WorkerCount,
     /// No time.
-    #[error("The time limit of a queue has to be at least 1 second")]
+    #[error("The time limit of a queue must be at least 1 second")]
     Time,
     /// The worker would be killed by the batch system.
     #[error(
@@ -206,14 +206,15 @@ pub enum ParamsError {
     },
     /// The name cannot be part of a file name and of a batch job's name.
     #[error(
-        "`{0}` is no name for a queue: use up to {QUEUE_NAME_MAX} letters, digits, `-`, `_` and `.`, the first of them no `.` or `-`"
+        "`{0}` is not a valid queue name: use up to {QUEUE_NAME_MAX} letters, digits, `-`, `_` and `.`, not \
+         starting with `.` or `-`"
     )]
     Name(String),
     /// The manager's name cannot be one.
-    #[error("`{0}` is no name of a batch system: use slurm, pbs or the name of a file that describes one")]
+    #[error("`{0}` is not a known batch system: use slurm, pbs or the name of a file that describes one")]
     Manager(String),
     /// Bytes that no program can be given.
-    #[error("An argument cannot hold a zero byte")]
+    #[error("An argument cannot contain a zero byte")]
     ZeroByte,
 }
 
@@ -522,11 +523,11 @@ mod tests {
         }
         for text in ["0", "-1", "NaN", "1h", ""] {
             let error = parse_node_hours(text).expect_err(text).to_string();
-            assert!(error.contains("write a number above 0"), "{error}");
+            assert!(error.contains("use a number above 0"), "{error}");
         }
         for text in ["inf", "1e12", "5000001"] {
             let error = parse_node_hours(text).expect_err(text).to_string();
-            assert!(error.contains("5000000 node hours at most"), "{error}");
+            assert!(error.contains("the maximum is 5000000 node hours"), "{error}");
         }
         let most = parse_node_hours("5000000").expect("the most");
         assert_eq!(Duration::from_nanos(u64::try_from(most.as_nanos()).expect("it fits")), most);
@@ -564,7 +565,7 @@ mod tests {
             (QueueParams { max_workers_per_alloc: 0, ..params() }, "An allocation has at least 1 worker"),
             (
                 QueueParams { manager_args: vec![b"a\0b".to_vec()], ..params() },
-                "An argument cannot hold a zero byte",
+                "An argument cannot contain a zero byte",
             ),
         ] {
             assert_eq!(params.check().map_err(|e| e.to_string()), Err(text.to_owned()));

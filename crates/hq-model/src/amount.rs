@@ -14,7 +14,7 @@ pub struct Amount(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// Not a number.
-    #[error("`{0}` is not an amount: write a number such as 2 or 0.5")]
+    #[error("`{0}` is not an amount: use a number such as 2 or 0.5")]
     NotANumber(String),
     /// More decimals than are kept.
     #[error("`{0}` has more than four decimals")]
@@ -104,9 +104,9 @@ mod tests {
     #[test]
     fn what_is_no_amount_is_refused_with_its_reason() {
         for (text, error) in [
-            ("", "`` is not an amount: write a number such as 2 or 0.5"),
-            ("-1", "`-1` is not an amount: write a number such as 2 or 0.5"),
-            ("1.", "`1.` is not an amount: write a number such as 2 or 0.5"),
+            ("", "`` is not an amount: use a number such as 2 or 0.5"),
+            ("-1", "`-1` is not an amount: use a number such as 2 or 0.5"),
+            ("1.", "`1.` is not an amount: use a number such as 2 or 0.5"),
             ("0.00001", "`0.00001` has more than four decimals"),
             ("99999999999999999999", "`99999999999999999999` is too large: amounts go up to 112589990684"),
             ("200000000000", "`200000000000` is too large: amounts go up to 112589990684"),

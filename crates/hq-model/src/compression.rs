@@ -21,10 +21,10 @@ pub struct ZstdLevel(u8);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompressionError {
     /// Another word.
-    #[error("`{0}` is no compression: write zstd, zstd:LEVEL or none")]
+    #[error("`{0}` is not a compression method: use zstd, zstd:LEVEL or none")]
     Unknown(String),
     /// Another level.
-    #[error("`{0}` is no level of zstd: write a whole number from 1 to {max}", max = ZstdLevel::MAX.0)]
+    #[error("`{0}` is not a zstd level: use a whole number from 1 to {max}", max = ZstdLevel::MAX.0)]
     Level(String),
 }
 
@@ -80,12 +80,12 @@ mod tests {
             ("zstd", "zstd:3"),
             ("zstd:1", "zstd:1"),
             ("zstd:19", "zstd:19"),
-            ("zstd:0", "`0` is no level of zstd: write a whole number from 1 to 19"),
-            ("zstd:20", "`20` is no level of zstd: write a whole number from 1 to 19"),
-            ("zstd:", "`` is no level of zstd: write a whole number from 1 to 19"),
-            ("gzip", "`gzip` is no compression: write zstd, zstd:LEVEL or none"),
-            ("gzip:9", "`gzip:9` is no compression: write zstd, zstd:LEVEL or none"),
-            ("", "`` is no compression: write zstd, zstd:LEVEL or none"),
+            ("zstd:0", "`0` is not a zstd level: use a whole number from 1 to 19"),
+            ("zstd:20", "`20` is not a zstd level: use a whole number from 1 to 19"),
+            ("zstd:", "`` is not a zstd level: use a whole number from 1 to 19"),
+            ("gzip", "`gzip` is not a compression method: use zstd, zstd:LEVEL or none"),
+            ("gzip:9", "`gzip:9` is not a compression method: use zstd, zstd:LEVEL or none"),
+            ("", "`` is not a compression method: use zstd, zstd:LEVEL or none"),
         ];
         for (text, expected) in table {
             let parsed = text.parse::<Compression>();

@@ -186,7 +186,7 @@ pub enum AfterError {
     #[error("`{0}` is not JOB, JOB@TASKS or JOB@KEY, such as 3, last, 3@7, 3@1-10,20 or 3@dock")]
     Job(String),
     /// The job is a number that no job has.
-    #[error("the job of `{0}` is too large: ids go up to 4294967295")]
+    #[error("the job id in `{0}` is too large: ids go up to 4294967295")]
     TooLarge(String),
     /// The tasks are no ids.
     #[error("invalid tasks in `{0}`: {1}")]
@@ -296,7 +296,7 @@ mod tests {
             assert!(text.parse::<After>().is_err(), "{text}");
         }
         let large = "5000000000@1".parse::<After>().map_err(|error| error.to_string());
-        assert_eq!(large, Err("the job of `5000000000@1` is too large: ids go up to 4294967295".into()));
+        assert_eq!(large, Err("the job id in `5000000000@1` is too large: ids go up to 4294967295".into()));
     }
 
     #[test]

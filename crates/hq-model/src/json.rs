@@ -96,7 +96,11 @@ impl Json {
         let mut reader = Reader { text, at: 0 };
         let json = reader.value(0)?;
         reader.blanks();
-        if reader.at < text.len() { Err(reader.wrong("there is more behind the value")) } else { Ok(json) }
+        if reader.at < text.len() {
+            Err(reader.wrong("there is something after the value"))
+        } else {
+            Ok(json)
+        }
     }
 
     /// What is in it by these names and places, one after the other.
@@ -178,7 +182,7 @@ impl Reader<'_> {
         self.blanks();
         let begin = self.at;
         if depth > DEPTH_MAX {
-            return Err(self.wrong("arrays and objects stand too deep in each other"));
+            return Err(self.wrong("arrays and objects are nested too deeply"));
         }
         let value = match self.peek() {
             None => return Err(self.wrong("a value is missing")),
@@ -250,7 +254,7 @@ impl Reader<'_> {
                 return Ok(value);
             }
         }
-        Err(self.wrong("this is no value"))
+        Err(self.wrong("not a value"))
     }
 
     fn number(&mut self) -> Result<Value, JsonError> {
@@ -281,7 +285,7 @@ impl Reader<'_> {
         let mut word = ByteString::new();
         loop {
             match self.peek() {
-                None => return Err(self.wrong("the end of a text is missing")),
+                None => return Err(self.wrong("the end of a string is missing")),
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(word);
@@ -298,7 +302,7 @@ impl Reader<'_> {
 
     fn escape(&mut self, word: &mut ByteString) -> Result<(), JsonError> {
         let Some(letter) = self.text.get(self.at + 1).copied() else {
-            return Err(self.wrong("the end of a text is missing"));
+            return Err(self.wrong("the end of a string is missing"));
         };
         let byte = match letter {
             b'"' | b'\\' | b'/' => letter,
@@ -317,11 +321,12 @@ impl Reader<'_> {
                     }
                     code => code,
                 };
-                let letter = char::from_u32(code).ok_or_else(|| self.wrong("half of a letter is missing"))?;
+                let letter =
+                    char::from_u32(code).ok_or_else(|| self.wrong("half of a surrogate pair is missing"))?;
                 word.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 return Ok(());
             }
-            _ => return Err(self.wrong("this escape is none")),
+            _ => return Err(self.wrong("invalid escape sequence")),
         };
         self.at += 2;
         word.push(byte);
@@ -393,20 +398,20 @@ mod tests {
         for (text, expected) in [
             ("", "byte 0: a value is missing"),
             ("[1", "byte 2: a comma or the end of an array is missing"),
-            ("[1,]", "byte 3: this is no value"),
+            ("[1,]", "byte 3: not a value"),
             (r#"{"a" 1}"#, "byte 5: a colon is missing"),
             ("{1:2}", "byte 1: the name of a field is missing"),
-            ("1 2", "byte 2: there is more behind the value"),
-            ("01", "byte 1: there is more behind the value"),
+            ("1 2", "byte 2: there is something after the value"),
+            ("01", "byte 1: there is something after the value"),
             ("1.", "byte 2: a digit is missing"),
-            ("\"a", "byte 2: the end of a text is missing"),
-            ("\"\\", "byte 1: the end of a text is missing"),
+            ("\"a", "byte 2: the end of a string is missing"),
+            ("\"\\", "byte 1: the end of a string is missing"),
             ("\"a\nb\"", "byte 2: a control character stands in a text"),
-            (r#""\x""#, "byte 1: this escape is none"),
+            (r#""\x""#, "byte 1: invalid escape sequence"),
             (r#""\u12""#, "byte 1: four digits are missing"),
-            (r#""\ud800""#, "byte 7: half of a letter is missing"),
-            ("nul", "byte 0: this is no value"),
-            (deep.as_str(), "byte 129: arrays and objects stand too deep in each other"),
+            (r#""\ud800""#, "byte 7: half of a surrogate pair is missing"),
+            ("nul", "byte 0: not a value"),
+            (deep.as_str(), "byte 129: arrays and objects are nested too deeply"),
         ] {
             assert_eq!(word(text, ""), Err(expected.to_owned()), "{text}");
         }

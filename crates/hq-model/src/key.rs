@@ -12,7 +12,7 @@ pub enum KeyError {
     #[error("a key is empty")]
     Empty,
     /// Too much.
-    #[error("the key `{start}…` has {bytes} bytes, and at most {most} are allowed")]
+    #[error("the key `{start}…` has {bytes} bytes, but at most {most} are allowed")]
     Long {
         /// How it begins.
         start: String,
@@ -22,13 +22,13 @@ pub enum KeyError {
         most: usize,
     },
     /// Could be taken for ids of tasks.
-    #[error("the key `{0}` begins with a digit, as task ids do; put a letter before it")]
+    #[error("the key `{0}` begins with a digit like a task id; put a letter in front")]
     Digit(String),
     /// Is an id of a task.
-    #[error("`{0}` is what the id of a task looks like; put a letter before it")]
+    #[error("`{0}` looks like the id of a task; put a letter in front")]
     Id(String),
     /// Stands for standard input.
-    #[error("`-` stands for standard input; take another name")]
+    #[error("`-` means standard input; use another name")]
     Dash,
     /// Would break lines and tables.
     #[error(
@@ -101,7 +101,7 @@ mod tests {
         }
         for (key, expected) in [
             (&b""[..], "a key is empty"),
-            (b"17", "the key `17` begins with a digit, as task ids do; put a letter before it"),
+            (b"17", "the key `17` begins with a digit like a task id; put a letter in front"),
             (
                 b"a\nb",
                 "the key `a\\nb` is not plain text: control characters and bytes that are not UTF-8 are not allowed",
@@ -121,10 +121,10 @@ mod tests {
             assert_eq!(check_pulled_name(name.as_bytes()), Ok(()), "{name}");
         }
         let told = |name: &[u8]| check_pulled_name(name).expect_err("taken for something else").to_string();
-        assert_eq!(told(b"4@17"), "`4@17` is what the id of a task looks like; put a letter before it");
-        assert_eq!(told(b"-"), "`-` stands for standard input; take another name");
+        assert_eq!(told(b"4@17"), "`4@17` looks like the id of a task; put a letter in front");
+        assert_eq!(told(b"-"), "`-` means standard input; use another name");
         assert!(check_pulled_name(b"a\0b").is_err() && check_pulled_name(&[b'x'; 4097]).is_err());
         let long = check_key(&[b'x'; 201]).expect_err("too long").to_string();
-        assert!(long.contains("has 201 bytes, and at most 200 are allowed"), "{long}");
+        assert!(long.contains("has 201 bytes, but at most 200 are allowed"), "{long}");
     }
 }

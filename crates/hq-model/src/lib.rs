@@ -1,7 +1,7 @@
 //! What users talk about: ids, intervals, resources, requests, durations, task and job specs, and
 //! their grammar.
 //!
-//! Everything here is plain data with a parser and a printer. No IO, no clock, no serialisation
+//! Everything here is plain data with a parser and a printer. No IO, no clock, no serialization
 //! framework: the same types are read by the command line, the wire, the journal and the core.
 
 pub mod allocation;

@@ -6,10 +6,10 @@ use crate::Amount;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// Not of the grammar.
-    #[error("`{0}` is not a memory size: write 4GiB, 500MB, or a number of MiB")]
+    #[error("`{0}` is not a memory size: use 4GiB, 500MB, or a number of MiB")]
     Malformed(String),
     /// More than can be counted.
-    #[error("`{0}` is more memory than can be counted")]
+    #[error("`{0}` is too large for a memory size")]
     TooLarge(String),
 }
 

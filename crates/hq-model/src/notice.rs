@@ -68,7 +68,7 @@ pub enum NoticeTarget {
 
 /// Why a text is no target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no target of notices: {why}")]
+#[error("`{text}` is not a valid notification target: {why}")]
 pub struct TargetError {
     text: String,
     why: String,
@@ -112,7 +112,7 @@ impl FromStr for NoticeTarget {
             return Err(bad(&format!("it is longer than {TARGET_BYTES_MAX} bytes")));
         }
         if text.contains('\0') {
-            return Err(bad("it holds a NUL"));
+            return Err(bad("it contains a NUL character"));
         }
         let parsed = if let Some(address) = after_scheme(text, MAIL) {
             check_address(address).map(|()| NoticeTarget::Mail(address.to_owned()))
@@ -141,22 +141,24 @@ fn after_scheme<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
 }
 
 fn command(text: &str) -> Result<Vec<String>, &'static str> {
-    let words = shlex::split(text).ok_or("a quote in it is not closed")?;
+    let words = shlex::split(text).ok_or("it has an unclosed quote")?;
     match words.first() {
         None => Err("it names no program"),
         Some(program) if program.is_empty() => Err("the name of the program is empty"),
         // What is printed must be read as the same again.
         Some(program) if url_scheme(program).is_some() || after_scheme(program, MAIL).is_some() => {
-            Err("a URL or an address is not quoted, and has nothing behind it")
+            Err("a URL or an address must not be quoted or followed by anything")
         }
-        Some(program) if program.contains("://") => Err("only http:// and https:// can be posted to"),
+        Some(program) if program.contains("://") => Err("only http:// and https:// URLs are supported"),
         Some(_) => Ok(words),
     }
 }
 
 fn check_url(url: &str) -> Result<(), &'static str> {
     if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("a URL holds neither blanks nor control characters, and others than ASCII as %XX");
+        return Err(
+            "a URL must not contain spaces, control characters or non-ASCII characters; write those as %XX",
+        );
     }
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -172,10 +174,10 @@ fn check_url(url: &str) -> Result<(), &'static str> {
         None => !host.is_empty() && host.bytes().all(is_name),
     };
     if !is_host {
-        return Err("it names no host");
+        return Err("it has no host");
     }
     if port.is_some_and(|port| port.parse::<u16>().ok().is_none_or(|port| port == 0)) {
-        return Err("its port is no number from 1 to 65535");
+        return Err("its port is not a number from 1 to 65535");
     }
     Ok(())
 }
@@ -187,11 +189,11 @@ fn check_address(address: &str) -> Result<(), &'static str> {
         return Err("the address is longer than 254 bytes");
     }
     if !address.bytes().all(is_plain) {
-        return Err("write one plain address, as in mailto:me@example.org");
+        return Err("use a single plain address, as in mailto:me@example.org");
     }
     let (name, host) = address.split_once('@').unwrap_or((address, "localhost"));
     match name.is_empty() || name.starts_with('-') || host.is_empty() || host.contains('@') {
-        true => Err("write one plain address, as in mailto:me@example.org"),
+        true => Err("use a single plain address, as in mailto:me@example.org"),
         false => Ok(()),
     }
 }
@@ -378,27 +380,27 @@ mod tests {
         for (text, why) in [
             ("", "it names no program"),
             ("''", "the name of the program is empty"),
-            ("say 'it", "a quote in it is not closed"),
-            ("ftp://example.org", "only http:// and https:// can be posted to"),
-            ("'HTTP://x' y", "a URL or an address is not quoted, and has nothing behind it"),
-            ("http://", "it names no host"),
+            ("say 'it", "it has an unclosed quote"),
+            ("ftp://example.org", "only http:// and https:// URLs are supported"),
+            ("'HTTP://x' y", "a URL or an address must not be quoted or followed by anything"),
+            ("http://", "it has no host"),
             (
                 "http://a b/",
-                "a URL holds neither blanks nor control characters, and others than ASCII as %XX",
+                "a URL must not contain spaces, control characters or non-ASCII characters; write those as %XX",
             ),
             (
                 "http://a\r\nX: y",
-                "a URL holds neither blanks nor control characters, and others than ASCII as %XX",
+                "a URL must not contain spaces, control characters or non-ASCII characters; write those as %XX",
             ),
-            ("https://example.org:0/", "its port is no number from 1 to 65535"),
-            ("https://example.org:99999", "its port is no number from 1 to 65535"),
-            ("https://[zz]/", "it names no host"),
-            ("mailto:", "write one plain address, as in mailto:me@example.org"),
-            ("mailto:a@b, c@d", "write one plain address, as in mailto:me@example.org"),
-            ("mailto:a@b\nBcc: c@d", "write one plain address, as in mailto:me@example.org"),
-            ("mailto:-oQ/tmp@b", "write one plain address, as in mailto:me@example.org"),
-            ("mailto:a@b@c", "write one plain address, as in mailto:me@example.org"),
-            ("echo \0", "it holds a NUL"),
+            ("https://example.org:0/", "its port is not a number from 1 to 65535"),
+            ("https://example.org:99999", "its port is not a number from 1 to 65535"),
+            ("https://[zz]/", "it has no host"),
+            ("mailto:", "use a single plain address, as in mailto:me@example.org"),
+            ("mailto:a@b, c@d", "use a single plain address, as in mailto:me@example.org"),
+            ("mailto:a@b\nBcc: c@d", "use a single plain address, as in mailto:me@example.org"),
+            ("mailto:-oQ/tmp@b", "use a single plain address, as in mailto:me@example.org"),
+            ("mailto:a@b@c", "use a single plain address, as in mailto:me@example.org"),
+            ("echo \0", "it contains a NUL character"),
         ] {
             let error = text.parse::<NoticeTarget>().expect_err("no target").to_string();
             assert!(error.ends_with(why), "{text}: {error}");

@@ -70,11 +70,11 @@ fn why_no_name(text: &str) -> Option<&'static str> {
     let has = |signs: &[char]| text.contains(signs);
     let why = [
         (text.trim().is_empty(), "it is blank"),
-        (text.len() > OBJECT_NAME_BYTES_MAX, "it has more than 255 bytes"),
+        (text.len() > OBJECT_NAME_BYTES_MAX, "it is longer than 255 bytes"),
         (matches!(text, "." | ".."), "it is a directory"),
-        (has(&[':', '/', '=', '>', '→']), "none of : / = > → may be in it"),
-        (text.contains("%{"), "no placeholder may be in it"),
-        (text.contains(is_unseen), "a character in it cannot be seen"),
+        (has(&[':', '/', '=', '>', '→']), "it must not contain any of : / = > →"),
+        (text.contains("%{"), "it must not contain a placeholder"),
+        (text.contains(is_unseen), "it contains an invisible character"),
     ];
     why.into_iter().find_map(|(is_wrong, why)| is_wrong.then_some(why))
 }
@@ -329,15 +329,15 @@ pub enum ObjectError {
     )]
     Reference(String),
     /// Not one object.
-    #[error("`{}` names no object: write JOB@TASK:NAME, such as 1@0:parts", escaped(.0))]
+    #[error("`{}` is not an object: use JOB@TASK:NAME, such as 1@0:parts", escaped(.0))]
     Id(String),
     /// No object that is left.
     #[error("`{}` is not NAME=PATH, such as parts=out/parts.bin", escaped(.0))]
     Output(String),
     /// What is left must be a file or a directory with a name of its own.
     #[error(
-        "`{}` names no file or directory in the working directory of the task: write its name without a `/` at the end, such as \
-         parts=out/parts.bin", escaped(.0)
+        "`{}` is not a file or directory in the working directory of the task: give its name without a trailing \
+         `/`, such as parts=out/parts.bin", escaped(.0)
     )]
     Path(String),
     /// No object that is taken.
@@ -348,12 +348,12 @@ pub enum ObjectError {
     Input(String),
     /// Nothing that is broadcast.
     #[error(
-        "`{0}` is not PATH, NAME=PATH or JOB@TASK:NAME: where a path has no last part that can be the name of an object, write \
-         NAME=PATH, with none of : / = > in NAME"
+        "`{0}` is not PATH, NAME=PATH or JOB@TASK:NAME: if the last part of a path cannot be the name of an object, \
+         use NAME=PATH, without : / = > in NAME"
     )]
     Broadcast(String),
     /// More than there may be.
-    #[error("a task has {0} objects: it may leave 64 and take 64")]
+    #[error("a task has {0} objects, but can have at most 64 output objects and 64 input objects")]
     TooMany(usize),
     /// Two of one name.
     #[error("two output objects have the name `{0}`")]
@@ -362,7 +362,7 @@ pub enum ObjectError {
     #[error("two input objects have the path `{0}`")]
     PathTwice(String),
     /// A task cannot wait for itself.
-    #[error("`{0}` is an object that the task itself leaves: name another task or another job")]
+    #[error("`{0}` is an output object of the task itself: give another task or another job")]
     Own(String),
 }
 
@@ -389,9 +389,12 @@ mod tests {
             assert!(text.parse::<OutputObject>().is_err(), "{text}");
         }
         let why = |text: &str| text.parse::<OutputObject>().expect_err(text).to_string();
-        assert!(why("p=.").starts_with("`.` names no file or directory"), "{}", why("p=."));
+        assert!(why("p=.").starts_with("`.` is not a file or directory"), "{}", why("p=."));
         assert!(why("p=").contains("is not NAME=PATH"));
-        assert_eq!(why("a/b=x"), "`a/b` cannot be the name of an object: none of : / = > → may be in it");
+        assert_eq!(
+            why("a/b=x"),
+            "`a/b` cannot be the name of an object: it must not contain any of : / = > →"
+        );
         assert_eq!("3@17:parts".parse::<ObjectId>().map(|id| id.to_string()), Ok("3@17:parts".into()));
         assert!("@17:parts".parse::<ObjectId>().is_err());
         assert!("last@17:parts".parse::<ObjectId>().is_err());

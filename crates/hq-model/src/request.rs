@@ -105,27 +105,28 @@ pub enum RequestError {
     #[error("Zero resources cannot be requested (`{0}`)")]
     Zero(String),
     /// The policy is not known.
-    #[error("`{0}` is no policy: use compact, compact!, tight, tight! or scatter")]
+    #[error("`{0}` is not a valid policy: use compact, compact!, tight, tight! or scatter")]
     Policy(String),
     /// The name is not one.
     #[error(
-        "`{0}` is no name of a resource: it begins with a letter and has letters, digits, `/`, `-` and `_`"
+        "`{0}` is not a valid resource name: a name begins with a letter and contains only letters, digits, `/`, \
+         `-` and `_`"
     )]
     Name(String),
     /// A resource is named twice.
     #[error("resource `{0}` is requested twice")]
     Twice(String),
     /// Too many alternatives.
-    #[error("{0} resource variants are too many: {VARIANTS_MAX} are allowed")]
+    #[error("{0} resource variants are too many: the maximum is {VARIANTS_MAX}")]
     TooManyVariants(usize),
     /// Alternatives that cannot be compared.
     #[error("single-node and multi-node variants cannot be mixed")]
     MixedNodes,
     /// More nodes than there can be.
-    #[error("{0} nodes are too many: {NODES_MAX} are allowed")]
+    #[error("{0} nodes are too many: the maximum is {NODES_MAX}")]
     TooManyNodes(u32),
     /// More ranks on a node than there can be.
-    #[error("{0} ranks on each node are too many: {RANKS_MAX} are allowed")]
+    #[error("{0} ranks per node are too many: the maximum is {RANKS_MAX}")]
     TooManyRanks(u32),
     /// Ranks or resources without the nodes, or the other way round.
     #[error("{0}")]
@@ -241,13 +242,17 @@ impl Request {
             return Err(RequestError::TooManyRanks(ranks));
         }
         if nodes == 0 && (ranks > 0 || self.exclusive) {
-            return Err(RequestError::Nodes("ranks and whole nodes are for requests of nodes"));
+            return Err(RequestError::Nodes(
+                "ranks and exclusive nodes can only be used in requests for nodes",
+            ));
         }
         if nodes > 0 && ranks == 0 && !self.resources.is_empty() {
-            return Err(RequestError::Nodes("whole nodes are asked for: resources are those of ranks"));
+            return Err(RequestError::Nodes(
+                "whole nodes are requested, so resources can only be given per rank",
+            ));
         }
         if ranks > 1 && self.resources.iter().any(|resource| resource.amount == AmountRequest::All) {
-            return Err(RequestError::Nodes("several ranks on a node cannot have all of a resource each"));
+            return Err(RequestError::Nodes("several ranks on a node cannot each have all of a resource"));
         }
         Ok(())
     }
@@ -348,8 +353,8 @@ mod tests {
         }
         for (text, error) in [
             ("0", "Zero resources cannot be requested (`0`)"),
-            ("1 loose", "`loose` is no policy: use compact, compact!, tight, tight! or scatter"),
-            ("-3", "`-3` is not an amount: write a number such as 2 or 0.5"),
+            ("1 loose", "`loose` is not a valid policy: use compact, compact!, tight, tight! or scatter"),
+            ("-3", "`-3` is not an amount: use a number such as 2 or 0.5"),
         ] {
             assert_eq!(parse_amount("cpus", text).map_err(|e| e.to_string()), Err(error.into()));
         }

@@ -157,7 +157,7 @@ pub enum ResourceError {
     #[error("Resource {0} defined twice")]
     Twice(String),
     /// A coupling that is none.
-    #[error("`{0}` is no coupling: write cpus[0]:gpus[0]=256,cpus[1]:gpus[1]")]
+    #[error("`{0}` is not a valid coupling: use cpus[0]:gpus[0]=256,cpus[1]:gpus[1]")]
     Coupling(String),
     /// A coupling of a pool that is not there.
     #[error("Resource not found: {0}")]
@@ -175,8 +175,8 @@ pub enum ResourceError {
     SingleGroup(String),
 }
 
-const HINT: &str = "write range(0-3), [a,b], [[a,b],[c,d]] or sum(100)";
-const CPU_HINT: &str = "write 8, 2x4, range(0-7), [0,1,2] or [[0,1],[2,3]]";
+const HINT: &str = "use range(0-3), [a,b], [[a,b],[c,d]] or sum(100)";
+const CPU_HINT: &str = "use 8, 2x4, range(0-7), [0,1,2] or [[0,1],[2,3]]";
 /// Largest number of indices in a pool.
 pub const INDICES_MAX: u32 = 1 << 20;
 const TOO_LARGE: &str = "it is too large: counts and indices go up to 1048576";
@@ -203,7 +203,7 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
         let (first, last) = inner.split_once('-').ok_or_else(|| bad(hint))?;
         let (first, last) = (number(first)?, number(last)?);
         if first > last {
-            return Err(bad("a range goes from the smaller to the larger number"));
+            return Err(bad("a range must go from the smaller to the larger number"));
         }
         PoolKind::Range { first, last }
     } else if let Some(inner) = enclosed(&plain, "sum(", ")") {
@@ -211,13 +211,14 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
             return Err(bad("Resource kind `sum` cannot be used with CPUs"));
         }
         let amount = if name == crate::request::MEM {
-            crate::memory::parse(inner).map_err(|_| bad("write sum(64GiB) or sum(65536), in MiB"))?
+            crate::memory::parse(inner).map_err(|_| bad("use sum(64GiB) or sum(65536), in MiB"))?
         } else {
-            let text = "write a number with at most four decimals, such as sum(2.5); only mem takes units such as GiB";
+            let text = "use a number with at most four decimals, such as sum(2.5); only mem can have units such as \
+                GiB";
             inner.parse().map_err(|_| bad(text))?
         };
         if amount == Amount::ZERO {
-            return Err(bad("a sum must be above zero"));
+            return Err(bad("a sum must be greater than zero"));
         }
         PoolKind::Sum(amount)
     } else if plain.starts_with('[') {
@@ -234,7 +235,7 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
         PoolKind::Groups((0..count).map(group).collect())
     } else if is_cpus {
         match number(&plain)? {
-            0 => return Err(bad("a worker has at least one CPU")),
+            0 => return Err(bad("a worker must have at least one CPU")),
             count => PoolKind::Range { first: 0, last: count - 1 },
         }
     } else {
@@ -456,7 +457,7 @@ mod tests {
                 "range(1-9999999999)",
                 "`range(1-9999999999)` does not define resource `x`: it is too large: counts and indices go up to 1048576",
             ),
-            ("cpus", "0", "`0` does not define resource `cpus`: a worker has at least one CPU"),
+            ("cpus", "0", "`0` does not define resource `cpus`: a worker must have at least one CPU"),
             (
                 "cpus",
                 "sum(4)",
@@ -470,24 +471,25 @@ mod tests {
             (
                 "gpus",
                 "4",
-                "`4` does not define resource `gpus`: write range(0-3), [a,b], [[a,b],[c,d]] or sum(100)",
+                "`4` does not define resource `gpus`: use range(0-3), [a,b], [[a,b],[c,d]] or sum(100)",
             ),
             (
                 "gpus",
                 "range(3-1)",
-                "`range(3-1)` does not define resource `gpus`: a range goes from the smaller to the larger number",
+                "`range(3-1)` does not define resource `gpus`: a range must go from the smaller to the larger number",
             ),
-            ("x", "sum(0)", "`sum(0)` does not define resource `x`: a sum must be above zero"),
+            ("x", "sum(0)", "`sum(0)` does not define resource `x`: a sum must be greater than zero"),
             ("gpus", "[a,a]", "label `a` occurs twice in resource `gpus`"),
             (
                 "gpus",
                 "[[a],[]]",
-                "`[[a],[]]` does not define resource `gpus`: write range(0-3), [a,b], [[a,b],[c,d]] or sum(100)",
+                "`[[a],[]]` does not define resource `gpus`: use range(0-3), [a,b], [[a,b],[c,d]] or sum(100)",
             ),
             (
                 "1x",
                 "sum(1)",
-                "`1x` is no name of a resource: it begins with a letter and has letters, digits, `/`, `-` and `_`",
+                "`1x` is not a valid resource name: a name begins with a letter and contains only letters, digits, \
+                 `/`, `-` and `_`",
             ),
         ] {
             assert_eq!(parse_pool(name, text).map_err(|e| e.to_string()), Err(error.into()));

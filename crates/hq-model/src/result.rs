@@ -63,7 +63,7 @@ impl FromStr for ResultFrom {
             "last-line" => Ok(ResultFrom::LastLine),
             "stdout" => Ok(ResultFrom::Stdout),
             _ => match text.strip_prefix("file:") {
-                Some("") => Err("`file:` needs a path behind it, for example file:score.txt".to_owned()),
+                Some("") => Err("`file:` must be followed by a path, for example file:score.txt".to_owned()),
                 Some(path) => Ok(ResultFrom::File(path.into())),
                 None => Err(format!("`{text}` is neither none, last-line, stdout nor file:PATH")),
             },

@@ -311,7 +311,7 @@ impl FromStr for OnWalltime {
         match text {
             "wait" => Ok(OnWalltime::Wait),
             "fail" => Ok(OnWalltime::Fail),
-            _ => Err(WordError::new(text, "what to do when the time of workers is over: write wait or fail")),
+            _ => Err(WordError::new(text, "what to do when the time of workers is over: use wait or fail")),
         }
     }
 }
@@ -367,7 +367,7 @@ impl FromStr for SpeculateFactor {
         let thousandths = text.trim().parse::<f64>().map_or(0.0, |factor| (factor * 1000.0).round());
         let in_range = (1000.0..=f64::from(u32::MAX)).contains(&thousandths);
         let factor = if in_range { SpeculateFactor::from_thousandths(thousandths as u32) } else { None };
-        factor.ok_or_else(|| WordError::new(text, "a factor from 1, for example 3 or 1.5"))
+        factor.ok_or_else(|| WordError::new(text, "a factor of at least 1, for example 3 or 1.5"))
     }
 }
 
@@ -432,7 +432,7 @@ impl FromStr for CrashLimit {
                 Ok(count) if count > 0 => Ok(CrashLimit::Times(count)),
                 _ => Err(WordError::new(
                     text,
-                    "a crash limit: write a number from 1 to 4294967295, never-restart or unlimited",
+                    "a crash limit: use a number from 1 to 4294967295, never-restart or unlimited",
                 )),
             },
         }

@@ -73,7 +73,7 @@ pub enum AccessError {
         source: io::Error,
     },
     /// It is cut off or no access file at all.
-    #[error("{} is no valid access file: {reason}", path.display())]
+    #[error("{} is not a valid access file: {reason}", path.display())]
     Invalid {
         /// Its path.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum AccessError {
     },
     /// Others may do with it, or with a directory on the way to it, what only its owner should.
     #[error(
-        "others may {harm} {} (mode {mode:04o}): mend it with `chmod {safe_mode:o} {}`",
+        "other users may {harm} {} (mode {mode:04o}): fix it with `chmod {safe_mode:o} {}`",
         path.display(), for_shell(path)
     )]
     Exposed {
@@ -106,7 +106,7 @@ pub enum AccessError {
         safe_mode: u32,
     },
     /// It was made for another role.
-    #[error("the access file of server {server_uid} has no part for a {role}")]
+    #[error("the access file of server {server_uid} has no section for a {role}")]
     NoRole {
         /// The server.
         server_uid: String,
@@ -126,22 +126,22 @@ impl AccessError {
     pub fn hint(&self) -> &'static str {
         match self {
             AccessError::Missing { .. } => {
-                "start a server with `hq server start`, or name its directory with --server-dir"
+                "start a server with `hq server start`, or give its directory with --server-dir"
             }
             AccessError::Read { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
-                "--server-dir and HQ_SERVER_DIR name a directory, and a file is there"
+                "--server-dir and HQ_SERVER_DIR must be a directory, but this is a file"
             }
             AccessError::Read { .. } => "only the user who started the server may read it",
             AccessError::Write { .. } => "check the permissions and the free space of the server directory",
             AccessError::Invalid { .. } => {
-                "copy it again from the server, or make a new one with `hq server generate-access`"
+                "copy it again from the server, or create a new one with `hq server generate-access`"
             }
             AccessError::Foreign { .. } => {
-                "use a directory and an access file of your own; --server-dir names a directory"
+                "use your own directory and access file; set the directory with --server-dir"
             }
             AccessError::Exposed { .. } => {
-                "make sure first that it is still yours; who could read the keys still knows them: `hq server \
-                 start` makes new ones in an empty directory"
+                "first make sure that it has not been tampered with; anyone who could read the keys still knows \
+                 them: `hq server start` creates new ones in an empty directory"
             }
             AccessError::NoRole { .. } => {
                 "use the file that `hq server generate-access` wrote for this role, or the full one"
@@ -382,7 +382,7 @@ impl JsonEndpoint {
                 }
                 Some(keys)
             }
-            _ => return Err("secret_key and server_key must both be there, or neither".to_owned()),
+            _ => return Err("secret_key and server_key must be given together".to_owned()),
         };
         Ok(Endpoint { host: self.host, port: self.port, keys })
     }
@@ -439,7 +439,7 @@ mod tests {
         let split = full().without_server_keys(Some(Role::Worker));
         assert!(split.endpoint(Role::Worker).is_ok());
         let error = split.endpoint(Role::Client).expect_err("a file for workers");
-        insta::assert_snapshot!(error, @"the access file of server aB3dE6 has no part for a client");
+        insta::assert_snapshot!(error, @"the access file of server aB3dE6 has no section for a client");
     }
 
     #[test]
@@ -491,8 +491,8 @@ mod tests {
         invalid length 0, expected an access file at line 1 column 2
         missing field `server_uid` at line 1 column 15
         missing field `secret_key` at line 1 column 62
-        client: secret_key and server_key must both be there, or neither
-        client: secret_key and server_key must both be there, or neither
+        client: secret_key and server_key must be given together
+        client: secret_key and server_key must be given together
         client: server_key: a key is 64 hexadecimal digits
         client: server_key is not the public key of server_secret_key
         invalid value: integer `70000`, expected u16 at line 1 column 65

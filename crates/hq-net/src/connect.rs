@@ -21,7 +21,7 @@ use crate::tls::{WrongKey, client_config, server_name};
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name of the host means nothing here.
-    #[error("the host {host} of the access file is unknown here: {source}")]
+    #[error("the host {host} in the access file cannot be resolved here: {source}")]
     Host {
         /// The host.
         host: String,
@@ -40,7 +40,7 @@ pub enum ConnectError {
     },
     /// What is sent there is swallowed.
     #[error(
-        "nothing answers at {host}:{port}: connecting to {} was given up after {} s",
+        "nothing answers at {host}:{port}: connecting to {} timed out after {} s",
         list(addresses), CONNECT_TIME_MAX.as_secs()
     )]
     Swallowed {
@@ -80,7 +80,9 @@ pub enum ConnectError {
         role: Role,
     },
     /// What listens there says things that make no sense.
-    #[error("what listens at {host}:{port} does not talk as this access file says: {reason}")]
+    #[error(
+        "the program listening on {host}:{port} does not use the protocol given in the access file: {reason}"
+    )]
     NoSense {
         /// The host.
         host: String,
@@ -111,21 +113,24 @@ impl ConnectError {
     pub fn hint(&self) -> &'static str {
         match self {
             ConnectError::Host { .. } => {
-                "publish a name or address that all nodes know, with `hq server start --host`"
+                "publish a name or address that all nodes can resolve, with `hq server start --host`"
             }
             ConnectError::Unreachable { .. } => {
-                "the server has ended, or a firewall is between; start it with `hq server start`"
+                "the server has ended, or a firewall is in between; start it with `hq server start`"
             }
             ConnectError::Swallowed { .. } => {
-                "the node is down or a firewall is between; where nodes reach that of the server by another name or address, \
-                 publish that with `hq server start --host`"
+                "the node is down or a firewall is in between; if nodes can reach the server under another name or \
+                 address, publish that with `hq server start --host`"
             }
-            ConnectError::Timeout { .. } => "look whether the server is alive, and for a firewall in between",
+            ConnectError::Timeout { .. } => {
+                "check whether the server is running, and whether a firewall is in \
+                between"
+            }
             ConnectError::OtherServer { .. } | ConnectError::Refused { .. } => {
                 "use the access file in the directory of the server that runs there now"
             }
             ConnectError::NoSense { .. } => {
-                "see that host and port are those of the server, and that the access file is its present one"
+                "check that host and port are those of the server, and that the access file is its current one"
             }
             ConnectError::Role { .. } => "client and worker ports are swapped in the access file",
             ConnectError::Version(_) => "use the same release of hq on all nodes",
@@ -264,7 +269,7 @@ impl Attempt<'_> {
                 ConnectError::Role { host, port, ours, theirs }
             }
             Misunderstanding::Net(NetError::TooLarge { .. }) if self.endpoint.keys.is_none() => {
-                self.no_sense("it may want encryption, but the access file has no keys".to_owned())
+                self.no_sense("it may require encryption, but the access file has no keys".to_owned())
             }
             other => self.no_sense(other.to_string()),
         }
@@ -346,7 +351,8 @@ mod tests {
         assert_eq!(first_of(&[None, refused, None, Some(Ok(4))]).await.expect("the last one answers"), 4);
         let error = first_of(&[None, refused, None]).await.expect_err("none answers");
         assert!(error.is_transient() && error.hint().contains("--host"), "{}", error.hint());
-        insta::assert_snapshot!(error, @"nothing answers at head:7: connecting to 10.0.0.0, 10.0.0.2 was given up after 10 s");
+        insta::assert_snapshot!(error, @"nothing answers at head:7: connecting to 10.0.0.0, 10.0.0.2 timed out \
+            after 10 s");
         let error = first_of(&[refused]).await.expect_err("it does not listen");
         insta::assert_snapshot!(error, @"no server answers at head:7: connection refused");
         let error = first_of(&[]).await.expect_err("no address");

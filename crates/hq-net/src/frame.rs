@@ -32,7 +32,7 @@ pub enum NetError {
     #[error("the connection was cut")]
     Cut,
     /// A frame is longer than the role allows. Received: the connection must be closed. Sent: nothing of it left.
-    #[error("a frame of {length} bytes is over the limit of {limit}")]
+    #[error("a frame of {length} bytes exceeds the limit of {limit}")]
     TooLarge {
         /// Length of the frame.
         length: usize,
@@ -40,22 +40,22 @@ pub enum NetError {
         limit: usize,
     },
     /// The other side takes nothing.
-    #[error("nothing of what is sent was taken for {} s", time.as_secs())]
+    #[error("none of the sent data was received for {} s", time.as_secs())]
     Stalled {
         /// For how long.
         time: Duration,
     },
     /// The other side has begun a frame and says no more of it.
-    #[error("a frame was begun, and nothing more of it came for {} s", time.as_secs())]
+    #[error("a frame was started, but no more of it arrived for {} s", time.as_secs())]
     Unfinished {
         /// For how long.
         time: Duration,
     },
     /// The same, and others needed the room that it took.
-    #[error("a frame had stopped in the middle, and others needed its room")]
+    #[error("a frame stopped in the middle, and others needed its space")]
     CutShort,
     /// An earlier frame left only in part, because its sending was given up.
-    #[error("an earlier frame was not sent to its end")]
+    #[error("an earlier frame was not sent completely")]
     Torn,
     /// The operating system or TLS says no.
     #[error("the connection broke: {0}")]

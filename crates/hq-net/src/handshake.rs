@@ -25,7 +25,7 @@ pub(crate) enum Misunderstanding {
     Silence,
     #[error(transparent)]
     Hello(#[from] ProtoError),
-    #[error("the other side means a {theirs}, this one a {ours}")]
+    #[error("the other side expects a {theirs}, this side is a {ours}")]
     Role { ours: Role, theirs: Role },
     #[error(transparent)]
     Version(Box<VersionError>),

@@ -17,7 +17,7 @@ const KEY_BYTES: usize = 32;
 pub struct Keys {
     /// With it clients, or workers, prove that they may connect.
     pub secret: SecretKey,
-    /// By it they recognise the server.
+    /// By it they recognize the server.
     pub server: PublicKey,
     /// With it the server proves that it is the one. Only in the server's own file.
     pub server_secret: Option<SecretKey>,

@@ -55,7 +55,7 @@ pub struct Incoming {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The port cannot be had.
-    #[error("cannot listen for {role}s at port {port} of {address}: {source}")]
+    #[error("cannot listen for {role}s on port {port} of {address}: {source}")]
     Port {
         /// For whom.
         role: Role,
@@ -78,7 +78,7 @@ impl ListenError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            ListenError::Port { .. } => "choose another port, or let the server choose by giving none",
+            ListenError::Port { .. } => "choose another port, or omit it to let the server choose",
             ListenError::NoServerKey { .. } => {
                 "start the server with the full file that `hq server generate-access` wrote"
             }
@@ -93,7 +93,7 @@ pub enum HandshakeError {
     #[error("no handshake within {} s", HANDSHAKE_TIME_MAX.as_secs())]
     Timeout,
     /// Others needed its place, and it had stopped in the middle.
-    #[error("too many handshakes that were begun and not continued")]
+    #[error("too many unfinished handshakes")]
     CutShort,
     /// It has no key, or another.
     #[error("not the key of a {role}: {reason}")]
@@ -104,7 +104,7 @@ pub enum HandshakeError {
         reason: String,
     },
     /// It does not speak TLS as we do.
-    #[error("no TLS handshake: {0}")]
+    #[error("TLS handshake failed: {0}")]
     Tls(#[source] io::Error),
     /// The connection broke, or a frame was too large.
     #[error(transparent)]

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 /// The queue holds as much as it may: the peer does not read, and must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes wait to be sent and the limit is {limit}")]
+#[error("{bytes} bytes are waiting to be sent, and the limit is {limit}")]
 pub struct Full {
     /// Bytes in the queue.
     pub bytes: usize,

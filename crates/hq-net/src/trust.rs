@@ -65,13 +65,11 @@ pub fn check_base(path: &Path) -> io::Result<()> {
     let why = if owner != own && owner != 0 {
         format!("it belongs to user {owner} and not to you (user {own})")
     } else if mode & OWN != 0 && mode & STICKY == 0 {
-        format!("others may write it (mode {mode:04o})")
+        format!("other users can write to it (mode {mode:04o})")
     } else {
         return Ok(());
     };
-    let text = format!(
-        "{why}, and could put something else in the place of what is kept there: name a directory of your own"
-    );
+    let text = format!("{why} and could replace its contents: use a directory of your own");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
@@ -109,7 +107,7 @@ fn open_file(at: impl AsFd, name: &Path, path: &Path) -> Result<File, AccessErro
     let file = openat(at, name, flags, Mode::empty()).map_err(|error| unreadable(path, error))?;
     let stat = fstat(&file).map_err(|error| unreadable(path, error))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(unreadable(path, io::Error::other("it is no regular file")));
+        return Err(unreadable(path, io::Error::other("it is not a regular file")));
     }
     check_owner(&stat, path)?;
     check_mode(&stat, path, PRIVATE)?;
@@ -220,8 +218,8 @@ mod tests {
             (0o700, None),
             (0o1777, None),
             (0o755, None),
-            (0o777, Some("others may write it (mode 0777)")),
-            (0o2770, Some("others may write it (mode 2770)")),
+            (0o777, Some("other users can write to it (mode 0777)")),
+            (0o2770, Some("other users can write to it (mode 2770)")),
         ] {
             set_mode(dir.path(), mode);
             let found = check_base(dir.path()).map_err(|error| error.to_string());

@@ -176,7 +176,9 @@ async fn one_side_with_keys_and_one_without_do_not_meet() {
     let keyless = Endpoint { keys: None, ..encrypted.endpoint(Role::Client) };
     let (near, far) = encrypted.meet(&keyless, Role::Client).await;
     let port = keyless.port;
-    insta::assert_snapshot!(without_port(&near.expect_err("no keys"), port), @"what listens at 127.0.0.1:PORT does not talk as this access file says: it may want encryption, but the access file has no keys");
+    insta::assert_snapshot!(without_port(&near.expect_err("no keys"), port), @"the program listening on \
+        127.0.0.1:PORT does not use the protocol given in the access file: it may require encryption, but the \
+        access file has no keys");
     assert!(matches!(far, Err(HandshakeError::Tls(_))), "{far:?}");
 
     let keyed = Endpoint { port: plain.client.port(), ..encrypted.endpoint(Role::Client) };
@@ -319,7 +321,7 @@ async fn before_the_hello_only_small_frames_pass() {
     let server = Server::start(false);
     let length = HELLO_FRAME_MAX as u32 + 1;
     let far = server.told(&length.to_le_bytes()).await.expect_err("too long for a hello");
-    insta::assert_snapshot!(far, @"a frame of 4097 bytes is over the limit of 4096");
+    insta::assert_snapshot!(far, @"a frame of 4097 bytes exceeds the limit of 4096");
 }
 
 #[tokio::test]

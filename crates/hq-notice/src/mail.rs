@@ -42,7 +42,7 @@ fn mail(address: &str, notice: &Notice, said: Option<&str>) -> String {
     if let Some(said) = said {
         body.push_str(&format!("\nThe last line of its stderr: {said}\n"));
     }
-    let info = format!("\n`hq job info {0}` and `hq job failures {0}` say more.\n", notice.job);
+    let info = format!("\nSee `hq job info {0}` and `hq job failures {0}` for details.\n", notice.job);
     format!(
         "To: {address}\nSubject: {}\nAuto-Submitted: auto-generated\nMIME-Version: 1.0\n\
          Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\n{}",

@@ -25,17 +25,17 @@ pub(crate) fn post(url: &str, document: &str) -> Result<(), String> {
 fn plain(error: ureq::Error, url: &str) -> String {
     match error {
         ureq::Error::Timeout(_) => format!("no answer within {} s", POST_TIME.as_secs()),
-        ureq::Error::HostNotFound => "its host is unknown".to_owned(),
+        ureq::Error::HostNotFound => "its host cannot be resolved".to_owned(),
         ureq::Error::ConnectionFailed => "no connection to its host".to_owned(),
         ureq::Error::Io(error) => match error.kind() {
-            ErrorKind::ConnectionRefused => "nobody listens there: the connection was refused".to_owned(),
+            ErrorKind::ConnectionRefused => "nothing listens there: the connection was refused".to_owned(),
             ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
                 "the connection was closed before an answer came".to_owned()
             }
             ErrorKind::TimedOut => "no connection to its host in time".to_owned(),
             _ => format!("no connection, or it broke: {error}"),
         },
-        ureq::Error::Protocol(error) => format!("what answers does not speak HTTP: {error}"),
+        ureq::Error::Protocol(error) => format!("the answer is not HTTP: {error}"),
         ureq::Error::LargeResponseHeader(..) => {
             format!("the head of the answer is longer than {HEADER_BYTES} bytes")
         }
@@ -81,8 +81,8 @@ mod tests {
         let of = |kind: ErrorKind| ureq::Error::Io(io::Error::from(kind));
         for (error, expected) in [
             (ureq::Error::Timeout(ureq::Timeout::Global), "no answer within 30 s"),
-            (ureq::Error::HostNotFound, "its host is unknown"),
-            (of(ErrorKind::ConnectionRefused), "nobody listens there: the connection was refused"),
+            (ureq::Error::HostNotFound, "its host cannot be resolved"),
+            (of(ErrorKind::ConnectionRefused), "nothing listens there: the connection was refused"),
             (of(ErrorKind::UnexpectedEof), "the connection was closed before an answer came"),
             (ureq::Error::LargeResponseHeader(1, 2), "the head of the answer is longer than 16384 bytes"),
             (ureq::Error::BadUri("http://a/secret".into()), "bad uri: the URL"),

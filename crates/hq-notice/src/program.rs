@@ -36,7 +36,7 @@ fn run_within(
     let (program, arguments) = words.split_first().ok_or("it names no program")?;
     let directory = Path::new(OsStr::from_bytes(directory));
     let input =
-        hq_command::input(input).map_err(|error| format!("there is no room for what is told: {error}"))?;
+        hq_command::input(input).map_err(|error| format!("there is no room for the message: {error}"))?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -51,7 +51,7 @@ fn run_within(
         How::Status(status) if status.success() => return Ok(()),
         How::Status(status) => ending(status),
         How::TimedOut => format!("took longer than {} s", limit.as_secs()),
-        How::Stopped => "was ended before it had told".to_owned(),
+        How::Stopped => "was ended before it had finished".to_owned(),
     };
     Err(match last_words(&ended).as_str() {
         "" => format!("`{program}` {how}"),

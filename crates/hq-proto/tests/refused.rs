@@ -128,14 +128,14 @@ fn impossible_submits() {
         signal is 0, which is not in 1 to 64
         signal is 65, which is not in 1 to 64
         crash limit is 0, which is not in 1 to 4294967295
-        variants of a request: 1000 resource variants are too many: 32 are allowed
+        variants of a request: 1000 resource variants are too many: the maximum is 32
         variants of a request: single-node and multi-node variants cannot be mixed
         amount of a resource is 0, which is not in 1 to 1125899906842624
         amount of a resource is 18446744073709551615, which is not in 1 to 1125899906842624
-        name of a resource: `c p u` is no name of a resource: it begins with a letter and has letters, digits, `/`, `-` and `_`
+        name of a resource: `c p u` is not a valid resource name: a name begins with a letter and contains only letters, digits, `/`, `-` and `_`
         resources of a request must be sorted by name, each once
         resources of a request must be sorted by name, each once
-        request: whole nodes are asked for: resources are those of ranks
+        request: whole nodes are requested, so resources can only be given per rank
         ");
 }
 
@@ -248,7 +248,7 @@ fn impossible_workers() {
         pools of a worker must be `cpus` and then sorted by name, each once
         pools of a worker must be `cpus` and then sorted by name, each once
         sum of a pool is 18446744073709551615, which is not in 0 to 1125899906842624
-        name of a resource: `` is no name of a resource: it begins with a letter and has letters, digits, `/`, `-` and `_`
+        name of a resource: `` is not a valid resource name: a name begins with a letter and contains only letters, digits, `/`, `-` and `_`
         coupling must name groups of the worker's pools
         coupling must name groups of the worker's pools
         accepted

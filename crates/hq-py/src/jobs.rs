@@ -277,7 +277,7 @@ fn only(jobs: &[u32]) -> Selector {
 
 fn state(word: &str) -> PyResult<TaskState> {
     let found = TaskState::ALL.into_iter().find(|state| state.word() == word);
-    found.ok_or_else(|| PyValueError::new_err(format!("`{word}` is no state of tasks")))
+    found.ok_or_else(|| PyValueError::new_err(format!("`{word}` is not a task state")))
 }
 
 fn seconds(time: Timestamp) -> f64 {

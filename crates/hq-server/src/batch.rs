@@ -216,8 +216,8 @@ impl Desk {
             && params.time_limit > longest
         {
             return Err(format!(
-                "A time limit of {} is more than the {} that the batch system allows there; such an allocation would \
-                 wait for ever",
+                "A time limit of {} is more than the {} that the batch system allows there; such an \
+                 allocation would wait forever",
                 duration::format(params.time_limit),
                 duration::format(longest)
             ));
@@ -233,8 +233,8 @@ impl Desk {
             }
             match error.is_passing() {
                 true => format!(
-                    "{error}\nThe batch system takes nothing at present, so this could not be tried. --no-dry-run goes without: \
-                     the queue then waits until more is taken"
+                    "{error}\nThe batch system accepts no jobs at the moment, so this could not be tested. Use \
+                     --no-dry-run to skip the test; the queue then waits until jobs are accepted"
                 ),
                 false => refused(&error),
             }
@@ -243,7 +243,7 @@ impl Desk {
             let granted = manager.granted(&id);
             let result = manager.cancel(std::slice::from_ref(&id));
             let failed = |error| {
-                format!("Could not cancel allocation {id}, which was submitted to try the queue: {error}")
+                format!("Could not cancel allocation {id}, which was submitted to test the queue: {error}")
             };
             result.map(|()| granted).map_err(failed)
         });
@@ -371,22 +371,22 @@ fn withdraw(manager: &Manager, request: &AllocationRequest) -> String {
     let how = match manager.name() {
         "slurm" => format!("`scancel --name={}` cancels it", request.name),
         "pbs" => format!("`qselect -N {}` finds it, and `qdel` cancels it", request.name),
-        _ => "look for it, and cancel it".to_owned(),
+        _ => "look for it and cancel it".to_owned(),
     };
     match find_submitted(manager, request.name.clone(), request.directory.clone()) {
         Ok(Some(id)) => match manager.cancel(std::slice::from_ref(&id)) {
-            Ok(()) => format!("The trial was there all the same, as {id}, and is canceled: try again."),
+            Ok(()) => format!("The trial had been submitted anyway, as {id}, and was canceled: try again."),
             Err(error) => {
                 format!(
-                    "The trial is there all the same, as {id}, and could not be canceled ({error}): {how}."
+                    "The trial was submitted anyway, as {id}, and could not be canceled ({error}): {how}."
                 )
             }
         },
         Ok(None) => {
-            format!("The batch system does not show the trial `{}` yet; should it come: {how}.", request.name)
+            format!("The batch system does not show the trial `{}` yet; if it appears: {how}.", request.name)
         }
         Err(error) => {
-            format!("The trial `{}` may be there all the same ({error}): {how}.", request.name)
+            format!("The trial `{}` may have been submitted anyway ({error}): {how}.", request.name)
         }
     }
 }
@@ -551,12 +551,12 @@ mod tests {
         let error = desk.try_out(&manager, &params, &directory).expect_err("its answer was lost");
         assert!(error.contains("Socket timed out"), "{error}");
         assert!(
-            error.ends_with("The trial was there all the same, as 42, and is canceled: try again."),
+            error.ends_with("The trial had been submitted anyway, as 42, and was canceled: try again."),
             "{error}"
         );
         assert_eq!(fs::read_to_string(lab.path().join("canceled")).expect("it ran"), "42\n");
         program("squeue", "exit 0");
         let error = desk.try_out(&manager, &params, &directory).expect_err("its answer was lost");
-        assert!(error.ends_with("should it come: `scancel --name=hq-trial` cancels it."), "{error}");
+        assert!(error.ends_with("if it appears: `scancel --name=hq-trial` cancels it."), "{error}");
     }
 }

@@ -473,8 +473,9 @@ mod tests {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         for bad in [0o777, 0o720, 0o1777] {
             fs::set_permissions(temporary.path(), fs::Permissions::from_mode(bad)).expect("it is ours");
-            let error = ServerDir::open(temporary.path()).expect_err("others may write it").to_string();
-            assert!(error.contains(&format!("(mode {bad:04o}): mend it with `chmod 700 /")), "{error}");
+            let error =
+                ServerDir::open(temporary.path()).expect_err("other users can write to it").to_string();
+            assert!(error.contains(&format!("(mode {bad:04o}): fix it with `chmod 700 /")), "{error}");
             assert_eq!(
                 fs::metadata(temporary.path()).expect("it is there").permissions().mode() & 0o7777,
                 bad

@@ -40,7 +40,8 @@ pub enum ServerError {
     Listen(#[from] ListenError),
     /// It may have too few files open to work.
     #[error(
-        "a server needs {needed} open files at least, for connections, the journal and logs, and may have {limit} here (`ulimit -Hn`)"
+        "a server needs at least {needed} open files for connections, the journal and logs, but the limit here is \
+         {limit} (`ulimit -Hn`)"
     )]
     OpenFiles {
         /// How many it may have.
@@ -49,7 +50,7 @@ pub enum ServerError {
         needed: u64,
     },
     /// The access file and the journal are of different servers.
-    #[error("the access file is of server {access}, the journal of server {journal}")]
+    #[error("the access file belongs to server {access}, but the journal to server {journal}")]
     OtherServer {
         /// Name in the access file.
         access: String,
@@ -57,13 +58,13 @@ pub enum ServerError {
         journal: String,
     },
     /// An access file is there already.
-    #[error("the file {} exists already", path.display())]
+    #[error("the file {} already exists", path.display())]
     FileExists {
         /// The path of the file.
         path: std::path::PathBuf,
     },
     /// The journal is that of another server than the directory.
-    #[error("the journal {} is of server {journal}, the server directory of server {directory}", path.display())]
+    #[error("the journal {} belongs to server {journal}, but the server directory to server {directory}", path.display())]
     OtherJournal {
         /// The journal.
         path: std::path::PathBuf,
@@ -73,7 +74,7 @@ pub enum ServerError {
         directory: String,
     },
     /// The directory had a server with a journal, and where the journal should be there is none.
-    #[error("server {uid} of this directory has a journal, and there is none at {}", path.display())]
+    #[error("server {uid} of this directory has a journal, but there is none at {}", path.display())]
     NoJournal {
         /// Where it should be.
         path: PathBuf,
@@ -81,7 +82,7 @@ pub enum ServerError {
         uid: String,
     },
     /// The directory had a server with a journal, and is to have one without.
-    #[error("the server of {} has a journal; without it, jobs would begin with 1 again", directory.display())]
+    #[error("the server of {} has a journal; without it, job ids would start at 1 again", directory.display())]
     JournalNotUsed {
         /// The server directory.
         directory: PathBuf,
@@ -96,7 +97,7 @@ pub enum ServerError {
     },
     /// Changes could not be written before the end. None of them was acknowledged.
     #[error(
-        "the journal could not be written: the last {records} changes are lost, none of them was acknowledged"
+        "the journal could not be written: the last {records} changes are lost; none of them had been acknowledged"
     )]
     Unsaved {
         /// How many.
@@ -117,7 +118,7 @@ pub enum ServerError {
         path: PathBuf,
     },
     /// A rule of our own was broken.
-    #[error("the server broke one of its own rules and ended: {0}")]
+    #[error("the server hit an internal error and ended: {0}")]
     Broken(String),
 }
 
@@ -144,7 +145,7 @@ impl ServerError {
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "move away what is there",
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free space there",
             // Another directory is no help.
-            io::ErrorKind::FileTooLarge => return "raise the largest size of a file (`ulimit -f`)".into(),
+            io::ErrorKind::FileTooLarge => return "raise the maximum file size (`ulimit -f`)".into(),
             _ => "check its permissions",
         };
         format!("{there}, or {elsewhere}").into()
@@ -153,35 +154,38 @@ impl ServerError {
     fn fixed_hint(&self) -> &'static str {
         match self {
             ServerError::Running { .. } => {
-                "use it (`hq server info`), stop it with `hq server stop`, or start another one with --server-dir of its own"
+                "use it (`hq server info`), stop it with `hq server stop`, or start another one with a \
+                 different --server-dir"
             }
             ServerError::Directory { .. } => "",
             ServerError::Access(error) => error.hint(),
             ServerError::NoAccessFile { .. } => {
-                "make one with `hq server generate-access`, or leave --access-file out"
+                "create one with `hq server generate-access`, or omit --access-file"
             }
             ServerError::Listen(error) => error.hint(),
             ServerError::OpenFiles { .. } => {
-                "start it where the hard limit is larger (`ulimit -n 4096` before, where that is allowed; else `nofile` in \
-                 /etc/security/limits.conf or `LimitNOFILE=` of systemd), or on another node"
+                "raise the hard limit (`ulimit -n 4096` if that is allowed, otherwise `nofile` in \
+                 /etc/security/limits.conf or `LimitNOFILE=` in systemd), or use another node"
             }
-            ServerError::OtherServer { .. } => "use the right access file, or begin anew with --fresh",
-            ServerError::FileExists { .. } => "give --overwrite if nobody uses it any more, or another name",
+            ServerError::OtherServer { .. } => "use the right access file, or start over with --fresh",
+            ServerError::FileExists { .. } => "use --overwrite if it is no longer in use, or another name",
             ServerError::OtherJournal { .. } => {
-                "name the server directory it belongs to, or an empty one, with --server-dir; --fresh puts the journal aside"
+                "give the server directory it belongs to, or an empty one, with --server-dir; --fresh sets the \
+                 journal aside"
             }
             ServerError::NoJournal { .. } => {
-                "name it with --journal, or mount its file system; --fresh begins with job 1 and forgets what was"
+                "give it with --journal, or mount its file system; --fresh starts over with job 1 and discards the \
+                 past"
             }
             ServerError::JournalNotUsed { .. } => {
-                "start it with its journal (where `--journal PATH` put it, if it did), or use another directory with \
-                 --server-dir; --fresh puts `journal` aside there and begins with job 1"
+                "start it with its journal (at the `--journal PATH` used before, if any), or use another directory \
+                 with --server-dir; --fresh sets `journal` aside there and starts with job 1"
             }
             ServerError::Journal { hint, .. } => hint,
             ServerError::Unsaved { .. } => "free space where the journal is",
             ServerError::System { .. } => "see `ulimit -a` and the free memory of this node",
             ServerError::Broken(_) => {
-                "report it together with the log; starting the server again continues its jobs"
+                "report it together with the log; restarting the server continues its jobs"
             }
         }
     }
@@ -196,7 +200,7 @@ fn cannot_be_used(what: &str, path: &Path, source: &io::Error) -> String {
     let path_text = path.display();
     let is_taken = matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists);
     if is_taken && path.is_file() {
-        format!("{what} {path_text} cannot be used: it is a file, and ours is a directory")
+        format!("{what} {path_text} cannot be used: it is a file, but must be a directory")
     } else {
         format!("{what} {path_text} cannot be used: {source}")
     }
@@ -226,6 +230,6 @@ mod tests {
         let error = full(io::ErrorKind::FileTooLarge);
         assert!(error.hint_for(elsewhere).contains("`ulimit -f`"), "{}", error.hint());
         let error = full(io::ErrorKind::AlreadyExists);
-        assert!(error.to_string().ends_with("it is a file, and ours is a directory"), "{error}");
+        assert!(error.to_string().ends_with("it is a file, but must be a directory"), "{error}");
     }
 }

@@ -131,7 +131,7 @@ pub(crate) fn node_name() -> String {
         return name;
     }
     let address = own_address().unwrap_or_else(|| "127.0.0.1".to_owned());
-    let hint = "give the name that other nodes know with --host";
+    let hint = "use --host to give the name that other nodes use";
     warn!(name, address, hint, "the name of this node is unknown to itself; publishing an address instead");
     address
 }

@@ -57,7 +57,7 @@ enum ReadEnd {
     Left,
     #[error(transparent)]
     Net(#[from] NetError),
-    #[error("it does not keep to the protocol: {0}")]
+    #[error("it violates the protocol: {0}")]
     Violation(#[from] ProtoError),
     #[error(transparent)]
     TooMany(#[from] TooMany),
@@ -161,7 +161,7 @@ impl PeerListener {
                     debug!(%peer, role = %self.role, ?end, "disconnected");
                 }
             },
-            () = outbox.killed() => self.cut(peer, &"it does not read what it is sent"),
+            () = outbox.killed() => self.cut(peer, &"it does not read what is sent to it"),
             () = async { outbox.closing().await; sleep(GOODBYE_TIME).await } => {
                 debug!(%peer, role = %self.role, "did not take its last messages");
             }
@@ -355,7 +355,7 @@ async fn answer(sender: &mut FrameSender, request: u64, mut body: ClientResponse
     drop(body);
     match sender.send(&frame).await {
         Err(NetError::TooLarge { length, limit }) => {
-            let text = format!("The answer has {length} bytes, the limit is {limit}. Ask for less at once.");
+            let text = format!("The answer has {length} bytes, the limit is {limit}. Request less at once.");
             let error = ClientResponse::Error(RequestError::Invalid(text));
             sender.send(&hq_proto::encode_client_response(request, &error)).await
         }

@@ -182,7 +182,7 @@ impl ObjectRelay {
             return Ok(Err("the server does not relay (`hq server start --no-relay`)".to_owned()));
         }
         let Ok(_reader) = self.readers.try_acquire() else {
-            return Ok(Err(format!("{RELAY_READERS_MAX} objects wait to be relayed already")));
+            return Ok(Err(format!("{RELAY_READERS_MAX} objects are already waiting to be relayed")));
         };
         let Ok(room) = meanwhile(sender, self.room.acquire()).await? else {
             return Ok(Err("the server is ending".to_owned()));
@@ -197,7 +197,7 @@ impl ObjectRelay {
             Ok(Ok(Err(reason))) => Err(reason),
             _ => {
                 let seconds = RELAY_HOLDER_TIME.as_secs();
-                Err(format!("worker {holder} did not come within {seconds} s"))
+                Err(format!("worker {holder} did not connect within {seconds} s"))
             }
         })
     }

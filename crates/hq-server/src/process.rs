@@ -84,7 +84,10 @@ impl Running {
         match (child, &result) {
             (Some(child), Ok(running)) => {
                 if !child.started(running.instance.path()) {
-                    info!("nobody knows of this server: what started it was ended before it could say so");
+                    info!(
+                        "nobody knows about this server: the program that started it ended before it could report \
+                        it"
+                    );
                     running.stop();
                 }
             }

@@ -281,7 +281,7 @@ fn a_journal_that_others_may_write_is_refused() {
     for (path, lax, strict) in [(&journal, 0o770, 0o700), (&file, 0o666, 0o600)] {
         set_mode(path, lax);
         let error = try_start(ServerOptions::new(dir.path())).err().expect("a refusal");
-        assert!(error.to_string().contains("others may write"), "{error}");
+        assert!(error.to_string().contains("other users can write"), "{error}");
         assert!(error.hint().contains("chmod -R go-w"), "{}", error.hint());
         set_mode(path, strict);
     }

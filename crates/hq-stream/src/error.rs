@@ -16,7 +16,7 @@ pub enum StreamError {
         error: io::Error,
     },
     /// Something else, or its beginning is damaged.
-    #[error("{} is no stream file, or its beginning is damaged", path.display())]
+    #[error("{} is not a stream file, or its beginning is damaged", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -54,19 +54,19 @@ pub enum AppendError {
         error: io::Error,
     },
     /// Somebody else has it open to write.
-    #[error("{} is being written by another server or a worker; give a name that is not taken", path.display())]
+    #[error("{} is being written by another server or a worker; use another name", path.display())]
     InUse {
         /// The file.
         path: PathBuf,
     },
     /// It is one of those that workers write.
-    #[error("{} is the file of a worker in the directory of a stream; give a name that is not taken", path.display())]
+    #[error("{} is the file of a worker in a stream directory; use another name", path.display())]
     OfWorker {
         /// The file.
         path: PathBuf,
     },
     /// It has what tasks of another server printed.
-    #[error("{} is the log of another server, {server_uid}; give a name that is not taken", path.display())]
+    #[error("{} is the log of another server, {server_uid}; use another name", path.display())]
     OtherServer {
         /// The file.
         path: PathBuf,

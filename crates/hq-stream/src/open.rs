@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 /// # Errors
 /// `InvalidInput` when it is no file; else what the system says.
 pub fn open_file(path: &Path) -> io::Result<File> {
-    let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is no file");
+    let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
     if !fs::metadata(path)?.is_file() {
         return Err(no_file());
     }

@@ -101,14 +101,11 @@ fn nothing_else_is_written_into() {
         let error = Writer::open(&path(name), &header(uid)).expect_err("refused").to_string();
         error.replace(&format!("{}/", dir.path().display()), "")
     };
-    assert_eq!(refused("text", "server"), "text is no stream file, or its beginning is damaged");
-    assert_eq!(
-        refused("log", "other"),
-        "log is the log of another server, server; give a name that is not taken"
-    );
+    assert_eq!(refused("text", "server"), "text is not a stream file, or its beginning is damaged");
+    assert_eq!(refused("log", "other"), "log is the log of another server, server; use another name");
     assert!(refused(".", "server").contains("Is a directory"));
     assert!(refused("pipe", "server").contains("pipe"));
-    assert_eq!(refused("/dev/null", "server"), "/dev/null is no stream file, or its beginning is damaged");
+    assert_eq!(refused("/dev/null", "server"), "/dev/null is not a stream file, or its beginning is damaged");
     assert_eq!(fs::read(path("text")).unwrap(), b"precious");
     // What somebody has made and not written to is a name.
     fs::write(path("empty"), "").unwrap();

@@ -117,7 +117,7 @@ fn spawn_and_wait(dir: &Path, number: usize, env: *const *mut c_char) {
     let program = CString::new(PROGRAM).expect("no NUL");
     let args = [program.as_ptr().cast_mut(), std::ptr::null_mut()];
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-    // SAFETY: all pointers outlive the calls; the structures are initialised before they are used.
+    // SAFETY: all pointers outlive the calls; the structures are initialized before they are used.
     unsafe {
         let mut actions = std::mem::zeroed();
         libc::posix_spawn_file_actions_init(&mut actions);

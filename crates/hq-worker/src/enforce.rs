@@ -140,7 +140,7 @@ impl Enforcer {
         limits.is_bound = cpus.is_some_and(|cpus| !self.groups.has_cpu() && cpus.0 % UNITS == 0);
         let name = format!("task-{}-{}-{}", start.task.job, start.task.task, start.instance);
         let made = self.groups.make_task(&name, memory.map(bytes), cpus).map_err(|(path, error)| {
-            format!("cannot make the control group {} for the task: {error}", path.display())
+            format!("cannot create the control group {} for the task: {error}", path.display())
         })?;
         for directory in &made {
             limits.groups.extend_from_slice(directory.join("cgroup.procs").as_os_str().as_encoded_bytes());
@@ -165,12 +165,12 @@ impl Enforcer {
         if let Some(kib) = watched_kib {
             let used = shown(kib.saturating_mul(1024));
             return Some(format!(
-                "The task used more memory than it asked for: {asked} asked for, {used} used."
+                "The task used more memory than it requested: {asked} requested, {used} used."
             ));
         }
         let used = shown(used?);
         Some(format!(
-            "The task used more memory than it asked for: {asked} asked for, {used} used when it wanted more."
+            "The task used more memory than it requested: {asked} requested, {used} used when it wanted more."
         ))
     }
 }

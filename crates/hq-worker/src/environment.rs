@@ -164,7 +164,7 @@ impl Node {
     /// Appends the CPUs given to a task.
     ///
     /// # Errors
-    /// The text for people when they have names that are no CPU numbers.
+    /// The text for people when they have names that are not CPU numbers.
     pub(crate) fn cpus_of(&self, start: &Start, out: &mut Vec<u32>) -> Result<(), String> {
         self.cpus_in(&start.grant, out)
     }
@@ -172,7 +172,7 @@ impl Node {
     /// Appends the CPUs of a grant.
     ///
     /// # Errors
-    /// The text for people when they have names that are no CPU numbers.
+    /// The text for people when they have names that are not CPU numbers.
     pub(crate) fn cpus_in(&self, grant: &Grant, out: &mut Vec<u32>) -> Result<(), String> {
         for resource in &grant.resources {
             let Some(pool) = self.pools.get(resource.pool as usize).filter(|pool| pool.name == CPUS) else {
@@ -183,8 +183,8 @@ impl Node {
                     Some(Some(cpu)) if *cpu < 1 << 16 => out.push(*cpu),
                     _ => {
                         return Err(
-                            "the task cannot be bound to CPUs: this worker names its CPUs by labels that \
-                             are no CPU numbers"
+                            "the task cannot be bound to CPUs: this worker names its CPUs with labels that \
+                             are not CPU numbers"
                                 .to_owned(),
                         );
                     }

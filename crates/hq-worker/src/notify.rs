@@ -32,7 +32,7 @@ pub enum NotifyError {
     #[error("HQ_ACCESS_KEY is missing or damaged; this works only inside a running task")]
     Key,
     /// Too many words.
-    #[error("the message has {bytes} bytes and at most {NOTIFY_TEXT_MAX} are allowed")]
+    #[error("the message has {bytes} bytes, but at most {NOTIFY_TEXT_MAX} are allowed")]
     Long {
         /// Its length.
         bytes: usize,
@@ -290,7 +290,7 @@ type Taken = oneshot::Receiver<Result<(), String>>;
 fn understand(message: &[u8], keys: &AccessKeys) -> Result<(Words, Taken), &'static str> {
     let end = message.iter().position(|b| *b == b'\n').ok_or("no token")?;
     let (token, text) = (&message[..end], &message[end + 1..]);
-    let (task, instance) = keys.check(token).ok_or("the token is not of a task of this worker")?;
+    let (task, instance) = keys.check(token).ok_or("the token does not belong to a task of this worker")?;
     if text.len() > NOTIFY_TEXT_MAX {
         return Err("the message is too long");
     }

@@ -109,7 +109,7 @@ pub enum WorkerError {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The server was never reached.
-    #[error("the server could not be reached in {attempts} attempts: {source}")]
+    #[error("the server could not be reached after {attempts} attempts: {source}")]
     Connect {
         /// How often it was tried.
         attempts: u32,
@@ -120,7 +120,7 @@ pub enum WorkerError {
     #[error("a server would refuse this worker: {0}")]
     Config(#[from] ProtoError),
     /// Its directory could not be made.
-    #[error("the worker's directory could not be made in {}: {source}", path.display())]
+    #[error("the worker's directory could not be created in {}: {source}", path.display())]
     WorkDir {
         /// Where.
         path: PathBuf,
@@ -128,7 +128,7 @@ pub enum WorkerError {
         source: io::Error,
     },
     /// Its store of objects could not be made.
-    #[error("the object store could not be made in {}: {source}", path.display())]
+    #[error("the object store could not be created in {}: {source}", path.display())]
     Objects {
         /// Where.
         path: PathBuf,
@@ -136,7 +136,7 @@ pub enum WorkerError {
         source: io::Error,
     },
     /// The process that executes tasks is gone, and the tasks with it.
-    #[error("the launcher process has died, and what ran with it: {tasks}: {source}")]
+    #[error("the launcher process has died, together with {tasks}: {source}")]
     Launcher {
         /// Which tasks ran.
         tasks: String,
@@ -168,13 +168,13 @@ impl WorkerError {
             WorkerError::Access(error) => error.hint(),
             WorkerError::Connect { source, .. } => source.hint(),
             WorkerError::Config(_) => "give a shorter text with --group or --hostname",
-            WorkerError::WorkDir { .. } => "name a directory that can be written with --work-dir",
+            WorkerError::WorkDir { .. } => "use --work-dir to give a writable directory",
             WorkerError::Objects { .. } => {
-                "name directories that can be written with --object-store and --object-spill, or give --no-object-store"
+                "use --object-store and --object-spill to give writable directories, or use --no-object-store"
             }
             WorkerError::Launcher { .. } => {
-                "it was killed by one of its tasks, or by the system for want of memory: look at what these tasks do, and at \
-                 the kernel's log; they are run again elsewhere, but for those that may not be started twice"
+                "it was killed by one of its tasks, or by the system because memory ran out: check these tasks and \
+                 the kernel log; the tasks are restarted elsewhere, except those that must not start twice"
             }
             WorkerError::System { .. } => "check the limits on open files and processes (`ulimit -a`)",
         }

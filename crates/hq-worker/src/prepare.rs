@@ -642,7 +642,7 @@ fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("{bad} of the task holds a NUL byte, which no program can be given"))
+    Err(format!("{bad} of the task contains a NUL byte, which cannot be passed to a program"))
 }
 
 /// Removes directories and files of a task; what is gone already does not matter.

@@ -38,8 +38,8 @@ impl ResultFile {
         match found {
             Ok((result, _)) if result.len() <= TEXT_BYTES_MAX => Ok(result),
             Ok((_, bytes)) => Err(format!(
-                "Its result, {}, has {}{bytes} bytes, and at most {TEXT_BYTES_MAX} are kept: leave the rest in a file, \
-                 and let the result say where",
+                "Its result, {}, has {}{bytes} bytes, but at most {TEXT_BYTES_MAX} are kept: write the data to a \
+                 file, and use its path as the result",
                 self.words(),
                 // No more of a line is looked at.
                 if self.from == ResultFrom::LastLine && bytes >= TAIL_BYTES { "at least " } else { "" },
@@ -75,7 +75,7 @@ impl ResultFile {
 fn open(path: &Path) -> io::Result<(File, u64)> {
     let found = fs::metadata(path)?;
     if !found.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok((File::open(path)?, found.len()))
 }
@@ -159,11 +159,11 @@ mod tests {
             assert_eq!(read(ResultFrom::LastLine, content.as_bytes()), expected, "{what}");
         }
         let error = read(ResultFrom::LastLine, format!("a\n{long}y\n").as_bytes());
-        let expected = "Its result, the last line of its standard output, has 4097 bytes, and at most 4096 are kept: leave the \
-                        rest in a file, and let the result say where";
+        let expected = "Its result, the last line of its standard output, has 4097 bytes, but at most 4096 are \
+            kept: write the data to a file, and use its path as the result";
         assert_eq!(error, expected);
         let error = read(ResultFrom::LastLine, "x".repeat(9000).as_bytes());
-        assert!(error.contains("has at least 8192 bytes, and at most 4096 are kept"), "{error}");
+        assert!(error.contains("has at least 8192 bytes, but at most 4096 are kept"), "{error}");
     }
 
     #[test]
@@ -193,10 +193,16 @@ mod tests {
                 "Its result, the file {place}/score, is missing, although the program exited with code 0"
             )
         );
-        assert_eq!(error(dir.path()), format!("Its result, the file {place}, cannot be read: it is no file"));
+        assert_eq!(
+            error(dir.path()),
+            format!(
+                "Its result, the file {place}, cannot be read: it is not a regular \
+            file"
+            )
+        );
         assert_eq!(
             error(Path::new("/dev/zero")),
-            "Its result, the file /dev/zero, cannot be read: it is no file"
+            "Its result, the file /dev/zero, cannot be read: it is not a regular file"
         );
     }
 }

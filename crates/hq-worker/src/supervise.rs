@@ -555,7 +555,7 @@ impl Supervisor {
                 let subject = prepared.subject(start, &self.node);
                 let text = text::not_started(stage, errno, &subject);
                 if stage.is_of_node(errno) {
-                    warn!(task = %start.task, "{text}; it goes elsewhere");
+                    warn!(task = %start.task, "{text}; it will run elsewhere");
                     Outcome::NotStarted(text)
                 } else {
                     Outcome::Failed(FailureKind::Start, text)
@@ -612,7 +612,7 @@ impl Supervisor {
 
     // The task could start elsewhere.
     pub(crate) fn put_off(&mut self, task: TaskRef, reason: String) {
-        warn!(%task, "{reason}; it goes elsewhere");
+        warn!(%task, "{reason}; it will run elsewhere");
         let outcome = Outcome::NotStarted(reason);
         self.ended.push(Input::ended(task, outcome, Usage::default()));
     }

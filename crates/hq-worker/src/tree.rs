@@ -37,7 +37,8 @@ pub enum TreeError {
     },
     /// A socket, a pipe, a device.
     #[error(
-        "{} is a pipe, a socket or a device: an object has files, directories and symbolic links in it", .0.display()
+        "{} is a pipe, a socket or a device: an object can contain only files, directories and symbolic \
+         links", .0.display()
     )]
     Special(PathBuf),
     /// Somebody writes to it.
@@ -45,11 +46,11 @@ pub enum TreeError {
     Changed(PathBuf),
     /// More than there may be.
     #[error(
-        "{} has more than {TREE_ENTRIES_MAX} files and directories in it: pack them into an archive", .0.display()
+        "{} contains more than {TREE_ENTRIES_MAX} files and directories: pack them into an archive", .0.display()
     )]
     TooMany(PathBuf),
     /// An archive that we have not made.
-    #[error("the archive has an entry that no directory has: {0}")]
+    #[error("the archive has an invalid entry: {0}")]
     Foreign(String),
 }
 

@@ -487,7 +487,7 @@ fn failures_say_what_went_wrong(_: &mut ()) {
         cases.push((
             bad_output,
             FailureKind::Start,
-            "cannot make the directory for the stdout file \"/proc/no/where\"",
+            "cannot create the directory for the stdout file \"/proc/no/where\"",
         ));
         let mut bad_cpu = spec(&["true"]);
         bad_cpu.pin = Pin::Taskset;
@@ -512,7 +512,7 @@ fn task_directories_and_files_go_when_they_should(_: &mut ()) {
         let dir = server.dir.path().to_owned();
         let (mut connection, _) = server.welcome().await;
         let script = "echo $HQ_TASK_DIR; touch $HQ_TASK_DIR/x; test -d $HQ_TASK_DIR || exit 9; \
-            case $HQ_TASK_ID in 1) exit 0;; 2) echo 'no licence' >$HQ_ERROR_FILENAME;; 3) : >$HQ_ERROR_FILENAME;; esac; exit 4";
+            case $HQ_TASK_ID in 1) exit 0;; 2) echo 'no license' >$HQ_ERROR_FILENAME;; 3) : >$HQ_ERROR_FILENAME;; esac; exit 4";
         let mut spec = spec(&["sh", "-c", script]);
         spec.task_dir = true;
         spec.stdout =
@@ -527,7 +527,7 @@ fn task_directories_and_files_go_when_they_should(_: &mut ()) {
         assert_eq!(
             failed,
             [
-                (2, kind, "no licence"),
+                (2, kind, "no license"),
                 (3, kind, "Task created an error file, but it is empty"),
                 (4, kind, "Program terminated with exit code 4."),
             ]

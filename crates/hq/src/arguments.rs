@@ -129,8 +129,8 @@ fn negative(error: &clap::Error, words: &[String]) -> Option<HqError> {
         return None;
     }
     let word = words.iter().find(|word| word.starts_with(taken.as_str())).unwrap_or(taken);
-    let text = format!("`{word}` is no value: ids, counts and times have no minus sign before them");
-    Some(HqError::usage(text).hint("where it belongs to a command that is to run, write -- before that"))
+    let text = format!("`{word}` is not a valid value: ids, counts and times cannot be negative");
+    Some(HqError::usage(text).hint("if it belongs to a command to run, put -- before the command"))
 }
 
 // What to say of ids with blanks between them: to commands that take several they are one word.
@@ -164,8 +164,8 @@ fn several_ids(error: &clap::Error, words: &[String]) -> Option<HqError> {
     let ids: Vec<&str> = ids.iter().map(|word| word.trim_matches(',')).collect();
     let name = command.get_bin_name().unwrap_or("hq");
     is_several.then(|| {
-        HqError::usage(format!("several ids are one word: `{}`", ids.join(",")))
-            .hint(format!("write {name} {job}{}", ids.join(",")))
+        HqError::usage(format!("give several ids as one word: `{}`", ids.join(",")))
+            .hint(format!("use {name} {job}{}", ids.join(",")))
     })
 }
 

@@ -52,7 +52,7 @@ struct State {
 }
 
 impl Held {
-    /// From now on it does not end in favour of another one.
+    /// From now on it does not end in favor of another one.
     pub(crate) fn hold(&self) {
         self.0.is_held.store(true, Ordering::Relaxed);
     }
@@ -171,7 +171,7 @@ pub(crate) fn is_loopback(address: IpAddr) -> bool {
 
 /// The error of an address that cannot be had.
 pub(crate) fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
-    format!("{address} cannot be listened at: {error}")
+    format!("cannot listen on {address}: {error}")
 }
 
 #[cfg(test)]

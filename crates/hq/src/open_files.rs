@@ -17,9 +17,10 @@ pub(crate) fn check() -> Result<(), HqError> {
     match limit.maximum.filter(|files| *files < NEEDED) {
         None => Ok(()),
         Some(files) => {
-            let text =
-                format!("`hq` needs {NEEDED} open files at least, and may have {files} here (`ulimit -Hn`)");
-            let hint = "start it where the limit is larger (`ulimit -n`)".to_owned();
+            let text = format!(
+                "`hq` needs at least {NEEDED} open files, but the limit here is {files} (`ulimit -Hn`)"
+            );
+            let hint = "start it where the limit is higher (`ulimit -n`)".to_owned();
             Err(HqError::failed("open-files", text).hint(hint))
         }
     }

@@ -122,7 +122,7 @@ pub(crate) fn page(topic: &str) -> Result<Page, String> {
     PAGES.into_iter().find(|page| page.is_called(stem)).ok_or_else(|| {
         let nearest = similar::nearest(stem, PAGES.iter().map(|page| page.topic));
         let hint = nearest.map(|topic| format!(" (did you mean `{topic}`?)")).unwrap_or_default();
-        format!("there is no page of this name{hint}: `hq doc` lists all")
+        format!("there is no such page{hint}: `hq doc` lists all pages")
     })
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn replace(
 ) -> io::Result<()> {
     let target = hq_stream::own_target(path)?;
     let mode = match fs::symlink_metadata(&target) {
-        Ok(there) if !there.is_file() => return Err(io::Error::other("it is there and is no file")),
+        Ok(there) if !there.is_file() => return Err(io::Error::other("it exists and is not a regular file")),
         Ok(there) => Some(there.permissions().mode() & 0o777),
         Err(_) => None,
     };
@@ -126,7 +126,7 @@ mod tests {
     fn what_is_no_file_stays_and_so_does_what_cannot_be_written_to_the_end() {
         let dir = tempfile::tempdir().expect("a directory");
         let error = replace(dir.path(), text("new")).expect_err("a directory").to_string();
-        assert_eq!(error, "it is there and is no file");
+        assert_eq!(error, "it exists and is not a regular file");
         let fifo = dir.path().join("fifo");
         rustix::fs::mknodat(
             rustix::fs::CWD,

@@ -94,7 +94,7 @@ pub(crate) struct HeldSignals {
 impl HeldSignals {
     /// Holds them back.
     pub(crate) fn hold() -> io::Result<HeldSignals> {
-        // SAFETY: both sets are initialised before they are read: one by sigemptyset, the other by pthread_sigmask.
+        // SAFETY: both sets are initialized before they are read: one by sigemptyset, the other by pthread_sigmask.
         unsafe {
             let mut held: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();

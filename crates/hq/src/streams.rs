@@ -78,7 +78,7 @@ impl Streams {
         if task.state == TaskState::Finished && !content.tasks.contains(task.task) {
             let dir = String::from_utf8_lossy(&open.dir);
             return Ok(Err(format!(
-                "{dir}: what task {} of job {job} printed is not there any more",
+                "{dir}: what task {} of job {job} printed is no longer there",
                 task.task
             )));
         }

@@ -102,7 +102,7 @@ impl Teller {
 
     fn not_told(&self) -> String {
         let notices = counted_are(self.left + self.failed, "notice", "was", "were");
-        format!("Interrupted: all has ended that was waited for, but {notices} not sent")
+        format!("Interrupted: all awaited jobs have ended, but {notices} not sent")
     }
 
     // Whoever is told may fail as he likes; the wait goes on.
@@ -148,7 +148,7 @@ fn start(stop: Stop, tell_end: UnboundedSender<Told>) -> mpsc::Sender<Notice> {
             let sent = std::panic::catch_unwind(AssertUnwindSafe(|| hq_notice::send(&notice, &stop)));
             let sent = sent.unwrap_or_else(|_| Err("a thread of this command has died".to_owned()));
             let (target, moment, job) = (notice.target.shown(), word(notice.event.moment()), notice.job);
-            let why = |error| format!("{target} was not told of the {moment} of job {job}: {error}");
+            let why = |error| format!("{target} could not be notified of the {moment} of job {job}: {error}");
             if tell_end.send(sent.map_err(why)).is_err() {
                 return;
             }
@@ -185,7 +185,7 @@ pub(crate) fn missing_targets(spec: &JobSpec, directory: &Path) -> Vec<String> {
     let mut warnings: Vec<String> = Vec::new();
     for rule in &spec.notices {
         let why = hq_notice::missing(&rule.target, directory);
-        let warning = why.map(|why| format!("`{}` cannot be told here: {why}", rule.target.shown()));
+        let warning = why.map(|why| format!("`{}` cannot be notified from here: {why}", rule.target.shown()));
         warnings.extend(warning.filter(|warning| !warnings.contains(warning)));
     }
     warnings

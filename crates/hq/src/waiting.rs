@@ -49,8 +49,8 @@ impl NotifyCommand {
                 let words = words.into_iter().map(OsString::from).collect();
                 Ok(NotifyCommand { words, is_aside: mode != OutputMode::Cli })
             }
-            Some(_) => Err(HqError::usage("--on-notify names no program")),
-            None => Err(HqError::usage("--on-notify has a quote that is never closed")),
+            Some(_) => Err(HqError::usage("--on-notify contains no program")),
+            None => Err(HqError::usage("--on-notify has an unclosed quote")),
         }
     }
 
@@ -117,12 +117,12 @@ fn has_ended(job: &JobSummary) -> bool {
 fn interrupted(signal: u8, jobs: &Option<IdSet>, again: &str) -> HqError {
     let (what, how) = match jobs {
         Some(one) if one.len() == 1 => {
-            (format!("job {one} goes on"), format!("`{again} {one}` waits for it again"))
+            (format!("job {one} continues"), format!("use `{again} {one}` to wait for it again"))
         }
         Some(few) if !few.is_empty() && few.range_count() <= RANGES_NAMED => {
-            (format!("jobs {few} go on"), format!("`{again} {few}` waits for them again"))
+            (format!("jobs {few} continue"), format!("use `{again} {few}` to wait for them again"))
         }
-        _ => ("the jobs go on".to_owned(), format!("`{again} all` waits for all jobs")),
+        _ => ("the jobs continue".to_owned(), format!("use `{again} all` to wait for all jobs")),
     };
     HqError::interrupted(signal, format!("The wait was interrupted; {what}")).hint(how)
 }
@@ -205,17 +205,17 @@ impl Warned {
         self.stalled.retain(|id| stand.iter().any(|job| job.job == *id));
         let go_on: IdSet = go_on.iter().map(|job| TaskId(job.job.0)).collect();
         let goes_on = match go_on.len() {
-            1 => format!("job {go_on} goes on"),
-            _ if go_on.range_count() > RANGES_NAMED => "others go on".to_owned(),
-            _ => format!("jobs {go_on} go on"),
+            1 => format!("job {go_on} continues"),
+            _ if go_on.range_count() > RANGES_NAMED => "others continue".to_owned(),
+            _ => format!("jobs {go_on} continue"),
         };
         let new = stand.into_iter().filter(|job| self.stalled.insert(job.job));
-        new.map(|job| format!("{}; {goes_on}, and that is waited for", stands_still(job))).collect()
+        new.map(|job| format!("{}; {goes_on}, so waiting for it", stands_still(job))).collect()
     }
 }
 
 fn stands_still(job: &JobSummary) -> String {
-    format!("Job {} stands still: {}", job.job, job.stalled.as_deref().unwrap_or_default())
+    format!("Job {} is stalled: {}", job.job, job.stalled.as_deref().unwrap_or_default())
 }
 
 // What has not ended must be able to end, or the wait would have no end.
@@ -252,10 +252,10 @@ mod tests {
     fn whoever_is_interrupted_is_told_what_goes_on_and_how_to_wait_again() {
         let many: IdSet = (0..20).map(|id| TaskId(2 * id)).collect();
         for (jobs, text, hint) in [
-            (Some(IdSet::range(3, 3)), "job 3 goes on", "`hq job wait 3` waits for it again"),
-            (Some(IdSet::range(1, 4)), "jobs 1-4 go on", "`hq job wait 1-4` waits for them again"),
-            (Some(many), "the jobs go on", "`hq job wait all` waits for all jobs"),
-            (None, "the jobs go on", "`hq job wait all` waits for all jobs"),
+            (Some(IdSet::range(3, 3)), "job 3 continues", "use `hq job wait 3` to wait for it again"),
+            (Some(IdSet::range(1, 4)), "jobs 1-4 continue", "use `hq job wait 1-4` to wait for them again"),
+            (Some(many), "the jobs continue", "use `hq job wait all` to wait for all jobs"),
+            (None, "the jobs continue", "use `hq job wait all` to wait for all jobs"),
         ] {
             let error = interrupted(2, &jobs, "hq job wait");
             assert_eq!(error.text, format!("The wait was interrupted; {text}"));
@@ -267,7 +267,7 @@ mod tests {
     fn lines_that_nobody_can_run_are_warned_of_once() {
         let mut warned = Warned::default();
         assert_eq!(warned.unrunnable_of(&[job(3, 0)]), [""; 0]);
-        let told = "Job 3: 1 task fits no worker that is there or to come; see `hq job explain 3`";
+        let told = "Job 3: 1 task fits no current or expected worker; see `hq job explain 3`";
         assert_eq!(warned.unrunnable_of(&[job(3, 1), job(4, 0)]), [told]);
         assert_eq!(warned.unrunnable_of(&[job(3, 2)]), [""; 0], "once");
     }
@@ -275,20 +275,20 @@ mod tests {
     #[test]
     fn a_wait_ends_when_nothing_can_go_on_and_says_before_what_cannot() {
         let known = |stalled: &[u32]| -> Known {
-            let why = |id| stalled.contains(&id).then(|| "no licence".to_owned());
+            let why = |id| stalled.contains(&id).then(|| "no license".to_owned());
             (3..=4).map(|id| (JobId(id), JobSummary { stalled: why(id), ..job(id, 0) })).collect()
         };
         let mut warned = Warned::default();
         let mut told = |stalled: &[u32]| warned.stalled_of(&known(stalled));
         assert_eq!(told(&[]), [""; 0]);
-        let text = "Job 3 stands still: no licence; job 4 goes on, and that is waited for";
+        let text = "Job 3 is stalled: no license; job 4 continues, so waiting for it";
         assert_eq!(told(&[3]), [text]);
         assert_eq!(told(&[3]), [""; 0], "once");
         assert_eq!(told(&[]), [""; 0], "it was submitted again");
         assert_eq!(told(&[3]), [text]);
         assert!(check_goes_on(&known(&[3])).is_ok());
         let error = check_goes_on(&known(&[3, 4])).expect_err("nothing goes on");
-        assert_eq!(error.text, "Job 3 stands still: no licence\nJob 4 stands still: no licence");
+        assert_eq!(error.text, "Job 3 is stalled: no license\nJob 4 is stalled: no license");
         assert_eq!(error.exit, 1);
     }
 }

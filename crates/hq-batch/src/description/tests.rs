@@ -37,10 +37,12 @@ fn all_that_is_missing_is_named() {
 
 #[test]
 fn what_has_no_meaning_is_named() {
-    insta::assert_snapshot!(complaint(&WHOLE.replace("${id}>", ">")), @"the description of the batch system `x.toml`: `submit.id` is `Job <> is submitted` and does not say where `${id}` stands");
+    insta::assert_snapshot!(complaint(&WHOLE.replace("${id}>", ">")), @"the description of the batch system \
+        `x.toml`: `submit.id` is `Job <> is submitted` but does not contain `${id}`");
     insta::assert_snapshot!(complaint(&WHOLE.replace("${nodes}", "${node}")), @"the description of the batch system `x.toml`: `--nodes ${node}`: `${node}` is not one of ${script}, ${ids}, ${name}, ${nodes}, ${time}, ${stdout}, ${stderr}, ${after}");
     insta::assert_snapshot!(complaint(&WHOLE.replace("\"running\"", "\"going\"")), @"the description of the batch system `x.toml`: `status.states.R` is `going`, not one of queued, held, running, suspended, finished, cancelled, timed-out, preempted, node-failed, out-of-memory, failed");
-    insta::assert_snapshot!(complaint(&WHOLE.replace("\"xdel\", \"${ids}\"", "\"xdel\"")), @"the description of the batch system `x.toml`: `cancel.command` does not say where `${ids}` stands");
+    insta::assert_snapshot!(complaint(&WHOLE.replace("\"xdel\", \"${ids}\"", "\"xdel\"")), @"the description of the \
+        batch system `x.toml`: `cancel.command` does not contain `${ids}`");
     assert!(complaint(&WHOLE.replace("[cancel]", "[cancle]")).contains("cancle"));
     assert!(complaint("[header").contains("x.toml"));
 }
@@ -68,11 +70,11 @@ fn unknown_names_and_unreadable_files_are_errors() {
         assert!(error.to_string().contains("flux, lsf, oar"), "{error}");
     }
     std::fs::create_dir_all(dir.path().join("managers/dir.toml")).expect("made");
-    let error = Description::find("dir", dir.path()).expect_err("a directory is no file");
+    let error = Description::find("dir", dir.path()).expect_err("a directory is not a file");
     assert!(matches!(error, BatchError::DescriptionUnreadable { .. }), "{error}");
     let lax = dir.path().join("managers/lax.toml");
     std::fs::write(&lax, WHOLE).expect("written");
     std::fs::set_permissions(&lax, PermissionsExt::from_mode(0o666)).expect("it is ours");
     let error = Description::find("lax", dir.path()).expect_err("anybody may have written it");
-    assert!(error.to_string().contains("everybody can write it: chmod o-w"), "{error}");
+    assert!(error.to_string().contains("everyone can write to it: use chmod o-w"), "{error}");
 }

@@ -95,7 +95,7 @@ fn parts_of_arrays_are_one_job_and_titles_are_none() {
     assert_eq!(one("30+0|COMPLETED|None\n30+1|PENDING|Resources"), "30 Queued");
     assert_eq!(one("CLUSTER: a\n1|RUNNING|None\nCLUSTER: b\n\n"), "1 Running");
     assert_eq!(one(""), "");
-    let error = squeue(&output("slurm is down for maintenance")).expect_err("it is no table").to_string();
+    let error = squeue(&output("slurm is down for maintenance")).expect_err("it is not a table").to_string();
     assert!(error.contains("slurm is down for maintenance"), "{error}");
 }
 

@@ -26,7 +26,7 @@ use super::job_file::PreparedFile;
 pub(super) fn check(broadcasts: &[Broadcast]) -> Result<(), OptionsError> {
     let mut names = BTreeSet::new();
     match broadcasts.iter().find(|broadcast| !names.insert(&broadcast.name)) {
-        Some(twice) => Err(wrong(format!("two broadcasts have the name `{}`: write NAME=PATH", twice.name))),
+        Some(twice) => Err(wrong(format!("two broadcasts have the name `{}`: use NAME=PATH", twice.name))),
         None => Ok(()),
     }
 }
@@ -91,7 +91,8 @@ impl PreparedFile {
             return Ok(Vec::new());
         };
         if self.submits.iter().any(|submit| submit.spec.body.function().is_some()) {
-            let text = "functions of a job get nothing that is broadcast; give them a path, or use an Executor and its put";
+            let text = "functions of a job cannot receive broadcasts; give them a path, or use an Executor and its \
+                put";
             return Err(wrong(text.to_owned()));
         }
         let jobs = jobs(&broadcasts, reader);
@@ -122,8 +123,8 @@ pub(super) fn check_new(
         Target::New(_) => return Ok(()),
     };
     Err(wrong(format!(
-        "a path cannot be broadcast with {with}, only an object: `hq object put` makes one, or a task that leaves it with \
-         --output-object {name}=PATH, and then --broadcast JOB@TASK:{name}"
+        "a path cannot be broadcast with {with}, only an object: create one with `hq object put`, or in a task with \
+         --output-object {name}=PATH, and then use --broadcast JOB@TASK:{name}"
     )))
 }
 
@@ -176,7 +177,12 @@ mod tests {
         for (content, job, texts, expected) in [
             (tasks, Some(hq_model::JobId(3)), vec!["data"], "a path cannot be broadcast with --job"),
             (tasks, None, vec!["a/x", "b/x"], "two broadcasts have the name `x`"),
-            (r#"{"task": [{"function": "a:b"}]}"#, None, vec!["data"], "functions of a job get nothing"),
+            (
+                r#"{"task": [{"function": "a:b"}]}"#,
+                None,
+                vec!["data"],
+                "functions of a job cannot receive broadcasts",
+            ),
         ] {
             let texts: Vec<String> = texts.into_iter().map(str::to_owned).collect();
             let error = read(content, job).broadcast(&texts).expect_err(expected).to_string();

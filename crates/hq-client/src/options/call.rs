@@ -39,12 +39,12 @@ const OPTIONS: [&str; 21] = [
 /// What is wrong with which option.
 pub fn call_spec(options: &str, function: Function) -> Result<TaskSpec, String> {
     let value: Value =
-        serde_json::from_str(options).map_err(|error| format!("the options are no JSON: {error}"))?;
+        serde_json::from_str(options).map_err(|error| format!("the options are not valid JSON: {error}"))?;
     let Some(object) = value.as_object() else {
-        return Err("the options are no JSON object".to_owned());
+        return Err("the options are not a JSON object".to_owned());
     };
     if let Some(unknown) = object.keys().find(|key| !OPTIONS.contains(&key.as_str())) {
-        return Err(format!("{unknown}: a call has no such option; there are {}", OPTIONS.join(", ")));
+        return Err(format!("{unknown}: a call has no such option; the options are {}", OPTIONS.join(", ")));
     }
     let task = Task::deserialize(&value)
         .map_err(|error| wrong_key::<Task>(object).unwrap_or_else(|| error.to_string()))?;
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn bad_options_are_named() {
         let error = |options: &str| spec(options).expect_err("bad options");
-        assert!(error("{").starts_with("the options are no JSON: "));
-        assert_eq!(error("[]"), "the options are no JSON object");
+        assert!(error("{").starts_with("the options are not valid JSON: "));
+        assert_eq!(error("[]"), "the options are not a JSON object");
         assert!(error(r#"{"command": ["ls"]}"#).starts_with("command: a call has no such option"));
         assert!(error(r#"{"time_limit": "soon"}"#).starts_with("time_limit: "));
         assert!(error(r#"{"request": [{"resources": {"cpus": -1}}]}"#).starts_with("request: cpus"));
@@ -116,11 +116,11 @@ mod tests {
         );
         assert_eq!(
             error(r#"{"crash_limit": [1]}"#),
-            "crash_limit: [1]: invalid type: sequence, expected a number or a text"
+            "crash_limit: [1]: invalid type: sequence, expected a number or a string"
         );
         assert_eq!(
             error(r#"{"request": [{"resources": {"cpus": null}}]}"#),
-            r#"request: [{"resources":{"cpus":null}}]: invalid type: null, expected a number or a text"#
+            r#"request: [{"resources":{"cpus":null}}]: invalid type: null, expected a number or a string"#
         );
     }
 }

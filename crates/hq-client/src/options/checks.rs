@@ -214,8 +214,8 @@ pub(super) fn check_end_by(spec: &TaskSpec) -> Result<(), OptionsError> {
         Some(EndBy::Within(within)) if spec.time_needed() > within => {
             let (needed, within) = (duration::format(spec.time_needed()), duration::format(within));
             Err(OptionsError::Request(format!(
-                "--end-by {within} is too early also for a task that starts at once: by --expect or --time-request each takes \
-                 {needed}"
+                "--end-by {within} is too early even for a task that starts now: with --expect or --time-request, \
+                 each takes {needed}"
             )))
         }
         _ => Ok(()),
@@ -228,7 +228,7 @@ pub(super) fn check_result(spec: &TaskSpec) -> Result<(), OptionsError> {
         return Ok(());
     }
     if spec.body.function().is_some() {
-        return Err(OptionsError::Conflict("--result", "--function, whose result is what it returns"));
+        return Err(OptionsError::Conflict("--result", "--function, whose result is its return value"));
     }
     if spec.result.is_printed() && spec.stdout == OutputSink::Stream {
         return Err(OptionsError::Conflict(

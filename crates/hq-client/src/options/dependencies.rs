@@ -18,30 +18,30 @@ use super::values;
 pub struct DependencyOptions {
     /// Start when this job, or these tasks of it, have finished
     ///
-    /// May be given several times. When one of them ends otherwise, the tasks that wait are aborted, and say
-    /// because of whom. A whole job has to be closed, too.
+    /// Can be repeated. If one of them ends without success, the dependent tasks are aborted, with that task as the
+    /// reason. A whole job must also be closed.
     ///
     /// Examples: `--after 3`, `--after last`, `--after 3@0-9,17`.
     #[arg(long, allow_hyphen_values = true, value_name = "JOB[@TASKS]")]
     pub after: Vec<After>,
 
-    /// Start when this job, or these tasks of it, have ended, whether with success or not
+    /// Start when this job, or these tasks of it, have ended, successfully or not
     #[arg(long, allow_hyphen_values = true, value_name = "JOB[@TASKS]")]
     pub after_any: Vec<After>,
 
     /// Start when this file or directory exists, as the server sees it
     ///
-    /// May be given several times. The server looks once a second. A relative path starts at the present directory.
+    /// Can be repeated. The server checks once a second. The path is relative to the current directory.
     #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub after_file: Vec<OsString>,
 
-    /// Wait element by element: the first task for the first one of --after, the second for the second
+    /// Wait task by task: the first task for the first one of --after, the second for the second, and so on
     ///
-    /// Both sides need as many tasks.
+    /// Both sides must have the same number of tasks.
     #[arg(long, conflicts_with = "window")]
     pub each: bool,
 
-    /// Wait element by element, and for K neighbours on both sides
+    /// Wait task by task, including K neighbors on both sides
     #[arg(long, allow_hyphen_values = true, value_name = "K")]
     pub window: Option<u32>,
 }

@@ -95,7 +95,7 @@ fn refused(error: &clap::Error) -> String {
     let is_of_submit = submit.get_arguments().any(|arg| arg.get_long() == Some(name));
     match error.kind() {
         ErrorKind::UnknownArgument if is_of_submit => {
-            format!("--{name} may not stand on such a line; give it on the command line")
+            format!("--{name} is not allowed on such a line; give it on the command line")
         }
         _ => message(error),
     }
@@ -121,12 +121,12 @@ impl Prologue {
         let mut texts = Vec::new();
         let mut say = |lines: &IdSet, why: &str| match lines.len() {
             0 => {}
-            1 => texts.push(format!("Line {lines} of {script} means nothing to hq: {why}")),
-            _ => texts.push(format!("Lines {lines} of {script} mean nothing to hq: {why}")),
+            1 => texts.push(format!("Line {lines} of {script} is ignored by hq: {why}")),
+            _ => texts.push(format!("Lines {lines} of {script} are ignored by hq: {why}")),
         };
-        say(&self.similar, "options stand on lines that begin with #HQ and a blank");
+        say(&self.similar, "options must be on lines that begin with #HQ and a space");
         let command = self.command.unwrap_or_default();
-        say(&self.late, &format!("#HQ lines come before the first command, which is in line {command}"));
+        say(&self.late, &format!("#HQ lines must come before the first command, which is in line {command}"));
         texts
     }
 }
@@ -262,7 +262,7 @@ mod tests {
         assert!(error.contains("unexpected argument '--bogus' found"), "{error}");
         let error = read(&script.replace("--bogus", "--job 1")).expect_err("an option of the command line");
         assert!(
-            error.ends_with("--job may not stand on such a line; give it on the command line"),
+            error.ends_with("--job is not allowed on such a line; give it on the command line"),
             "{error}"
         );
         let script = script.replace("#HQ --bogus\n", "#HQ # nothing\n#HQ --array 1-2\n");
@@ -284,12 +284,12 @@ mod tests {
 
     #[test]
     fn what_is_left_open_names_its_line() {
-        let quote = "line 2 of s.sh has a quote that is never closed: each #HQ line stands for itself";
+        let quote = "line 2 of s.sh has an unclosed quote: each #HQ line is parsed separately";
         for line in ["#HQ --name 'x", "#HQ --name \"x", "#HQ --name it's"] {
             assert_eq!(read(&format!("#HQ --cpus 1\n{line}\n#HQ --array '1-3'\n")), Err(quote.into()));
         }
-        let goes_on = "line 1 of s.sh ends with a backslash, but a #HQ line does not go on in the next: \
-                       leave the backslash out, and begin the next line with #HQ, too";
+        let goes_on = "line 1 of s.sh ends with a backslash, but a #HQ line cannot continue on the next line: \
+            remove the backslash, and begin the next line with #HQ as well";
         for end in ["\n", "\r\n"] {
             assert_eq!(read(&format!("#HQ --cpus 1 \\{end}#HQ --name x\n")), Err(goes_on.into()));
         }
@@ -297,8 +297,8 @@ mod tests {
 
     #[test]
     fn lines_that_look_like_options_and_are_none_are_named() {
-        let similar = "mean nothing to hq: options stand on lines that begin with #HQ and a blank";
-        let late = "means nothing to hq: #HQ lines come before the first command, which is in line";
+        let similar = "are ignored by hq: options must be on lines that begin with #HQ and a space";
+        let late = "is ignored by hq: #HQ lines must come before the first command, which is in line";
         for (script, expected) in [
             ("#HQ--array 1-3\n# HQ --cpus 2\n#hq --name x\n", vec![format!("Lines 1-3 of s.sh {similar}")]),
             ("#HQ --cpus 1\n\necho\n# a\n#HQ --name x\n", vec![format!("Line 5 of s.sh {late} 3")]),

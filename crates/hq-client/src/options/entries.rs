@@ -48,7 +48,7 @@ pub fn from_json(
     }
     let bad = |message: String| OptionsError::Json { path: path.into(), message };
     let text = std::str::from_utf8(content)
-        .map_err(|e| bad(format!("byte {} is no UTF-8 text", e.valid_up_to())))?;
+        .map_err(|e| bad(format!("byte {} is not UTF-8 text", e.valid_up_to())))?;
     let whole: &RawValue = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
     let found = match whole.get().as_bytes().first() {
         Some(b'[') => None,
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(lines(b"a\nb\n", None), ok(&[0, 1], &["a", "b"]));
         assert_eq!(lines(b"a\r\n\nb", None), ok(&[0, 1, 2], &["a", "", "b"]));
         assert_eq!(lines(b"a\nb\nc\n", Some(IdSet::range(1, 900))), ok(&[1, 2], &["b", "c"]));
-        assert_eq!(lines(b"", None).unwrap_err(), "f is empty: there is no line to make a task of");
+        assert_eq!(lines(b"", None).unwrap_err(), "f is empty: there is no line to create a task from");
         assert!(
             lines(b"a\n", Some(IdSet::range(5, 9))).unwrap_err().contains("f has 1 lines, counted from 0")
         );

@@ -13,15 +13,16 @@ use crate::limits::{DIRECTIVES_BYTES_MAX, ENTRIES_BYTES_MAX, JSON_DEPTH_MAX};
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// Nothing to run.
-    #[error("no command was given; write it after the options, for example: -- ./score.sh '%{{TASK_ID}}'")]
+    #[error("no command was given; put it after the options, for example: -- ./score.sh '%{{TASK_ID}}'")]
     NoCommand,
     /// A function and a command.
     #[error(
-        "--function calls a function, and `{0}` would be a command: arguments of the function go into --args-json"
+        "--function calls a function, so the command `{0}` cannot be given: pass arguments of the function with \
+         --args-json"
     )]
     FunctionAndCommand(String),
     /// A command without a name.
-    #[error("the command is an empty text; is a variable of the shell empty?")]
+    #[error("the command is an empty string; is a shell variable empty?")]
     EmptyCommand,
     /// Two options that contradict each other.
     #[error("{0} cannot be used together with {1}")]
@@ -75,7 +76,8 @@ pub enum OptionsError {
     ResourceTwice(String),
     /// GPUs of any vendor and of one were asked for.
     #[error(
-        "`gpus` and `{0}` are asked for, which takes GPUs for both: `gpus` are those of any vendor; ask for one of the two"
+        "both `gpus` and `{0}` are requested, which would assign GPUs for each: `gpus` means GPUs of any vendor; \
+         request only one of the two"
     )]
     GpusTwice(String),
     /// A placeholder where it cannot be.
@@ -92,7 +94,7 @@ pub enum OptionsError {
         name: String,
     },
     /// A stream without a path.
-    #[error("{option} needs the path of a {what}, and was given an empty one")]
+    #[error("{option} needs the path of a {what}, but it is empty")]
     StreamNowhere {
         /// The option.
         option: &'static str,
@@ -111,12 +113,12 @@ pub enum OptionsError {
     )]
     LocalityWithoutEntries(String),
     /// A retry rule for no retry.
-    #[error("{0} needs --retry: without it nothing is retried")]
+    #[error("{0} needs --retry: without it, nothing is retried")]
     RetryWithoutCount(&'static str),
     /// A signal that would come with the start.
     #[error(
-        "the signal is to come {} before the time limit of {}, and so as soon as the task has started: give it less time, or \
-         the task more",
+        "the signal would be sent {} before the time limit of {}, which is as soon as the task has started: send it \
+         later, or increase the time limit",
         hq_model::duration::format(*before),
         hq_model::duration::format(*limit)
     )]
@@ -127,10 +129,10 @@ pub enum OptionsError {
         limit: Duration,
     },
     /// A variable whose name no environment can hold.
-    #[error("`{0}` is no name of a variable: it needs one, without a `=` in it")]
+    #[error("`{0}` is not a valid variable name: it must not be empty or contain `=`")]
     Variable(String),
     /// A `#HQ` line that cannot be split into words.
-    #[error("line {line} of {script} has a quote that is never closed: each #HQ line stands for itself")]
+    #[error("line {line} of {script} has an unclosed quote: each #HQ line is parsed separately")]
     DirectiveQuotes {
         /// The script.
         script: String,
@@ -139,8 +141,8 @@ pub enum OptionsError {
     },
     /// A `#HQ` line that is meant to go on in the next.
     #[error(
-        "line {line} of {script} ends with a backslash, but a #HQ line does not go on in the next: \
-         leave the backslash out, and begin the next line with #HQ, too"
+        "line {line} of {script} ends with a backslash, but a #HQ line cannot continue on the next line: remove the \
+         backslash, and begin the next line with #HQ as well"
     )]
     DirectiveGoesOn {
         /// The script.
@@ -150,8 +152,8 @@ pub enum OptionsError {
     },
     /// `#HQ` lines that go on beyond what is read of them.
     #[error(
-        "the #HQ lines of {script} go on beyond its first {} KiB: move them up, before other comments, or give these \
-         options on the command line",
+        "the #HQ lines of {script} extend beyond its first {} KiB: move them up, before other comments, or give \
+         these options on the command line",
         DIRECTIVES_BYTES_MAX / 1024
     )]
     DirectivesTooLong {
@@ -187,10 +189,10 @@ pub enum OptionsError {
         source: io::Error,
     },
     /// Two readers of one standard input.
-    #[error("standard input can be read once only: both {0} and {1} want it")]
+    #[error("standard input can be read only once, but both {0} and {1} need it")]
     StdinTwice(&'static str, &'static str),
     /// Too much.
-    #[error("{what} is larger than {} MiB, the most that a submit carries{}", max >> 20, in_parts(*max))]
+    #[error("{what} is larger than {} MiB, the maximum for one submission{}", max >> 20, in_parts(*max))]
     TooLarge {
         /// What.
         what: String,
@@ -198,7 +200,7 @@ pub enum OptionsError {
         max: u64,
     },
     /// A file without entries.
-    #[error("{} is empty: there is no {unit} to make a task of", shown(path))]
+    #[error("{} is empty: there is no {unit} to create a task from", shown(path))]
     NoEntries {
         /// The file.
         path: PathBuf,
@@ -206,7 +208,7 @@ pub enum OptionsError {
         unit: &'static str,
     },
     /// A subset that chooses nothing.
-    #[error("--array {ids} chooses nothing: {} has {count} {unit}s, counted from 0", shown(path))]
+    #[error("--array {ids} selects nothing: {} has {count} {unit}s, counted from 0", shown(path))]
     NothingChosen {
         /// The subset.
         ids: String,
@@ -235,7 +237,8 @@ pub enum OptionsError {
     },
     /// Ranks that cannot be as many on each node.
     #[error(
-        "--ranks {ranks} are all ranks, and {nodes} nodes cannot have as many each: give a multiple of {nodes}, or --ranks-per-node"
+        "--ranks {ranks} is the total number of ranks, which cannot be divided evenly among {nodes} nodes: give a \
+         multiple of {nodes}, or --ranks-per-node"
     )]
     Ranks {
         /// Those asked for.
@@ -245,8 +248,8 @@ pub enum OptionsError {
     },
     /// An element of such a file that programs cannot read.
     #[error(
-        "{}: element {place} (the first is 0) is nested {depth} deep, and programs that read it take at most {}: make it \
-         flatter, or put it into a file and its path into the element",
+        "{}: element {place} (the first is 0) is nested {depth} levels deep, but programs that read it accept at \
+         most {}: make it flatter, or put it in a file and use the path as the element",
         shown(path),
         JSON_DEPTH_MAX
     )]
@@ -259,15 +262,15 @@ pub enum OptionsError {
         depth: usize,
     },
     /// More tasks than ids.
-    #[error("{count} tasks are more than a job can have ({})", u32::MAX)]
+    #[error("{count} tasks are more than the maximum for a job ({})", u32::MAX)]
     TooManyTasks {
         /// How many.
         count: u64,
     },
     /// An argument that no system takes.
     #[error(
-        "{what} has {bytes} bytes; Linux passes at most {max} in one argument or variable. \
-         Put it into a file, or feed it with --stdin"
+        "{what} has {bytes} bytes; Linux passes at most {max} in one argument or variable. Put it in a file, or \
+         pass it with --stdin"
     )]
     ArgumentTooLong {
         /// The argument or variable that is too long.
@@ -279,8 +282,8 @@ pub enum OptionsError {
     },
     /// An entry that no system takes as a variable.
     #[error(
-        "entry {entry} has {bytes} bytes; Linux passes at most {max} in one argument or variable. \
-         Put it into a file of its own, and the name of that into the entry"
+        "entry {entry} has {bytes} bytes; Linux passes at most {max} in one argument or variable. Put it in a \
+         separate file, and use the name of the file as the entry"
     )]
     EntryTooLong {
         /// Which.
@@ -300,8 +303,8 @@ pub enum OptionsError {
     },
     /// What becomes too long by an entry.
     #[error(
-        "{what} has {bytes} bytes with entry {entry} (the first is 0); Linux takes at most {max} there. Put it into a \
-         file, and the name of that into the entry"
+        "{what} has {bytes} bytes with entry {entry} (the first is 0); Linux accepts at most {max} there. Put it in \
+         a file, and use the name of the file in the entry"
     )]
     FilledTooLong {
         /// What.
@@ -323,8 +326,8 @@ pub enum OptionsError {
     },
     /// More arguments than any system takes.
     #[error(
-        "the command's arguments and variables have {bytes} bytes together; Linux passes at most about {max} \
-         to a program. Put them into a file, or feed them with --stdin"
+        "the command's arguments and variables have {bytes} bytes in total; Linux passes at most about {max} to a \
+         program. Put them in a file, or pass them with --stdin"
     )]
     ArgumentsTooLong {
         /// Their length.
@@ -333,13 +336,13 @@ pub enum OptionsError {
         max: usize,
     },
     /// An entry with a NUL byte.
-    #[error("{what} holds a NUL byte, which no program can be given")]
+    #[error("{what} contains a NUL byte, which cannot be passed to a program")]
     Nul {
         /// The argument or variable that holds it.
         what: String,
     },
     /// The present directory is gone.
-    #[error("the present directory cannot be named: {0}")]
+    #[error("the current directory cannot be determined: {0}")]
     NoDirectory(io::Error),
 }
 
@@ -353,8 +356,8 @@ impl OptionsError {
     pub fn hint(&self) -> &'static str {
         match self {
             OptionsError::Script { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "the script is read for #HQ lines before it is submitted, so it must be there: check its path, \
-                 or, if only workers have it, add --directives off"
+                "the script is read for #HQ lines before it is submitted, so it must exist here: check its path or, \
+                 if it exists only on the workers, add --directives off"
             }
             _ => "",
         }

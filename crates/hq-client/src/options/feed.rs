@@ -22,39 +22,40 @@ pub const AHEAD_DEFAULT: Ahead = Ahead::Time(Duration::from_secs(5));
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Generator and reducer")]
 pub struct FeedOptions {
-    /// Make a task of each line that this command prints, as tasks are needed
+    /// Create a task for each line that this command prints, as tasks are needed
     ///
-    /// Split into words as a shell does it, but no shell runs: that is `sh -c '...'`. It is a task of its own, on some worker,
-    /// and its output is read only as far as --ahead says. A line is the entry of its task (HQ_ENTRY, %{ENTRY}). A line `#hq
-    /// cursor TEXT` says where it is: started again after a failure, it finds TEXT in HQ_CURSOR, and in HQ_GENERATED how many
-    /// lines behind that were taken already and will be skipped.
+    /// The command is split into words like in a shell, but not run by one; use `sh -c '...'` for that. It runs as a
+    /// separate task on a worker, and its output is read only as far ahead as --ahead allows. Each line is the entry
+    /// of its task (HQ_ENTRY, %{ENTRY}). A line `#hq cursor TEXT` saves its position: if it is restarted after a
+    /// failure, it finds TEXT in HQ_CURSOR, and in HQ_GENERATED the number of lines after that position that have
+    /// already been read and will be skipped.
     ///
     /// Example: `--generate './spaces.sh 5' --result last-line --reduce ./best.sh -- ./search`.
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub generate: Option<Words>,
     /// Each line of --generate is a JSON object: `entry`, and perhaps `key`, `kind`, `resources`, `priority`, `expect` and `locality`
     ///
-    /// A line with the `key` of one before it makes no second task. `kind` is cpu, gpu or io, `resources` an object such as
-    /// `{"cpus": 2}`.
+    /// A line that repeats an earlier `key` creates no task. `kind` is cpu, gpu or io; `resources` is an object such
+    /// as `{"cpus": 2}`.
     #[arg(long)]
     pub generate_json: bool,
-    /// How far --generate is ahead: a number of tasks that wait, or a time [default: 5s]
+    /// How far ahead --generate runs: a number of waiting tasks, or a duration [default: 5s]
     ///
-    /// With a time, as many as end in that time at the present rate: at least twice as many as there are CPUs, and at most
-    /// 100000.
+    /// With a duration, as many tasks as end in that time at the current rate: at least twice the number of CPUs, and
+    /// at most 100000.
     #[arg(long, value_name = "N|DURATION", value_parser = ahead)]
     pub ahead: Option<Ahead>,
-    /// Give each ended task of --generate to this command, on a line of JSON: `task`, `entry`, `state`, `result`
+    /// Pass each ended task of --generate to this command as a line of JSON: `task`, `entry`, `state`, `result`
     ///
-    /// It runs as a task of its own. A line `#hq saved N TEXT` of it says that the first N lines that it read are in the state
-    /// TEXT: started again, it finds TEXT in HQ_STATE, and reads the lines behind these. After `#hq end` the rest of the job is
-    /// canceled. Its input ends when the job has, and its last line is the result of the job.
+    /// The command runs as a separate task. If it prints a line `#hq saved N TEXT`, TEXT is its state after the first
+    /// N lines: if restarted, it finds TEXT in HQ_STATE and reads the lines after those. If it prints `#hq end`, the
+    /// rest of the job is canceled. Its input ends when the job ends, and its last line is the result of the job.
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub reduce: Option<Words>,
-    /// Give --reduce failed and canceled tasks, too
+    /// Also pass failed and canceled tasks to --reduce
     #[arg(long)]
     pub reduce_failed: bool,
-    /// In which order --reduce gets them [default: as they end]
+    /// Order in which --reduce receives tasks [default: as they end]
     #[arg(long, value_name = "ORDER")]
     pub reduce_order: Option<ReduceOrder>,
 }
@@ -62,7 +63,7 @@ pub struct FeedOptions {
 /// In which order a reducer gets ended tasks.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceOrder {
-    /// In that of their ids
+    /// By task id
     Id,
 }
 
@@ -80,9 +81,10 @@ impl Words {
         let is_script = arguments.iter().any(|word| word == "-c");
         (!is_script).then(|| {
             format!(
-                "{what} is split into words, and no shell looks at them: `{program}` gets {}. If a shell is meant, write \
+                "{what} is split into words and not run by a shell: `{program}` gets {}. To use a shell, write \
                  {what} \"sh -c '…'\".",
-                if word == program { "what is behind it as arguments".to_owned() } else { format!("`{word}` as an argument") }
+                if word == program { "the words after it as arguments".to_owned() } else { format!("`{word}` as an \
+                    argument") }
             )
         })
     }
@@ -114,7 +116,7 @@ pub fn command(text: &str) -> Result<Words, String> {
     match shlex::split(text) {
         Some(words) if !words.is_empty() => Ok(Words(words)),
         Some(_) => Err("it names no program".to_owned()),
-        None => Err("a quote in it is not closed".to_owned()),
+        None => Err("it has an unclosed quote".to_owned()),
     }
 }
 
@@ -126,16 +128,17 @@ pub fn ahead(text: &str) -> Result<Ahead, String> {
     let ahead = match text.parse::<u64>() {
         Ok(count) => Ahead::Tasks(count),
         Err(error) if *error.kind() == std::num::IntErrorKind::PosOverflow => {
-            return Err(format!("at most {} tasks can be waited for", u64::MAX));
+            return Err(format!("at most {} tasks can wait", u64::MAX));
         }
-        Err(_) => Ahead::Time(
-            duration::parse(text)
-                .map_err(|error| format!("{error}; write a number of tasks, as 1000, or a time, as 5s"))?,
-        ),
+        Err(_) => Ahead::Time(duration::parse(text).map_err(|error| {
+            format!("{error}; give a number of tasks, such as 1000, or a duration, such as 5s")
+        })?),
     };
     match ahead {
-        Ahead::Tasks(0) => Err("with 0 nothing would ever be made; write at least 1".to_owned()),
-        Ahead::Time(Duration::ZERO) => Err("with no time nothing would ever be made".to_owned()),
+        Ahead::Tasks(0) => Err("with 0, no task would ever be created; use at least 1".to_owned()),
+        Ahead::Time(Duration::ZERO) => {
+            Err("with a duration of zero, no task would ever be created".to_owned())
+        }
         ahead => Ok(ahead),
     }
 }
@@ -174,7 +177,7 @@ impl FeedOptions {
             return Ok(None);
         };
         let Target::New(spec) = &template.target else {
-            return Err(OptionsError::Conflict("--generate", "--job: it has a job of its own"));
+            return Err(OptionsError::Conflict("--generate", "--job: it creates its own job"));
         };
         if !template.keys.is_empty() {
             return Err(OptionsError::Conflict("--generate", "--key"));
@@ -273,7 +276,7 @@ mod tests {
         assert_eq!(ahead("7"), Ok(Ahead::Tasks(7)));
         assert_eq!(ahead("1.5s"), Ok(Ahead::Time(Duration::from_millis(1500))));
         let error = ahead("99999999999999999999").expect_err("too many");
-        assert_eq!(error, "at most 18446744073709551615 tasks can be waited for");
+        assert_eq!(error, "at most 18446744073709551615 tasks can wait");
         for text in ["0", "0s", "-1", "", "soon"] {
             assert!(ahead(text).is_err(), "{text}");
         }
@@ -296,7 +299,7 @@ mod tests {
         for (text, expected) in [
             ("a ; b", "`a` gets `;` as an argument"),
             ("a 1; b", "`a` gets `1;` as an argument"),
-            ("a; b", "`a;` gets what is behind it as arguments"),
+            ("a; b", "`a;` gets the words after it as arguments"),
             ("seq 3 | sort", "`seq` gets `|` as an argument"),
             ("a && b", "`a` gets `&&` as an argument"),
             ("a > b", "`a` gets `>` as an argument"),

@@ -127,20 +127,21 @@ mod tests {
             field,
             r#"{"names":1}"#,
             Err(
-                "entry 3 (the first is 0): %{ENTRY.name} stands for nothing: there is no field `name`; there are `names`",
+                "entry 3 (the first is 0): %{ENTRY.name} has no value: there is no field `name`; there are `names`",
             ),
         );
         check(
             field,
             "ab",
             Err(
-                "entry 3 (the first is 0): %{ENTRY.name} stands for nothing: the entry is no JSON (byte 0: this is no value)",
+                "entry 3 (the first is 0): %{ENTRY.name} has no value: the entry is not valid JSON (byte 0: \
+                 not a value)",
             ),
         );
         check(|spec| spec.locality = Some(b"%{ENTRY.1}".to_vec()), "[1,2]", Ok(0));
         let item = |spec: &mut TaskSpec| spec.locality = Some(b"%{ENTRY.2}".to_vec());
         let told =
-            "entry 3 (the first is 0): %{ENTRY.2} stands for nothing: there is no item `2`; there are 0 to 1";
+            "entry 3 (the first is 0): %{ENTRY.2} has no value: there is no item `2`; there are 0 to 1";
         check(item, "[1,2]", Err(told));
         check(|spec| spec.env = vec![(b"A".to_vec(), b"%{ENTRY_2}%{TASK_ID}".to_vec())], "a bc", Ok(12));
     }
@@ -153,15 +154,17 @@ mod tests {
             |spec| spec.body = Body::program(["cmd", "%{ENTRY}%{ENTRY}"]),
             &long,
             Err(
-                "argument 1 of the command has 131072 bytes with entry 3 (the first is 0); Linux takes at most 131071 \
-                 there. Put it into a file, and the name of that into the entry",
+                "argument 1 of the command has 131072 bytes with entry 3 (the first is 0); Linux accepts at most \
+                 131071 there. Put it in a file, and use the name of the file in the entry",
             ),
         );
         check(
             |spec| spec.outputs = vec![b"%{ENTRY}".to_vec()],
             &"x".repeat(4096),
-            Err("--output has 4096 bytes with entry 3 (the first is 0); Linux takes at most 4095 there. \
-                 Put it into a file, and the name of that into the entry"),
+            Err(
+                "--output has 4096 bytes with entry 3 (the first is 0); Linux accepts at most 4095 there. Put it in \
+                a file, and use the name of the file in the entry",
+            ),
         );
         let path = OutputSink::File { path: b"%{ENTRY_2}".to_vec(), on_close: OnClose::Keep };
         check(|spec| spec.stdout = path, "a", Err("--stdout is empty with entry 3 (the first is 0)"));

@@ -18,10 +18,13 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     let function = Function { name: text.into(), interpreter: vec![PYTHON.into()], ..Function::default() };
     match text.split_once(':') {
         Some((module, _)) if module.ends_with(".py") => {
-            return Err(format!("name the module and not its file: {}", text.replacen(".py:", ":", 1)));
+            return Err(format!(
+                "give the name of the module, not of its file: {}",
+                text.replacen(".py:", ":", 1)
+            ));
         }
         None if text.ends_with(".py") => {
-            return Err(format!("name a function of the module: {}:NAME", text.trim_end_matches(".py")));
+            return Err(format!("give a function of the module: {}:NAME", text.trim_end_matches(".py")));
         }
         _ => {}
     }
@@ -34,13 +37,17 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 /// What is wrong with them.
 pub(super) fn arguments(text: &str) -> Result<String, String> {
     let value: serde_json::Value =
-        serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("this is not valid JSON: {error}"))?;
     if text.len() > limits::FUNCTION_ARGUMENTS_MAX {
-        return Err(format!("{} bytes are too many: at most {}", text.len(), limits::FUNCTION_ARGUMENTS_MAX));
+        return Err(format!(
+            "{} bytes are too many: the maximum is {}",
+            text.len(),
+            limits::FUNCTION_ARGUMENTS_MAX
+        ));
     }
     match value.is_array() || value.is_object() {
         true => Ok(text.to_owned()),
-        false => Err(format!("write a list of arguments, [{text}], or an object of named ones")),
+        false => Err(format!("use a list of arguments, [{text}], or an object of keyword arguments")),
     }
 }
 
@@ -49,10 +56,10 @@ pub(super) fn arguments(text: &str) -> Result<String, String> {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn python(text: &str) -> Result<Vec<String>, String> {
-    let words = shlex::split(text).ok_or("a quote is never closed")?;
+    let words = shlex::split(text).ok_or("it has an unclosed quote")?;
     match words.first() {
         Some(program) if !program.is_empty() => Ok(words),
-        _ => Err("name a program, for example venv/bin/python".to_owned()),
+        _ => Err("give a program, for example venv/bin/python".to_owned()),
     }
 }
 
@@ -147,7 +154,7 @@ pub(super) fn set_ranks(
     if has_ranks && ["direct", "none"].contains(&launcher) {
         return Err(OptionsError::Conflict(
             "--function",
-            "--launcher direct or none, which make no world of MPI",
+            "--launcher direct or none, which do not start MPI",
         ));
     }
     (function.mpi, function.gathers) = (said.mpi.unwrap_or_default(), said.gathers);
@@ -176,13 +183,19 @@ mod tests {
     #[test]
     fn values_are_checked_where_they_are_given() {
         assert_eq!(name("lab.score:main").as_deref(), Ok("lab.score:main"));
-        assert_eq!(name("score.py:main").unwrap_err(), "name the module and not its file: score:main");
-        assert_eq!(name("score.py").unwrap_err(), "name a function of the module: score:NAME");
+        assert_eq!(
+            name("score.py:main").unwrap_err(),
+            "give the name of the module, not of its file: score:main"
+        );
+        assert_eq!(name("score.py").unwrap_err(), "give a function of the module: score:NAME");
         assert!(name("score").unwrap_err().starts_with("it must be a module and a function"));
         assert_eq!(arguments("[1, 2]").as_deref(), Ok("[1, 2]"));
         assert!(arguments("{\"k\": 1}").is_ok());
-        assert_eq!(arguments("5").unwrap_err(), "write a list of arguments, [5], or an object of named ones");
-        assert!(arguments("[1").unwrap_err().starts_with("this is no JSON: "));
+        assert_eq!(
+            arguments("5").unwrap_err(),
+            "use a list of arguments, [5], or an object of keyword arguments"
+        );
+        assert!(arguments("[1").unwrap_err().starts_with("this is not valid JSON: "));
         assert_eq!(python("apptainer exec 'my image' python3").map(|words| words.len()), Ok(4));
         assert!(python("").is_err() && python("'x").is_err());
     }

@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Dep {
             type Value = Dep;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the id of a task, from 0, or a text: its name or key")
+                f.write_str("the id of a task, from 0, or a string: its name or key")
             }
 
             fn visit_i64<E: Error>(self, id: i64) -> Result<Dep, E> {
@@ -64,7 +64,7 @@ impl Graph {
                 return Err("name is empty".into());
             }
             if let Some(other) = self.names.insert(name.clone(), id) {
-                return Err(format!("the name `{name}` is taken by {}", self.place_of(other)));
+                return Err(format!("the name `{name}` is already used by {}", self.place_of(other)));
             }
         }
         self.tasks.push((id, deps));
@@ -77,7 +77,7 @@ impl Graph {
     /// When it is taken.
     pub(super) fn note_key(&mut self, key: &str, id: TaskId) -> Result<(), String> {
         match self.keys.insert(key.to_owned(), id) {
-            Some(other) => Err(format!("the key `{key}` is taken by {}", self.place_of(other))),
+            Some(other) => Err(format!("the key `{key}` is already used by {}", self.place_of(other))),
             None => Ok(()),
         }
     }
@@ -94,7 +94,7 @@ impl Graph {
     }
 
     /// The submits, one for each task in the order in which they were added, so that each comes after those it waits
-    /// for. Neighbours that differ only in what they wait for become one. With `into`, tasks may wait for others
+    /// for. Neighbors that differ only in what they wait for become one. With `into`, tasks may wait for others
     /// that are in this job already, by their ids or keys.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ struct Part {
     key: Option<Vec<u8>>,
 }
 
-// The submits in that order; those that differ only in their edges become one as long as they are neighbours.
+// The submits in that order; those that differ only in their edges become one as long as they are neighbors.
 fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) -> Vec<Submit> {
     let mut submits: Vec<Option<Submit>> = submits.into_iter().map(Some).collect();
     let mut found: Vec<(Submit, BTreeMap<TaskId, Part>)> = Vec::new();
@@ -216,7 +216,7 @@ fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) 
     found.into_iter().map(whole).collect()
 }
 
-/// True when nobody waits for those at certain places: then tasks may have other neighbours in their submit.
+/// True when nobody waits for those at certain places: then tasks may have other neighbors in their submit.
 pub(super) fn maps_all(dependencies: &Dependencies) -> bool {
     dependencies.after.iter().all(|after| after.mapping == Mapping::All)
 }

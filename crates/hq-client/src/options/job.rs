@@ -19,36 +19,37 @@ const WAITING: &str = "Waiting";
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = JOB)]
 pub struct JobOptions {
-    /// Name of the job, shown in lists [default: the name of the command]
+    /// Name of the job [default: the name of the command]
     #[arg(long, value_name = "NAME", value_parser = values::name)]
     pub name: Option<String>,
 
-    /// Abort the rest of the job when more than N tasks have failed [default: never]
+    /// Abort the remaining tasks when more than N tasks have failed [default: never]
     ///
     /// Example: `--max-fails 0` gives up at the first failure.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::count::<u64>)]
     pub max_fails: Option<u64>,
 
-    /// How many tasks of the job run at once: at least MIN where there is room, never more than MAX
+    /// Number of tasks that run at once: at least MIN if there is room, at most MAX
     ///
-    /// Either may be left out. Jobs of one priority that have shares get their minima first, and equal parts of the
-    /// rest up to their maxima; without room for all minima, each gets a part in proportion to its own.
+    /// Either can be omitted. Jobs of equal priority that have shares first get their minimum, then equal parts of
+    /// the rest up to their maximum; if there is not enough room for all minimums, each job gets a part in proportion
+    /// to its own.
     ///
     /// Examples: `--share 10..50`, `--share ..8`.
     #[arg(long, allow_hyphen_values = true, value_name = "MIN..MAX", value_parser = values::share)]
     pub share: Option<Share>,
 
-    /// The part of what is left over all minima that the job gets [default: 1]
+    /// Weight of the job when room above the minimums is divided [default: 1]
     ///
-    /// A job of weight 2 gets twice as much of it as one of weight 1.
+    /// A job of weight 2 gets twice as much as one of weight 1.
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", value_parser = values::weight)]
     pub share_weight: Option<u32>,
 
-    /// Node hours that the tasks of the job may use: when they are spent, no more of them start
+    /// Maximum node hours for the tasks of the job; when they are used up, no more tasks start
     ///
-    /// A task uses its run time, times its part of the node: the largest of its parts of the CPUs, the memory and the GPUs of its
-    /// worker; with --nodes all of each. It counts when it ends, so what runs then goes on, and may use more. `hq job
-    /// budget` gives the job another budget.
+    /// A task uses its run time multiplied by its share of the node: the largest of its shares of the worker's CPUs,
+    /// memory and GPUs; with --nodes, all of each node. It counts when it ends, so tasks that are running when the
+    /// budget is used up continue and may exceed it. `hq job budget` changes the budget.
     ///
     /// Example: `--budget 50`.
     #[arg(long, allow_hyphen_values = true, value_name = "NODEHOURS", value_parser = values::node_hours)]
@@ -101,9 +102,9 @@ pub(super) fn share(bounds: Option<Share>, weight: Option<u32>) -> Option<Share>
 pub struct ArrayOptions {
     /// One task for each of these ids
     ///
-    /// A comma list of numbers, ranges and ranges with a step. The id is in HQ_TASK_ID and replaces
-    /// %{TASK_ID} in arguments and paths. With --each-line or --from-json it chooses lines or elements,
-    /// counted from 0. On a `#HQ` line it means nothing when the command line names a file of entries.
+    /// A comma-separated list of numbers, ranges and ranges with a step. The id is in HQ_TASK_ID and replaces
+    /// %{TASK_ID} in arguments and paths. With --each-line or --from-json, it selects lines or elements, counted from
+    /// 0. On a `#HQ` line, it is ignored if the command line gives a file of entries.
     ///
     /// Examples: `--array 1-1000`, `--array 0-100:10,7`, `--array "$(hq job task-ids last --filter failed)"`.
     #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
@@ -111,8 +112,8 @@ pub struct ArrayOptions {
 
     /// One task for each line of FILE
     ///
-    /// The line is in HQ_ENTRY, and replaces %{ENTRY} in arguments, values of variables and paths, as its words replace
-    /// %{ENTRY_1}, %{ENTRY_2} and so on. `-` reads standard input.
+    /// The line is in HQ_ENTRY and replaces %{ENTRY} in arguments, variables and paths; its words replace %{ENTRY_1},
+    /// %{ENTRY_2} and so on. `-` reads standard input.
     ///
     /// Example: `hq submit --each-line ligands.smi --stdout 'out/%{ENTRY_1}' -- ./dock.sh '%{ENTRY}'`.
     #[arg(long, value_name = "FILE", conflicts_with = "from_json")]
@@ -120,16 +121,16 @@ pub struct ArrayOptions {
 
     /// One task for each element of the JSON array in FILE
     ///
-    /// The element, as JSON without blanks, is in HQ_ENTRY, and replaces %{ENTRY} in arguments, values of variables and
-    /// paths; %{ENTRY.name} and %{ENTRY.list.0} stand for parts of it. `-` reads standard input.
+    /// The element, as compact JSON, is in HQ_ENTRY and replaces %{ENTRY} in arguments, variables and paths;
+    /// %{ENTRY.name} and %{ENTRY.list.0} select parts of it. `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub from_json: Option<PathBuf>,
 
-    /// Name the task: submitting it again into the same job makes no second one
+    /// Give the task a key: submitting it to the same job again creates no duplicate
     ///
-    /// A key is unique in its job. A task that is there already, defined in the same way, is left as it is; with another
-    /// definition the submit is refused. `--after JOB@KEY` waits for it. With several tasks, %{ENTRY} or
-    /// %{TASK_ID} in the key tells them apart.
+    /// A key is unique in its job. An existing task with the same definition is left unchanged; if the definition
+    /// differs, the submission is refused. `--after JOB@KEY` refers to the task. With several tasks, use %{ENTRY} or
+    /// %{TASK_ID} to make the keys unique.
     ///
     /// Examples: `--key rank`, `--each-line ligands.txt --key 'dock-%{ENTRY}'`.
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
@@ -157,33 +158,33 @@ pub struct WaitOptions {
     #[arg(long, conflicts_with = "progress")]
     pub wait: bool,
 
-    /// As --wait, with a progress bar
+    /// Like --wait, with a progress bar
     #[arg(long)]
     pub progress: bool,
 
-    /// Print what the tasks print while they run, when waiting
+    /// When waiting, print the output of tasks as they run
     ///
-    /// Standard output to standard output, standard error to standard error; of several tasks each line begins with
-    /// job, task and output.
+    /// Standard output and standard error go to the respective channels. If there are several tasks, each line begins
+    /// with the job, task and channel.
     #[arg(long, requires = "wait", conflicts_with_all = ["progress", "on_notify"])]
     pub follow: bool,
 
-    /// Exit with 0 although tasks failed, when waiting
+    /// When waiting, exit with 0 even if tasks failed
     #[arg(long)]
     pub allow_failures: bool,
 
-    /// Run a command here for each `hq task notify` of the tasks, when waiting
+    /// When waiting, run a command here for each `hq task notify` message
     ///
-    /// The text is its last argument; HQ_JOB_ID, HQ_TASK_ID and HQ_WORKER_ID say where it comes from.
+    /// The message is its last argument; HQ_JOB_ID, HQ_TASK_ID and HQ_WORKER_ID identify the sender.
     ///
     /// Example: `--wait --on-notify 'notify-send -u low'`.
     #[arg(long, value_name = "COMMAND", value_parser = values::shell_command)]
     pub on_notify: Option<String>,
 
-    /// How long to look for a server that was lost while waiting [default: 10m]
+    /// How long to try to reconnect if the server is lost while waiting [default: 10m]
     ///
-    /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless
-    /// this option is given.
+    /// If the server was killed, the command waits for it to come back. If the server was stopped, the command ends,
+    /// unless this option is given.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }

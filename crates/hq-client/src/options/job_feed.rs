@@ -76,8 +76,8 @@ pub(super) fn job_tasks(
     let is_fed = feed.generate.is_some();
     let has_ids = file.array.as_ref().is_some_and(|array| array.ids.is_some() || array.entries.is_some());
     if is_fed && (has_ids || !tables.is_empty()) {
-        let what = if has_ids { "leave ids and entries out" } else { "say in [array] what they are" };
-        return Err(wrong(format!("generate makes the tasks: {what}")));
+        let what = if has_ids { "omit ids and entries" } else { "describe them in [array]" };
+        return Err(wrong(format!("generate creates the tasks: {what}")));
     }
     let PreparedFile { job: spec, mut submits, mut warnings } =
         prepared(path, file, tables, (None, is_fed), submit_dir)?;

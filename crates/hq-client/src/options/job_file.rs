@@ -569,7 +569,7 @@ impl Task {
             return Err("signal needs time_limit: it says how long before that limit the signal comes".into());
         }
         if self.retry.is_none() && (task.failures.retry_delay.is_some() || task.failures.retry_on.is_some()) {
-            return Err("retry_delay and retry_on need retry: without it nothing is retried".into());
+            return Err("retry_delay and retry_on need retry: without it, nothing is retried".into());
         }
         task.objects.check().map_err(|error| error.to_string())?;
         if body.function().is_some() {

@@ -81,17 +81,17 @@ pub fn prepare_job_file(
     let groups = file.job.take().filter(|jobs| !jobs.is_empty());
     let is_fed = file.generate.is_some();
     if job.is_some() && (groups.is_some() || is_fed) {
-        return Err(wrong("[[job]] tables and generators make jobs of their own; leave out --job".into()));
+        return Err(wrong("[[job]] tables and generators create their own jobs; omit --job".into()));
     }
     if let Some(groups) = groups {
         let beside = file.beside_jobs().or((!tables.is_empty()).then_some("task"));
         if let Some(key) = beside {
-            return Err(wrong(format!("{key} and [[job]] cannot be mixed: each job has its own")));
+            return Err(wrong(format!("{key} and [[job]] cannot be combined: each job has its own")));
         }
         return Ok(JobFile::Jobs(jobs(path, groups, submit_dir)?));
     }
     if file.after.is_some() || file.after_any.is_some() {
-        return Err(wrong("after and after_any belong into [array], [[task]] or [[job]]".into()));
+        return Err(wrong("after and after_any belong in [array], [[task]] or [[job]]".into()));
     }
     if is_fed {
         let (job, warnings) = job_tasks(path, file, tables, submit_dir)?;
@@ -116,7 +116,7 @@ fn jobs(path: &Path, tables: Vec<toml::Table>, submit_dir: &[u8]) -> Result<Prep
             return Err(OptionsError::JobFileTable {
                 path: path.into(),
                 table: format!("job {}", place + 1),
-                message: format!("the name `{name}` is taken by job {} of the file", other + 1),
+                message: format!("the name `{name}` is already used by job {} of the file", other + 1),
             });
         }
     }
@@ -148,7 +148,7 @@ fn table_of(
     if let Some(toml::Value::String(ids)) = table.get("array").cloned() {
         table.remove("array");
         if table.insert("ids".into(), ids.into()).is_some() {
-            return Err(wrong("array and ids both say which tasks there are; keep one".into()));
+            return Err(wrong("array and ids both define the tasks; keep only one of them".into()));
         }
     }
     let (mut head, of_tasks): (toml::Table, toml::Table) =
@@ -156,7 +156,7 @@ fn table_of(
     if !of_tasks.is_empty() {
         if let Some(other) = ["array", "task"].into_iter().find(|key| head.contains_key(*key)) {
             let key = of_tasks.keys().next().map_or("", String::as_str);
-            return Err(wrong(format!("{key} stands beside {other}, and belongs into it")));
+            return Err(wrong(format!("{key} is next to {other}, but belongs inside it")));
         }
         head.insert("array".into(), of_tasks.into());
     }
@@ -356,10 +356,10 @@ mod tests {
     fn mistakes_are_named_with_the_job() {
         let a = "[[job]]\nname=\"a\"\ncommand=[\"x\"]\n";
         for (content, expected) in [
-            (a.repeat(2), "job.toml: job 2: the name `a` is taken by job 1 of the file"),
+            (a.repeat(2), "job.toml: job 2: the name `a` is already used by job 1 of the file"),
             (
                 format!("{a}array=\"1-3\"\nids=\"1-2\"\n"),
-                "job `a`: array and ids both say which tasks there are; keep one",
+                "job `a`: array and ids both define the tasks; keep only one of them",
             ),
             (format!("{a}after=[\"b\"]\n"), "job.toml: job `a`: after: no job of the file is named `b`"),
             (format!("{a}after_any=[\"b c\"]\n"), "job `a`: after_any: no job of the file is named `b c`"),
@@ -371,11 +371,14 @@ mod tests {
             (format!("{a}cpus=1\n"), "job.toml: job `a`: unknown field `cpus`"),
             (format!("{a}ahead=5\n"), "job `a`: generate_json, ahead and reduce need generate"),
             (format!("{a}generate=[]\n"), "job `a`: generate: it names no program"),
-            (format!("{a}generate=\"'x\"\n"), "job `a`: generate: a quote in it is not closed"),
-            (format!("{a}generate=\"x\"\nahead=0\n"), "job `a`: ahead: with 0 nothing would ever be made"),
+            (format!("{a}generate=\"'x\"\n"), "job `a`: generate: it has an unclosed quote"),
+            (
+                format!("{a}generate=\"x\"\nahead=0\n"),
+                "job `a`: ahead: with 0, no task would ever be created",
+            ),
             (
                 format!("{a}generate=\"x\"\nids=\"1-3\"\n"),
-                "job `a`: generate makes the tasks: leave ids and entries out",
+                "job `a`: generate creates the tasks: omit ids and entries",
             ),
             (
                 format!("{a}generate=\"x\"\nreduce=\"x\"\nreduce_order=\"size\"\n"),
@@ -385,7 +388,7 @@ mod tests {
             (format!("{a}share=\"9..1\"\n"), "job `a`: "),
             (
                 format!("{a}[job.array]\ncommand=[\"x\"]\n"),
-                "job `a`: command stands beside array, and belongs into it",
+                "job `a`: command is next to array, but belongs inside it",
             ),
             (
                 "[[job]]\nname=\"a\"\n[[job.task]]\ncommand=[]\n".into(),
@@ -393,7 +396,7 @@ mod tests {
             ),
             (
                 "[[job]]\nname=\"a\"\ngenerate=\"x\"\n[[job.task]]\ncommand=[\"x\"]\n".into(),
-                "job `a`: generate makes the tasks",
+                "job `a`: generate creates the tasks",
             ),
             ("[[job]]\nname=\"a\"\n".into(), "job `a`: there are no tasks"),
             ("[[job]]\nname=\"\"\ncommand=[\"x\"]\n".into(), "job ``: name: the name is empty"),
@@ -403,7 +406,7 @@ mod tests {
             ),
             (
                 format!("{a}generate=5\n"),
-                "job `a`: generate: invalid type: integer `5`, expected a text, or a list of texts",
+                "job `a`: generate: invalid type: integer `5`, expected a string, or a list of strings",
             ),
             (format!("{a}after=[999]\n"), "job `a`: after: invalid type: integer `999`, expected a string"),
             (
@@ -411,17 +414,17 @@ mod tests {
                 "job `a`: command: invalid type: string \"true\", expected a sequence",
             ),
             (format!("{a}cpus=1\n"), "or of the job `name`, `max_fails`"),
-            ("[job]\nname=\"a\"\n".into(), "job.toml: job: write [[job]]: there may be several"),
+            ("[job]\nname=\"a\"\n".into(), "job.toml: job: use [[job]], because there can be several"),
             (
                 format!("name=\"all\"\n{a}"),
-                "job.toml: name and [[job]] cannot be mixed: each job has its own",
+                "job.toml: name and [[job]] cannot be combined: each job has its own",
             ),
-            (format!("{a}[[task]]\ncommand=[\"x\"]\n"), "job.toml: task and [[job]] cannot be mixed"),
-            (format!("{a}[array]\ncommand=[\"x\"]\n"), "job.toml: array and [[job]] cannot be mixed"),
+            (format!("{a}[[task]]\ncommand=[\"x\"]\n"), "job.toml: task and [[job]] cannot be combined"),
+            (format!("{a}[array]\ncommand=[\"x\"]\n"), "job.toml: array and [[job]] cannot be combined"),
             ("job = []\n".into(), "job.toml: there are no tasks"),
             (
                 "after=[\"1\"]\n[array]\ncommand=[\"x\"]\n".into(),
-                "job.toml: after and after_any belong into [array], [[task]] or [[job]]",
+                "job.toml: after and after_any belong in [array], [[task]] or [[job]]",
             ),
         ] {
             let error = read(&content).expect_err(&content);

@@ -1,5 +1,5 @@
 //! The `[[task]]` tables of a job file: read part by part, so that a long file needs little memory, and made into few
-//! submits, since neighbours that differ in their ids only are one array.
+//! submits, since neighbors that differ in their ids only are one array.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(super) struct Tables {
     has_same_paths: bool,
 }
 
-// A task: what it has in common with its neighbours, and what it has for itself.
+// A task: what it has in common with its neighbors, and what it has for itself.
 struct Table {
     spec: Arc<TaskSpec>,
     dependencies: Arc<Dependencies>,
@@ -64,7 +64,7 @@ impl Tables {
         let wrong = |error: toml::de::Error| OptionsError::JobFile {
             path: path.into(),
             message: match is_one_table(content, "job") {
-                true => "job: write [[job]]: there may be several".to_owned(),
+                true => "job: use [[job]], because there can be several".to_owned(),
                 false => error.to_string().trim_end().to_owned(),
             },
         };
@@ -276,7 +276,7 @@ impl Ids {
     }
 }
 
-// Gathers neighbours that differ in their ids and keys only.
+// Gathers neighbors that differ in their ids and keys only.
 struct Arrays<'a> {
     of: &'a SubmitsOf<'a>,
     is_one_by_one: bool,
@@ -404,8 +404,8 @@ mod tests {
     #[test]
     fn placeholders_of_keys_and_awaited_files_are_warned_of() {
         let of = |content: &str| read(content).expect("a job").warnings;
-        let key = "Found unknown placeholder `JOB_IDD` in key; it stays as it is";
-        let file = "%{TASK_ID} is not replaced in after_files; it stays as it is";
+        let key = "Found unknown placeholder `JOB_IDD` in key; it is left unchanged";
+        let file = "%{TASK_ID} is not replaced in after_files";
         let tables = "[[task]]\ncommand = [\"a\"]\nkey = \"x%{JOB_IDD}\"\nafter_files = [\"r-%{TASK_ID}\"]\n";
         assert_eq!(of(tables), [key, file]);
         assert_eq!(
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(submits(&[head, &tasks].concat()), [&*all]);
         let text = "[[task]]\nid = 0\ncommand = [\"b\", \"\"\"\n[[task]]\n\"\"\"]\n";
         let within = submits(&[head, text, &tasks].concat());
-        assert_eq!(within, ["0[] b".to_owned(), format!("1-{count}[] a")], "in a text it is no table");
+        assert_eq!(within, ["0[] b".to_owned(), format!("1-{count}[] a")], "in a text it is not a table");
         for (content, expected) in [
             ([head, &tasks, "[array]\ncommand = [\"a\"]\n"].concat(), "cannot be mixed"),
             ([head, &tasks, "[[task]]\ncommand = 1\n"].concat(), "TOML parse error at line"),

@@ -28,7 +28,7 @@ impl<'de> Deserialize<'de> for Output {
             type Value = Output;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path as a text, or a table with path and on_close")
+                f.write_str("a path as a string, or a table with path and on_close")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Output, E> {
@@ -83,11 +83,15 @@ pub(super) fn requests(tables: Vec<RequestTable>) -> Result<Vec<Request>, String
         };
         let nodes = table.n_nodes.max(1);
         if table.ranks > 0 && (table.ranks_per_node > 0 || !table.ranks.is_multiple_of(nodes)) {
-            return Err("ranks is all of them, as many on each node: say ranks or ranks_per_node, and of ranks a multiple of n_nodes".into());
+            return Err(
+                "ranks is the total number, divided evenly among the nodes: use ranks_per_node, or ranks \
+                with a multiple of n_nodes"
+                    .into(),
+            );
         }
         let ranks_per_node = if table.ranks > 0 { table.ranks / nodes } else { table.ranks_per_node };
         if table.n_nodes > 0 && ranks_per_node == 0 && !table.resources.is_empty() {
-            return Err("n_nodes asks for whole workers; leave resources out, or say ranks_per_node".into());
+            return Err("n_nodes requests whole workers; omit resources, or use ranks_per_node".into());
         }
         Ok(Request {
             nodes: table.n_nodes.max(u32::from(ranks_per_node > 0)),

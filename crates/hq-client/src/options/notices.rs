@@ -13,28 +13,30 @@ use super::word::{Texts, Word};
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Notices")]
 pub struct NoticeOptions {
-    /// Tell TARGET when the job has ended: a command, a URL or mailto:ADDRESS
+    /// Notify TARGET when the job ends: a command, a URL or mailto:ADDRESS
     ///
-    /// The server tells, also when it was restarted. A command is split into words as a shell does it, but no shell runs: that is
-    /// `sh -c '...'`. It runs on the server's machine, in the directory of the submit, and finds a JSON document on its standard
-    /// input and HQ_NOTICE_REASON, HQ_JOB_ID, HQ_JOB_NAME and HQ_JOB_STATE in its environment. The same document is posted to an
-    /// URL (http:// or https://). Mails go through `sendmail`. May be given several times.
+    /// Notifications are sent by the server, even after a restart. A command is split into words like in a shell, but
+    /// not run by one; use `sh -c '...'` for that. It runs on the server's machine, in the submit directory, and
+    /// receives a JSON document on standard input and HQ_NOTICE_REASON, HQ_JOB_ID, HQ_JOB_NAME and HQ_JOB_STATE in
+    /// its environment. A URL (http:// or https://) receives the same document in a POST request. Mail is sent with
+    /// `sendmail`. Can be repeated.
     ///
     /// Examples: `--on-finish ./collect.sh`, `--on-finish mailto:me@example.org`.
     #[arg(long, value_name = "TARGET", value_parser = target)]
     pub on_finish: Vec<NoticeTarget>,
-    /// Tell TARGET of the first task that fails
+    /// Notify TARGET when the first task fails
     #[arg(long, value_name = "TARGET", value_parser = target)]
     pub on_failure: Vec<NoticeTarget>,
-    /// Tell TARGET when the job stands still: nothing of it runs, and nothing can
+    /// Notify TARGET when the job is stalled: none of its tasks is running, and none can start
     ///
-    /// With what its tasks wait for, as `hq job explain` says it. Told again when it has gone on since.
+    /// Includes what its tasks are waiting for, as in `hq job explain`. Sent again if the job makes progress and
+    /// stalls again.
     #[arg(long, value_name = "TARGET", value_parser = target)]
     pub on_stall: Vec<NoticeTarget>,
-    /// Tell TARGET of all three: the end, the first failure, a standstill
+    /// Notify TARGET of all three: the end, the first failure and a stall
     #[arg(long, value_name = "TARGET", value_parser = target)]
     pub notify: Vec<NoticeTarget>,
-    /// How long nothing has to run before a job stands still [default: 10m]
+    /// How long no task must be running before a job counts as stalled [default: 10m]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = stall_after)]
     pub stall_after: Option<Duration>,
 }
@@ -54,7 +56,7 @@ pub fn target(text: &str) -> Result<NoticeTarget, String> {
 pub fn stall_after(text: &str) -> Result<Duration, String> {
     let after = values::duration(text)?;
     match after < Duration::from_secs(1) {
-        true => Err("a job has to stand still for a second at least".to_owned()),
+        true => Err("the time must be at least one second".to_owned()),
         false => Ok(after),
     }
 }
@@ -74,7 +76,10 @@ pub(super) fn rules([end, failure, stall, all]: [&[NoticeTarget]; 4]) -> Result<
         }
     }
     match rules.len() > RULES_MAX {
-        true => Err(format!("a job tells of {RULES_MAX} moments at most, and these are {}", rules.len())),
+        true => Err(format!(
+            "a job can have at most {RULES_MAX} notification rules; this one has {}",
+            rules.len()
+        )),
         false => Ok(rules),
     }
 }
@@ -183,8 +188,8 @@ mod tests {
             ..NoticeOptions::default()
         };
         let expected = [
-            "%{JOB_ID} is not replaced in --on-finish; it stays as it is",
-            "Found unknown placeholder `NAME` in --notify; it stays as it is",
+            "%{JOB_ID} is not replaced in --on-finish",
+            "Found unknown placeholder `NAME` in --notify; it is left unchanged",
         ];
         assert_eq!(options.warnings(), expected);
     }

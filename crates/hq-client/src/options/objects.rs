@@ -15,33 +15,33 @@ const OBJECTS: &str = "Objects";
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = OBJECTS)]
 pub struct ObjectOptions {
-    /// A file or directory that the worker keeps for other tasks, wherever they run; may be repeated
+    /// A file or directory to store as an object for other tasks, wherever they run; can be repeated
     ///
-    /// It is copied into the store of the worker when the task has succeeded; a task that has not made it has failed. No
-    /// shared file system is needed. Relative paths start at the task's working directory; placeholders as for --stdout.
-    /// See `hq object list`.
+    /// It is copied to the object store of the worker when the task has succeeded; if it is missing, the task has
+    /// failed. No shared file system is needed. Paths are relative to the task's working directory; placeholders as
+    /// for --stdout. See `hq object list`.
     ///
     /// Example: `--output-object parts=out/parts.bin`.
     #[arg(long = "output-object", value_name = "NAME=PATH")]
     pub left: Vec<OutputObject>,
 
-    /// An object of another task that this one needs as a file; may be repeated
+    /// An object of another task that this task needs as a file; can be repeated
     ///
-    /// The task waits for the other one to succeed. Then the file, or a link to the directory, is brought to PATH, by default NAME in the working
-    /// directory, from whichever worker has it, once for each worker; the task cannot write to it. `@TASK:NAME` is of the same
-    /// job, `last` as JOB means the one that was made last, and `%{TASK_ID}` as TASK the task with the same id. Placeholders in
-    /// PATH as for --stdout.
+    /// The task waits until the other one has succeeded. The file, or a link to the directory, is then placed at PATH
+    /// (by default NAME in the working directory), read-only; it is transferred once to each worker. `@TASK:NAME`
+    /// refers to the same job, `last` as JOB to the last job created, and `%{TASK_ID}` as TASK to the task with the
+    /// same id. Placeholders in PATH as for --stdout.
     ///
     /// Examples: `--input-object parts=1@0:parts`, `--input-object 'p=1@%{TASK_ID}:parts->in/parts.bin'`.
     #[arg(long = "input-object", value_name = "NAME=JOB@TASK:NAME[->PATH]")]
     pub taken: Vec<InputObject>,
 
-    /// A file or directory that each node gets before its first task; may be repeated
+    /// A file or directory that each node receives before its first task; can be repeated
     ///
-    /// One worker reads PATH, which starts at the directory of the submit, and the others get it from each other, each once. Tasks
-    /// find it, read-only, as NAME in the directory $HQ_BROADCAST_DIR, %{BROADCAST_DIR} in arguments; NAME is the last part of PATH
-    /// where none is given. They wait until it is there. JOB@TASK:NAME instead of PATH is an object that is there already, such as
-    /// one of `hq object put`.
+    /// One worker reads PATH, relative to the submit directory, and the others receive it from each other, once each.
+    /// Tasks wait for it and find it, read-only, as NAME in the directory $HQ_BROADCAST_DIR (%{BROADCAST_DIR} in
+    /// arguments); by default, NAME is the last part of PATH. Instead of PATH, JOB@TASK:NAME refers to an existing
+    /// object, such as one stored by `hq object put`.
     ///
     /// Examples: `--broadcast /data/genome`, `--broadcast env=venv`, `--broadcast 5@0:genome`.
     #[arg(long = "broadcast", value_name = "[NAME=]PATH")]
@@ -153,8 +153,8 @@ fn in_place(text: &str) -> Result<String, String> {
             Ok(format!("{name}={object}->%{{{BROADCAST_DIR}}}/{name}"))
         }
         _ => Err(format!(
-            "broadcast: `{text}` is not JOB@TASK:NAME or @TASK:NAME: a path is broadcast by `hq submit`; here a task leaves it \
-             (output_objects), or `hq object put` makes an object of it"
+            "broadcast: `{text}` is not JOB@TASK:NAME or @TASK:NAME: only `hq submit` can broadcast a path; here, \
+             create an object with output_objects of a task or with `hq object put`"
         )),
     }
 }
@@ -202,7 +202,7 @@ mod tests {
         assert!(matches!(&own[..], [(1, Dep::Name(name))] if name == "build"));
         for text in ["genome", "/data/1@2:x", "g=data"] {
             let error = of(text).err().expect(text);
-            assert!(error.contains("a path is broadcast by `hq submit`"), "{error}");
+            assert!(error.contains("only `hq submit` can broadcast a path"), "{error}");
         }
     }
 
@@ -221,6 +221,6 @@ mod tests {
         check(&[], &[], &["a/x", "b/x"], "--broadcast: two broadcasts have the name `x`");
         check(&["a=x", "a=y"], &[], &[], "--output-object: two output objects have the name `a`");
         check(&[], &["a=1@0:x", "a=1@1:x"], &[], "--input-object: two input objects have the path `a`");
-        check(&["b=x"], &[own], &["c"], "--input-object: `a=@%{TASK_ID}:x` is an object that the task");
+        check(&["b=x"], &[own], &["c"], "--input-object: `a=@%{TASK_ID}:x` is an output object of the task");
     }
 }

@@ -60,7 +60,7 @@ pub fn open_spec(options: &str) -> Result<JobSpec, String> {
 fn linger(text: &str) -> Result<Duration, String> {
     let linger = values::duration(text)?;
     match linger < Duration::from_secs(1) {
-        true => Err("a client has to be away for a second at least".to_owned()),
+        true => Err("the time must be at least one second".to_owned()),
         false => Ok(linger),
     }
 }
@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_the_option() {
         for (options, expected) in [
-            (r#"{"name": "a", "linger": "0s"}"#, "linger: a client has to be away for a second at least"),
+            (r#"{"name": "a", "linger": "0s"}"#, "linger: the time must be at least one second"),
             (r#"{"name": "a", "linger": "soon"}"#, "linger: "),
             (r#"{"name": "a", "on_stall": "mailto:"}"#, "on_stall: "),
-            (r#"{"name": "a", "stall_after": "0s"}"#, "stall_after: a job has to stand still"),
+            (r#"{"name": "a", "stall_after": "0s"}"#, "stall_after: the time must be at least"),
             (r#"{"name": "a", "share": "5..1"}"#, "share: "),
             (r#"{"name": "a", "cpus": 1}"#, "unknown field `cpus`"),
         ] {

@@ -21,7 +21,7 @@ pub struct PackedCall {
 }
 
 impl PreparedFile {
-    /// Puts packed functions in the place of those that the file names. Neighbours that then differ in their arguments only
+    /// Puts packed functions in the place of those that the file names. Neighbors that then differ in their arguments only
     /// are one array.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl PreparedFile {
                 continue;
             };
             let Body::Function(named) = &submit.spec.body else {
-                return Err(format!("task {task} is no function"));
+                return Err(format!("task {task} is not a function"));
             };
             let body = Body::Function(Function {
                 name: call.name,

@@ -33,19 +33,19 @@ pub(super) fn warnings(
     let of_args = [in_store, &[MPIRUN]].concat();
     let not_itself: Vec<&str> = known.iter().copied().filter(|name| *name != "CWD").collect();
     let mut found = Vec::new();
-    let mut check = |text: &[u8], place: &Place<'_>| {
-        found
-            .extend(unclosed(text).map(|name| {
-                format!("`%{{{name}` in {} has no closing brace; it stays as it is", place.name)
+    let mut check =
+        |text: &[u8], place: &Place<'_>| {
+            found.extend(unclosed(text).map(|name| {
+                format!("`%{{{name}` in {} has no closing brace; it is left unchanged", place.name)
             }));
-        for name in unknown(text, place) {
-            let lacks_entries = !has_entries && is_of_entry(&name) && !place.known.is_empty();
-            let warning = if lacks_entries { without_entries(&name, place) } else { told(&name, place) };
-            if !found.contains(&warning) {
-                found.push(warning);
+            for name in unknown(text, place) {
+                let lacks_entries = !has_entries && is_of_entry(&name) && !place.known.is_empty();
+                let warning = if lacks_entries { without_entries(&name, place) } else { told(&name, place) };
+                if !found.contains(&warning) {
+                    found.push(warning);
+                }
             }
-        }
-    };
+        };
     let path = |name| Place { name, known, is_of_programs: false };
     for (option, output) in [("stdout path", &spec.stdout), ("stderr path", &spec.stderr)] {
         if let Some(text) = output.path() {
@@ -116,16 +116,16 @@ fn is_replaced(name: &str, place: &Place<'_>) -> bool {
 fn told(name: &str, place: &Place<'_>) -> String {
     let at = place.name;
     if is_ours(name) && !is_replaced(&capital(name), place) {
-        return format!("%{{{name}}} is not replaced in {at}; it stays as it is");
+        return format!("%{{{name}}} is not replaced in {at}");
     }
     let meant = nearest(name, place).map_or_else(String::new, |meant| format!(" (%{{{meant}}} is known)"));
-    format!("Found unknown placeholder `{name}` in {at}{meant}; it stays as it is")
+    format!("Found unknown placeholder `{name}` in {at}{meant}; it is left unchanged")
 }
 
 fn without_entries(name: &str, place: &Place<'_>) -> String {
     format!(
-        "%{{{name}}} stays as it is in {}: the tasks have no entries; --each-line FILE, --from-json FILE or `entries` \
-         in a job file gives one to each",
+        "%{{{name}}} is left unchanged in {}: the tasks have no entries; use --each-line FILE, --from-json FILE or \
+         `entries` in a job file",
         place.name
     )
 }
@@ -181,30 +181,24 @@ mod tests {
         check(|spec| spec.body = Body::program([format!("{all}%{{MPIRUN}}")]), &[]);
         check(|spec| spec.env = vec![(b"A".to_vec(), all.into())], &[]);
         check(|spec| spec.outputs = vec![all.into()], &[]);
-        check(
-            |spec| spec.outputs = vec![b"%{MPIRUN}".to_vec()],
-            &["%{MPIRUN} is not replaced in --output; it stays as it is"],
-        );
+        check(|spec| spec.outputs = vec![b"%{MPIRUN}".to_vec()], &["%{MPIRUN} is not replaced in --output"]);
         check(
             |spec| spec.env = vec![(b"%{ENTRY.a}".to_vec(), Vec::new())],
-            &["%{ENTRY.a} is not replaced in the name of a variable; it stays as it is"],
+            &["%{ENTRY.a} is not replaced in the name of a variable"],
         );
         check(
             |spec| spec.env = vec![(b"A%{TASK_ID}".to_vec(), Vec::new())],
-            &["%{TASK_ID} is not replaced in the name of a variable; it stays as it is"],
+            &["%{TASK_ID} is not replaced in the name of a variable"],
         );
         assert_eq!(
             warnings(&TaskSpec::default(), true, Some("run-%{JOB_ID}"), Some("%{ENTRY}-%{JOB_ID}")),
-            [
-                "%{JOB_ID} is not replaced in --name; it stays as it is",
-                "%{JOB_ID} is not replaced in --key; it stays as it is",
-            ]
+            ["%{JOB_ID} is not replaced in --name", "%{JOB_ID} is not replaced in --key",]
         );
     }
 
     #[test]
     fn a_brace_that_is_not_closed_is_told() {
-        let told = |at: &str| format!("`%{{TASK_ID` in {at} has no closing brace; it stays as it is");
+        let told = |at: &str| format!("`%{{TASK_ID` in {at} has no closing brace; it is left unchanged");
         check(|spec| spec.outputs = vec![b"a/%{TASK_ID".to_vec()], &[&told("--output")]);
         check(|spec| spec.body = Body::program(["%{TASK_ID-%{JOB_ID}"]), &[&told("the command")]);
         check(|spec| spec.body = Body::program(["date +%{x", "%{TASK_ID}", "${A%{B", "%{"]), &[]);
@@ -213,8 +207,8 @@ mod tests {
     #[test]
     fn an_entry_of_tasks_without_entries_is_told_with_the_way_to_some() {
         let mut spec = TaskSpec { body: Body::program(["cmd", "%{ENTRY}"]), ..TaskSpec::default() };
-        let told = "%{ENTRY} stays as it is in the command: the tasks have no entries; --each-line FILE, --from-json FILE \
-                    or `entries` in a job file gives one to each";
+        let told = "%{ENTRY} is left unchanged in the command: the tasks have no entries; use --each-line FILE, \
+            --from-json FILE or `entries` in a job file";
         assert_eq!(warnings(&spec, false, None, None), [told]);
         spec.body = Body::program(["cmd"]);
         spec.outputs = vec![b"%{ENTRY.a}".to_vec()];
@@ -242,7 +236,7 @@ mod tests {
             let told = of_text(&format!("%{{{name}}}"));
             let meant = if meant.is_empty() { String::new() } else { format!(" (%{{{meant}}} is known)") };
             let expected =
-                format!("Found unknown placeholder `{name}` in --output{meant}; it stays as it is");
+                format!("Found unknown placeholder `{name}` in --output{meant}; it is left unchanged");
             assert_eq!(told, if name.contains('-') { String::new() } else { expected }, "{name}");
         }
     }
@@ -252,27 +246,27 @@ mod tests {
         check(
             |spec| spec.body = Body::program(["run %{entry} %{Entry_2}"]),
             &[
-                "Found unknown placeholder `entry` in the command (%{ENTRY} is known); it stays as it is",
-                "Found unknown placeholder `Entry_2` in the command (%{ENTRY_2} is known); it stays as it is",
+                "Found unknown placeholder `entry` in the command (%{ENTRY} is known); it is left unchanged",
+                "Found unknown placeholder `Entry_2` in the command (%{ENTRY_2} is known); it is left unchanged",
             ],
         );
         check(
             |spec| spec.outputs = vec![b"%{entry.aB}".to_vec(), b"%{Cwd}".to_vec()],
             &[
-                "Found unknown placeholder `entry.aB` in --output (%{ENTRY.aB} is known); it stays as it is",
-                "Found unknown placeholder `Cwd` in --output (%{CWD} is known); it stays as it is",
+                "Found unknown placeholder `entry.aB` in --output (%{ENTRY.aB} is known); it is left unchanged",
+                "Found unknown placeholder `Cwd` in --output (%{CWD} is known); it is left unchanged",
             ],
         );
         check(
             |spec| spec.env = vec![(b"A%{task_id}".to_vec(), b"%{Job_id}".to_vec())],
             &[
-                "%{task_id} is not replaced in the name of a variable; it stays as it is",
-                "Found unknown placeholder `Job_id` in --env (%{JOB_ID} is known); it stays as it is",
+                "%{task_id} is not replaced in the name of a variable",
+                "Found unknown placeholder `Job_id` in --env (%{JOB_ID} is known); it is left unchanged",
             ],
         );
         assert_eq!(
             warnings(&TaskSpec::default(), true, None, Some("%{entry}")),
-            ["Found unknown placeholder `entry` in --key (%{ENTRY} is known); it stays as it is"]
+            ["Found unknown placeholder `entry` in --key (%{ENTRY} is known); it is left unchanged"]
         );
     }
 
@@ -281,7 +275,9 @@ mod tests {
         check(|spec| spec.body = Body::program(["curl -w %{http_code} %{time_total}"]), &[]);
         check(
             |spec| spec.body = Body::program(["echo %{task_id}"]),
-            &["Found unknown placeholder `task_id` in the command (%{TASK_ID} is known); it stays as it is"],
+            &[
+                "Found unknown placeholder `task_id` in the command (%{TASK_ID} is known); it is left unchanged",
+            ],
         );
     }
 }

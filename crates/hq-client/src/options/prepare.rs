@@ -168,7 +168,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         };
         let path = String::from_utf8_lossy(path);
         warnings.push(format!(
-            "nothing goes to the {what} {path}: --stdout and --stderr both name another place; leave one of them out"
+            "nothing would be written to the {what} {path}: --stdout and --stderr are both redirected elsewhere; \
+             omit one of them"
         ));
     }
     let target = match options.job {
@@ -231,8 +232,10 @@ impl Script {
         let is_without =
             self.is_command && self.directives.has_lines && self.directives.interpreter.is_empty();
         is_without.then(|| {
-            format!("{script} has #HQ lines and does not begin with the #! of an interpreter, such as #!/bin/bash: it is \
-                     executed as a program, which the node must find and be able to start")
+            format!(
+                "{script} has #HQ lines but no `#!` line naming an interpreter, such as #!/bin/bash: it is \
+                executed as a program, so it must exist on the node and be executable"
+            )
         })
     }
 
@@ -280,7 +283,7 @@ fn without_effect(task: &mut TaskOptions) -> Option<String> {
         return None;
     }
     resources.resources.clear();
-    Some("--resource is ignored with --nodes: such a task has its nodes for itself".to_owned())
+    Some("--resource is ignored with --nodes: such a task has exclusive use of its nodes".to_owned())
 }
 
 fn command(

@@ -51,44 +51,44 @@ impl CommonOptions {
 pub struct CommandOptions {
     /// Where to look for `#HQ` lines [default: auto]
     ///
-    /// Options may stand in a script, on lines that begin with `#HQ`, before its first command and
-    /// within its first 32 KiB. Each line is split as a shell does it; a `#` at the beginning of a word ends it. What is given on the command line wins; --env and --resource are added
-    /// up. A script read for such lines is run by the interpreter its first line (`#!`) names, so it
-    /// need not be executable.
+    /// A script can contain options on lines that begin with `#HQ`, before its first command and within its first 32
+    /// KiB. Each line is split like in a shell; a `#` at the beginning of a word starts a comment. Options on the
+    /// command line take precedence; --env and --resource are combined. Such a script is run by the interpreter named
+    /// in its first line (`#!`), so it need not be executable.
     #[arg(long, value_name = "WHERE", help_heading = "Execution")]
     pub directives: Option<DirectivesArg>,
 
-    /// Call this Python function instead of running a program
+    /// Call a Python function instead of running a program
     ///
-    /// In an interpreter that stays for the next call, so a call costs no start of Python. The module is looked for where
-    /// `python3 -m` would, in the directory of the submit, too. With --each-line or --from-json the entry of the task is the
-    /// first argument. What the function returns is kept, as JSON: `hq job result` prints it.
+    /// It is called in an interpreter that is reused, so that not every call has to start Python. The module is
+    /// searched for as by `python3 -m`, including in the submit directory. With --each-line or --from-json, the entry
+    /// of the task is the first argument. The return value is stored as JSON; `hq job result` prints it.
     ///
     /// Example: `hq submit --function score:main --each-line inputs.txt --python venv/bin/python`.
     #[arg(long, value_name = "MODULE:NAME", value_parser = function::name, help_heading = "Execution")]
     pub function: Option<String>,
 
-    /// Arguments of the function: a JSON list, or an object of named ones
+    /// Arguments of the function: a JSON list, or an object of keyword arguments
     ///
     /// Examples: `--args-json '[1, "a"]'`, `--args-json '{"cutoff": 0.5}'`.
     #[arg(long, value_name = "JSON", value_parser = function::arguments, help_heading = "Execution")]
     pub args_json: Option<String>,
 
-    /// Which world the ranks of a function are: one that stays for the next call, or one for each call
+    /// MPI world of a function's ranks: reused between calls, or new for each call [default: warm]
     ///
-    /// `warm`: calls of one job on as many ranks have the same processes, one after the other, and each a communicator of
-    /// its own. `world`: MPI.COMM_WORLD is that of the call alone. On several nodes it is always `world`. [default: warm]
+    /// `warm`: calls of one job with the same number of ranks reuse the same processes one after another, each with
+    /// its own communicator. `world`: each call has its own MPI.COMM_WORLD. On several nodes, it is always `world`.
     #[arg(long, value_name = "WORLD", value_parser = function::mpi, help_heading = "Execution")]
     pub mpi: Option<Mpi>,
 
-    /// Keep what each rank of the function returned, as a list, and not what rank 0 did
+    /// Store the return values of all ranks as a list, instead of that of rank 0
     #[arg(long, help_heading = "Execution")]
     pub gather: bool,
 
-    /// Program to run and its arguments
+    /// Program to run, and its arguments
     ///
-    /// Placeholders such as %{TASK_ID} are replaced in arguments for each task. Options of hq come
-    /// before the command; `--` says where they end.
+    /// Placeholders such as %{TASK_ID} are replaced in the arguments of each task. Options of hq come before the
+    /// command; `--` marks their end.
     #[arg(value_name = "COMMAND", trailing_var_arg = true, value_parser = OsStringValueParser::new())]
     pub command: Vec<OsString>,
 }

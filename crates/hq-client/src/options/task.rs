@@ -25,18 +25,19 @@ const FAILURES: &str = "Failures and time";
 pub struct ResourceOptions {
     /// CPUs of each task [default: 1]
     ///
-    /// A number, perhaps with a policy after it, or `all`. A task gets CPUs of its own: nothing else
-    /// that Headquarters runs uses them meanwhile. Policies choose among NUMA groups: `compact` (the
-    /// default, as few as possible, evenly), `compact!` (the same, and waits for them), `tight` and
-    /// `tight!` (as few as possible, the largest filled first), `scatter` (spread).
+    /// A number, optionally followed by a policy, or `all`. CPUs are exclusive: no other task of Headquarters uses
+    /// them at the same time. Policies select NUMA groups: `compact` (the default: as few groups as possible,
+    /// evenly), `compact!` (the same, but waits until possible), `tight` and `tight!` (as few as possible, filling
+    /// the largest first), `scatter` (spread).
     ///
     /// Examples: `--cpus 4`, `--cpus "8 compact!"`, `--cpus all`.
     #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::cpus)]
     pub cpus: Option<AmountRequest>,
 
-    /// GPUs of each task, of any vendor; a part of one, such as 0.5, shares it
+    /// GPUs of each task, of any vendor; a fraction such as 0.5 shares a GPU
     ///
-    /// As `--resource gpus=REQUEST`. CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or ZE_AFFINITY_MASK name those that it got.
+    /// Same as `--resource gpus=REQUEST`. CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or ZE_AFFINITY_MASK contains the
+    /// assigned GPUs.
     ///
     /// Examples: `--gpus 1`, `--gpus 0.5`.
     #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::gpus)]
@@ -44,46 +45,47 @@ pub struct ResourceOptions {
 
     /// Memory of each task
     ///
-    /// As `--resource mem=REQUEST`: with a unit, or in MiB. `hq worker start --enforce memory` holds tasks to it.
+    /// Same as `--resource mem=REQUEST`; with a unit, or in MiB. `hq worker start --enforce memory` makes it a limit.
     ///
     /// Example: `--mem 4GiB`.
     #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::mem)]
     pub mem: Option<AmountRequest>,
 
-    /// Another resource of each task; may be repeated
+    /// Another resource of each task; can be repeated
     ///
-    /// NAME is what workers offer: `mem`, `gpus/nvidia`, `gpus/amd`, `gpus/intel`, `gpus` (of any vendor) or whatever
-    /// `hq worker start --resource` declared. The amount is a number with up to four decimals, or
-    /// `all`. Memory takes units.
+    /// NAME is a resource that workers offer: `mem`, `gpus/nvidia`, `gpus/amd`, `gpus/intel`, `gpus` (of any vendor)
+    /// or one declared with `hq worker start --resource`. The amount is a number with up to four decimals, or `all`.
+    /// Memory can have a unit.
     ///
     /// Examples: `--resource mem=4GiB`, `--resource gpus=0.5`, `--resource "gpus/nvidia=2 scatter"`.
     #[arg(long = "resource", value_name = "NAME=REQUEST", value_parser = values::resource)]
     pub resources: Vec<ResourceRequest>,
 
-    /// Several nodes for each task
+    /// Number of nodes for each task
     ///
-    /// A task gets N whole workers of one group (usually those of one allocation) for itself, and its program runs on
-    /// the first of them. HQ_NODE_FILE and HQ_HOST_FILE name files that list them; HQ_NUM_NODES is their number.
-    /// With --ranks-per-node, it gets what its ranks take of N workers.
+    /// Each task gets exclusive use of N workers of one group (usually of one allocation), and its program runs on
+    /// the first of them. HQ_NODE_FILE and HQ_HOST_FILE are the paths of files that list the nodes; HQ_NUM_NODES is
+    /// their number. With --ranks-per-node, the task only gets the resources of its ranks on N workers.
     ///
     /// Example: `--nodes 4`.
     #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with = "cpus", value_parser = values::count::<u32>)]
     pub nodes: Option<u32>,
 
-    /// Run each task as so many processes on each of its nodes [default of --nodes then: 1]
+    /// Run each task as N processes on each of its nodes [--nodes then defaults to 1]
     ///
-    /// --cpus-per-rank, --gpus-per-rank and --resource say what each rank takes. Where the command holds %{MPIRUN}, it
-    /// runs once, and that stands for the start of an MPI program with these ranks. Else Headquarters starts the
-    /// command itself as all ranks, on all nodes: see HQ_RANK, HQ_RANKS, HQ_NODE_RANK and HQ_LOCAL_RANK.
+    /// --cpus-per-rank, --gpus-per-rank and --resource set the resources of each rank. If the command contains
+    /// %{MPIRUN}, it runs once, and %{MPIRUN} is replaced by a launcher for an MPI program with these ranks.
+    /// Otherwise, Headquarters starts the command once per rank, on all nodes: see HQ_RANK, HQ_RANKS, HQ_NODE_RANK
+    /// and HQ_LOCAL_RANK.
     ///
     /// Examples: `hq submit --nodes 2 --ranks-per-node 4 -- %{MPIRUN} ./solver`,
     /// `hq submit --ranks-per-node 4 --cpus-per-rank 2 -- ./worker`.
     #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
     pub ranks_per_node: Option<u32>,
 
-    /// Run each task as so many processes in all, as many on each of its nodes
+    /// Run each task as N processes in total, the same number on each of its nodes
     ///
-    /// As --ranks-per-node, which says how many each node has.
+    /// Like --ranks-per-node, which sets the number per node instead.
     ///
     /// Examples: `hq submit --ranks 4 -- %{MPIRUN} ./solver`, `hq submit --function heat:solve --ranks 4`.
     #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with_all = ["cpus", "ranks_per_node"], value_parser = values::at_least_one)]
@@ -97,41 +99,43 @@ pub struct ResourceOptions {
     #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::gpus)]
     pub gpus_per_rank: Option<AmountRequest>,
 
-    /// Nothing else runs on the nodes of a task with ranks
+    /// Run nothing else on the nodes of a task with ranks
     #[arg(long)]
     pub exclusive: bool,
 
-    /// Start a task only on workers that will live at least this long
+    /// Start a task only on workers that will live for at least this long
     ///
-    /// A worker knows when it ends from `--time-limit` or from its batch system.
+    /// A worker knows its end from its `--time-limit` or its batch system.
     ///
     /// Examples: `--time-request 90m`, `--time-request 1:30:00`.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_request: Option<Duration>,
 
-    /// How much the scheduler values this request [default: 1]
+    /// Weight of this request in scheduling [default: 1]
     ///
-    /// Where tasks compete for a worker, one of weight 2 counts as much as two of weight 1.
+    /// When tasks compete for a worker, one task of weight 2 counts as much as two of weight 1.
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", value_parser = values::weight)]
     pub weight: Option<u32>,
 
-    /// Tasks with a larger number go first [default: 0]
+    /// Priority; tasks with a higher number start first [default: 0]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = values::priority)]
     pub priority: Option<i32>,
 
-    /// How long a task is expected to run
+    /// Expected run time of a task
     ///
-    /// Of tasks with equal priority and weight those go first that have the longest way to the end: their own time and that
-    /// of what waits for them. So a few long tasks do not end up running alone. Without it, a second is assumed. Once
-    /// five tasks of the submit have ended, their times count instead.
+    /// Among tasks of equal priority and weight, those with the longest remaining path start first: their own time
+    /// plus that of the tasks that depend on them. This avoids a few long tasks running alone at the end. Without
+    /// this option, one second is assumed. Once five tasks of the submission have ended, their run times are used
+    /// instead.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::expect)]
     pub expect: Option<Duration>,
 
-    /// Tasks with the same key like to run on the same workers
+    /// Prefer to run tasks with the same key on the same workers
     ///
-    /// A worker first gets tasks whose key it has run, because what they read is there; then a key that nobody has
-    /// run; and any other one rather than nothing. KEY may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` (the task's line or
-    /// item), `%{ENTRY_1}`, `%{ENTRY_2}` (its first, its second word, and so on) and `%{ENTRY.name}` (a field of its JSON). Equal keys of different jobs are the same.
+    /// A worker first gets tasks whose key it has already run, because their data is there; then tasks whose key no
+    /// worker has run; and other tasks rather than none. KEY can contain `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` (the
+    /// task's line or element), `%{ENTRY_1}`, `%{ENTRY_2}` (its first word, its second word, and so on) and
+    /// `%{ENTRY.name}` (a field of its JSON). Equal keys of different jobs are treated as the same key.
     ///
     /// Example: `--each-line pairs.txt --locality '%{ENTRY_2}'`.
     #[arg(long, value_name = "KEY", value_parser = OsStringValueParser::new().try_map(values::locality))]
@@ -164,26 +168,26 @@ impl From<PinArg> for Pin {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = EXECUTION)]
 pub struct ExecutionOptions {
-    /// Working directory; created where it is missing [default: the present directory]
+    /// Working directory; created if missing [default: the current directory]
     ///
-    /// Relative to the present directory. Placeholders are allowed, but for %{CWD}.
+    /// Relative to the current directory. Placeholders are allowed, except %{CWD}.
     ///
     /// Example: `--cwd 'runs/%{JOB_ID}/%{TASK_ID}'`.
     #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub cwd: Option<OsString>,
 
-    /// A variable of each task; may be repeated
+    /// Environment variable of each task; can be repeated
     ///
-    /// The environment of `hq submit` is not passed on, only what is named here. A KEY alone passes on the value that it has
-    /// here; one that is not set is an error.
+    /// The environment of `hq submit` is not passed to tasks, except for variables named here. KEY alone passes on
+    /// the current value; it is an error if the variable is not set.
     ///
     /// Examples: `--env THREADS=4`, `--env PATH`, `--env EMPTY=`.
     #[arg(long = "env", value_name = "KEY[=VALUE]", value_parser = OsStringValueParser::new().try_map(values::env))]
     pub env: Vec<EnvArg>,
 
-    /// Feed standard input, or FILE, to every task
+    /// Pass standard input, or FILE, to every task
     ///
-    /// It is read once, now.
+    /// It is read once, at submission.
     ///
     /// Examples: `hq submit --stdin -- sort < data`, `hq submit --stdin=data -- sort`.
     #[arg(
@@ -196,30 +200,31 @@ pub struct ExecutionOptions {
     )]
     pub stdin: Option<StdinArg>,
 
-    /// Give each task a private directory, removed afterwards
+    /// Give each task a private directory that is removed afterwards
     ///
-    /// Its path is in HQ_TASK_DIR. A failing task may write why into the file named by
-    /// HQ_ERROR_FILENAME; that text is shown as its error.
+    /// Its path is in HQ_TASK_DIR. A failing task can write an error message to the file named by HQ_ERROR_FILENAME,
+    /// which is shown as its error.
     #[arg(long)]
     pub task_dir: bool,
 
-    /// The task is a service: those that wait for it start when it says `hq task ready`, not when it ends
+    /// Make the task a service: dependent tasks start when it calls `hq task ready`, not when it ends
     ///
-    /// Needs --key: they find what it said in HQ_SERVICE_KEY.
+    /// Needs --key: dependent tasks find the text that it reported in HQ_SERVICE_KEY.
     ///
     /// Example: `--service --key db -- ./database.sh`.
     #[arg(long)]
     pub service: bool,
-    /// How the ranks of a task are started [default: by what is found on its first node]
+    /// Launcher that starts the ranks of a task [default: detected on its first node]
     ///
-    /// What %{MPIRUN} stands for: `direct` (by Headquarters itself), `openmpi5`, `openmpi4`, `mpich`, `srun`, `pals`,
-    /// `prrte`, `flux`, `jsrun`, or a launcher of your own. With `none`, a command without %{MPIRUN} runs once, on the
+    /// Replaces %{MPIRUN}: `direct` (by Headquarters itself), `openmpi5`, `openmpi4`, `mpich`, `srun`, `pals`,
+    /// `prrte`, `flux`, `jsrun`, or a custom launcher. With `none`, a command without %{MPIRUN} runs once, on the
     /// first node.
     #[arg(long, value_name = "NAME", value_parser = values::launcher)]
     pub launcher: Option<String>,
-    /// The interpreter for --function [default: python3]
+    /// Python interpreter for --function [default: python3]
     ///
-    /// A program and arguments for it, split as a shell does. Python 3.8 or later; nothing of ours has to be installed there.
+    /// A program and its arguments, split like in a shell. Requires Python 3.8 or later; no Headquarters package has
+    /// to be installed.
     ///
     /// Examples: `--python venv/bin/python`, `--python 'apptainer exec lab.sif python3'`.
     #[arg(long, value_name = "COMMAND", value_parser = values::Python::parse)]
@@ -230,80 +235,81 @@ pub struct ExecutionOptions {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = OUTPUTS)]
 pub struct OutputOptions {
-    /// Where standard output of each task goes [default: %{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout]
+    /// Destination of each task's standard output [default: %{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout]
     ///
-    /// A path or `none`. `:rm-if-finished` after the path, or alone, removes the file of a task that finished;
-    /// `:rm-if-empty` that of any task that printed nothing. Relative paths start at the task's working directory.
-    /// Placeholders: %{JOB_ID}, %{TASK_ID}, %{INSTANCE_ID}, %{SUBMIT_DIR}, %{CWD}, %{SERVER_UID}; of tasks with entries
-    /// %{ENTRY}, %{ENTRY_1}, %{ENTRY.name}.
+    /// A path or `none`. `:rm-if-finished`, after the path or alone, removes the file if the task finished;
+    /// `:rm-if-empty` removes it if the task printed nothing. Paths are relative to the task's working directory.
+    /// Placeholders: %{JOB_ID}, %{TASK_ID}, %{INSTANCE_ID}, %{SUBMIT_DIR}, %{CWD}, %{SERVER_UID}; for tasks with
+    /// entries also %{ENTRY}, %{ENTRY_1}, %{ENTRY.name}.
     ///
     /// Examples: `--stdout none`, `--stdout 'out/%{TASK_ID}.txt'`, `--stderr :rm-if-empty`.
     #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(values::output))]
     pub stdout: Option<OutputArg>,
 
-    /// Where standard error of each task goes [default: %{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr]
+    /// Destination of each task's standard error [default: %{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr]
     ///
     /// As for --stdout.
     #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(values::output))]
     pub stderr: Option<OutputArg>,
 
-    /// A file or directory that each task leaves behind; may be given several times
+    /// A file or directory that each task must create; can be repeated
     ///
-    /// A task that exits with 0 and has not made all of them has failed. What an attempt leaves there that failed, was canceled
-    /// or was ended is moved aside, to PATH.failed-INSTANCE; except a directory at a path without %{TASK_ID}, what all tasks
-    /// of an array have in common, and a link that was there before.
-    /// Relative paths start at the task's working directory; placeholders as for --stdout.
+    /// A task that exits with 0 without having created all of them has failed. If an attempt failed, was canceled or
+    /// was ended, what it left there is moved to PATH.failed-INSTANCE, except a directory at a path without
+    /// %{TASK_ID}, a path shared by all tasks of an array, and a link that existed before. Paths are relative to the
+    /// task's working directory; placeholders as for --stdout.
     ///
     /// Example: `--output 'poses/%{TASK_ID}.pdbqt'`.
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub output: Vec<String>,
 
-    /// How long what --output names may be late
+    /// How long to wait for late --output files
     ///
-    /// Network file systems may show a file some seconds after the task that made it has ended. So long, the worker looks again
-    /// before it says that an output is missing; the task counts as running meanwhile, and keeps its CPUs and its time limit.
+    /// On network file systems, a file may appear some seconds after the task that created it has ended. The worker
+    /// keeps checking for this long before it reports a missing output. Meanwhile the task counts as running: it
+    /// keeps its CPUs, and its time limit applies.
     ///
     /// Example: `--output result.dat --output-patience 30s`.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub output_patience: Option<Duration>,
 
-    /// What of a program is kept as the result of its task: none, last-line, stdout, or file:PATH [default: none]
+    /// Where to take the result of a task from: none, last-line, stdout, or file:PATH [default: none]
     ///
-    /// The last line of standard output that is not empty, all of standard output, or what is in a file; without the line ends
-    /// behind it, and at most 4096 bytes: what is longer, or a file that is not there, is a failure. It is read when the
-    /// program has exited with 0, and `hq job result` shows it. A task that prints into a stream or a log has none of what it
-    /// prints; with `--stdout none` that is read and kept nowhere else. PATH is as for --output.
+    /// The last non-empty line of standard output, all of standard output, or the contents of a file, without
+    /// trailing newlines. A result longer than 4096 bytes, or a missing file, is a failure. The result is read when
+    /// the program has exited with 0; `hq job result` shows it. Output that goes to a stream or a log cannot be a
+    /// result; with `--stdout none`, the output is read for the result and stored nowhere else. PATH is as for
+    /// --output.
     ///
     /// Examples: `--result last-line`, `--result 'file:scores/%{TASK_ID}'`.
     #[arg(long, value_name = "FROM", value_parser = values::result)]
     pub result: Option<ResultFrom>,
 
-    /// Collect the outputs of all tasks in a few files in this directory, one for each worker
+    /// Collect the output of all tasks in a few files in this directory, one per worker
     ///
-    /// Both channels go there, unless --stdout or --stderr says otherwise of one. The directory is made if it is missing, and
-    /// workers must see it. Relative paths start at the submit directory. Placeholders: %{JOB_ID}, %{SUBMIT_DIR},
-    /// %{SERVER_UID}. Read it with `hq output-log DIR`.
+    /// Both channels go there, except one that --stdout or --stderr redirects. The directory is created if missing,
+    /// and must be visible to the workers. Paths are relative to the submit directory. Placeholders: %{JOB_ID},
+    /// %{SUBMIT_DIR}, %{SERVER_UID}. Read it with `hq output-log DIR`.
     ///
     /// Example: `--stream 'outputs-%{JOB_ID}'`.
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub stream: Option<OsString>,
 
-    /// Collect the outputs of all tasks in one file, which the server writes
+    /// Collect the output of all tasks in one file, written by the server
     ///
-    /// As --stream, without a file system that workers share: what tasks print goes through the server. The file is made with
-    /// the directories that are missing, on the machine of the server; one that is there already is appended to if a log of
-    /// this server is in it. Relative paths start at the submit directory. Placeholders as for --stream. Read it with
-    /// `hq output-log FILE`.
+    /// Like --stream, but without a shared file system: the output is sent through the server. The file, with missing
+    /// directories, is created on the machine of the server; an existing log of this server is appended to. Paths are
+    /// relative to the submit directory. Placeholders as for --stream. Read it with `hq output-log FILE`.
     ///
     /// Example: `--log 'job-%{JOB_ID}.log'`.
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub log: Option<OsString>,
 
-    /// Compress what goes to --stream or --log: zstd, zstd:LEVEL, or none
+    /// Compress the output in --stream or --log: zstd, zstd:LEVEL, or none
     ///
-    /// Levels are from 1 (fastest) to 19 (smallest), 3 if none is given. What a program prints as text usually needs a fifth of the
-    /// room or less; what would not become smaller is stored as it is. All commands read it as they read the rest; releases
-    /// before this one say that they cannot.
+    /// Levels range from 1 (fastest) to 19 (smallest); the default is 3. Text output usually shrinks to a fifth or
+    /// less; data that would not get smaller is stored uncompressed. All commands read compressed output; older
+    /// releases report that they cannot.
     ///
     /// Example: `--compress zstd:9`.
     #[arg(long, value_name = "METHOD", value_parser = values::compression)]
@@ -314,32 +320,32 @@ pub struct OutputOptions {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = FAILURES)]
 pub struct FailureOptions {
-    /// End a task that runs longer; it counts as failed
+    /// End a task that runs longer than this; it counts as failed
     ///
     /// Examples: `--time-limit 90s`, `--time-limit 1:30:00`.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::time_limit)]
     pub time_limit: Option<Duration>,
 
-    /// Start nothing that could not have ended by then
+    /// Do not start tasks that could not end by this time
     ///
-    /// A time of day (`18:00`; tomorrow's where today's has passed), a date and a time (`2026-12-24 18:00`, with an offset for
-    /// another time zone), or a duration from the submit (`8h`). A task starts only while as much time is left as it takes: its
-    /// --expect, else its --time-request. What runs is left alone; what has not started by then is canceled, and what waits for
-    /// that to succeed is aborted.
+    /// A time of day (`18:00`; tomorrow if it has passed today), a date and time (`2026-12-24 18:00`, with an offset
+    /// for another time zone), or a duration from submission (`8h`). A task starts only if enough time is left for
+    /// its --expect or, without that, its --time-request. Running tasks are not stopped. Tasks that have not started
+    /// by this time are canceled, and tasks that depend on their success are aborted.
     ///
     /// Examples: `--end-by 18:00 --expect 20m`, `--end-by 8h --time-request 1h`.
     #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::end_by)]
     pub end_by: Option<EndBy>,
 
-    /// Send a signal this long before --time-limit, or before the worker ends for want of time
+    /// Send a signal this long before --time-limit or the end of the worker
     ///
-    /// Whichever comes first. The task may then save its state and end by itself.
+    /// Whichever comes first. The task can then save its state and exit.
     ///
     /// Example: `--time-limit 1h --signal USR1@2m`.
     #[arg(long, value_name = "NAME@DURATION", value_parser = values::warning)]
     pub signal: Option<Warning>,
 
-    /// Time between SIGTERM and SIGKILL for a task that has to end [default: 5s]
+    /// Time between SIGTERM and SIGKILL when a task is ended [default: 5s]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub kill_grace: Option<Duration>,
 
@@ -357,32 +363,32 @@ pub struct FailureOptions {
 
     /// Retry only these failures [default: all]
     ///
-    /// A comma list of exit codes and ranges of them, `signal` (the task died from one) and `timeout`
-    /// (it reached its time limit).
+    /// A comma-separated list of exit codes and ranges, `signal` (the task was killed by a signal) and `timeout` (it
+    /// reached its time limit).
     ///
     /// Example: `--retry 3 --retry-delay 10s --retry-on 75,100-110,signal`.
     #[arg(long, value_name = "LIST", value_parser = values::retry_on)]
     pub retry_on: Option<RetryOn>,
 
-    /// A task fails when it was lost together with its worker this often [default: 5]
+    /// How many times a task may be lost with its worker before it fails [default: 5]
     ///
-    /// A number from 1 (the first loss), `never-restart` or `unlimited`. A worker that was stopped, or ended at its time
-    /// limit, does not count; but with `never-restart` a task does not run again even then.
+    /// A number (1 means that it fails at the first loss), `never-restart` or `unlimited`. A worker that was stopped
+    /// or reached its time limit does not count, but with `never-restart` the task is not restarted even then.
     #[arg(long, allow_hyphen_values = true, value_name = "N|never-restart|unlimited", value_parser = values::crash_limit)]
     pub crash_limit: Option<CrashLimit>,
 
-    /// What becomes of a task that takes longer than its workers live [default: wait]
+    /// What to do with a task that takes longer than its workers live [default: wait]
     ///
-    /// Attempts that began with a worker and were ended with its time are counted. After two of them the task waits for
-    /// workers that live longer (`wait`), or fails (`fail`).
+    /// Counts attempts that started together with a worker and were ended by the worker's time limit. After two of
+    /// them, the task waits for workers that live longer (`wait`), or fails (`fail`).
     #[arg(long, value_name = "wait|fail", value_parser = values::on_walltime)]
     pub on_walltime: Option<OnWalltime>,
 
-    /// Start a task that takes long a second time, on another worker
+    /// Start a second attempt of a slow task on another worker
     ///
-    /// Long is: FACTOR times the median of the finished tasks of its submit, once five of them have finished, and more
-    /// than a second. The first attempt that finishes wins, and the other one is ended. Only for tasks that
-    /// may run twice at the same time; see %{INSTANCE_ID}.
+    /// A task is slow if it has run for FACTOR times the median run time of its submission's finished tasks (at least
+    /// five), and for more than a second. The first attempt to finish wins, and the other one is ended. Use this only
+    /// for tasks that can safely run twice at the same time; see %{INSTANCE_ID}.
     ///
     /// Example: `--speculate 3`.
     #[arg(long, allow_hyphen_values = true, value_name = "FACTOR", value_parser = values::speculate)]

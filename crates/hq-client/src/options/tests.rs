@@ -287,14 +287,14 @@ fn bad_input_is_named() {
     let place = Place::new().file("empty", "").file("object", "{}").file("short", "a\n");
     for (line, expected) in [
         ("--each-line none cmd", "cannot read the entries in none: No such file or directory (os error 2)"),
-        ("--each-line empty cmd", "empty is empty: there is no line to make a task of"),
+        ("--each-line empty cmd", "empty is empty: there is no line to create a task from"),
         (
             "--from-json object cmd",
             "The top element of the provided JSON file has to be an array: object holds an object",
         ),
         (
             "--each-line short --array 5-6 cmd",
-            "--array 5-6 chooses nothing: short has 1 lines, counted from 0",
+            "--array 5-6 selects nothing: short has 1 lines, counted from 0",
         ),
         (
             "--stdin=none cmd",
@@ -302,13 +302,13 @@ fn bad_input_is_named() {
         ),
         (
             "--stdin --each-line - cmd",
-            "standard input can be read once only: both --stdin and --each-line - want it",
+            "standard input can be read only once, but both --stdin and --each-line - need it",
         ),
         (
             "--cwd '%{CWD}/x' cmd",
             "Working directory path cannot contain the working directory placeholder `%{CWD}`: it is what --cwd sets",
         ),
-        ("--retry-on 3 cmd", "--retry-on needs --retry: without it nothing is retried"),
+        ("--retry-on 3 cmd", "--retry-on needs --retry: without it, nothing is retried"),
         ("--on-notify x cmd", "--on-notify works only together with --wait or --progress"),
         ("nofile.sh", "Could not parse directives from nofile.sh: No such file or directory (os error 2)"),
         ("--job 3 --name x cmd", "Parameter --name is not allowed when submitting to an open job."),
@@ -318,10 +318,10 @@ fn bad_input_is_named() {
         ("--launcher srun cmd", "--launcher works only together with --ranks-per-node"),
         (
             "--ranks-per-node 2 --cpus-per-rank all cmd",
-            "several ranks on a node cannot have all of a resource each",
+            "several ranks on a node cannot each have all of a resource",
         ),
-        ("--nodes 2 --ranks-per-node 20000 cmd", "20000 ranks on each node are too many: 10000 are allowed"),
-        ("--nodes 99999999 cmd", "99999999 nodes are too many: 100000 are allowed"),
+        ("--nodes 2 --ranks-per-node 20000 cmd", "20000 ranks per node are too many: the maximum is 10000"),
+        ("--nodes 99999999 cmd", "99999999 nodes are too many: the maximum is 100000"),
         ("--log f --stream d cmd", "--log cannot be used together with --stream"),
         (
             "--log out-%{TASK_ID} cmd",
@@ -369,11 +369,11 @@ fn the_guide_has_all_keys() {
 #[test]
 fn job_files_refuse_what_the_command_line_does() {
     for (content, expected) in [
-        ("[[task]]\ncommand=[\"a\"]\nenv={\"A=B\"=\"1\"}", "task 1: `A=B` is no name of a variable"),
-        ("[array]\ncommand=[\"a\"]\nenv={\"\"=\"1\"}", "array: `` is no name of a variable"),
+        ("[[task]]\ncommand=[\"a\"]\nenv={\"A=B\"=\"1\"}", "task 1: `A=B` is not a valid variable name"),
+        ("[array]\ncommand=[\"a\"]\nenv={\"\"=\"1\"}", "array: `` is not a valid variable name"),
         (
             "[[task]]\ncommand=[\"a\"]\nsignal=\"USR1@60s\"\ntime_limit=\"1m\"",
-            "task 1: the signal is to come 1m before the time limit of 1m",
+            "task 1: the signal would be sent 1m before the time limit of 1m",
         ),
     ] {
         let error = job_file(content).expect_err(content);
@@ -386,7 +386,7 @@ fn a_signal_before_the_task_has_started_is_refused() {
     let place = Place::new();
     for line in ["--signal USR1@2m --time-limit 1m cmd", "--signal USR1@1m --time-limit 1m cmd"] {
         let error = place.error(line);
-        assert!(error.ends_with("before the time limit of 1m, and so as soon as the task has started: give it less time, or the task more"), "{error}");
+        assert!(error.ends_with("has started: send it later, or increase the time limit"), "{error}");
     }
     place.submit("--signal USR1@59s --time-limit 1m cmd");
 }
@@ -395,7 +395,7 @@ fn a_signal_before_the_task_has_started_is_refused() {
 fn a_script_with_options_and_without_an_interpreter_is_warned_of() {
     let place = Place::new().file("bare.sh", "#HQ --name x\necho hi\n").file("plain.sh", "echo hi\n");
     let warnings = place.warnings("bare.sh");
-    assert!(warnings[0].starts_with("bare.sh has #HQ lines and does not begin with the #!"), "{warnings:?}");
+    assert!(warnings[0].starts_with("bare.sh has #HQ lines but no `#!` line"), "{warnings:?}");
     assert_eq!(place.warnings("plain.sh"), Vec::<String>::new(), "who runs it has a reason");
 }
 
@@ -600,8 +600,8 @@ fn directives_beyond_the_limit_are_refused_and_never_cut() {
     assert_eq!(place.submit("fits.sh").ids, TaskIds::Given(IdSet::range(1, 123_456)));
     for line in ["cut.sh", "later.sh", "behind-a-long-line.sh"] {
         let expected = format!(
-            "the #HQ lines of {line} go on beyond its first 32 KiB: move them up, before other comments, or give these \
-             options on the command line"
+            "the #HQ lines of {line} extend beyond its first 32 KiB: move them up, before other comments, or give \
+             these options on the command line"
         );
         assert_eq!(place.error(line), expected);
     }
@@ -675,7 +675,7 @@ fn packed_functions_take_the_place_of_named_ones() {
     let mut missing = read(&task(0, ""));
     assert_eq!(missing.pack(calls(&[0, 7])), Err("there is no task 7 for a function".to_owned()));
     let mut program = read(r#"{"command": ["a"]}"#);
-    assert_eq!(program.pack(calls(&[0])), Err("task 0 is no function".to_owned()));
+    assert_eq!(program.pack(calls(&[0])), Err("task 0 is not a function".to_owned()));
 }
 
 #[test]
@@ -688,12 +688,9 @@ fn what_is_broadcast_is_replaced_where_it_is_known() {
     assert_eq!(taken.spec.input_objects[0].to_string(), "data=1@0:data->%{BROADCAST_DIR}/data");
     assert_eq!(
         place.warnings("--stdout '%{BROADCAST_DIR}/x' --broadcast data cmd"),
-        ["%{BROADCAST_DIR} is not replaced in stdout path; it stays as it is"]
+        ["%{BROADCAST_DIR} is not replaced in stdout path"]
     );
-    assert_eq!(
-        place.warnings("cmd '%{BROADCAST_DIR}'"),
-        ["%{BROADCAST_DIR} is not replaced in the command; it stays as it is"]
-    );
+    assert_eq!(place.warnings("cmd '%{BROADCAST_DIR}'"), ["%{BROADCAST_DIR} is not replaced in the command"]);
     assert!(place.error("--broadcast data --job 3 cmd").contains("a path cannot be broadcast with --job"));
     assert!(place.error("--broadcast a/x --broadcast b/x cmd").contains("two broadcasts have the name `x`"));
 }

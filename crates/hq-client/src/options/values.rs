@@ -34,18 +34,18 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
     let text = text.trim();
     if !text.contains(':') && !text.contains('T') {
         return match text.parse::<Date>() {
-            Ok(date) => Err(format!("`{text}` is a day: write the time, too, as in `{date} 18:00`")),
-            Err(_) if is_like_a_day(text) => Err(format!("`{text}` is no day: {END_BY_FORMS}")),
+            Ok(date) => Err(format!("`{text}` is a date without a time: add one, as in `{date} 18:00`")),
+            Err(_) if is_like_a_day(text) => Err(format!("`{text}` is not a valid date: {END_BY_FORMS}")),
             Err(_) => {
                 let within = duration(text).map_err(|error| format!("{error}; or {END_BY_FORMS}"))?;
                 match within.is_zero() {
-                    true => Err(format!("`{text}` leaves no time for anything: {END_BY_FORMS}")),
+                    true => Err(format!("`{text}` leaves no time: {END_BY_FORMS}")),
                     false => Ok(EndBy::Within(within)),
                 }
             }
         };
     }
-    let bad = |error: jiff::Error| format!("`{text}` cannot be ({error}): {END_BY_FORMS}");
+    let bad = |error: jiff::Error| format!("`{text}` is not a valid time ({error}): {END_BY_FORMS}");
     let moment = |time: jiff::Timestamp| {
         let micros = u64::try_from(time.as_microsecond()).unwrap_or(0);
         if time <= now.timestamp() {
@@ -57,7 +57,7 @@ fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
     let tell = |error: String| format!("{error}: {END_BY_FORMS}");
     if !text.contains(['-', 'T', 'Z', 'z', '+']) {
         let Ok(time) = text.parse::<Time>() else {
-            return Err(format!("`{text}` is no time of day: {END_BY_FORMS}"));
+            return Err(format!("`{text}` is not a time of day: {END_BY_FORMS}"));
         };
         let today = now.date().to_datetime(time).to_zoned(zone.clone()).map_err(bad)?;
         if today > *now {
@@ -74,9 +74,9 @@ fn date_and_time(text: &str, zone: &TimeZone) -> Result<jiff::Timestamp, String>
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return Ok(time);
     }
-    let Ok(time) = text.parse::<DateTime>() else { return Err(format!("`{text}` is no date and time")) };
+    let Ok(time) = text.parse::<DateTime>() else { return Err(format!("`{text}` is not a date and time")) };
     let zoned = time.to_zoned(zone.clone());
-    zoned.map(|zoned| zoned.timestamp()).map_err(|error| format!("`{text}` cannot be ({error})"))
+    zoned.map(|zoned| zoned.timestamp()).map_err(|error| format!("`{text}` is not a valid time ({error})"))
 }
 
 // Numbers and what separates them in a date.
@@ -88,7 +88,7 @@ fn is_like_a_day(text: &str) -> bool {
 
 /// How moments are written.
 const END_BY_FORMS: &str =
-    "write a time of day (`18:00`), a date and a time (`2026-12-24 18:00`), or a duration (`8h`)";
+    "use a time of day (`18:00`), a date and time (`2026-12-24 18:00`), or a duration (`8h`)";
 
 /// Where a part of the past begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn when_in(text: &str, zone: &TimeZone) -> Result<When, String> {
         Err(error) => error,
     };
     if let (Ok(date), false) = (text.parse::<Date>(), text.contains(':')) {
-        return Err(format!("`{text}` is a day: write the time, too, as in `{date} 18:00`"));
+        return Err(format!("`{text}` is a date without a time: add one, as in `{date} 18:00`"));
     }
     if !is_like_a_date(text) {
         return Err(format!("{error}; or {WHEN_FORMS}"));
@@ -139,7 +139,7 @@ fn is_like_a_date(text: &str) -> bool {
 
 /// How places in the past are written.
 const WHEN_FORMS: &str =
-    "write a date and a time (`2026-12-24 18:00`), or how long after the first start of the server (`8h`)";
+    "use a date and time (`2026-12-24 18:00`), or a duration since the first start of the server (`8h`)";
 
 /// A number that counts something.
 pub trait Count: FromStr<Err = ParseIntError> + Display {
@@ -163,22 +163,24 @@ pub fn count<N: Count>(text: &str) -> Result<N, String> {
 /// A count of something that must be there.
 pub fn at_least_one(text: &str) -> Result<u32, String> {
     match whole(text, 1)? {
-        0 => Err("it has to be at least 1".into()),
+        0 => Err("it must be at least 1".into()),
         some => Ok(some),
     }
 }
 
 fn whole<N: Count>(text: &str, least: u8) -> Result<N, String> {
     text.trim().replace('_', "").parse::<N>().map_err(|error| match error.kind() {
-        IntErrorKind::PosOverflow => format!("`{text}` is too large: it may be {} at most", N::MAX),
-        _ => format!("`{text}` is no count: write a whole number from {least}"),
+        IntErrorKind::PosOverflow => format!("`{text}` is too large: the maximum is {}", N::MAX),
+        _ => format!("`{text}` is not a valid number: use a whole number from {least}"),
     })
 }
 
 /// The value of `--priority`.
 pub fn priority(text: &str) -> Result<i32, String> {
     let range = format!("{} to {}", i32::MIN, i32::MAX);
-    text.trim().parse().map_err(|_| format!("`{text}` is no priority: write a whole number from {range}"))
+    text.trim()
+        .parse()
+        .map_err(|_| format!("`{text}` is not a valid priority: use a whole number from {range}"))
 }
 
 /// A set of task ids: `1-10,20,30-40:5`.
@@ -212,7 +214,7 @@ pub struct IdsInOrder {
 /// A set of task ids with at least one in it.
 pub fn ids_some(text: &str) -> Result<IdSet, String> {
     let set = ids(text)?;
-    if set.is_empty() { Err("no task id is in it".into()) } else { Ok(set) }
+    if set.is_empty() { Err("it contains no task id".into()) } else { Ok(set) }
 }
 
 /// Reads the id of a job, or `last`, which [`After::LAST`] stands for.
@@ -222,9 +224,9 @@ pub fn ids_some(text: &str) -> Result<IdSet, String> {
 pub fn job(text: &str) -> Result<JobId, String> {
     match text {
         "last" => Ok(After::LAST),
-        _ => text
-            .parse()
-            .map_err(|_| format!("`{text}` is no id: write a number from 1 to {}, or `last`", u32::MAX)),
+        _ => text.parse().map_err(|_| {
+            format!("`{text}` is not a valid id: use a number from 1 to {}, or `last`", u32::MAX)
+        }),
     }
 }
 
@@ -256,7 +258,7 @@ pub fn mem(text: &str) -> Result<AmountRequest, String> {
 /// The value of `--resource`: `NAME=AMOUNT [POLICY]`.
 pub fn resource(text: &str) -> Result<ResourceRequest, String> {
     let Some((name, amount)) = text.split_once('=') else {
-        return Err(format!("`{text}` has no '=': write NAME=AMOUNT, for example mem=4GiB or gpus=1"));
+        return Err(format!("`{text}` has no '=': use NAME=AMOUNT, for example mem=4GiB or gpus=1"));
     };
     let name = name.trim();
     request::check_name(name).map_err(|e| e.to_string())?;
@@ -264,7 +266,7 @@ pub fn resource(text: &str) -> Result<ResourceRequest, String> {
     let amount =
         request::parse_amount(name, amount).map_err(|error| match request::parse_amount(MEM, amount) {
             Ok(_) => {
-                format!("`{amount}` is not an amount of {name}: only mem takes units, as in mem={amount}")
+                format!("`{amount}` is not an amount of {name}: only mem can have units, as in mem={amount}")
             }
             Err(_) => error.to_string(),
         })?;
@@ -273,10 +275,10 @@ pub fn resource(text: &str) -> Result<ResourceRequest, String> {
 
 /// The value of `--weight`: a number above zero, in 1/10000.
 pub fn weight(text: &str) -> Result<u32, String> {
-    let value: f64 = text.trim().parse().map_err(|_| format!("`{text}` is no number"))?;
+    let value: f64 = text.trim().parse().map_err(|_| format!("`{text}` is not a number"))?;
     let units = (value * f64::from(WEIGHT_NEUTRAL)).round();
     if !(units >= 1.0 && units <= f64::from(u32::MAX)) {
-        return Err(format!("a weight lies between 0.0001 and {}", u32::MAX / WEIGHT_NEUTRAL));
+        return Err(format!("a weight must be between 0.0001 and {}", u32::MAX / WEIGHT_NEUTRAL));
     }
     Ok(units as u32)
 }
@@ -312,7 +314,11 @@ pub fn speculate(text: &str) -> Result<SpeculateFactor, String> {
 /// The value of `--time-limit` of a task, which gets some time.
 pub fn time_limit(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("a task would be ended at once; leave it out for no limit".into()),
+        Duration::ZERO => {
+            Err("with a time limit of zero, a task would be ended at once; omit the option for no \
+            limit"
+                .into())
+        }
         limit => Ok(limit),
     }
 }
@@ -320,7 +326,7 @@ pub fn time_limit(text: &str) -> Result<Duration, String> {
 /// The value of `--expect`: a run time is longer than nothing.
 pub fn expect(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("a task takes longer than that; leave it out when you do not know".into()),
+        Duration::ZERO => Err("a task takes longer than that; omit the option if you do not know".into()),
         expected => Ok(expected),
     }
 }
@@ -333,12 +339,12 @@ pub fn retry_on(text: &str) -> Result<RetryOn, String> {
 /// The value of `--signal`: `NAME@DURATION`.
 pub fn warning(text: &str) -> Result<Warning, String> {
     let Some((name, before)) = text.split_once('@') else {
-        return Err(format!("`{text}` has no '@': write NAME@DURATION, for example USR1@60s"));
+        return Err(format!("`{text}` has no '@': use NAME@DURATION, for example USR1@60s"));
     };
     let signal = signal_number(name)?;
     let before = duration(before)?;
     if before.is_zero() {
-        return Err("the signal must come some time before the limit, for example USR1@60s".into());
+        return Err("the signal must be sent some time before the limit, for example USR1@60s".into());
     }
     Ok(Warning { signal, before })
 }
@@ -347,15 +353,17 @@ fn signal_number(name: &str) -> Result<u8, String> {
     const UNCATCHABLE: [u8; 2] = [9, 19];
     match signal::parse(name) {
         Some(number) if !UNCATCHABLE.contains(&number) => Ok(number),
-        Some(number) => Err(format!("{} cannot warn a task: no program can catch it", signal::name(number))),
-        None => Err(format!("`{name}` is no signal; use a name such as USR1, INT or TERM, or a number")),
+        Some(number) => {
+            Err(format!("{} cannot be used to warn a task: no program can catch it", signal::name(number)))
+        }
+        None => Err(format!("`{name}` is not a signal; use a name such as USR1, INT or TERM, or a number")),
     }
 }
 
 /// The value of `--name`.
 pub fn name(text: &str) -> Result<String, String> {
     if text.is_empty() {
-        return Err("the name is empty; leave it out, and hq chooses one".into());
+        return Err("the name is empty; omit the option to use the default name".into());
     }
     if text.contains(['\n', '\t', '\r', '\0']) {
         return Err("a name must not contain a newline or a tab".into());
@@ -370,13 +378,13 @@ pub fn path(text: OsString) -> Result<OsString, String> {
 
 /// The value of `--locality`.
 pub fn locality(text: OsString) -> Result<OsString, String> {
-    if text.is_empty() { Err("the key is empty; leave it out for none".into()) } else { Ok(text) }
+    if text.is_empty() { Err("the key is empty; omit the option for no key".into()) } else { Ok(text) }
 }
 
 /// The value of `--launcher`.
 pub fn launcher(text: &str) -> Result<String, String> {
     match text {
-        "" => Err("the name is empty; leave it out for the launcher that is found".into()),
+        "" => Err("the name is empty; omit the option to use a detected launcher".into()),
         name => Ok(name.into()),
     }
 }
@@ -398,7 +406,7 @@ pub struct EnvArg {
     pub value: ByteString,
 }
 
-const NAMELESS: &str = "the name of the variable is missing; write KEY=VALUE";
+const NAMELESS: &str = "the name of the variable is missing; use KEY=VALUE";
 
 /// Parses [`EnvArg`].
 pub fn env(text: OsString) -> Result<EnvArg, String> {
@@ -423,7 +431,7 @@ fn unset(name: &str) -> String {
     if name.is_empty() {
         return NAMELESS.into();
     }
-    format!("{name} is not set here; write {name}= for an empty value")
+    format!("{name} is not set; use {name}= for an empty value")
 }
 
 /// The value of `--stdout` and `--stderr`.
@@ -459,7 +467,7 @@ pub fn output(text: OsString) -> Result<OutputArg, String> {
         return Err(format!("`:{word}` is neither :rm-if-finished nor :rm-if-empty"));
     }
     if path.is_empty() && on_close == OnClose::Keep {
-        return Err("the path is empty; write none to throw the output away".into());
+        return Err("the path is empty; use `none` to discard the output".into());
     }
     let path = (!path.is_empty()).then(|| path.to_vec());
     Ok(OutputArg::File { path, on_close })
@@ -514,21 +522,21 @@ mod tests {
         check("8h", "after 28800s");
         check("90", "after 90s");
         check("2026-11-24 18:00", "`2026-11-24 18:00` has passed: it is 2026-11-25 14:00:00 +01:00 now");
-        check("2026-12-24", "`2026-12-24` is a day: write the time, too, as in `2026-12-24 18:00`");
+        check("2026-12-24", "`2026-12-24` is a date without a time: add one, as in `2026-12-24 18:00`");
         for (wrong, why) in [
-            ("0s", "leaves no time for anything"),
-            ("0", "leaves no time for anything"),
-            ("25:00", "`25:00` is no time of day"),
+            ("0s", "leaves no time"),
+            ("0", "leaves no time"),
+            ("25:00", "`25:00` is not a time of day"),
             ("soon", "`soon` is not a duration"),
-            ("18:00 h", "`18:00 h` is no time of day"),
-            ("2026-13-40", "`2026-13-40` is no day"),
-            ("2026-13-01 10:00", "`2026-13-01 10:00` is no date and time"),
-            ("2026-12-01T25:00", "`2026-12-01T25:00` is no date and time"),
+            ("18:00 h", "`18:00 h` is not a time of day"),
+            ("2026-13-40", "`2026-13-40` is not a day"),
+            ("2026-13-01 10:00", "`2026-13-01 10:00` is not a date and time"),
+            ("2026-12-01T25:00", "`2026-12-01T25:00` is not a date and time"),
             ("-5", "is not a duration"),
             ("", "is not a duration"),
         ] {
             let error = end_by_at(wrong, &now).expect_err(wrong);
-            assert!(error.contains(why) && error.contains("write a time of day (`18:00`)"), "{error}");
+            assert!(error.contains(why) && error.contains("use a time of day (`18:00`)"), "{error}");
         }
     }
 
@@ -551,17 +559,17 @@ mod tests {
         check("0", "after 0s");
         check("18:00", "after 1080s");
         check("18:00:00", "after 64800s");
-        check("2026-12-24", "`2026-12-24` is a day: write the time, too, as in `2026-12-24 18:00`");
+        check("2026-12-24", "`2026-12-24` is a date without a time: add one, as in `2026-12-24 18:00`");
         for (wrong, why) in [
             ("soon", "`soon` is not a duration"),
             ("-5", "is not a duration"),
             ("", "is not a duration"),
-            ("2026-13-01 10:00", "`2026-13-01 10:00` is no date and time"),
-            ("2026-13-40", "`2026-13-40` is no date and time"),
-            ("2026-12-01T25:00", "`2026-12-01T25:00` is no date and time"),
+            ("2026-13-01 10:00", "`2026-13-01 10:00` is not a date and time"),
+            ("2026-13-40", "`2026-13-40` is not a date and time"),
+            ("2026-12-01T25:00", "`2026-12-01T25:00` is not a date and time"),
         ] {
             let error = when_in(wrong, &zone).expect_err(wrong);
-            assert!(error.contains(why) && error.contains("write a date and a time (`2026"), "{error}");
+            assert!(error.contains(why) && error.contains("use a date and time (`2026"), "{error}");
         }
         let begin = Timestamp(5_000_000);
         assert_eq!(When::After(Duration::from_secs(2)).of(begin), Timestamp(7_000_000));
@@ -583,10 +591,10 @@ mod tests {
     fn counts_say_what_is_wrong_with_them() {
         let said = |error: Result<u32, String>| error.expect_err("no count");
         assert_eq!((count("1_000"), at_least_one("1"), count(" 7 ")), (Ok(1000u32), Ok(1), Ok(7u64)));
-        assert_eq!(said(count("9999999999")), "`9999999999` is too large: it may be 4294967295 at most");
-        assert_eq!(said(count("-1")), "`-1` is no count: write a whole number from 0");
-        assert_eq!(said(at_least_one("-1")), "`-1` is no count: write a whole number from 1");
-        assert_eq!(said(at_least_one("0")), "it has to be at least 1");
+        assert_eq!(said(count("9999999999")), "`9999999999` is too large: the maximum is 4294967295");
+        assert_eq!(said(count("-1")), "`-1` is not a valid number: use a whole number from 0");
+        assert_eq!(said(at_least_one("-1")), "`-1` is not a valid number: use a whole number from 1");
+        assert_eq!(said(at_least_one("0")), "it must be at least 1");
         assert!(count::<u64>("9999999999").is_ok() && count::<u64>("99999999999999999999").is_err());
     }
 
@@ -614,7 +622,7 @@ mod tests {
         let var = |key: &str, value: &str| Ok(EnvArg { key: key.into(), value: value.into() });
         assert_eq!(env("A=b=c".into()), var("A", "b=c"));
         assert_eq!(env("HQ_NOT_THERE=".into()), var("HQ_NOT_THERE", ""));
-        let unset = "HQ_NOT_THERE is not set here; write HQ_NOT_THERE= for an empty value";
+        let unset = "HQ_NOT_THERE is not set; use HQ_NOT_THERE= for an empty value";
         assert_eq!(env("HQ_NOT_THERE".into()), Err(unset.into()));
         assert_eq!(env("".into()), Err(NAMELESS.into()));
         let path = std::env::var("PATH").expect("a path");

@@ -22,7 +22,7 @@ pub(super) fn warnings(
         if target.differs() == Differs::Not {
             let (what, shown) = (target.what, String::from_utf8_lossy(&target.given));
             let use_it = match what {
-                "input-object" => "get objects of their own as",
+                "input-object" => "get separate objects as",
                 _ => "write to",
             };
             warnings.push(format!(
@@ -35,8 +35,8 @@ pub(super) fn warnings(
         .saturating_mul([&spec.stdout, &spec.stderr].iter().filter_map(|sink| sink.path()).count() as u64);
     if files > limits::OUTPUT_FILES_QUIET {
         warnings.push(format!(
-            "the job makes {files} output files, which is hard on shared file systems: \
-             consider --stream DIR, --stdout none, --stderr :rm-if-empty or :rm-if-finished"
+            "the job creates {files} output files, which puts load on shared file systems: consider --stream DIR, \
+             --stdout none, --stderr :rm-if-empty or :rm-if-finished"
         ));
     }
     for (i, (key, _)) in spec.env.iter().enumerate() {
@@ -73,11 +73,13 @@ pub(super) fn hints(command: &[OsString], submit_dir: &Path, script: &Directives
         && !Path::new(one).exists()
     {
         hints.push(format!(
-            "'{text}' is one word, and so the name of a program: leave the quotes out, or use a shell: sh -c '{text}'"
+            "'{text}' is one word, so it is taken as the name of a program: omit the quotes, or use a shell: sh -c \
+             '{text}'"
         ));
     }
     hints.extend(script.foreign.map(|prefix| {
-        format!("The script has {prefix} lines, which mean nothing here: options of hq stand on lines that begin with #HQ")
+        format!("The script has {prefix} lines, which are ignored: options for hq must be on lines that begin with \
+            #HQ")
     }));
     hints.extend_from_slice(&script.overlooked);
     hints

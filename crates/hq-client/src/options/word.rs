@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for Word {
             type Value = Word;
 
             fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
-                f.write_str("a number or a text")
+                f.write_str("a number or a string")
             }
 
             fn visit_i64<E: Error>(self, number: i64) -> Result<Word, E> {
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for Stdin {
             type Value = Stdin;
 
             fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, or a list of bytes as numbers from 0 to 255")
+                f.write_str("a string, or a list of bytes as numbers from 0 to 255")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Stdin, E> {
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for Texts {
             type Value = Texts;
 
             fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, or a list of texts")
+                f.write_str("a string, or a list of strings")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Texts, E> {
@@ -146,11 +146,17 @@ mod tests {
     #[test]
     fn what_is_none_of_the_ways_is_told_with_what_it_may_be() {
         for (error, what) in [
-            (refused::<Word>("key = [1]"), "expected a number or a text"),
-            (refused::<Word>("key = true"), "invalid type: boolean `true`, expected a number or a text"),
-            (refused::<Texts>("key = 5"), "invalid type: integer `5`, expected a text, or a list of texts"),
+            (refused::<Word>("key = [1]"), "expected a number or a string"),
+            (refused::<Word>("key = true"), "invalid type: boolean `true`, expected a number or a string"),
+            (
+                refused::<Texts>("key = 5"),
+                "invalid type: integer `5`, expected a string, or a list of strings",
+            ),
             (refused::<Texts>("key = [\"a\", 5]"), "invalid type: integer `5`, expected a string"),
-            (refused::<Stdin>("key = true"), "expected a text, or a list of bytes as numbers from 0 to 255"),
+            (
+                refused::<Stdin>("key = true"),
+                "expected a string, or a list of bytes as numbers from 0 to 255",
+            ),
             (refused::<Stdin>("key = [256]"), "256"),
         ] {
             assert!(error.contains(what) && error.contains("key = "), "{error}");

@@ -313,7 +313,8 @@ impl Offer {
         let idle: Option<Vec<&str>> = requests.iter().map(|request| self.idle_gpus(request)).collect();
         let gpus = idle?.first().copied()?.to_owned();
         Some(format!(
-            "its nodes have {gpus}, which the tasks do not need; `hq alloc edit {} --for-any-task` asks for them all the same",
+            "its nodes have {gpus}, which the tasks do not need; `hq alloc edit {} --for-any-task` asks for them \
+             all the same",
             self.queue
         ))
     }

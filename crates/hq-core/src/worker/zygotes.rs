@@ -194,8 +194,7 @@ impl Zygotes {
                     zygote.patience = None;
                     let is_late = zygote.state == State::Late;
                     let limit = ZYGOTE_START_TIME.as_secs();
-                    let late =
-                        || format!("The interpreter has not loaded what it should within {limit} seconds.");
+                    let late = || format!("The interpreter did not finish loading within {limit} seconds.");
                     State::Broken(now.after(ZYGOTE_BROKEN_TIME), if is_late { late() } else { why })
                 };
             }

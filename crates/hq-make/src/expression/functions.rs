@@ -133,7 +133,7 @@ fn float(of: &Value) -> Result<Value, Refused> {
             text.trim()
                 .parse()
                 .map(Value::Float)
-                .map_err(|_| Refused::wrong(format!("`{text}` is no number")))
+                .map_err(|_| Refused::wrong(format!("`{text}` is not a number")))
         }
         other => Err(Refused::unknown(format!("float() of a value of type {}", other.kind()))),
     }

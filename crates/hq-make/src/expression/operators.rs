@@ -58,7 +58,7 @@ pub(super) fn iterate(value: &Value, steps: &mut Steps) -> Result<Vec<Value>, Re
             let number = |at: i64| Value::Int(start.wrapping_add(at.wrapping_mul(*step)));
             Ok((0..length as i64).map(number).collect())
         }
-        other => Err(Refused::wrong(format!("a value of type {} is nothing to loop over", other.kind()))),
+        other => Err(Refused::wrong(format!("cannot loop over a value of type {}", other.kind()))),
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) fn unary(sign: &str, of: &Value) -> Result<Value, Refused> {
         ("~", Some(Number::Int(int))) => Ok(Value::Int(!int)),
         ("-", Some(Number::Float(float))) => Ok(Value::Float(-float)),
         ("+", Some(Number::Float(float))) => Ok(Value::Float(float)),
-        _ => Err(Refused::wrong(format!("`{sign}` does not go before a value of type {}", of.kind()))),
+        _ => Err(Refused::wrong(format!("`{sign}` cannot be applied to a value of type {}", of.kind()))),
     }
 }
 
@@ -200,7 +200,7 @@ pub(super) fn binary(sign: &str, left: &Value, right: &Value, steps: &mut Steps)
         ("%", Value::Str(_), _) => Err(Refused::unknown("a text with `%`")),
         ("&" | "-" | "^", Value::Set(_), Value::Set(_)) => Err(Refused::unknown(format!("`{sign}` of sets"))),
         _ => {
-            Err(Refused::wrong(format!("`{sign}` does not go between {} and {}", left.kind(), right.kind())))
+            Err(Refused::wrong(format!("`{sign}` cannot be applied to {} and {}", left.kind(), right.kind())))
         }
     }
 }
@@ -259,7 +259,7 @@ fn ints(sign: &str, left: i64, right: i64) -> Result<Value, Refused> {
         "&" => Some(left & right),
         "|" => Some(left | right),
         "^" => Some(left ^ right),
-        _ => return Err(Refused::wrong(format!("`{sign}` does not go between whole numbers"))),
+        _ => return Err(Refused::wrong(format!("`{sign}` cannot be applied to whole numbers"))),
     };
     int.map(Value::Int).ok_or_else(too_large)
 }
@@ -300,7 +300,7 @@ fn floats(sign: &str, left: f64, right: f64) -> Result<Value, Refused> {
                 if quotient - floor > 0.5 { floor + 1.0 } else { floor }
             }
         }
-        _ => return Err(Refused::wrong(format!("`{sign}` does not go between numbers with a point"))),
+        _ => return Err(Refused::wrong(format!("`{sign}` cannot be applied to floating-point numbers"))),
     };
     Ok(Value::Float(float))
 }
@@ -398,7 +398,7 @@ pub(super) fn order(left: &Value, right: &Value, steps: &mut Steps) -> Result<Op
             Ok(Some(one.len().cmp(&other.len())))
         }
         (Value::Set(_), Value::Set(_)) => Err(Refused::unknown("the order of sets")),
-        _ => Err(Refused::wrong(format!("{} and {} have no order", left.kind(), right.kind()))),
+        _ => Err(Refused::wrong(format!("{} and {} cannot be ordered", left.kind(), right.kind()))),
     }
 }
 
@@ -443,7 +443,7 @@ pub(super) fn index(value: &Value) -> Result<i64, Refused> {
     match value {
         Value::Int(int) => Ok(*int),
         Value::Bool(is) => Ok(i64::from(*is)),
-        other => Err(Refused::wrong(format!("a value of type {} is no whole number", other.kind()))),
+        other => Err(Refused::wrong(format!("a value of type {} is not a whole number", other.kind()))),
     }
 }
 
@@ -474,7 +474,8 @@ pub(super) fn item(of: &Value, key: &Value, steps: &mut Steps) -> Result<Value, 
     };
     let place = if at < 0 { i128::from(length) + i128::from(at) } else { i128::from(at) };
     let place = u64::try_from(place).ok().filter(|place| *place < length);
-    let place = place.ok_or_else(|| Refused::wrong(format!("there are {length} items; {at} is none")))?;
+    let place =
+        place.ok_or_else(|| Refused::wrong(format!("there are only {length} items, so no item {at}")))?;
     Ok(match of {
         Value::List(values) | Value::Tuple(values) => values[place as usize].clone(),
         Value::Str(text) => Value::text(text.chars().nth(place as usize).unwrap_or_default().to_string()),

@@ -12,15 +12,15 @@ pub(super) fn int(number: i64, spec: &Spec, of: &str) -> Result<String, String> 
         return float(number as f64, spec);
     }
     if spec.precision.is_some() {
-        return Err("digits after the point are not for whole numbers".to_owned());
+        return Err("a precision is not allowed for whole numbers".to_owned());
     }
     if spec.is_zero_positive {
-        return Err("`z` is not for whole numbers".to_owned());
+        return Err("`z` is not allowed for whole numbers".to_owned());
     }
     let digits = match kind {
         'c' => {
             let char = u32::try_from(number).ok().and_then(char::from_u32);
-            let char = char.ok_or_else(|| format!("{number} is no character"))?;
+            let char = char.ok_or_else(|| format!("{number} is not a character"))?;
             if spec.sign.is_some() || spec.is_alternate {
                 return Err("a character has no sign".to_owned());
             }
@@ -32,7 +32,7 @@ pub(super) fn int(number: i64, spec: &Spec, of: &str) -> Result<String, String> 
         'o' => format!("{:o}", number.unsigned_abs()),
         'x' => format!("{:x}", number.unsigned_abs()),
         'X' => format!("{:X}", number.unsigned_abs()),
-        _ => return Err(format!("`{kind}` is no format of a value of type {of}")),
+        _ => return Err(format!("`{kind}` is not a format for a value of type {of}")),
     };
     let prefix = match kind {
         'b' | 'o' | 'x' | 'X' if spec.is_alternate => format!("0{kind}"),
@@ -66,7 +66,7 @@ pub(super) fn float(number: f64, spec: &Spec) -> Result<String, String> {
             None if alternate => keep_point(&float_repr(size)),
             None => float_repr(size),
         },
-        kind => return Err(format!("`{kind}` is no format of a value of type float")),
+        kind => return Err(format!("`{kind}` is not a format for a value of type float")),
     };
     let text = if matches!(kind, 'E' | 'F' | 'G') { text.to_uppercase() } else { text };
     let is_zero = !text

@@ -66,18 +66,18 @@ impl Spec {
         if chars.get(at) == Some(&'.') {
             at += 1;
             let precision = digits(&chars, &mut at, PRECISION_MAX)?;
-            spec.precision = Some(precision.ok_or("digits are missing after the point")?);
+            spec.precision = Some(precision.ok_or("the precision is missing after the point")?);
         }
         spec.kind = chars.get(at).copied();
         if chars.len() > at + 1 || spec.kind == Some(' ') {
-            return Err(format!("`{text}` is no format"));
+            return Err(format!("`{text}` is not a format"));
         }
         match (spec.grouping, spec.kind) {
             (Some(group), Some(kind @ ('n' | 's' | 'c'))) => {
-                Err(format!("`{group}` and `{kind}` do not go together"))
+                Err(format!("`{group}` cannot be used with `{kind}`"))
             }
             (Some(','), Some(kind @ ('b' | 'o' | 'x' | 'X'))) => {
-                Err(format!("`,` and `{kind}` do not go together"))
+                Err(format!("`,` cannot be used with `{kind}`"))
             }
             _ => Ok(spec),
         }
@@ -133,7 +133,7 @@ fn digits(chars: &[char], at: &mut usize, most: usize) -> Result<Option<usize>, 
     while let Some(digit) = chars.get(*at).and_then(|char| char.to_digit(10)) {
         number = number * 10 + digit as usize;
         if number > most {
-            return Err(format!("more than {most} characters are asked for"));
+            return Err(format!("more than {most} characters are requested"));
         }
         *at += 1;
     }
@@ -157,7 +157,7 @@ pub(crate) fn apply(value: &Value, spec: &Spec) -> Result<String, String> {
 }
 
 fn string(text: &str, spec: &Spec) -> Result<String, String> {
-    let not = |what: &str| Err(format!("{what} is for numbers, and this is a text"));
+    let not = |what: &str| Err(format!("{what} is for numbers, but this is a string"));
     match spec {
         Spec { kind: Some(kind), .. } if *kind != 's' => return not(&format!("`{kind}`")),
         Spec { sign: Some(_), .. } => return not("a sign"),

@@ -281,5 +281,5 @@ fn errors_name_the_field_the_names_and_a_way_out() {
     check("x {", 2, &format!("a `{{` without its `}}` / {DOUBLE}"));
     check("x }", 2, &format!("a `}}` without its `{{` / {DOUBLE}"));
     check("{d[q]}", 0, "`{d[q]}`: there is no key `q`; the keys are k, w / ");
-    check("{s:03d}", 0, "`{s:03d}`: `d` is for numbers, and this is a text / ");
+    check("{s:03d}", 0, "`{s:03d}`: `d` is for numbers, but this is a string / ");
 }

@@ -110,7 +110,7 @@ fn improve(graph: &Graph, layout: &mut Layout) {
     let mut position = vec![0.0_f64; count + layout.points];
     let settle = |layer: &[Slot], position: &mut Vec<f64>| {
         for (at, slot) in layer.iter().enumerate() {
-            // Centred, so that layers of different sizes compare.
+            // Centered, so that layers of different sizes compare.
             position[number(*slot)] = at as f64 - layer.len() as f64 / 2.0;
         }
     };

@@ -92,7 +92,7 @@ fn count(value: &Value, place: &Place, key: &str, least: i64) -> Result<u32, Pro
         .filter(|number| (least..=most).contains(number))
         .and_then(|number| u32::try_from(number).ok())
         .ok_or_else(|| {
-            let message = format!("`{key}: {}`: a whole number from {least} on is meant", value.str());
+            let message = format!("`{key}: {}`: use a whole number of at least {least}", value.str());
             Problem::bad(place.clone(), message)
         })
 }
@@ -118,8 +118,8 @@ fn duration(value: &Value, place: &Place, key: &str) -> Result<Duration, Problem
             Ok(Duration::from_micros((seconds * 1e6).round() as u64))
         }
         _ => {
-            let message = format!("`{key}: {}`: minutes are meant, for instance 90 or 1.5", value.str());
-            Err(Problem::bad(place.clone(), message).hint("with units, `1h 30m` can be written, too"))
+            let message = format!("`{key}: {}`: use minutes, for example 90 or 1.5", value.str());
+            Err(Problem::bad(place.clone(), message).hint("with units, you can also write `1h 30m`"))
         }
     }
 }
@@ -131,8 +131,8 @@ fn duration(value: &Value, place: &Place, key: &str) -> Result<Duration, Problem
 pub(crate) fn time_limit(value: &Value, place: &Place) -> Result<Duration, Problem> {
     let limit = duration(value, place, "time_limit")?;
     if limit.is_zero() {
-        let message = format!("`time_limit: {}`: nothing ends within that", value.str());
-        return Err(Problem::bad(place.clone(), message).hint("without `time_limit` nothing is ended"));
+        let message = format!("`time_limit: {}`: nothing can end within that time", value.str());
+        return Err(Problem::bad(place.clone(), message).hint("without `time_limit`, nothing is ended"));
     }
     Ok(limit)
 }

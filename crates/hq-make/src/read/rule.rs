@@ -20,7 +20,7 @@ const RESERVED: [&str; 2] = ["mpirun", "dirname"];
 pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) -> Result<Rule, Problem> {
     let name = entry.key.clone();
     if name.is_empty() || name.contains('/') || name.contains('\0') || &*name == "." || &*name == ".." {
-        let message = format!("`{name}` is no name of a rule: its scripts are called after it");
+        let message = format!("`{name}` is not a valid rule name: scripts are named after the rule");
         return Err(Problem::bad(entry.place(file), message));
     }
     let members = members(file, entry, "rule")?;
@@ -28,18 +28,18 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
     let missing = |key: &str, hint: &str| {
         let near = members.iter().find(|member| near(&member.key, &[key]).is_some());
         let hint = near.map_or(hint.to_owned(), |near| {
-            format!("is `{}` (line {}) meant to be `{key}`?", near.key, near.line)
+            format!("did you mean `{key}` instead of `{}` (line {})?", near.key, near.line)
         });
         Problem::bad(entry.place(file), format!("the rule `{name}` has no `{key}`")).hint(hint)
     };
     let script =
-        find("script").ok_or_else(|| missing("script", "add the shell text that makes its files"))?;
+        find("script").ok_or_else(|| missing("script", "add the shell script that makes its files"))?;
     let script = text(file, &script.value, "`script`")?;
     let outputs = find("out")
-        .ok_or_else(|| missing("out", "name the files that it makes: nothing else asks for it"))?;
+        .ok_or_else(|| missing("out", "list the files that it makes: only they can require it"))?;
     let outputs = files(file, &outputs.value, "`out`", 0)?;
     if outputs.is_empty() {
-        return Err(missing("out", "name the files that it makes: nothing else asks for it"));
+        return Err(missing("out", "list the files that it makes: only they can require it"));
     }
     let inputs = find("inp").map_or(Ok(Vec::new()), |entry| files(file, &entry.value, "`inp`", 0))?;
     let looped = find("loop").map_or(Ok(None), |entry| loops(file, &entry.value, "inp", inputs.len()))?;
@@ -62,8 +62,7 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
             "time_limit" => Step::Known("time_limit", Member::read(file, &member.value, false)?),
             "locality" => Step::Known("locality", Member::read(file, &member.value, false)?),
             key if RESERVED.contains(&key) => {
-                let message =
-                    format!("`{key}` has a meaning of its own in templates; call the attribute otherwise");
+                let message = format!("`{key}` has a special meaning in templates; rename the attribute");
                 return Err(Problem::bad(member.place(file), message));
             }
             _ => {

@@ -56,8 +56,7 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
             "out" => target.outputs = files(file, &member.value, "`out`", 0)?,
             "loop" => target.loops = loops(file, &member.value, "out", 0)?,
             key if RESERVED.contains(&key) => {
-                let message =
-                    format!("`{key}` has a meaning of its own in rules; call the attribute otherwise");
+                let message = format!("`{key}` has a special meaning in rules; rename the attribute");
                 return Err(Problem::bad(member.place(file), message));
             }
             _ => {
@@ -70,8 +69,8 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
     }
     if target.outputs.is_empty() && target.loops.as_ref().is_none_or(|loops| loops.files.is_empty()) {
         let near = members.iter().find(|member| near(&member.key, &["out"]).is_some());
-        let hint = near.map_or("name the files that are wanted".to_owned(), |near| {
-            format!("is `{}` (line {}) meant to be `out`?", near.key, near.line)
+        let hint = near.map_or("list the files that are wanted".to_owned(), |near| {
+            format!("did you mean `out` instead of `{}` (line {})?", near.key, near.line)
         });
         return Err(Problem::bad(entry.place(file), format!("the target `{name}` has no `out`")).hint(hint));
     }

@@ -44,11 +44,11 @@ fn good_files_are_read_without_a_word() {
 #[test]
 fn files_that_say_nothing_are_refused() {
     let hint = "\n  hint: a file is a mapping from names: see `hq doc make-files`";
-    rules("", &format!("rules.yaml:1:1: the file holds no rules{hint}"));
-    rules("# later\n", &format!("rules.yaml:1:1: the file holds no rules{hint}"));
-    targets("{}", &format!("targets.yaml:1:1: the file holds no targets{hint}"));
+    rules("", &format!("rules.yaml:1:1: the file contains no rules{hint}"));
+    rules("# later\n", &format!("rules.yaml:1:1: the file contains no rules{hint}"));
+    targets("{}", &format!("targets.yaml:1:1: the file contains no targets{hint}"));
     rules("- a\n", "rules.yaml:1:1: the file of rules is a mapping from their names, not a list");
-    rules("a:\n", "rules.yaml:1:1: the rule `a` says nothing");
+    rules("a:\n", "rules.yaml:1:1: the rule `a` is empty");
     rules("a: 3\n", "rules.yaml:1:4: the rule `a` is a mapping, not a number");
 }
 
@@ -56,27 +56,27 @@ fn files_that_say_nothing_are_refused() {
 fn what_a_rule_lacks_is_named() {
     rules(
         "a:\n  out: a\n",
-        "rules.yaml:1:1: the rule `a` has no `script`\n  hint: add the shell text that makes its files",
+        "rules.yaml:1:1: the rule `a` has no `script`\n  hint: add the shell script that makes its files",
     );
     rules(
         "a:\n  out: a\n  scripts: x\n",
-        "rules.yaml:1:1: the rule `a` has no `script`\n  hint: is `scripts` (line 3) meant to be `script`?",
+        "rules.yaml:1:1: the rule `a` has no `script`\n  hint: did you mean `script` instead of `scripts` (line 3)?",
     );
     rules(
         "a:\n  script: x\n",
-        "rules.yaml:1:1: the rule `a` has no `out`\n  hint: name the files that it makes: nothing else asks for it",
+        "rules.yaml:1:1: the rule `a` has no `out`\n  hint: list the files that it makes: only they can require it",
     );
     rules(
         "a:\n  script: x\n  output: b\n",
-        "rules.yaml:1:1: the rule `a` has no `out`\n  hint: is `output` (line 3) meant to be `out`?",
+        "rules.yaml:1:1: the rule `a` has no `out`\n  hint: did you mean `out` instead of `output` (line 3)?",
     );
     targets(
         "t:\n  dirname: d\n",
-        "targets.yaml:1:1: the target `t` has no `out`\n  hint: name the files that are wanted",
+        "targets.yaml:1:1: the target `t` has no `out`\n  hint: list the files that are wanted",
     );
     targets(
         "t:\n  outs: d\n",
-        "targets.yaml:1:1: the target `t` has no `out`\n  hint: is `outs` (line 2) meant to be `out`?",
+        "targets.yaml:1:1: the target `t` has no `out`\n  hint: did you mean `out` instead of `outs` (line 2)?",
     );
 }
 
@@ -84,38 +84,39 @@ fn what_a_rule_lacks_is_named() {
 fn attributes_that_are_nearly_keys_are_warned_of() {
     rules(
         "a:\n  out: a\n  script: x\n  input: b\n",
-        "rules.yaml:4:3: `input` of the rule `a` is an attribute of yours; did you mean `inp`?",
+        "rules.yaml:4:3: `input` of the rule `a` is treated as an attribute; did you mean `inp`?",
     );
     rules(
         "a:\n  out: a\n  script: x\n  resources: {cpu: 1}\n",
-        "rules.yaml:4:3: `resources` of the rule `a` is an attribute of yours; did you mean `resource`?",
+        "rules.yaml:4:3: `resources` of the rule `a` is treated as an attribute; did you mean `resource`?",
     );
     rules(
         "a:\n  out: a\n  script: x\n  rertun: mtime\n  rteun: 1\n  rerunn: 1\n  setpu: y\n",
-        "rules.yaml:4:3: `rertun` of the rule `a` is an attribute of yours; did you mean `rerun`?\n\
-         rules.yaml:6:3: `rerunn` of the rule `a` is an attribute of yours; did you mean `rerun`?\n\
-         rules.yaml:7:3: `setpu` of the rule `a` is an attribute of yours; did you mean `setup`?",
+        "rules.yaml:4:3: `rertun` of the rule `a` is treated as an attribute; did you mean `rerun`?\n\
+         rules.yaml:6:3: `rerunn` of the rule `a` is treated as an attribute; did you mean `rerun`?\n\
+         rules.yaml:7:3: `setpu` of the rule `a` is treated as an attribute; did you mean `setup`?",
     );
     rules("a:\n  out: a\n  script: x\n  frames: 7\n", "");
     targets(
         "t:\n  out: a\n  dirnam: d\n",
-        "targets.yaml:3:3: `dirnam` of the target `t` is an attribute of yours; did you mean `dirname`?",
+        "targets.yaml:3:3: `dirnam` of the target `t` is treated as an attribute; did you mean `dirname`?",
     );
 }
 
 #[test]
 fn values_that_cannot_be_name_their_place() {
     let with = |resource: &str| format!("a:\n  out: a\n  script: x\n  resource: {{{resource}}}\n");
-    rules(&with("nrs: 0"), "rules.yaml:4:19: `nrs: 0`: a whole number from 1 on is meant");
-    rules(&with("cpu: -1"), "rules.yaml:4:19: `cpu: -1`: a whole number from 0 on is meant");
+    rules(&with("nrs: 0"), "rules.yaml:4:19: `nrs: 0`: use a whole number of at least 1");
+    rules(&with("cpu: -1"), "rules.yaml:4:19: `cpu: -1`: use a whole number of at least 0");
     rules(
         &with("time: abc"),
-        "rules.yaml:4:20: `time: abc`: minutes are meant, for instance 90 or 1.5\n  hint: with units, `1h 30m` can be written, too",
+        "rules.yaml:4:20: `time: abc`: use minutes, for example 90 or 1.5\n  hint: with units, you can also \
+         write `1h 30m`",
     );
     rules(&with("cpus: 4"), "rules.yaml:4:20: `cpus` of `resource` is called `cpu` here");
     rules(
         &with("mem: much"),
-        "rules.yaml:4:19: `mem: much`: `much` is not a memory size: write 4GiB, 500MB, or a number of MiB",
+        "rules.yaml:4:19: `mem: much`: `much` is not a memory size: use 4GiB, 500MB, or a number of MiB",
     );
     rules(
         "a: {out: a, script: x, rerun: hsh}\n",
@@ -123,24 +124,25 @@ fn values_that_cannot_be_name_their_place() {
     );
     rules(
         "a: {out: a, script: x, retry: often}\n",
-        "rules.yaml:1:31: `retry: often`: a whole number from 0 on is meant",
+        "rules.yaml:1:31: `retry: often`: use a whole number of at least 0",
     );
     rules(
         "a: {out: a, script: x, retry: -1}\n",
-        "rules.yaml:1:31: `retry: -1`: a whole number from 0 on is meant",
+        "rules.yaml:1:31: `retry: -1`: use a whole number of at least 0",
     );
     rules(
         "a: {out: a, script: x, time_limit: 0}\n",
-        "rules.yaml:1:36: `time_limit: 0`: nothing ends within that\n  hint: without `time_limit` nothing is ended",
+        "rules.yaml:1:36: `time_limit: 0`: nothing can end within that time\n  hint: without `time_limit`, nothing \
+         is ended",
     );
     rules(
         "a: {out: a, script: x, mpirun: y}\n",
-        "rules.yaml:1:24: `mpirun` has a meaning of its own in templates; call the attribute otherwise",
+        "rules.yaml:1:24: `mpirun` has a special meaning in templates; rename the attribute",
     );
     rules("a: {out: [''], script: x}\n", "rules.yaml:1:12: a file of `out` is empty");
     rules(
         "a/b: {out: a, script: x}\n",
-        "rules.yaml:1:1: `a/b` is no name of a rule: its scripts are called after it",
+        "rules.yaml:1:1: `a/b` is not a valid rule name: scripts are named after the rule",
     );
 }
 
@@ -149,25 +151,26 @@ fn loops_have_variables_and_files() {
     let with = |text: &str| format!("a:\n  out: a\n  script: x\n  loop: {text}\n");
     rules(
         &with("{n: 'range(3)'}"),
-        "rules.yaml:4:9: `loop` has no `inp`: it is for the files that it makes\n  hint: add `inp:` below `loop`",
+        "rules.yaml:4:9: `loop` has no `inp`, which lists the files that it creates\n  hint: add `inp:` below `loop`",
     );
     rules(
         &with("{inp: [a]}"),
-        "rules.yaml:4:9: `loop` has no variables\n  hint: write for instance `n: \"range(10)\"` below it",
+        "rules.yaml:4:9: `loop` has no variables\n  hint: write `n: \"range(10)\"` below it, for example",
     );
     rules(
         &with("{n: , inp: [a]}"),
-        "rules.yaml:4:10: `n` of `loop` has no values\n  hint: write a Python expression, for instance `\"range(10)\"`, or a list",
+        "rules.yaml:4:10: `n` of `loop` has no values\n  hint: use a Python expression, for example \
+         `\"range(10)\"`, or a list",
     );
     rules(
         &with("{n: 'range(3)', inp: {x: a}}\n  inp: {x: b}"),
-        "rules.yaml:4:34: `x` stands in `inp` of `loop`, and at rules.yaml:5:12\n  hint: rename one of them",
+        "rules.yaml:4:34: `x` is in `inp` of `loop`, and also at rules.yaml:5:12\n  hint: rename one of them",
     );
 }
 
 #[test]
 fn braces_are_checked_where_they_stand() {
-    let double = "double braces that are meant as such: `{{` and `}}`";
+    let double = "double literal braces: `{{` and `}}`";
     rules(
         "a:\n  out: a\n  script: |\n    one\n    awk '{print $1\n",
         &format!("rules.yaml:5:10: a `{{` without its `}}`\n  hint: {double}"),

@@ -191,7 +191,7 @@ fn several(make: &Makefile, name: &str, one: usize, other: usize) -> Problem {
     );
     Problem::bad(other.place.clone(), message)
         .coded(AMBIGUOUS_RULE)
-        .hint("rename an output; a name without variables goes before one with variables")
+        .hint("rename an output; a name without variables takes precedence over one with variables")
 }
 
 fn too_hard(make: &Makefile, name: &str, rule: usize) -> Problem {
@@ -319,12 +319,12 @@ fn outputs(rule: &Rule, attributes: &[(Arc<str>, Value)]) -> Result<Outputs, Pro
                 continue;
             }
             if field.name.is_empty() || field.name.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(wrong(format!("`{{{}}}` is no name of a template variable", field.shown()))
-                    .hint("name it, for instance `{n}`; braces that are meant as such are doubled"));
+                return Err(wrong(format!("`{{{}}}` is not the name of a template variable", field.shown()))
+                    .hint("give it a name, for example `{n}`; double literal braces"));
             }
             if !field.path.is_empty() || field.conversion.is_some() {
                 let message = format!(
-                    "`{{{}}}` is no attribute, and a template variable is written `{{{}}}`",
+                    "`{{{}}}` is not an attribute, and a template variable is written as `{{{}}}`",
                     field.shown(),
                     field.name
                 );
@@ -368,13 +368,13 @@ fn outputs(rule: &Rule, attributes: &[(Arc<str>, Value)]) -> Result<Outputs, Pro
         match &first {
             Some(before) if *before != here => {
                 let message = format!(
-                    "this output of the rule {} has {}, the first has {}: who asks for one could not tell the other",
+                    "this output of the rule {} has {}, the first has {}: one could not be determined from the other",
                     rule.name,
                     names(&here),
                     names(before)
                 );
                 return Err(Problem::bad(file.text.place(), message)
-                    .hint("let all outputs name the same variables, or make two rules of it"));
+                    .hint("use the same variables in all outputs, or split it into two rules"));
             }
             Some(_) => (),
             None => first = Some(here),

@@ -35,7 +35,7 @@ impl Search<'_> {
                 free[maker] += 1;
             }
         }
-        // In layers, each in the order in which the search met its runs: neighbours stay neighbours.
+        // In layers, each in the order in which the search met its runs: neighbors stay neighbors.
         let mut order: Vec<usize> = (0..count).filter(|run| waits_for[*run] == 0).collect();
         let mut at = 0;
         while at < order.len() {
@@ -89,6 +89,6 @@ impl Search<'_> {
         let message = format!("files are needed to make themselves: {}", links.join(" <- "));
         Problem::bad(rule.place.clone(), message)
             .coded(RULE_CYCLE)
-            .hint("one of these rules must not name the file it needs, or must make it under another name")
+            .hint("one of these rules must not need that file, or must make it under another name")
     }
 }

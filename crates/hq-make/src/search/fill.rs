@@ -150,7 +150,7 @@ pub(super) fn fill(
             Step::Env(entries) => {
                 for (key, member) in entries {
                     if key.is_empty() || key.contains(['=', '\0']) {
-                        let message = format!("`{key}` is no name of a variable of the environment");
+                        let message = format!("`{key}` is not a valid name of an environment variable");
                         return Err(Problem::bad(member.place(), message).into());
                     }
                     let value = member.expand(&names)?.str();
@@ -247,7 +247,7 @@ fn name(rule: &Rule, file: &NamedFile, scope: &dyn Scope) -> Result<String, Prob
         let message = format!("`{short}` of the rule {} cannot be the name of a file: {why}", rule.name);
         let problem = Problem::bad(file.text.place(), message);
         return Err(if name.len() > crate::limits::NAME_BYTES_MAX {
-            problem.hint("does the rule ask itself for longer and longer names?")
+            problem.hint("does the rule require itself with longer and longer names?")
         } else {
             problem
         });

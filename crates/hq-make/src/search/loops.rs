@@ -73,7 +73,7 @@ impl Expressions {
                     asked.iter().map(|text| refuse(&self.unknown, text, "Python gave no answer")).collect()
                 }
                 Err(error) => {
-                    let why = format!("Python could not be asked: {error}");
+                    let why = format!("Python could not be run: {error}");
                     asked.iter().map(|text| refuse(&self.unknown, text, &why)).collect()
                 }
             },
@@ -148,7 +148,7 @@ pub(super) fn rounds(
                 Err(wrong) => return Err(wrong),
             };
             if next.len() + values.len() > LOOP_VALUES_MAX {
-                let message = format!("the loops have more than {LOOP_VALUES_MAX} rounds together");
+                let message = format!("the loops have more than {LOOP_VALUES_MAX} iterations in total");
                 return Err(Problem::bad(member.place(), message).into());
             }
             for value in values.iter() {
@@ -189,15 +189,15 @@ fn values(
             _ => Ok(Arc::new(Vec::new())),
         },
         Member::Plain(value, place) => {
-            let message = format!("the loop over `{name}`: {} is nothing to loop over", value.str());
+            let message = format!("the loop over `{name}`: cannot loop over {}", value.str());
             let hint = match value {
                 Value::Int(int) => format!("write `\"range({int})\"`, or a list"),
-                _ => "write a Python expression, for instance `\"range(10)\"`, or a list".to_owned(),
+                _ => "use a Python expression, for example `\"range(10)\"`, or a list".to_owned(),
             };
             Err(Problem::bad(place.clone(), message).hint(hint).into())
         }
         Member::Map(_, place) => {
-            let message = format!("the loop over `{name}`: a mapping is nothing to loop over");
+            let message = format!("the loop over `{name}`: cannot loop over a mapping");
             Err(Problem::bad(place.clone(), message).hint("write a list").into())
         }
     }

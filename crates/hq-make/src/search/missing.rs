@@ -30,7 +30,7 @@ impl Search<'_> {
             match self.files[file.index()].asked_by {
                 Asker::Target(target) => {
                     let target = &self.make.targets[target];
-                    links.push(format!("target {} ({}) asks for {shown}", target.name, target.place.line()));
+                    links.push(format!("target {} ({}) requires {shown}", target.name, target.place.line()));
                     break;
                 }
                 // An output that was asked for first by the run that makes it, too.

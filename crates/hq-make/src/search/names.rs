@@ -83,7 +83,7 @@ impl Search<'_> {
                     let what = if *path == script { "script" } else { "log" };
                     let message = format!("`{}` is the {what} of the run `{}`", self.shown(*file), run.name);
                     let problem = Problem::bad(run.place.clone(), message).chain(self.chain(*file));
-                    problems.push(problem.hint("call the file or the rule otherwise"));
+                    problems.push(problem.hint("rename the file or the rule"));
                 }
             }
             (run.script_path, run.log_path) = (script, log);

@@ -80,7 +80,7 @@ impl Search<'_> {
                 count => format!(" and {} are", counted(count - 1, "other")),
             };
             let message = format!(
-                "{}{others} from the future, by {ahead}: clocks differ, and what is newer cannot be told",
+                "{}{others} from the future, by {ahead}: clocks differ, so it is unknown which files are newer",
                 plan.files[file.index()].shown()
             );
             let place = self.make.rules[0].place.clone();

@@ -90,7 +90,7 @@ fn the_search_stops_at_files_that_exist() {
         WANT_A,
         "",
         Exists,
-        "rules.yaml:2:11: `c` is missing, and no rule makes it\n  target t (targets.yaml:1) asks for a\n  \
+        "rules.yaml:2:11: `c` is missing, and no rule makes it\n  target t (targets.yaml:1) requires a\n  \
          rule a (rules.yaml:1) makes a from b\n  rule b (rules.yaml:2) makes b from c",
     );
 }
@@ -235,11 +235,13 @@ fn only_what_is_named_is_made() {
     assert_eq!(with(&["nm1.json"], &[]).expect("a plan").split(' ').count(), 20);
     assert_eq!(
         with(&["nm2.json"], &[]),
-        Err("no target asks for `nm2.json`, and no rule makes it for one".to_owned())
+        Err("no target requires `nm2.json`, and no rule makes it for one".to_owned())
     );
     assert_eq!(
         with(&["sodium/nm2.json"], &[]),
-        Err("no target asks for `sodium/nm2.json`, and no rule makes it for one\n  hint: did you mean `sodium/nm1.json`?".to_owned())
+        Err("no target requires `sodium/nm2.json`, and no rule makes it for one\n  hint: did you mean \
+            `sodium/nm1.json`?"
+            .to_owned())
     );
     assert_eq!(
         with(&[], &["clorid"]),
@@ -271,8 +273,9 @@ fn a_missing_file_with_a_nearby_name_is_hinted_at() {
         "t: {out: ['an_1.npy']}\n",
         "",
         Rerun::Exists,
-        "rules.yaml:1:13: `traj_1.xtc` is missing, and no rule makes it\n  target t (targets.yaml:1) asks for an_1.npy\n  \
-         rule an (rules.yaml:1) makes an_1.npy from traj_1.xtc\n  hint: rules make `trj_{n}.xtc` (rule md, rules.yaml:2)",
+        "rules.yaml:1:13: `traj_1.xtc` is missing, and no rule makes it\n  target t (targets.yaml:1) requires \
+         an_1.npy\n rule an (rules.yaml:1) makes an_1.npy from traj_1.xtc\n  hint: rules make `trj_{n}.xtc` (rule \
+         md, rules.yaml:2)",
     );
 }
 
@@ -281,8 +284,8 @@ fn two_makers_of_one_file_are_an_error() {
     refused(
         "p: {out: ['x_{n}'], script: x}\nq: {out: ['{m}_1'], script: y}\n",
         "t: {out: ['x_1']}\n",
-        "rules.yaml:2:1: `x_1` is made by the rule q and by the rule p (rules.yaml:1)\n  target t (targets.yaml:1) asks for x_1\n  \
-         hint: rename an output; a name without variables goes before one with variables",
+        "rules.yaml:2:1: `x_1` is made by the rule q and by the rule p (rules.yaml:1)\n  target t (targets.yaml:1) \
+         requires x_1\n hint: rename an output; a name without variables takes precedence over one with variables",
     );
     runs(
         "p: {out: ['x_{n}'], script: x}\nq: {out: ['x_1'], script: y}\n",
@@ -295,13 +298,14 @@ fn two_makers_of_one_file_are_an_error() {
         "p: {out: ['{a}_{b}'], script: x}\n",
         "t: {out: ['x_y_z']}\n",
         "rules.yaml:1:12: `x_y_z` is an output of the rule p in two ways: with a = x, b = y_z, and with a = x_y, b = z\n  \
-         target t (targets.yaml:1) asks for x_y_z\n  hint: put text between the variables that their values do not have, or a format such as `{n:03d}`",
+         target t (targets.yaml:1) requires x_y_z\n  hint: put text between the variables that their values do not \
+         have, or a format such as `{n:03d}`",
     );
     refused(
         "p: {out: ['x_{n}', same], script: x}\n",
         "t: {out: ['x_1', 'x_2']}\n",
-        "rules.yaml:1:20: this output of the rule p has no variables, the first has the variables n: who asks for one could not tell the other\n  \
-         hint: let all outputs name the same variables, or make two rules of it",
+        "rules.yaml:1:20: this output of the rule p has no variables, the first has the variables n: one could not \
+         be determined from the other\n hint: use the same variables in all outputs, or split it into two rules",
     );
 }
 
@@ -311,13 +315,13 @@ fn rules_that_need_each_other_are_an_error() {
         "r1: {inp: [b], out: [a], script: x}\nr2: {inp: [a], out: [b], script: y}\n",
         "t: {out: [a]}\n",
         "rules.yaml:1:1: files are needed to make themselves: a <- r1 <- b <- r2 <- a\n  \
-         hint: one of these rules must not name the file it needs, or must make it under another name",
+         hint: one of these rules must not need that file, or must make it under another name",
     );
     refused(
         "r: {inp: [a], out: [a], script: x}\n",
         "t: {out: [a]}\n",
         "rules.yaml:1:1: files are needed to make themselves: a <- r <- a\n  \
-         hint: one of these rules must not name the file it needs, or must make it under another name",
+         hint: one of these rules must not need that file, or must make it under another name",
     );
     let plan = plan(
         "r: {inp: ['{n}x'], out: ['{n}'], script: x}\n",
@@ -342,18 +346,19 @@ fn fields_that_nobody_knows_name_their_place_and_the_names_there() {
     refused(
         "a:\n  out: ['a_{n}']\n  script: |\n    first\n    echo {m} {out[b]}\n",
         "t: {out: ['a_1'], frames: 3}\n",
-        "rules.yaml:5:10: `{m}` is not known here\n  target t (targets.yaml:1) asks for a_1\n  \
-         hint: the names here are n, out, inp, frames, dirname, mpirun; double braces that are meant as such: `{{` and `}}`",
+        "rules.yaml:5:10: `{m}` is not known here\n  target t (targets.yaml:1) requires a_1\n  \
+         hint: the names here are n, out, inp, frames, dirname, mpirun; double literal braces: `{{` and `}}`",
     );
     refused(
         "a:\n  inp: {x: b}\n  out: ['a_{n}']\n  script: cat {inp[y]}\n",
         "t: {out: ['a_1']}\n",
-        "rules.yaml:4:15: `{inp[y]}`: there is no key `y`; the keys are x\n  target t (targets.yaml:1) asks for a_1",
+        "rules.yaml:4:15: `{inp[y]}`: there is no key `y`; the keys are x\n  target t (targets.yaml:1) requires a_1",
     );
     refused(
         "a: {out: [a], script: x}\n",
         "t: {out: ['a_{k}'], frames: 3}\n",
-        "targets.yaml:1:14: `{k}` is not known here\n  hint: the names here are frames, dirname; double braces that are meant as such: `{{` and `}}`",
+        "targets.yaml:1:14: `{k}` is not known here\n  hint: the names here are frames, dirname; double literal \
+         braces: `{{` and `}}`",
     );
 }
 
@@ -364,12 +369,12 @@ fn loops_that_cannot_be_are_refused() {
     refused(
         rule,
         &targets("5"),
-        "targets.yaml:3:8: the loop over `n`: 5 is nothing to loop over\n  hint: write `\"range(5)\"`, or a list",
+        "targets.yaml:3:8: the loop over `n`: 5cannot loop over \n  hint: write `\"range(5)\"`, or a list",
     );
     refused(
         rule,
         &targets("'3 + 4'"),
-        "targets.yaml:3:9: the loop over `n`: `3 + 4`: a value of type int is nothing to loop over",
+        "targets.yaml:3:9: the loop over `n`: `3 + 4`: cannot loop over a value of type int",
     );
     refused(
         rule,
@@ -384,7 +389,7 @@ fn loops_that_cannot_be_are_refused() {
     refused(
         rule,
         "t:\n  loop:\n    n: range(2000)\n    m: range(2000)\n    out: ['a_{n}']\n",
-        "targets.yaml:4:8: the loops have more than 1000000 rounds together",
+        "targets.yaml:4:8: the loops have more than 1000000 iterations in total",
     );
 }
 
@@ -433,8 +438,9 @@ fn targets_share_runs_that_are_the_same_and_no_others() {
     refused(
         rules,
         "t: {v: 1, out: [a]}\nu: {v: 2, out: [a]}\n",
-        "rules.yaml:1:1: target t (targets.yaml:1) and target u (targets.yaml:2) both ask for the run `a` in one directory, with different texts\n  \
-         hint: give the targets directories of their own, or the same attributes",
+        "rules.yaml:1:1: target t (targets.yaml:1) and target u (targets.yaml:2) both require the run `a` in the \
+         same directory, with different scripts\n hint: use separate directories for the targets, or the same \
+         attributes",
     );
     runs("a: {out: [a], script: x}\n", "t: {v: 1, out: [a]}\nu: {v: 2, out: [a]}\n", "", Rerun::Exists, "a");
 }
@@ -468,7 +474,8 @@ fn outputs_that_are_called_as_scripts_or_logs_are_refused() {
     refused(
         "a: {out: [a.log], script: x}\n",
         "t: {out: [a.log]}\n",
-        "rules.yaml:1:1: `a.log` is the log of the run `a`\n  target t (targets.yaml:1) asks for a.log\n  hint: call the file or the rule otherwise",
+        "rules.yaml:1:1: `a.log` is the log of the run `a`\n  target t (targets.yaml:1) requires a.log\n  hint: \
+         rename the file or the rule",
     );
 }
 
@@ -510,7 +517,7 @@ fn files_from_the_future_are_warned_of_once() {
     let found = plan(A_FROM_B, WANT_A, &disk, Rerun::Mtime).expect("a plan");
     assert_eq!(
         said(&found.warnings),
-        "c is from the future, by 1h: clocks differ, and what is newer cannot be told"
+        "c is from the future, by 1h: clocks differ, so it is unknown which files are newer"
     );
 }
 
@@ -520,7 +527,8 @@ fn what_cannot_be_looked_at_is_said() {
         .expect_err("no access");
     assert_eq!(
         said(&found),
-        "`forbidden` cannot be looked at: permission denied\n  target t (targets.yaml:1) asks for a\n  rule a (rules.yaml:1) makes a from forbidden"
+        "`forbidden` cannot be examined: permission denied\n  target t (targets.yaml:1) requires a\n  rule a \
+         (rules.yaml:1) makes a from forbidden"
     );
 }
 

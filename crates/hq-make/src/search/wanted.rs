@@ -141,7 +141,7 @@ impl Search<'_> {
                         paths::shown(&self.wanted.base, &paths::join(&self.contexts.all[*context].dir, name))
                     })
                     .collect();
-                let message = format!("no target asks for `{name}`, and no rule makes it for one");
+                let message = format!("no target requires `{name}`, and no rule makes it for one");
                 let problem = Problem::bad(self.make.targets[0].place.clone(), message).coded(NO_RULE);
                 let near = did_you_mean(name, names.iter().map(String::as_str));
                 self.problems.push(Problem { place: None, ..problem }.maybe_hint(near));

@@ -92,7 +92,7 @@ fn integer(text: &str) -> Result<Option<i64>, String> {
             .map(|number| if is_negative { -number } else { number })
             .and_then(|number| i64::try_from(number).ok())
             .map(Some)
-            .ok_or_else(|| format!("the number {text} is larger than {}; in quotes it is a text", i64::MAX)),
+            .ok_or_else(|| format!("the number {text} is larger than {}; use quotes for a string", i64::MAX)),
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
             ("9223372036854775807", "int 9223372036854775807"),
             (
                 "9223372036854775808",
-                "the number 9223372036854775808 is larger than 9223372036854775807; in quotes it is a text",
+                "the number 9223372036854775808 is larger than 9223372036854775807; use quotes for a string",
             ),
         ] {
             check(text, is);

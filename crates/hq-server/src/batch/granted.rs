@@ -20,14 +20,16 @@ pub(crate) fn check(
     largest: Option<&NodeShape>,
 ) -> Result<(), String> {
     if granted.is_array {
-        return Err("The arguments after `--` make an array of batch jobs; leave that out: the queue asks for as many \
-                    allocations as are needed"
-            .into());
+        return Err(
+            "The arguments after `--` create an array of batch jobs; omit that: the queue requests as many \
+            allocations as needed"
+                .into(),
+        );
     }
     let workers = params.workers_per_allocation();
     if let Some(nodes) = granted.nodes.filter(|nodes| *nodes != workers) {
         return Err(format!(
-            "The arguments after `--` ask for {}, and the queue for {}; leave the number out of the arguments, or give \
+            "The arguments after `--` request {}, but the queue {}; omit the number from the arguments, or use \
              --max-workers-per-alloc {nodes}",
             counted(nodes, "node"),
             counted(workers, "worker"),
@@ -37,8 +39,8 @@ pub(crate) fn check(
         && (limit < params.time_limit || limit >= params.time_limit + TIME_STEP)
     {
         return Err(format!(
-            "The batch system gives an allocation {}, and --time-limit says {}; leave the time out of the arguments after \
-             `--`, or give the same in --time-limit",
+            "The batch system gives an allocation {}, but --time-limit is {}; omit the time from the arguments \
+             after `--`, or use the same in --time-limit",
             duration::format(limit),
             duration::format(params.time_limit),
         ));
@@ -117,7 +119,7 @@ fn check_exists(granted: &Granted, largest: &NodeShape) -> Result<(), String> {
     let never = never.iter().map(|(asked, most)| {
         format!("{asked} are asked for on each node, and no node there has more than {most}")
     });
-    Err(format!("{}: that would wait for ever", never.collect::<Vec<_>>().join("; ")))
+    Err(format!("{}: that would wait forever", never.collect::<Vec<_>>().join("; ")))
 }
 
 #[cfg(test)]

@@ -127,17 +127,18 @@ fn not_ours(journal: &Path, error: AccessError) -> ServerError {
     match error {
         AccessError::Foreign { path, owner, own } => ServerError::Journal {
             reason: format!(
-                "{} belongs to user {owner} and not to you (user {own}): a journal says what runs as you",
+                "{} belongs to user {owner}, not to you (user {own}): a journal determines what is run as you",
                 path.display()
             ),
-            hint: "name a journal of your own with --journal, or copy this one once you have made sure what is in it",
+            hint: "use your own journal with --journal, or copy this one after checking its contents",
         },
         AccessError::Exposed { path, mode, .. } => ServerError::Journal {
             reason: format!(
-                "others may write {} (mode {mode:o}): a journal says what runs as you",
+                "other users can write to {} (mode {mode:o}): a journal determines what is run as you",
                 path.display()
             ),
-            hint: "make sure that nobody has changed it, then take the right away with `chmod -R go-w` on the journal",
+            hint: "make sure that nobody has changed it, then remove the permission with `chmod -R go-w` on the \
+                journal",
         },
         error => ServerError::Directory {
             what: "the journal directory",
@@ -306,12 +307,12 @@ fn refusal(path: &Path, release: &str, error: OpenError<ProtoError>) -> ServerEr
                     path.display(),
                     env!("CARGO_PKG_VERSION")
                 ),
-                hint: "use that release or a later one, or put the journal aside with --fresh",
+                hint: "use that release or a later one, or set the journal aside with --fresh",
             }
         }
         OpenError::Refused { .. } => ServerError::Journal {
             reason: format!("the journal {}: {reason}", path.display()),
-            hint: "`hq journal check` says what is readable, --fresh puts the journal aside",
+            hint: "see what is readable with `hq journal check`, or set the journal aside with --fresh",
         },
     }
 }

@@ -277,7 +277,7 @@ fn trouble(path: &[u8], error: &AppendError) -> Written {
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
     match error.io().is_some_and(is_no_room) {
         true => Written::NoRoom(format!(
-            "What the task printed found no room in the log {}: {cause}",
+            "There was no space for the task's output in the log {}: {cause}",
             shown(path)
         )),
         false if error.io().is_some() => {

@@ -30,8 +30,8 @@ pub(super) fn devices(options: &DetectOptions, tree: &Tree, notes: &mut Vec<Stri
     let (integrated, cards): (Vec<Card>, Vec<Card>) = cards(tree).into_iter().partition(Card::is_integrated);
     if !integrated.is_empty() && !cards.is_empty() && mask(options).is_none() {
         notes.push(format!(
-            "gpus/intel: {} left out, since it is not known which number the GPU of the processor has beside them: set {MASK}, \
-             or say --resource gpus/intel=[...]",
+            "gpus/intel: {} ignored, because it is not known which number the processor's GPU has: set {MASK}, or \
+             use --resource gpus/intel=[...]",
             cards.len()
         ));
         return Vec::new();

@@ -89,7 +89,7 @@ impl Groups {
                 }),
                 Err(why) => groups
                     .notes
-                    .push(format!("no control groups can be made in {}: {why}", place.directory.display())),
+                    .push(format!("cannot create control groups in {}: {why}", place.directory.display())),
             }
         }
         groups

@@ -25,7 +25,9 @@ impl Watch {
             let thread = std::thread::Builder::new().name("hq-groups".into()).spawn(move || watch(&watched));
             match thread {
                 Ok(_) => self.has_thread = true,
-                Err(error) => warn!(%error, "tasks over their memory are ended in part: a thread is missing"),
+                Err(error) => {
+                    warn!(%error, "tasks over their memory are only partly ended: a thread is missing")
+                }
             }
         }
     }

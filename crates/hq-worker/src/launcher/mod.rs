@@ -469,7 +469,7 @@ fn pair(kind: i32) -> io::Result<(OwnedFd, OwnedFd)> {
 // The child blocks every signal from its birth on: one to the whole group, such as Ctrl-C, would end it before it has left
 // that group.
 fn fork_deaf() -> libc::pid_t {
-    // SAFETY: both sets are initialised before they are read. This process has one thread, so the child may do whatever it
+    // SAFETY: both sets are initialized before they are read. This process has one thread, so the child may do whatever it
     // likes.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();

@@ -36,9 +36,9 @@ pub struct Subject {
 /// Why a task did not start.
 pub fn not_started(stage: Stage, errno: i32, subject: &Subject) -> String {
     let cause = cause(errno);
-    let make = |what: &str, path: &[u8]| format!("cannot make the {what} {}: {cause}", show(path));
+    let make = |what: &str, path: &[u8]| format!("cannot create the {what} {}: {cause}", show(path));
     match stage {
-        Stage::Fork => format!("no process could be made for the task: {cause}"),
+        Stage::Fork => format!("no process could be created for the task: {cause}"),
         Stage::TaskDir => make("task directory", &subject.task_dir),
         Stage::MakeCwd => make("working directory", &subject.cwd),
         Stage::EnterCwd => format!("cannot enter the working directory {}: {cause}", show(&subject.cwd)),
@@ -72,7 +72,7 @@ fn not_executed(errno: i32, cause: &str, subject: &Subject) -> String {
                 beside(subject).unwrap_or_default()
             ),
         },
-        libc::ENOTDIR => "Not a directory (os error 20): a part of its path is no directory".to_owned(),
+        libc::ENOTDIR => "Not a directory (os error 20): a part of its path is not a directory".to_owned(),
         libc::EACCES => match existing() {
             Some(path) if path_of(path).is_dir() => "it is a directory".to_owned(),
             Some(path) if !is_executable(path) => {
@@ -172,7 +172,7 @@ fn cause(errno: i32) -> Cow<'static, str> {
         libc::EDQUOT => "the disk quota is used up".into(),
         libc::EACCES => "permission denied".into(),
         libc::ENOENT => "no such file or directory".into(),
-        libc::ENOTDIR => "a part of the path is no directory".into(),
+        libc::ENOTDIR => "a part of the path is not a directory".into(),
         libc::EISDIR => "it is a directory".into(),
         libc::EROFS => "the file system is read-only".into(),
         libc::EAGAIN => {
@@ -229,18 +229,18 @@ mod tests {
         check(
             Stage::Fork,
             EAGAIN,
-            "no process could be made for the task: the limit on the number of processes is reached \
+            "no process could be created for the task: the limit on the number of processes is reached \
              (see `ulimit -u` and the cgroup's pids.max)",
         );
         check(
             Stage::TaskDir,
             ENOSPC,
-            "cannot make the task directory \"/tmp/t\": no space left on the device",
+            "cannot create the task directory \"/tmp/t\": no space left on the device",
         );
         check(
             Stage::MakeCwd,
             EROFS,
-            "cannot make the working directory \"/work/\u{fffd}\": the file system is read-only",
+            "cannot create the working directory \"/work/\u{fffd}\": the file system is read-only",
         );
         check(
             Stage::EnterCwd,
@@ -256,7 +256,7 @@ mod tests {
         check(
             Stage::MakeStderrDir,
             EACCES,
-            "cannot make the directory for the stderr file \"/out/1.stderr\": permission denied",
+            "cannot create the directory for the stderr file \"/out/1.stderr\": permission denied",
         );
         check(
             Stage::Affinity,

@@ -231,7 +231,7 @@ impl<P: Peer, S: Sink> Bringing<'_, P, S> {
                 Ok(Ok(None)) => return Err(Cut::There("the connection ended".to_owned())),
                 Ok(Err(error)) => return Err(Cut::There(error.to_string())),
                 Err(_) => {
-                    let text = format!("nothing came for {} s", PIECE_TIME_MAX.as_secs());
+                    let text = format!("nothing was received for {} s", PIECE_TIME_MAX.as_secs());
                     return Err(Cut::There(text));
                 }
             };
@@ -241,7 +241,7 @@ impl<P: Peer, S: Sink> Bringing<'_, P, S> {
                     self.peer.keep(holder.worker, (asking, pieces));
                     return Err(Cut::Busy(others));
                 }
-                Ok(Said::Busy(_)) => return Err(Cut::There("it says what makes no sense".to_owned())),
+                Ok(Said::Busy(_)) => return Err(Cut::There("it sent an invalid message".to_owned())),
                 Err(reason) => return Err(Cut::There(reason)),
             };
             let count = piece.bytes().len();
@@ -301,6 +301,6 @@ fn understood(message: Vec<u8>) -> Result<Said, String> {
         }
         Ok(FromNode::Busy { others }) => Ok(Said::Busy(others)),
         Ok(FromNode::Refused { reason, .. }) => Err(reason),
-        _ => Err("it says what makes no sense".to_owned()),
+        _ => Err("it sent an invalid message".to_owned()),
     }
 }

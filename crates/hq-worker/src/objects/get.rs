@@ -34,7 +34,7 @@ pub trait Target: Send {
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
     /// No worker gave it; for each of them why.
-    #[error("no worker gave it: {0}")]
+    #[error("no worker could send it: {0}")]
     There(String),
     /// It cannot be written, or what is to be put cannot be read.
     #[error("{0}")]
@@ -81,9 +81,9 @@ impl Getter {
         let keys = match workers.map(|endpoint| &endpoint.keys) {
             Some(Some(keys)) => Ok(keys_among_workers(keys)),
             Some(None) => {
-                Err("the server does not encrypt the connections of workers, so these listen to nobody")
+                Err("the server does not encrypt worker connections, so workers do not accept connections")
             }
-            None => Err("the access file here has no part for workers, with which these are asked"),
+            None => Err("the access file has no section for workers, which is needed to connect to them"),
         };
         Getter { keys, server: server.cloned(), silent: Silent::default(), absent: Silent::default() }
     }

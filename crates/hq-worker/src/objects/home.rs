@@ -71,7 +71,8 @@ impl Home {
                     make_put(&path)?;
                     let lock = lock_file(&path.join(LOCK))?;
                     if lock.try_lock().is_err() {
-                        info!(path = %path.display(), "no locks there: what this worker stores stays if it is killed");
+                        info!(path = %path.display(), "no file locks there: what this worker stores remains if it \
+                            is killed");
                     }
                     let owner = fs::symlink_metadata(&path)?.uid();
                     return Ok(Home { path, owner, lock: Mutex::new(lock), around: Mutex::default() });
@@ -188,7 +189,7 @@ fn lock_file(path: &Path) -> io::Result<File> {
     let file = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("it is no file")),
+        false => Err(io::Error::other("it is not a regular file")),
     }
 }
 

@@ -26,7 +26,7 @@ impl NearFile {
         // Only whoever runs the worker can write there. Of others a directory of this name may be somewhere else.
         let found = fs::symlink_metadata(dir).map_err(|error| at(dir, error))?;
         if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other(format!("{} is no directory of this user", dir.display())));
+            return Err(io::Error::other(format!("{} is not a directory of this user", dir.display())));
         }
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;

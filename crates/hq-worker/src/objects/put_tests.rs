@@ -86,10 +86,10 @@ fn what_is_no_file_of_ours_is_refused_and_removed() {
     check("c-2", "is a link, or belongs to another user");
     assert_eq!(fs::read(&outside).expect("there"), b"secret");
     put(&store, "c-3", b"12345");
-    check("c-3", "5 bytes never fit: the object store takes objects of 4 bytes at most");
+    check("c-3", "5 bytes can never fit: the object store accepts objects of at most 4 bytes");
     check("c-4", "No such file");
     for name in ["", ".", "..", "../outside", "a/b", "/etc/passwd"] {
-        check(name, "is no name of a file for the store");
+        check(name, "is not a valid name for a file in the store");
     }
     let (used, key) = (put(&store, "c-5", b"1234"), value(2, 0));
     store.adopt(key, "c-5", (Hold::Free, false)).expect("nothing is in use by what was refused");
@@ -160,7 +160,7 @@ fn a_program_on_this_node_writes_into_the_store() {
     let link = dir.path().join("link");
     symlink(&home, &link).expect("writable");
     let refused = NearFile::make(&link).expect_err("no directory");
-    assert!(refused.to_string().ends_with("link is no directory of this user"), "{refused}");
+    assert!(refused.to_string().ends_with("link is not a directory of this user"), "{refused}");
     let missing = NearFile::make(&dir.path().join("missing")).expect_err("not there").to_string();
     assert!(missing.ends_with("/missing: No such file or directory (os error 2)"), "{missing}");
 }
@@ -173,7 +173,7 @@ fn files_on_their_way_take_room() {
     let lock = File::open(&held).expect("there");
     lock.lock().expect("ours");
     let refused = store.receive(5).expect_err("no room").to_string();
-    assert!(refused.ends_with("may hold 10 bytes, of which 6 are in use and may not go"), "{refused}");
+    assert!(refused.ends_with("may hold 10 bytes, of which 6 are in use and cannot be removed"), "{refused}");
     drop(store.receive(4).expect("there is room beside it"));
     // It is counted once while it becomes an object, and when it is one.
     store.adopt(value(1, 0), "c-held", (Hold::Guarded, false)).expect("adopted");

@@ -64,10 +64,10 @@ impl Objects {
             let frame = match timeout(PIECE_TIME_MAX, receiver.next()).await {
                 Ok(Ok(Some(frame))) => frame,
                 Ok(_) => return Err("the connection ended".to_owned()),
-                Err(_) => return Err(format!("nothing came for {} s", PIECE_TIME_MAX.as_secs())),
+                Err(_) => return Err(format!("nothing was received for {} s", PIECE_TIME_MAX.as_secs())),
             };
             let Ok(ToNode::Piece { bytes, is_last }) = decode_to_node(&frame) else {
-                return Err("what comes is no piece of a file".to_owned());
+                return Err("what comes is not a piece of a file".to_owned());
             };
             let fits = bytes.len() <= PIECE_MAX && bytes.len() as u64 <= left;
             if !fits || is_last != (bytes.len() as u64 == left) {

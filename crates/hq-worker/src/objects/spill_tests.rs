@@ -124,8 +124,8 @@ fn what_finds_no_room_makes_others_move_or_goes_to_the_spill_itself() {
     scene.store.hold(&[object(3)], Hold::Free);
     scene.add(4, &"4".repeat(1_200)).expect("it is larger than the store");
     assert_eq!((scene.all(), scene.spilled()), (vec![1, 2, 4], vec![1, 4]));
-    let full = "600 bytes do not fit: the object store may hold 1000 bytes, of which 600 are in use and may not go; its spill \
-                may hold 2000, of which 1900 are";
+    let full = "600 bytes do not fit: the object store may hold 1000 bytes, of which 600 are in use and cannot be \
+                removed; its spill may hold 2000, of which 1900 are";
     assert_eq!(scene.add(5, &"5".repeat(600)), Err(full.to_owned()));
     let error = StoreError::Full { wanted: 1_500, cap: 1_000, taken: 0, spill: Some((2_000, 0)) };
     assert!(!error.never_fits());
@@ -134,7 +134,7 @@ fn what_finds_no_room_makes_others_move_or_goes_to_the_spill_itself() {
         "{error}"
     );
     let error = StoreError::Full { wanted: 2_001, cap: 1_000, taken: 0, spill: Some((2_000, 0)) };
-    assert!(error.to_string().contains("takes objects of 2000 bytes at most; give a worker"), "{error}");
+    assert!(error.to_string().contains("accepts objects of at most 2000 bytes; start a worker"), "{error}");
     assert!(error.never_fits());
 }
 

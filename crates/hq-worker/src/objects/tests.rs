@@ -104,7 +104,7 @@ fn what_cannot_be_stored_is_named() {
     assert_eq!(text(store.add(key(1), &socket)), expected);
     let special = format!("{} is a pipe, a socket or a device", socket.display());
     assert!(text(store.add(key(1), dir.path())).starts_with(&special));
-    let too_large = "5 bytes never fit: the object store takes objects of 4 bytes at most; ";
+    let too_large = "5 bytes can never fit: the object store accepts objects of at most 4 bytes; ";
     assert!(text(add(&store, dir.path(), 1, b"12345")).starts_with(too_large));
     assert_eq!(names(&store), [0; 0]);
 }
@@ -140,7 +140,8 @@ fn what_the_server_counts_on_stays_and_what_it_has_not_judged_too() {
     for task in [1, 2, 3] {
         add(&store, dir.path(), task, b"123").expect("stored");
     }
-    let full = "2 bytes do not fit: the object store may hold 10 bytes, of which 9 are in use and may not go";
+    let full =
+        "2 bytes do not fit: the object store may hold 10 bytes, of which 9 are in use and cannot be removed";
     assert_eq!(add(&store, dir.path(), 6, b"12").expect_err("full").to_string(), full);
     store.hold(&[object(1)], Hold::Guarded);
     store.hold(&[object(3)], Hold::Free);
@@ -272,7 +273,7 @@ fn an_object_goes_from_worker_to_worker() {
         }
         // Not there, and not as it was.
         let wanted = Wanted { key: key(9), content: content(b"x"), holders: vec![from.place.clone()] };
-        let reason = "worker 1: the object store does not hold it any more".to_owned();
+        let reason = "worker 1: the object store no longer holds it".to_owned();
         let unfetched = Unfetched { holders: vec![WorkerId(1)], reason };
         assert_eq!(to.objects.fetch(&to.peer, wanted).await, Err(unfetched));
         to.objects.store.remove(&object(3));
@@ -337,7 +338,7 @@ fn what_a_task_takes_is_brought_to_its_places() {
         let refused =
             objects.stage(&made_up, object(9).task, (vec![place(&here, "in/mine")], None)).await.err();
         assert!(
-            matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("there is something else already"))
+            matches!(refused, Some(Outcome::Failed(_, text)) if text.contains("something else already exists"))
         );
         assert_eq!(read("in/mine"), "precious");
         fs::create_dir(dir.path().join("in/d")).expect("writable");
@@ -448,16 +449,16 @@ fn a_program_with_the_keys_of_workers_gets_an_object() {
             let wrong = ObjectCopy { checksum: checksum ^ 1, ..copy.clone() };
             let refused = getter.get(&wrong, vec![from.place.clone()], &mut got).await;
             let text = refused.expect_err("wrong").to_string();
-            assert!(text.contains("worker 1: its bytes are not those that were stored"), "{text}");
+            assert!(text.contains("worker 1: its contents are not what was stored"), "{text}");
         }
         let copy =
             ObjectCopy { object: object(2), instance: Instance(0), size: 4, checksum: 0, is_dir: false };
         let refused = getter.get(&copy, vec![nowhere], &mut Got::default()).await;
-        let text = "no worker gave it: worker 7: worker 7 on n7 cannot be reached: it listens nowhere";
+        let text = "no worker could send it: worker 7: worker 7 on n7 cannot be reached: it listens nowhere";
         assert_eq!(refused.expect_err("nobody").to_string(), text);
         for (workers, why) in [
-            (Some(endpoint(None)), "the server does not encrypt the connections of workers"),
-            (None, "the access file here has no part for workers"),
+            (Some(endpoint(None)), "the server does not encrypt worker connections"),
+            (None, "the access file has no section for workers"),
         ] {
             let keyless = get::Getter::new(workers.as_ref(), None);
             let refused = keyless.get(&copy, vec![from.place.clone()], &mut Got::default()).await;
@@ -498,7 +499,8 @@ fn a_program_puts_a_file_that_goes_with_it_until_it_is_an_object() {
             tokio::task::yield_now().await;
         }
         let too_large = getter.put(&to.place, 1 << 40, &mut &b""[..]).await.expect_err("too large");
-        let text = "1099511627776 bytes never fit: the object store takes objects of 104857600 bytes at most";
+        let text =
+            "1099511627776 bytes can never fit: the object store accepts objects of at most 104857600 bytes";
         let too_large = too_large.to_string();
         assert!(too_large.starts_with("worker 1 on n1: ") && too_large.contains(text), "{too_large}");
         // It ends before so much has come.

@@ -248,11 +248,11 @@ async fn serve_task(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<
     let (read, write) = stream.into_split();
     let (mut sender, mut receiver) = frames_over(read, write, Role::Worker);
     let Some((task, instance)) = attempt else {
-        return refuse(sender, "the token is not of a task of this worker").await;
+        return refuse(sender, "the token does not belong to a task of this worker").await;
     };
     let Some(first) = receiver.next().await.map_err(io::Error::other)? else { return Ok(()) };
     let Ok(ToNode::Hello { node, .. }) = decode_to_node(&first) else {
-        return refuse(sender, "the first message is no hello").await;
+        return refuse(sender, "the first message is not a hello").await;
     };
     let (answer, place) = oneshot::channel();
     let ask = Ask::Where { task, instance, node, answer };

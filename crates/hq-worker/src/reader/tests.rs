@@ -121,8 +121,8 @@ fn only_files_are_read() {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
     for (path, expected) in [
-        (pipe.clone(), "it is no file"),
-        ("/dev/null".into(), "it is no file"),
+        (pipe.clone(), "it is not a regular file"),
+        ("/dev/null".into(), "it is not a regular file"),
         (pipe.with_file_name("gone"), "No such file or directory (os error 2)"),
     ] {
         let expected = format!("{}: {expected}", path.display());

@@ -13,9 +13,9 @@ use crate::supervise::{Active, Finish, Supervisor};
 pub(super) const CLOSED: u8 = 113;
 
 /// What is said of that.
-pub(super) const CLOSED_TEXT: &str = "The function has closed the connection of its interpreter to the worker, as one does that \
-                                      closes all descriptors: close only what it has opened. (One that exits with code 113 \
-                                      looks the same.)";
+pub(super) const CLOSED_TEXT: &str = "The function has closed the connection between its interpreter and the \
+                                      worker, as happens when all descriptors are closed: close only those that it \
+                                      has opened. (One that exits with code 113 looks the same.)";
 
 impl Supervisor {
     /// The machine has no further use for a runner.

@@ -247,7 +247,7 @@ fn header(bytes: [u8; HEADER]) -> Result<(u8, usize), String> {
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     match length <= RUNNER_FRAME_MAX {
         true => Ok((kind, length)),
-        false => Err(format!("it says {length} bytes at once, and at most {RUNNER_FRAME_MAX} are taken")),
+        false => Err(format!("it sent {length} bytes at once, but at most {RUNNER_FRAME_MAX} are accepted")),
     }
 }
 

@@ -235,7 +235,7 @@ impl Supervisor {
                 }
             }
             News::NobodyCame => {
-                let text = format!("no rank has spoken within {} s", WORLD_START_LIMIT.as_secs());
+                let text = format!("no rank reported within {} s", WORLD_START_LIMIT.as_secs());
                 self.blame_runner(id, text);
             }
             News::RankDied(died) => {
@@ -442,8 +442,8 @@ fn outcome_of_call(body: &Body, status: Status, text: String) -> Outcome {
         Status::TooLarge => Outcome::Failed(
             FailureKind::Output,
             format!(
-                "The result of {name} takes {text} bytes {form}, and at most {} are kept: let it write a file, and \
-                 return the path.",
+                "The result of {name} takes {text} bytes {form}, but at most {} are kept: write the data to a file, \
+                 and return its path.",
                 hq_core::limits::RESULT_BYTES_MAX
             ),
         ),

@@ -131,7 +131,7 @@ def main(connection, receive):
             state["is_lost"] = True
             raise
 
-    # Processes that a function forks are no runners: the signals that interrupt calls end them, as they end others. One that
+    # Processes that a function forks are not runners: the signals that interrupt calls end them, as they end others. One that
     # comes between must not be lost, nor be taken as before.
     interrupts = {signal.SIGTERM, signal.SIGINT}
 

@@ -80,7 +80,7 @@ def _hq_value_files():
         magic, _, count, _ = HEAD.unpack_from(whole)
         begin = HEAD.size + SECTION.size * (1 + count)
         if magic != MAGIC or begin > size:
-            raise ValueError(f"its file {path} is no file of a value")
+            raise ValueError(f"its file {path} does not hold a value")
         sections = []
         for offset, length in SECTION.iter_unpack(whole[HEAD.size : begin]):
             if offset % ALIGNED or offset < begin or offset > size or length > size - offset:

@@ -248,7 +248,7 @@ def _hq_zygote(connection, receive):
         settings = json.loads(os.environ.get("HQ_PYTHON_ENV") or "{}")
     except ValueError as error:
         settings = {}
-        say(BROKEN, "HQ_PYTHON_ENV is no JSON: %s" % error)
+        say(BROKEN, "HQ_PYTHON_ENV is not valid JSON: %s" % error)
         os._exit(1)
     if settings.get("fork") is False:
         say(UNFIT, "fork=False says so")

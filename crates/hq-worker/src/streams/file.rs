@@ -137,7 +137,7 @@ impl StreamFile {
         let Some(writer) = writer.take() else { return };
         let path = writer.path().display();
         warn!("the file {path} of a stream was removed");
-        let why = format!("The file {path} of the stream was removed while the task printed into it");
+        let why = format!("The file {path} of the stream was removed while the task was writing to it");
         self.lose(&why);
     }
 
@@ -350,7 +350,7 @@ impl StreamFile {
             log::Written::Busy => log.retry(now + limits::LOG_AGAIN, false),
             log::Written::NoRoom(text) => {
                 if self.room.is_full(now) {
-                    warn!("{text}; what else is printed there waits");
+                    warn!("{text}; further output there waits");
                 }
                 self.stalled = Some((now, text.clone()));
                 log.retry(now + limits::STREAM_RETRY, true);
@@ -365,7 +365,7 @@ impl StreamFile {
     pub(super) fn link_changed(&mut self, link: &LogLink) {
         let Sink::Remote(log) = &mut self.sink else { return };
         if link.is_over() {
-            self.give_up("The server was not there to write what the task printed into its log.");
+            self.give_up("The server was not available to write the task's output to its log.");
         } else {
             log.ask_again();
         }
@@ -463,7 +463,7 @@ impl StreamFile {
                 if self.room.is_full(self.used) {
                     warn!(dir = %path, %error, "a stream finds no room; what its tasks print waits");
                 }
-                let text = format!("What the task printed found no room in the stream {path}: {error}");
+                let text = format!("There was no space for the task's output in the stream {path}: {error}");
                 self.stalled = Some((self.used, text));
                 Written::NoRoom
             }

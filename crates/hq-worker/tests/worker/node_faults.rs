@@ -30,7 +30,7 @@ pub(crate) fn a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing(_:
         assert_eq!(left, "", "what the task left was killed before the server hears of it");
         drop(connection);
         let text = server.ended();
-        assert!(text.starts_with("the launcher process has died, and what ran with it: task 3@1:"), "{text}");
+        assert!(text.starts_with("the launcher process has died, together with task 3@1:"), "{text}");
     });
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn a_node_that_cannot_start_tasks_gives_them_back(_: &mut ()) {
             }
         }
         let reason = trouble.take().expect("it says why");
-        assert!(reason.contains("task directory") && reason.contains("is no directory"), "{reason}");
+        assert!(reason.contains("task directory") && reason.contains("is not a directory"), "{reason}");
         fs::remove_file(&own).expect("there");
         loop {
             if let FromWorker::Report(report) = connection.next().await.expect("it stays")

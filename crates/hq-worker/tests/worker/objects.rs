@@ -84,7 +84,7 @@ pub(crate) fn a_file_goes_from_worker_to_worker(_: &mut ()) {
         }
         let Unfetched { object, holders, reason, .. } = &there.unfetched[0];
         assert_eq!((object, &holders[..]), (&copy.object, &[WorkerId(1)][..]));
-        assert_eq!(reason, "worker 1: the object store does not hold it any more");
+        assert_eq!(reason, "worker 1: the object store no longer holds it");
 
         two.stop().await;
         other.wait().expect("our child");

@@ -153,7 +153,7 @@ impl Waiting {
         }
     }
 
-    /// The phases, of which neighbours differ, by when budgets were spent.
+    /// The phases, of which neighbors differ, by when budgets were spent.
     pub(super) fn phases(mut self, turns: &[Turn]) -> Vec<Phase> {
         self.resolve();
         let mut counted = Counted::default();

@@ -12,7 +12,7 @@ use hq_model::allocation::{AllocationState, Goal};
 use super::job::Channel;
 use super::worker::{OnServerLostArg, SharedArgs};
 
-/// Let the server ask Slurm or PBS for workers
+/// Start workers automatically through Slurm or PBS
 #[derive(Subcommand, Debug)]
 pub(crate) enum AllocCommand {
     Add(Box<AddArgs>),
@@ -22,13 +22,13 @@ pub(crate) enum AllocCommand {
     #[command(alias = "cat")]
     Log(LogArgs),
     DryRun(Box<DryRunArgs>),
-    /// Say what a queue would do next, and why it does not ask for more
+    /// Explain what a queue would do next, and why it does not request more allocations
     Explain(QueueArg),
-    /// Ask for no allocations until resumed; what is there goes on
+    /// Stop requesting allocations until resumed; existing allocations continue
     Pause(QueueArg),
-    /// Ask for allocations again, after a pause, a drain or failures
+    /// Request allocations again after a pause, a drain or failures
     Resume(QueueArg),
-    /// Ask for no more allocations, and let those there are end by themselves
+    /// Stop requesting allocations, and let existing ones finish
     Drain(QueueArg),
     Remove(RemoveArgs),
     Edit(Box<EditArgs>),
@@ -37,29 +37,30 @@ pub(crate) enum AllocCommand {
 /// What a queue asks its batch system for, and can do without.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueOptions {
-    /// Workers of this queue at most, waiting ones included
+    /// Maximum number of workers of this queue, including queued ones
     #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = values::at_least_one)]
     pub max_worker_count: Option<u32>,
-    /// Queue the next allocation while one runs, to start when that ends
+    /// Queue the next allocation while one is running, so that it starts when that one ends
     #[arg(long)]
     pub chain: bool,
-    /// Keep allocations that wait when nothing is left for them to do [default: cancel them after the idle timeout]
+    /// Keep queued allocations even if there is no work left for them [default: cancel them after the idle timeout]
     #[arg(long)]
     pub keep_waiting: bool,
-    /// Ask for nodes with GPUs also for tasks that need none
+    /// Request nodes with GPUs even for tasks that do not need GPUs
     #[arg(long)]
     pub for_any_task: bool,
-    /// What matters where more workers end the work sooner and cost more node time [default: makespan]
+    /// What to optimize when more workers would finish sooner but cost more node time [default: makespan]
     ///
-    /// With `makespan` a worker is asked for when what waits would keep it busy for half of what its start and its idle
-    /// timeout cost, with `nodehours` for twice as much.
+    /// With `makespan`, a worker is requested if the waiting tasks would keep it busy for half the time that its
+    /// startup and idle timeout cost; with `nodehours`, for twice that time.
     #[arg(long, value_name = "makespan|nodehours", value_parser = goal)]
     pub goal: Option<Goal>,
-    /// Node hours that its allocations may take at most, all together
+    /// Maximum node hours for all allocations of the queue together
     ///
-    /// What those that wait and run may still take counts, too. Then nothing more is asked for; what runs goes on to its end.
+    /// Includes the time that queued and running allocations may still use. When the budget is exhausted, no more
+    /// allocations are requested; running ones continue to their end.
     ///
-    /// It has to be enough for one node for the time limit.
+    /// The budget must cover at least one node for the time limit.
     ///
     /// Example: `--budget 500`.
     #[arg(long, allow_hyphen_values = true, value_name = "NODEHOURS", value_parser = values::node_hours)]
@@ -67,10 +68,10 @@ pub(crate) struct QueueOptions {
     /// What its workers offer.
     #[command(flatten)]
     pub worker: SharedArgs,
-    /// What workers do when the server is lost [default: reconnect, for as long as the idle timeout]
+    /// What workers do if the server is lost [default: reconnect, for up to the idle timeout]
     #[arg(long, value_name = "WHAT")]
     pub on_server_lost: Option<OnServerLostArg>,
-    /// Workers end after this long [default: the time limit]
+    /// Time after which workers end [default: the time limit]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = super::worker::time_limit)]
     pub worker_time_limit: Option<Duration>,
     /// Shell command that runs on each node before the worker
@@ -79,10 +80,10 @@ pub(crate) struct QueueOptions {
     /// Shell command that runs on each node after the worker
     #[arg(long, value_name = "COMMAND", value_parser = values::shell_command)]
     pub worker_stop_cmd: Option<String>,
-    /// Command that the worker's command is passed to, for example a container
+    /// Command that wraps the worker's command, for example to run it in a container
     #[arg(long, alias = "wrap-worker-cmd", value_name = "COMMAND", value_parser = values::shell_command)]
     pub worker_wrap_cmd: Option<String>,
-    /// Passed to sbatch or qsub as they are
+    /// Arguments passed to sbatch or qsub unchanged
     #[arg(value_name = "MANAGER ARGS", last = true)]
     pub manager_args: Vec<OsString>,
 }
@@ -96,10 +97,10 @@ pub(crate) struct NewQueue {
     /// Wall time of an allocation
     #[arg(short = 't', long, allow_hyphen_values = true, value_name = "DURATION", value_parser = wall_time)]
     pub time_limit: Duration,
-    /// How many allocations may wait in the batch system at once
+    /// Maximum number of allocations queued in the batch system at once
     #[arg(short = 'b', long, allow_hyphen_values = true, value_name = "COUNT", default_value = "1", value_parser = backlog)]
     pub backlog: u32,
-    /// Nodes of an allocation at most, each with one worker
+    /// Maximum number of nodes per allocation, each with one worker
     #[arg(
         short = 'm',
         long,
@@ -110,7 +111,7 @@ pub(crate) struct NewQueue {
         value_parser = values::at_least_one
     )]
     pub max_workers_per_alloc: u32,
-    /// Name of the queue; part of the names of its batch jobs
+    /// Name of the queue, used in the names of its batch jobs
     #[arg(short = 'n', long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
     /// What it asks for.
@@ -131,14 +132,15 @@ fn backlog(text: &str) -> Result<u32, String> {
 
 fn wall_time(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {
-        Duration::ZERO => Err("an allocation needs some time".into()),
+        Duration::ZERO => Err("the time limit of an allocation must be longer than zero".into()),
         some => Ok(some),
     }
 }
 
-/// Make an allocation queue: the server asks the batch system for workers while tasks wait
+/// Create an allocation queue: while tasks are waiting, the server requests workers from the batch system
 ///
-/// First an allocation that never starts is submitted and canceled, so that wrong arguments are noticed at once.
+/// First, a trial allocation that never starts is submitted and canceled, so that wrong arguments are detected
+/// immediately.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -149,14 +151,14 @@ pub(crate) struct AddArgs {
     /// What it asks for.
     #[command(flatten)]
     pub queue: NewQueue,
-    /// Submit no allocation to try
+    /// Do not submit a trial allocation
     #[arg(long)]
     pub no_dry_run: bool,
 }
 
-/// Submit an allocation that never starts, and cancel it
+/// Submit a trial allocation that never starts, and cancel it
 ///
-/// So you see whether the batch system takes what a queue with these options would ask for.
+/// This shows whether the batch system accepts what a queue with these options would request.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  hq alloc dry-run slurm --time-limit 1h -- --partition=cpu")]
 pub(crate) struct DryRunArgs {
@@ -176,7 +178,7 @@ pub(crate) struct QueueArg {
     pub queue: QueueId,
 }
 
-/// Show the allocations of a queue, and what became of their node time.
+/// Show the allocations of a queue and how their node time was used.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InfoArgs {
     /// Id of the queue
@@ -185,12 +187,13 @@ pub(crate) struct InfoArgs {
     /// Only allocations in one of these states: queued, running, finished, failed
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
     pub filter: Vec<AllocationState>,
-    /// Also how the node hours of each were used, and what workers of the queue offer
+    /// Also show how the node hours of each allocation were used, and what workers of the queue offer
     #[arg(long)]
     pub verbose: bool,
-    /// Show what the node hours cost, at this price for one
+    /// Show the cost of the node hours, at this price per node hour
     ///
-    /// Counted is what was held, with tasks or without. The price may stand in `config.toml`, too.
+    /// All time that nodes were held counts, whether or not tasks were running. The price can also be set in
+    /// `config.toml`.
     #[arg(long, allow_hyphen_values = true, value_name = "PER_NODE_HOUR", value_parser = price)]
     pub cost: Option<f64>,
 }
@@ -199,7 +202,7 @@ pub(crate) struct InfoArgs {
 pub(super) fn price(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(price) if price.is_finite() && (0.0..1e12).contains(&price) => Ok(price),
-        _ => Err(format!("`{text}` is no price of a node hour: write a number, as 0.85")),
+        _ => Err(format!("`{text}` is not a price per node hour: use a number such as 0.85")),
     }
 }
 
@@ -207,7 +210,7 @@ pub(super) fn price(text: &str) -> Result<f64, String> {
 pub(super) fn watts(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(watts) if (0.0..1e6).contains(&watts) => Ok(watts),
-        _ => Err(format!("`{text}` are no watts of a CPU: write a number, as 6.5")),
+        _ => Err(format!("`{text}` is not a number of watts per CPU: use a number such as 6.5")),
     }
 }
 
@@ -215,33 +218,34 @@ fn state(text: &str) -> Result<AllocationState, String> {
     text.trim().to_ascii_lowercase().parse::<AllocationState>().map_err(|e| e.to_string())
 }
 
-/// Print what the batch job of an allocation wrote.
+/// Print the output of an allocation's batch job.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  hq alloc log 123456 stderr\n  hq alloc log 1.3 stdout")]
 pub(crate) struct LogArgs {
-    /// Its id in the batch system, or QUEUE.NUMBER
+    /// Id of the allocation in the batch system, or QUEUE.NUMBER
     #[arg(allow_negative_numbers = true, value_name = "ALLOCATION", value_parser = NonEmptyStringValueParser::new())]
     pub allocation: String,
-    /// Which output
+    /// Output channel to print
     #[arg(value_name = "CHANNEL")]
     pub channel: Channel,
 }
 
-/// Remove a queue; its waiting allocations are canceled.
+/// Remove a queue and cancel its queued allocations.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RemoveArgs {
     /// Id of the queue
     #[arg(allow_negative_numbers = true, value_name = "QUEUE")]
     pub queue: QueueId,
-    /// Also when allocations run: they are canceled
+    /// Remove it even if allocations are running, and cancel those
     #[arg(long)]
     pub force: bool,
 }
 
 /// Change the options of a queue
 ///
-/// They hold for allocations to come. What is not given stays; arguments after `--` replace all of before. When another
-/// allocation would be asked for than before, one that never starts is submitted first, as by `hq alloc add`.
+/// Changes apply to future allocations. Options that are not given stay the same; arguments after `--` replace all
+/// previous ones. If the change affects what is requested, a trial allocation is submitted first, as by `hq alloc
+/// add`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -254,19 +258,19 @@ pub(crate) struct EditArgs {
     /// Wall time of an allocation
     #[arg(short = 't', long, allow_hyphen_values = true, value_name = "DURATION", value_parser = wall_time)]
     pub time_limit: Option<Duration>,
-    /// How many allocations may wait in the batch system at once
+    /// Maximum number of allocations queued in the batch system at once
     #[arg(short = 'b', long, allow_hyphen_values = true, value_name = "COUNT", value_parser = backlog)]
     pub backlog: Option<u32>,
-    /// Nodes of an allocation at most, each with one worker
+    /// Maximum number of nodes per allocation, each with one worker
     #[arg(short = 'm', long, allow_hyphen_values = true, alias = "workers-per-alloc", value_name = "COUNT", value_parser = values::at_least_one)]
     pub max_workers_per_alloc: Option<u32>,
     /// What it shall ask for.
     #[command(flatten)]
     pub options: QueueOptions,
-    /// Submit no allocation to try
+    /// Do not submit a trial allocation
     #[arg(long)]
     pub no_dry_run: bool,
-    /// Options that shall have their default again; before what is given beside them
+    /// Options to reset to their defaults, before other given options are applied
     #[arg(long, value_name = "OPTIONS", value_delimiter = ',')]
     pub unset: Vec<UnsetArg>,
 }
@@ -278,9 +282,9 @@ pub(crate) enum UnsetArg {
     MaxWorkerCount,
     /// No chain
     Chain,
-    /// Cancel allocations that wait when nothing is left for them to do
+    /// Cancel queued allocations when there is no work left for them
     KeepWaiting,
-    /// No nodes with GPUs for tasks that need none
+    /// No nodes with GPUs for tasks that do not need GPUs
     ForAnyTask,
     /// The default goal
     Goal,
@@ -294,7 +298,7 @@ pub(crate) enum UnsetArg {
     WorkerStartCmd,
     /// The command after it
     WorkerStopCmd,
-    /// The command around it
+    /// The command that wraps it
     WorkerWrapCmd,
     /// Arguments for the batch system
     ManagerArgs,

@@ -2,20 +2,20 @@
 
 use clap::{Args, Subcommand};
 
-/// Show what configuration files say
+/// Show settings from configuration files
 #[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
     Show(ShowArgs),
 }
 
-/// Show the options that configuration files and variables set
+/// Show options set by configuration files and environment variables
 ///
-/// Options that are not on the command line are taken from variables, then from hq.toml in the present directory or the
-/// nearest one above it, then from config.toml in the configuration directory: $HQ_CONFIG_DIR, or hq in
-/// $XDG_CONFIG_HOME, or ~/.config/hq. Files are checked as a whole.
+/// Options not given on the command line are taken from environment variables, then from hq.toml in the current
+/// directory or the nearest parent directory that has one, then from config.toml in the configuration directory:
+/// $HQ_CONFIG_DIR, $XDG_CONFIG_HOME/hq or ~/.config/hq. Files are checked in full.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ShowArgs {
-    /// With the file or the variable that each comes from
+    /// Also show the file or variable that each option comes from
     #[arg(long)]
     pub origin: bool,
 }

@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 
 use crate::dashboard::WebPlace;
 
-/// Watch jobs, tasks, workers and allocations on a terminal or in a browser, or replay a journal
+/// Watch jobs, tasks, workers and allocations in the terminal or a browser, or replay a journal
 ///
-/// Keys are shown at the bottom, `?` tells all of them. What changes something asks first.
+/// Keys are shown at the bottom; `?` lists all of them. Actions ask for confirmation first.
 #[derive(Args, Debug)]
 #[command(
     after_help = "\
@@ -19,19 +19,19 @@ Examples:
     args_conflicts_with_subcommands = true
 )]
 pub(crate) struct DashboardArgs {
-    /// Show the past from this journal instead of a server: its directory
+    /// Replay this journal (a directory) instead of watching a server
     #[arg(long, value_name = "JOURNAL")]
     pub replay: Option<PathBuf>,
-    /// Serve the dashboard to browsers until the command is ended, and print a link that opens it once
+    /// Serve the dashboard to browsers until the command is stopped, and print a one-time link to open it
     ///
-    /// At 127.0.0.1 and a port that is free, or at PLACE: 127.0.0.1:PORT, `[::1]:PORT` or unix:PATH. No other machine reaches
-    /// it, but through `ssh -L`.
+    /// Serves on 127.0.0.1 and a free port, or on PLACE: 127.0.0.1:PORT, `[::1]:PORT` or unix:PATH. Other machines
+    /// can reach it only through `ssh -L`.
     #[arg(long, value_name = "PLACE", num_args = 0..=1, default_missing_value = "127.0.0.1:0", conflicts_with_all = ["replay", "no_mouse"])]
     pub web: Option<WebPlace>,
-    /// Let the page of --web cancel and resubmit jobs, drain workers, and pause queues
+    /// Allow the web page to cancel and resubmit jobs, drain workers, and pause queues
     #[arg(long, requires = "web")]
     pub allow_actions: bool,
-    /// Leave the mouse to the terminal, which then selects text
+    /// Do not capture the mouse, so that the terminal can select text
     #[arg(long)]
     pub no_mouse: bool,
     /// The words of other releases for the same.
@@ -42,7 +42,7 @@ pub(crate) struct DashboardArgs {
 /// What is shown.
 #[derive(Subcommand, Debug)]
 pub(crate) enum DashboardMode {
-    /// Watch the server, as without a word
+    /// Watch the server, as without a subcommand
     #[command(hide = true)]
     Stream,
     /// Replay a journal, as --replay does

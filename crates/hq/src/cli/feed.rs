@@ -8,9 +8,9 @@ use hq_client::options::feed::{Ahead, ahead};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum FeedCommand {
-    /// Make tasks of what a command prints
+    /// Create tasks from the output of a command
     Generate(GenerateArgs),
-    /// Give ended tasks to a command
+    /// Pass ended tasks to a command
     Reduce(ReduceArgs),
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct GenerateArgs {
     /// Its lines are JSON objects
     #[arg(long)]
     pub json: bool,
-    /// How far ahead it is to be
+    /// How far ahead it should be
     #[arg(long, value_parser = ahead)]
     pub ahead: Ahead,
     /// The command
@@ -29,7 +29,7 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ReduceArgs {
-    /// Failed tasks, too
+    /// Include failed tasks
     #[arg(long)]
     pub failed: bool,
     /// In the order of their ids

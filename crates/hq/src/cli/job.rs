@@ -47,8 +47,11 @@ pub(crate) fn selector(text: &str) -> Result<Selector, String> {
 /// A selector argument that must not be `all`.
 pub(crate) fn selector_some(text: &str) -> Result<Selector, String> {
     match selector(text)? {
-        Selector::All => Err("`all` is not possible here, it could be very much: write ids, for example `1,3-5`, or `last`; `hq job list --all` \
-             shows which there are".into()),
+        Selector::All => {
+            Err("`all` is not accepted here, because the output could be very long: give job ids such \
+            as `1,3-5`, or `last`; `hq job list --all` lists all jobs"
+                .into())
+        }
         some => Ok(some),
     }
 }
@@ -103,27 +106,27 @@ pub(crate) fn task_state(text: &str) -> Result<TaskState, String> {
     text.trim().to_ascii_lowercase().parse::<TaskState>().map_err(|e| e.to_string())
 }
 
-/// List jobs: by default those that have not ended.
+/// List jobs, by default only those that have not ended.
 #[derive(Args, Debug, Default)]
 #[command(after_help = "Examples:\n  hq job list --all\n  hq job list --filter failed,canceled --verbose")]
 pub(crate) struct ListArgs {
-    /// Ended jobs, too
+    /// Include jobs that have ended
     #[arg(long, conflicts_with = "filter")]
     pub all: bool,
     /// Only jobs in one of these states
     ///
-    /// A comma list of opened, waiting, running, finished, failed, aborted, canceled. `opened` takes jobs that are open for
-    /// more tasks while nothing runs, waits or went wrong.
+    /// A comma-separated list of opened, waiting, running, finished, failed, aborted, canceled. `opened` selects open
+    /// jobs in which no task is waiting or running and none has failed.
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = job_state)]
     pub filter: Vec<JobState>,
-    /// With the reason of a cancellation
+    /// Also show why jobs were canceled
     #[arg(long, short)]
     pub verbose: bool,
 }
 
-/// Show all about jobs
+/// Show details of jobs
 ///
-/// What they execute, how far they are, and what their tasks used.
+/// Shows what they run, how far they have progressed, and the resources their tasks used.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job info last\n  hq job info 1,4-6 --output-mode json")]
 pub(crate) struct InfoArgs {
@@ -132,24 +135,24 @@ pub(crate) struct InfoArgs {
     pub jobs: Selector,
 }
 
-/// Say what the tasks of jobs wait for
+/// Explain what the tasks of jobs are waiting for
 ///
-/// In groups of tasks that wait for the same: dependencies, busy resources and until when at the earliest, tasks that go
-/// first, shares, queues, or a worker that there is not.
+/// Groups tasks by what they are waiting for: dependencies, busy resources (with the earliest time they could be
+/// free), tasks with precedence, shares, allocation queues, or a suitable worker.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job explain last\n  hq job explain 3@17")]
 pub(crate) struct ExplainArgs {
-    /// Ids such as `1,3-5`, `last` or `all`; `3@17` or `3@KEY` for one task, as `hq task explain` does
+    /// Ids such as `1,3-5`, `last` or `all`; `3@17` or `3@KEY` for a single task, like `hq task explain`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = job_and_tasks)]
     pub jobs: JobAndTasks,
 }
 
-/// Say why tasks failed, each cause once
+/// Show why tasks failed, grouped by cause
 ///
-/// How many tasks failed with it and where, and of the first one the last line that it wrote to standard error, where this
-/// machine can read it. Numbers that differ from task to task are shown as #. Tasks that ended with the same exit code are told
-/// apart by that last line; for this at most 1000 outputs of a job are read, and of more failures an even sample: then counts
-/// are estimates, and begin with ~.
+/// For each cause, shows how many tasks failed and where, and the last line that the first of them wrote to standard
+/// error, if this machine can read it. Numbers that differ from task to task are shown as #. Tasks with the same exit
+/// code are distinguished by that last line. At most 1000 outputs of a job are read for this; if there are more
+/// failures, an even sample is read, and counts are estimates that begin with ~.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job failures last\n  hq job failures 1,4-6 --output-mode json")]
 pub(crate) struct FailuresArgs {
@@ -158,16 +161,17 @@ pub(crate) struct FailuresArgs {
     pub jobs: Selector,
 }
 
-/// Give a job that was submitted with a budget another one
+/// Change the budget of a job that was submitted with one
 ///
-/// Its tasks go on until they have used that many node hours in all; what they have used before counts. `hq job info` shows it.
+/// Tasks keep starting until the job has used that many node hours in total, including those it has already used. `hq
+/// job info` shows the budget.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job budget last 80\n  hq job budget 3-7 none")]
 pub(crate) struct BudgetArgs {
     /// Ids such as `1,3-5`, or `last`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector_some)]
     pub jobs: Selector,
-    /// Node hours that the tasks of each may use in all; `none` for no limit
+    /// Total node hours that the tasks of each job may use; `none` for no limit
     #[arg(allow_negative_numbers = true, value_name = "NODEHOURS", value_parser = budget)]
     pub budget: BudgetArg,
 }
@@ -188,9 +192,10 @@ fn budget(text: &str) -> Result<BudgetArg, String> {
 
 /// Compare what tasks asked for with what they used
 ///
-/// By kind of task: those that ask for the same. It tells the part of the CPU time that was used, the memory and the time that
-/// 99 of 100 tasks did not exceed, and what to ask for next time: what was enough for those 99, and a tenth more memory. Only
-/// tasks that have ended count. Use is that of the processes of a task; of memory, the largest process.
+/// Tasks with the same resource request form one row. It shows the share of CPU time used, the memory and run time
+/// that 99 of 100 tasks stayed within, and a suggested request for next time: enough for those 99, plus ten percent
+/// more memory. Only ended tasks count. Usage is measured over all processes of a task; memory is that of the largest
+/// process.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq job efficiency\n  hq job efficiency 3-7 --output-mode json\n  hq job efficiency last --cost 0.85"
@@ -199,43 +204,45 @@ pub(crate) struct EfficiencyArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", default_value = "all", value_parser = selector)]
     pub jobs: Selector,
-    /// Show the node hours that tasks used, and what they cost at this price for one
+    /// Show the node hours that tasks used, and their cost at this price per node hour
     ///
-    /// A task uses its run time, times the largest of its parts of the CPUs, the memory and the GPUs of its worker. The price may
-    /// stand in `config.toml`, too.
+    /// A task uses its run time multiplied by the largest of its shares of the worker's CPUs, memory and GPUs. The
+    /// price can also be set in `config.toml`.
     #[arg(long, allow_hyphen_values = true, value_name = "PER_NODE_HOUR", value_parser = price)]
     pub cost: Option<f64>,
-    /// Estimate the energy that tasks used, at so many watts for each CPU
+    /// Estimate the energy that tasks used, at this many watts per CPU
     ///
-    /// The CPUs that a task asks for count as long as it runs; of those that ask for all, the CPU time that they used.
+    /// The requested CPUs of a task count for as long as it runs; for tasks that requested all CPUs, the CPU time
+    /// that they used counts.
     #[arg(long, allow_hyphen_values = true, value_name = "WATTS", value_parser = watts)]
     pub watts_per_cpu: Option<f64>,
 }
 
 /// Print the results of tasks
 ///
-/// One line for each task that has one, in order of ids: the id, and what a function returned as JSON, or the text that a
-/// program (`--result`) or whoever took a pulled task left. Of calls of the Python package it says how long the pickle is and how
-/// much was printed. With `--output-mode quiet` the results alone, and with `json` a list
-/// with job and task. Standard error names what is missing: functions that failed, the first of them with their errors, and
-/// results that are not kept any more; for these, and for what was named and has no result, the exit status is 1. Results
-/// are kept as long as their job; of all jobs together at most 256 MiB, and the oldest go first.
+/// Prints one line for each task that has a result, ordered by id: the id, followed by the return value of a function
+/// as JSON, or the text left by a program (`--result`) or by the program that took a pulled task. For calls from the
+/// Python package, it shows the size of the pickle and how much was printed. With `--output-mode quiet`, only the
+/// results are printed; with `json`, a list with job and task. Missing results are reported on standard error:
+/// functions that failed (the first few with their errors) and results that are no longer kept. The exit code is 1 if
+/// any of these occur, or if a task named explicitly has no result. Results are kept as long as their job, up to 256
+/// MiB for all jobs together; the oldest are dropped first.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job result last\n  hq job result 3 --tasks 1-10 --output-mode json")]
 pub(crate) struct ResultArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
-    /// Only these tasks, such as `1-10,17`; one without a result is an error
+    /// Only these tasks, such as `1-10,17`; a task without a result is an error
     #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
     pub tasks: Option<IdSet>,
 }
 
-/// Submit tasks of a job again, as a new job
+/// Resubmit tasks of a job as a new job
 ///
-/// By default all that ended without success: failed, canceled, and aborted because of others. They keep their ids, entries,
-/// resources and what they wait for, as far as that is among them; what has finished is not waited for. Prints the id of the
-/// new job.
+/// By default, resubmits all tasks that did not succeed: failed, canceled or aborted. They keep their ids, entries
+/// and resources, and their dependencies on each other; dependencies on tasks that have finished are dropped. Prints
+/// the id of the new job.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq job resubmit last\n  hq job resubmit 3 --failed\n  hq job resubmit 3 --tasks 1-10,17"
@@ -244,13 +251,13 @@ pub(crate) struct ResubmitArgs {
     /// Id of a job, or `last`
     #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = selector_one)]
     pub job: Selector,
-    /// Only those that failed
+    /// Only tasks that failed
     #[arg(long)]
     pub failed: bool,
-    /// Only those that were canceled
+    /// Only tasks that were canceled
     #[arg(long)]
     pub canceled: bool,
-    /// Only these, whether they finished or not
+    /// Only these tasks, even if they finished
     #[arg(
         long,
         allow_hyphen_values = true,
@@ -263,7 +270,7 @@ pub(crate) struct ResubmitArgs {
 
 /// Cancel jobs, or some of their tasks
 ///
-/// Running tasks get SIGTERM and, when their time to end is over, SIGKILL.
+/// Running tasks receive SIGTERM, then SIGKILL after their kill grace time.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq job cancel 3 --reason 'wrong input'\n  hq job cancel last --tasks 10-20"
@@ -275,7 +282,7 @@ pub(crate) struct CancelArgs {
     /// Only these tasks
     #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
     pub tasks: Option<IdSet>,
-    /// Why, in at most 200 characters; shown by `hq job info`
+    /// The reason, at most 200 characters; shown by `hq job info`
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub reason: Option<String>,
 }
@@ -283,21 +290,21 @@ pub(crate) struct CancelArgs {
 fn reason(text: &str) -> Result<String, String> {
     let (length, max) = (text.chars().count(), hq_core::limits::CANCEL_REASON_MAX);
     if length > max {
-        return Err(format!("a reason has at most {max} characters, this one has {length}"));
+        return Err(format!("a reason can have at most {max} characters; this one has {length}"));
     }
     Ok(text.into())
 }
 
-/// Drop ended jobs from the server: they are no longer listed.
+/// Remove ended jobs from the server, so that they are no longer listed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job forget all --filter finished")]
 pub(crate) struct ForgetArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
-    /// Only jobs in one of these states [default: all that have ended]
+    /// Only jobs in one of these states [default: all ended states]
     ///
-    /// A comma list of finished, failed, aborted, canceled.
+    /// A comma-separated list of finished, failed, aborted, canceled.
     #[arg(long, visible_alias = "status", value_name = "STATES", value_delimiter = ',', value_parser = ended_state)]
     pub filter: Vec<JobState>,
 }
@@ -307,10 +314,10 @@ fn ended_state(text: &str) -> Result<JobState, String> {
     if state.is_terminal() {
         return Ok(state);
     }
-    Err(format!("a job that is {state} has not ended; use finished, failed, aborted or canceled"))
+    Err(format!("a job in the state {state} has not ended; use finished, failed, aborted or canceled"))
 }
 
-/// Print what tasks wrote, read from their output files.
+/// Print the output of tasks, read from their output files.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq job cat last stdout\n  hq job cat 3 --tasks 1-5 --print-task-header stderr"
@@ -325,16 +332,16 @@ pub(crate) struct CatArgs {
     /// Only tasks in one of these states
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
     pub task_status: Vec<TaskState>,
-    /// A line before the output of each task
+    /// Print a header line before the output of each task
     #[arg(long)]
     pub print_task_header: bool,
-    /// Go on with what the tasks of one job print, until it has ended
+    /// Keep printing the output of one job until the job has ended
     ///
-    /// Of a job of several tasks each line begins with job, task and output. Tasks that run are followed on their
-    /// workers, up to 64 at once.
+    /// If the job has several tasks, each line begins with the job, task and channel. Output of running tasks is read
+    /// on their workers, from up to 64 tasks at once.
     #[arg(long, short, conflicts_with_all = ["task_status", "print_task_header"])]
     pub follow: bool,
-    /// Which output
+    /// Output channel to print
     pub channel: Channel,
 }
 
@@ -358,7 +365,7 @@ impl From<Channel> for hq_model::Channel {
 
 /// Wait until jobs have ended
 ///
-/// Exits with 1 unless all their tasks finished.
+/// Exits with 1 unless all of their tasks finished.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job wait last\n  hq job wait all --allow-failures")]
 pub(crate) struct WaitArgs {
@@ -368,42 +375,43 @@ pub(crate) struct WaitArgs {
     /// Do not wait for open jobs to be closed
     #[arg(long)]
     pub without_close: bool,
-    /// Exit with 0 although tasks failed
+    /// Exit with 0 even if tasks failed
     #[arg(long)]
     pub allow_failures: bool,
-    /// Tell TARGET of the end of each job, and of its first failure: a command, a URL or mailto:ADDRESS
+    /// Notify TARGET when a job ends and when its first task fails: a command, a URL or mailto:ADDRESS
     ///
-    /// From here, as long as the wait goes on. `hq submit --notify` has the server tell, which goes on when this command is gone.
+    /// Notifications are sent by this command, while it waits. With `hq submit --notify`, the server sends them, even
+    /// after the command has ended.
     #[arg(long, value_name = "TARGET", value_parser = notices::target)]
     pub notify: Vec<NoticeTarget>,
-    /// How long to look for a server that was lost while waiting [default: 10m]
+    /// How long to try to reconnect if the server is lost while waiting [default: 10m]
     ///
-    /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this
-    /// option is given.
+    /// If the server was killed, the command waits for it to come back. If the server was stopped, the command ends,
+    /// unless this option is given.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 
 /// Wait until jobs have ended, with a progress bar
 ///
-/// The bar is shown on a terminal only. Exits with 1 unless all their tasks finished.
+/// The bar is only shown on a terminal. Exits with 1 unless all of their tasks finished.
 #[derive(Args, Debug)]
 pub(crate) struct ProgressArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
-    /// Exit with 0 although tasks failed
+    /// Exit with 0 even if tasks failed
     #[arg(long)]
     pub allow_failures: bool,
-    /// How long to look for a server that was lost while waiting [default: 10m]
+    /// How long to try to reconnect if the server is lost while waiting [default: 10m]
     ///
-    /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this
-    /// option is given.
+    /// If the server was killed, the command waits for it to come back. If the server was stopped, the command ends,
+    /// unless this option is given.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 
-/// Print the ids of tasks as --array takes them.
+/// Print task ids in the format that --array accepts.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq submit --array \"$(hq job task-ids last --filter failed)\" -- ./score.sh '%{TASK_ID}'"
@@ -414,32 +422,32 @@ pub(crate) struct TaskIdsArgs {
     pub jobs: Selector,
     /// Only tasks in one of these states
     ///
-    /// A comma list of waiting, running, finished, failed, canceled, aborted.
+    /// A comma-separated list of waiting, running, finished, failed, canceled, aborted.
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
     pub filter: Vec<TaskState>,
 }
 
 /// Submit the tasks of a job file in TOML
 ///
-/// The tasks have commands, options and resource requests of their own; several requests of a task are variants, of
-/// which the first that fits somewhere is used. `[[job]]` tables are jobs of their own, submitted all or none, which may
-/// wait for each other by their names.
+/// Each task has its own command, options and resource requests. If a task has several requests, they are variants,
+/// and the first one that fits a worker is used. Each `[[job]]` table is a separate job; jobs can depend on each
+/// other by name, and either all of them are submitted or none.
 #[derive(Args, Debug)]
 #[command(after_help = SUBMIT_FILE_EXAMPLES)]
 pub(crate) struct SubmitFileArgs {
     /// The job file; `-` reads standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Add the tasks to this open job, or to the `last` one that was made
+    /// Add the tasks to this open job, or to the `last` job created
     #[arg(long, allow_hyphen_values = true, value_name = "ID", value_parser = values::job)]
     pub job: Option<JobId>,
-    /// Wait until all jobs of the file have ended; exit with 1 unless all tasks finished
+    /// Wait until all jobs in the file have ended; exit with 1 unless all tasks finished
     #[arg(long, conflicts_with = "progress")]
     pub wait: bool,
-    /// As --wait, with a progress bar
+    /// Like --wait, with a progress bar
     #[arg(long)]
     pub progress: bool,
-    /// Exit with 0 although tasks failed, when waiting
+    /// When waiting, exit with 0 even if tasks failed
     #[arg(long)]
     pub allow_failures: bool,
 }
@@ -470,9 +478,9 @@ A file of several jobs:
   after = [\"dock\"]
   command = [\"./rank\"]";
 
-/// Make an open job and print its id
+/// Create an open job and print its id
 ///
-/// It takes submits until it is closed, and ends only then.
+/// Tasks can be submitted to an open job until it is closed; only then can it end.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq job open --name sweep\n  hq submit --job 1 -- ./first\n  hq submit --job 1 -- ./second\n  hq job close 1"
@@ -484,9 +492,9 @@ pub(crate) struct OpenArgs {
     pub job: JobOptions,
 }
 
-/// Close open jobs: no more submits
+/// Close open jobs, so that no more tasks can be submitted to them
 ///
-/// They end when their tasks have.
+/// A closed job ends when all of its tasks have ended.
 #[derive(Args, Debug)]
 pub(crate) struct CloseArgs {
     /// Ids such as `1,3-5`, `last` or `all`

@@ -10,62 +10,63 @@ use hq_model::IdSet;
 
 use super::alloc::{price, watts};
 
-/// Check, read and tend the server's journal
+/// Inspect, repair and maintain the server's journal
 #[derive(Subcommand, Debug)]
 pub(crate) enum JournalCommand {
     Check(CheckArgs),
     Repair(RepairArgs),
     Export(ExportArgs),
     Stream(StreamArgs),
-    /// Print what the journal of a running server holds, one event a line, and end
+    /// Print the events in the journal of a running server, one per line, and exit
     Replay(ChosenArgs),
-    /// Forget ended jobs and workers, and rewrite the journal of a running server without them
+    /// Remove ended jobs and workers from the journal of a running server
     Prune,
-    /// Have everything the running server knows on disk
+    /// Write everything the running server knows to disk
     ///
-    /// Of use with `hq server start --journal-durability os`; else each answer has waited for the disk.
+    /// Only useful with `hq server start --journal-durability os`; otherwise all acknowledged changes are already on
+    /// disk.
     Flush,
     Report(ReportArgs),
     Utilization(UtilizationArgs),
     Profile(ProfileArgs),
 }
 
-/// Say what is in a journal, and whether it is damaged
+/// Summarize a journal and check it for damage
 ///
-/// Nothing is changed, and the server may run. Exits with 1 when something is wrong.
+/// Does not change anything; the server may be running. Exits with 1 if something is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq journal check\n  hq journal check ~/project/.hq/journal")]
 pub(crate) struct CheckArgs {
-    /// The journal [default: that of the server that runs in the server directory, or ran there last]
+    /// The journal [default: that of the current or last server in the server directory]
     #[arg(value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
 }
 
 /// Make a damaged journal readable again
 ///
-/// Everything up to the damage is kept, everything else is put aside in files beside it, and what is lost is
-/// said. No server may run on it.
+/// Everything up to the damage is kept; the rest is set aside in files next to the journal, and losses are reported.
+/// No server may be using the journal.
 #[derive(Args, Debug)]
 pub(crate) struct RepairArgs {
-    /// The journal [default: that of the server that runs in the server directory, or ran there last]
+    /// The journal [default: that of the current or last server in the server directory]
     #[arg(value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
 }
 
-/// Print what a journal holds, one JSON event a line
+/// Print the events in a journal, one JSON object per line
 ///
-/// The server may run or not. After a compaction, the journal holds what is left of the past.
+/// The server may be running or not. After a compaction, the journal holds only part of the past.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq journal export | jq 'select(.event.type == \"task-failed\")'")]
 pub(crate) struct ExportArgs {
-    /// The journal [default: that of the server that runs in the server directory, or ran there last]
+    /// The journal [default: that of the current or last server in the server directory]
     #[arg(value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
 }
 
-/// Print what the journal of a running server holds and then what happens, one event a line
+/// Print the events in the journal of a running server, then new events as they happen, one per line
 ///
-/// It ends with the server. When the server is killed and started again, it goes on where it was.
+/// The command ends with the server. If the server is killed and restarted, it continues where it left off.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -75,12 +76,13 @@ Examples:
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub chosen: ChosenArgs,
-    /// Leave out the past: begin with how each job is that has not ended, or is named, and go on with what happens
+    /// Skip past events: begin with the current state of all unfinished or selected jobs, then print new events
     ///
-    /// That is said by `job-progress`. What happens meanwhile may be told twice, and is never left out.
+    /// The current state is printed as `job-progress` events. Events that happen in the meantime may be printed
+    /// twice, but are never missed.
     #[arg(long)]
     pub from_now: bool,
-    /// How long to look for a lost server [default: 10m]
+    /// How long to try to reconnect to a lost server [default: 10m]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
@@ -88,7 +90,7 @@ pub(crate) struct StreamArgs {
 // Which events are printed.
 #[derive(Args, Debug)]
 pub(crate) struct ChosenArgs {
-    /// Only what is about these jobs
+    /// Only events of these jobs
     #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
     pub jobs: Option<IdSet>,
     /// Only events of these kinds, separated by commas [default: all]
@@ -101,7 +103,7 @@ pub(crate) struct ChosenArgs {
 pub(crate) enum KindArg {
     /// The server itself
     Server,
-    /// Jobs: made, given tasks, closed, completed, forgotten
+    /// Jobs: created, extended, closed, completed, forgotten
     Job,
     /// Tasks
     Task,
@@ -123,9 +125,9 @@ impl From<KindArg> for EventKind {
     }
 }
 
-/// Write a page with what happened: a timeline of workers and tasks, waiting times, failures, the critical path
+/// Write an HTML report: a timeline of workers and tasks, waiting times, failures, the critical path
 ///
-/// The page needs nothing beside it and can be sent. The server may run or not.
+/// The page is self-contained and can be shared. The server may be running or not.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq journal report ~/.hq-server/journal report.html --start-time 1h --end-time 3h\n  hq journal report ~/.hq-server/journal report.html --start-time '2026-12-24 18:00'"
@@ -137,46 +139,49 @@ pub(crate) struct ReportArgs {
     /// The page to write
     #[arg(value_name = "OUT.html")]
     pub out: PathBuf,
-    /// Leave out what was before: a date and a time (`2026-12-24 18:00`), or how long after the first start of the server (`8h`)
+    /// Ignore everything before this: a date and time (`2026-12-24 18:00`), or a duration since the first start of
+    /// the server (`8h`)
     #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::when)]
     pub start_time: Option<When>,
-    /// Leave out what was after: likewise
+    /// Ignore everything after this: as for --start-time
     #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::when)]
     pub end_time: Option<When>,
 }
 
-/// Show where the time of workers went: work, failures, losses, and why they were idle
+/// Show how the time of workers was used: work, failures, losses, and reasons for idling
 ///
-/// The parts add up to what the workers offered, for CPUs and for GPUs. The server may run or not; attempts that run at the end of the
-/// journal count as work. What was idle before the journal was compacted is told apart, since a compacted journal does
-/// not know what waited then.
+/// The parts add up to the total time that workers offered, for CPUs and for GPUs. The server may be running or not;
+/// attempts that are running at the end of the journal count as work. Idle time from before a compaction of the
+/// journal is listed separately, because a compacted journal does not record what was waiting then.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq journal utilization\n  hq journal utilization --by worker\n  hq journal utilization ~/project/.hq/journal --by job --output-mode json\n  hq journal utilization --by job --cost 0.85"
 )]
 pub(crate) struct UtilizationArgs {
-    /// The journal [default: that of the server that runs in the server directory, or ran there last]
+    /// The journal [default: that of the current or last server in the server directory]
     #[arg(value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
     /// What gets a row
     #[arg(long, value_enum, default_value_t = Rows::Total, value_name = "WHAT")]
     pub by: Rows,
-    /// Leave out what was before: a date and a time (`2026-12-24 18:00`), or how long after the first start of the server (`8h`)
+    /// Ignore everything before this: a date and time (`2026-12-24 18:00`), or a duration since the first start of
+    /// the server (`8h`)
     #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::when)]
     pub start_time: Option<When>,
-    /// Leave out what was after: likewise
+    /// Ignore everything after this: as for --start-time
     #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::when)]
     pub end_time: Option<When>,
-    /// Show what that cost, at this price for a node hour
+    /// Show the cost, at this price per node hour
     ///
-    /// Each worker is a node, and costs as long as it is there. What its time was used for, and jobs, cost as much of that as their
-    /// part of the CPU time that all workers offered. The price may stand in `config.toml`, too.
+    /// Each worker counts as one node for as long as it is connected. Each use of time, and each job, gets a share of
+    /// the cost equal to its share of the CPU time that all workers offered. The price can also be set in
+    /// `config.toml`.
     #[arg(long, allow_hyphen_values = true, value_name = "PER_NODE_HOUR", value_parser = price)]
     pub cost: Option<f64>,
-    /// Estimate the energy of workers that measured none, at so many watts for each CPU that they offered
+    /// Estimate the energy of workers that did not measure it, at this many watts per offered CPU
     ///
-    /// What workers measured is shown without this option, too: those that were started with `--overview-interval`, on nodes where
-    /// they can read a meter, RAPL, or the power of GPUs.
+    /// Measured energy is always shown: that of workers started with `--overview-interval` on nodes where they can
+    /// read a meter, RAPL, or the power of GPUs.
     #[arg(long, allow_hyphen_values = true, value_name = "WATTS", value_parser = watts)]
     pub watts_per_cpu: Option<f64>,
     /// Ask Slurm's accounting (`sacct`) for the energy of workers that measured none
@@ -192,7 +197,7 @@ pub(crate) struct UtilizationArgs {
 pub(crate) enum Rows {
     /// What the time was used for
     Total,
-    /// Allocations of the batch system; `none` are workers that were started by hand
+    /// Allocations of the batch system; `none` for workers that were started manually
     Allocation,
     /// Workers
     Worker,
@@ -200,20 +205,20 @@ pub(crate) enum Rows {
     Job,
 }
 
-/// Write what ran where and when as files for other programs
+/// Export what ran where and when, for other programs
 ///
-/// The directory gets `attempts.csv` (one line for each attempt of a task), `trace.json` (for chrome://tracing and Perfetto) and
-/// `headquarters.prof` (the events of tasks and workers in the seven columns of RADICAL-Pilot); with `--format otlp` it gets `otlp.jsonl`,
-/// traces for OpenTelemetry. A compacted journal knows the past as far as it was kept.
+/// Writes `attempts.csv` (one line per attempt of a task), `trace.json` (for chrome://tracing and Perfetto) and
+/// `headquarters.prof` (events of tasks and workers in the seven columns of RADICAL-Pilot) to the directory; with
+/// `--format otlp`, `otlp.jsonl` (traces for OpenTelemetry). A compacted journal holds only part of the past.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq journal profile campaign\n  hq journal profile campaign --journal ~/project/.hq/journal\n  hq journal profile campaign --format otlp"
 )]
 pub(crate) struct ProfileArgs {
-    /// The directory to write to, which is made; files of these names in it are replaced
+    /// Output directory, created if missing; existing files of these names are replaced
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// The journal [default: that of the server that runs in the server directory, or ran there last]
+    /// The journal [default: that of the current or last server in the server directory]
     #[arg(long, value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
     /// Which files to write, separated by commas
@@ -230,12 +235,12 @@ pub(crate) struct ProfileArgs {
 /// A file of a profile.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProfileFormat {
-    /// `attempts.csv`: a line for each attempt
+    /// `attempts.csv`: one line per attempt
     Csv,
     /// `trace.json`: for chrome://tracing and Perfetto
     Chrome,
-    /// `headquarters.prof`: events in the columns of RADICAL-Pilot
+    /// `headquarters.prof`: events in RADICAL-Pilot format
     Radical,
-    /// `otlp.jsonl`: traces as OpenTelemetry has them in JSON, for the file receiver of a collector
+    /// `otlp.jsonl`: OpenTelemetry traces in JSON, for the file receiver of a collector
     Otlp,
 }

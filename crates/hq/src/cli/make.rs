@@ -13,49 +13,49 @@ use hq_model::task::RetryOn;
 /// Stands for all that is wanted.
 pub(crate) const EVERYTHING: &str = "*";
 
-const LOOKING: &str = "Looking, without changing anything";
-const WHERE: &str = "Where it runs";
-const TENDING: &str = "Tending what is there";
-const HOW: &str = "How it runs";
+const LOOKING: &str = "Inspecting without changes";
+const WHERE: &str = "Where to run";
+const TENDING: &str = "Managing existing files";
+const HOW: &str = "How to run";
 
-/// Make files by rules, as far as they are missing.
+/// Make missing files according to rules.
 ///
-/// RULES says how files are made from others, TARGETS which files are wanted in which directories; `hq doc make-files` describes
-/// both. Without `--submit`, server and workers live as long as this command, on this machine or on all nodes of the batch
-/// job that it is in. What is done is seen by the files that are there, so the same command again goes on where the last one
-/// stopped. What it has to remember is in `.hq-make`.
+/// RULES describes how files are made from other files, TARGETS which files are wanted in which directories; see `hq
+/// doc make-files`. Without `--submit`, the server and workers run only as long as this command, on this machine or
+/// on all nodes of the current batch job. Progress is determined from the files that exist, so repeating the command
+/// resumes where the last run stopped. Other state is stored in `.hq-make`.
 #[derive(Args, Debug)]
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct MakeArgs {
-    /// The rules
+    /// File with the rules
     #[arg(value_name = "RULES", default_value = "rules.yaml", value_parser = NonEmptyStringValueParser::new())]
     pub rules: String,
-    /// The targets
+    /// File with the targets
     #[arg(value_name = "TARGETS", default_value = "targets.yaml", value_parser = NonEmptyStringValueParser::new())]
     pub targets: String,
-    /// Start nothing that cannot end within so many minutes
+    /// Start only runs that can end within this many minutes
     ///
-    /// The `time` of a rule says how long its runs take; rules without it are started until the last moment. What runs is
-    /// left alone. With `--submit` the minutes begin with the submit.
+    /// The `time` of a rule is the expected length of its runs; runs of rules without `time` are started until the
+    /// last moment. Running ones are not stopped. With `--submit`, the minutes count from the submission.
     #[arg(value_name = "MINUTES", allow_negative_numbers = true, value_parser = minutes)]
     pub minutes: Option<Duration>,
 
-    /// Only this target of TARGETS; may be repeated
+    /// Make only this target of TARGETS; can be repeated
     #[arg(long = "target", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub only_targets: Vec<String>,
-    /// Only this file and what it needs; may be repeated
+    /// Make only this file and what it needs; can be repeated
     #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub only: Vec<String>,
-    /// Make everything that is wanted, or only what this rule makes or this file, though it is there; may be repeated
+    /// Remake files even if they exist: all wanted files, those of a rule, or a single file; can be repeated
     #[arg(short = 'B', long, value_name = "RULE|FILE", num_args = 0..=1, require_equals = true, default_missing_value = EVERYTHING, value_parser = NonEmptyStringValueParser::new())]
     pub force: Vec<String>,
-    /// When files that are there are made again [default: exists] [env: HQ_MAKE_RERUN]
+    /// When to remake existing files [default: exists] [env: HQ_MAKE_RERUN]
     #[arg(long, value_name = "WHEN")]
     pub rerun: Option<RerunArg>,
-    /// What starts first where not all can start
+    /// What to start first if not everything can start at once
     #[arg(long, value_name = "HOW", default_value = "path")]
     pub order: OrderArg,
-    /// Files that are missing, and that no rule makes, are waited for
+    /// Wait for missing files that no rule makes
     #[arg(long)]
     pub wait_inputs: bool,
 
@@ -78,34 +78,34 @@ pub(crate) struct MakeArgs {
 #[command(next_help_heading = LOOKING)]
 #[group(id = "looking", multiple = false)]
 pub(crate) struct LookArgs {
-    /// Say what would be made
+    /// Show what would be made
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Print the scripts that would be run
     #[arg(long, overrides_with = "no_test")]
     pub test: bool,
-    /// What holds anyway
+    /// The default
     #[arg(long, hide = true)]
     pub no_test: bool,
-    /// Say why files are made, or are not: all that are wanted, or these
+    /// Explain why files would be made or not: all wanted files, or only these
     #[arg(long, value_name = "FILE", num_args = 0.., value_parser = NonEmptyStringValueParser::new())]
     pub explain: Option<Vec<String>>,
-    /// Draw the graph into this file: .dot, .svg or .json
+    /// Write the graph to this file: .dot, .svg or .json
     #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub graph: Option<String>,
-    /// Print the script of one run, such as `an.7`, or `DIR/an.7` where several directories have one
+    /// Print the script of one run, such as `an.7`, or `DIR/an.7` if several directories have one
     #[arg(long, value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub show_script: Option<String>,
     /// List all runs with their states
     #[arg(long)]
     pub list: bool,
-    /// Check both files, also rules that nobody asks for
+    /// Check both files, including unused rules
     #[arg(long)]
     pub check: bool,
-    /// Print nothing; exit with 1 if something is to be made
+    /// Print nothing; exit with 1 if anything needs to be made
     #[arg(short = 'q', long)]
     pub question: bool,
-    /// List the runs that failed the last time, with their logs; exit with 1 if there are any
+    /// List the runs that failed last time, with their logs; exit with 1 if there are any
     #[arg(long)]
     pub list_failed: bool,
 }
@@ -117,25 +117,25 @@ pub(crate) struct PlaceArgs {
     /// Submit the runs to the server of `--server-dir`, as one job
     #[arg(long)]
     pub submit: bool,
-    /// With `--submit`: wait until the files are made, and say how each run ends
+    /// With `--submit`: wait until the files are made, and report how each run ends
     #[arg(long, requires = "submit")]
     pub wait: bool,
-    /// With `--submit`: as `--wait`
+    /// With `--submit`: same as `--wait`
     #[arg(long, requires = "submit")]
     pub progress: bool,
-    /// Follow what another `hq make` does in this directory
+    /// Follow another `hq make` that runs in this directory
     #[arg(long, conflicts_with_all = ["submit", "looking"])]
     pub follow: bool,
-    /// CPUs that are used on each node [default: those found]
+    /// CPUs to use on each node [default: all that are detected]
     #[arg(long, allow_hyphen_values = true, value_name = "DEFINITION", conflicts_with = "submit", value_parser = super::worker::cpus)]
     pub cpus: Option<ResourcePool>,
-    /// Another resource that each node has; may be repeated
+    /// Another resource of each node; can be repeated
     #[arg(long = "resource", value_name = "NAME=DEFINITION", conflicts_with = "submit", value_parser = super::worker::pool)]
     pub resources: Vec<ResourcePool>,
-    /// Use this machine alone, although the batch job has more nodes
+    /// Use only this machine, even if the batch job has more nodes
     #[arg(long, conflicts_with = "submit")]
     pub here: bool,
-    /// Where is remembered what has to be
+    /// Directory for state between runs
     #[arg(long, value_name = "DIR", default_value = ".hq-make", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub state: OsString,
 }
@@ -144,10 +144,10 @@ pub(crate) struct PlaceArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = TENDING)]
 pub(crate) struct TendArgs {
-    /// Take what is there for up to date, without touching it
+    /// Treat existing files as up to date, without touching them
     #[arg(long, conflicts_with_all = ["looking", "submit", "delete"])]
     pub adopt: bool,
-    /// Remove the files that rules have made: all, or those of a rule or a target
+    /// Remove files made by rules: all of them, or those of a rule or a target
     #[arg(long, value_name = "RULE|TARGET", num_args = 0..=1, require_equals = true, conflicts_with_all = ["looking", "submit"], value_parser = NonEmptyStringValueParser::new())]
     pub delete: Option<Option<String>>,
     /// Remove them without asking
@@ -159,43 +159,43 @@ pub(crate) struct TendArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = HOW)]
 pub(crate) struct HowArgs {
-    /// Put all scripts and logs into this directory, instead of each into the directory of its target
+    /// Put all scripts and logs in this directory, instead of the directories of their targets
     #[arg(long, value_name = "PATH")]
     pub workdir: Option<PathBuf>,
-    /// Write what is done, in detail, into this file
+    /// Write a detailed log to this file
     #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
-    /// Make what can be made, although something else cannot: what holds once runs have started
+    /// Make what can be made even if something else cannot; this is the default once runs have started
     #[arg(short = 'k', long, conflicts_with = "fail_fast")]
     pub keep_going: bool,
-    /// Start nothing more when a run has failed
+    /// Start nothing more after a run has failed
     #[arg(long, conflicts_with = "max_fails")]
     pub fail_fast: bool,
-    /// Start nothing more when more than N runs have failed
+    /// Start nothing more after more than N runs have failed
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::count::<u64>)]
     pub max_fails: Option<u64>,
-    /// Run what fails up to N times more, where its rule says nothing of it
+    /// Retry failed runs up to N times, unless their rule says otherwise
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::count::<u32>)]
     pub retry: Option<u32>,
-    /// Which failures are tried again: exit codes, `signal`, `timeout`
+    /// Which failures to retry: exit codes, `signal`, `timeout`
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, requires = "retry", value_parser = values::retry_on)]
     pub retry_on: Option<RetryOn>,
-    /// How long a file may be shown late after its run, as file systems of a network do
+    /// How long to wait for a file to appear after its run, as on network file systems
     #[arg(long, value_name = "DURATION", default_value = "2s", allow_hyphen_values = true, value_parser = values::duration)]
     pub latency: Duration,
     /// What {mpirun} stands for: see `--launcher` of `hq submit`
     #[arg(long, value_name = "NAME", value_parser = values::launcher)]
     pub launcher: Option<String>,
-    /// Write no scripts: the text of each goes to its shell
+    /// Do not write scripts; pass their text to the shell directly
     #[arg(long)]
     pub no_scripts: bool,
     /// What --graph draws
     #[arg(long, value_name = "WHAT", default_value = "runs", requires = "graph")]
     pub graph_of: GraphOfArg,
-    /// Print a script that completes commands: as `hq generate-completion`
+    /// Print a shell completion script, like `hq generate-completion`
     #[arg(long, value_name = "SHELL", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "bash")]
     pub show_completion: Option<clap_complete::Shell>,
-    /// As --show-completion
+    /// Same as --show-completion
     #[arg(long, value_name = "SHELL", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "bash")]
     pub install_completion: Option<clap_complete::Shell>,
 }
@@ -203,20 +203,20 @@ pub(crate) struct HowArgs {
 /// When files are made again.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RerunArg {
-    /// Never: what is there is there
+    /// Never, if they exist
     Exists,
-    /// When an input is newer, or the script says something else
+    /// When an input is newer or the script has changed
     Mtime,
-    /// When an input holds something else, or the script says something else
+    /// When the contents of an input or the script have changed
     Hash,
 }
 
 /// What starts first.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrderArg {
-    /// What has the longest way to the end of the graph before it
+    /// Runs with the longest path to the end of the graph
     Path,
-    /// What costs most node hours together with all that follows from it
+    /// Runs that cost the most node hours, including everything that depends on them
     Cost,
 }
 
@@ -227,25 +227,25 @@ pub(crate) enum GraphOfArg {
     Rules,
     /// A box for each run
     Runs,
-    /// Files, too
+    /// Also files
     Files,
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
     let minutes = text.trim().parse::<f64>().ok().filter(|minutes| minutes.is_finite() && *minutes >= 0.0);
     let Some(minutes) = minutes else {
-        return Err(format!("'{text}' is no number of minutes, such as 110"));
+        return Err(format!("'{text}' is not a number of minutes, such as 110"));
     };
-    Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| format!("{text} minutes are too many"))
+    Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| format!("{text} minutes is too long"))
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  What is missing of the targets in targets.yaml, by the rules in rules.yaml:
+  Make what is missing of the targets in targets.yaml, by the rules in rules.yaml:
     hq make
-  Why would this file be made, or why not?
+  Explain why this file would be made or not:
     hq make --explain results/an_7.npy
   In a batch job of two hours, with ten minutes to spare:
     hq make rules.yaml targets.yaml 110
-  On the workers of a server, with its allocations:
+  On the workers and allocations of a server:
     hq make --submit --wait";

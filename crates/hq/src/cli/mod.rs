@@ -29,10 +29,10 @@ use hq_client::options::Defaults;
 use self::lazy::Lazy;
 use crate::pages::Page;
 
-/// Runs tasks on the nodes of a cluster, or on this machine alone.
+/// Run tasks on the nodes of a cluster or on this machine.
 ///
-/// A server knows jobs and their tasks; workers on the nodes execute them; `hq` commands talk to the
-/// server, which they find by its directory. Without any server, `hq run` does it all in one process.
+/// The server keeps track of jobs and their tasks, and workers on the nodes run the tasks. `hq` commands find the
+/// server through its server directory. `hq run` needs no server: it does everything in one process.
 #[derive(Parser, Debug)]
 #[command(
     name = "hq",
@@ -70,10 +70,10 @@ impl Cli {
 
 const ROOT_EXAMPLES: &str = "\
 Examples:
-  Run 1000 tasks on this machine, with nothing set up before:
+  Run 1000 tasks on this machine, without any setup:
     hq run --array 1-1000 -- ./score.sh '%{TASK_ID}'
 
-  The same with a server and workers, which stay for the next job:
+  Do the same with a server and a worker that stay up for the next job:
     hq server start --detach
     hq worker start &
     hq submit --array 1-1000 --wait -- ./score.sh '%{TASK_ID}'
@@ -81,9 +81,9 @@ Examples:
 
 Exit codes:
   0  done
-  1  the request failed, or a job that was waited for has tasks that did not finish
+  1  the request failed, or not all tasks of an awaited job finished
   2  bad arguments
-  3  no server could be reached, or it was lost";
+  3  no server could be reached, or the connection was lost";
 
 /// Options of every command, before or after its name.
 #[derive(Args, Clone, Debug)]
@@ -93,27 +93,27 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_name = "PATH")]
     pub server_dir: Option<PathBuf>,
 
-    /// When to use colours
+    /// When to use colors
     ///
     /// `auto`: when the output is a terminal and NO_COLOR is not set.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub colors: Colors,
 
-    /// How results are printed [default: cli] [env: HQ_OUTPUT_MODE]
+    /// Output format [default: cli] [env: HQ_OUTPUT_MODE]
     #[arg(long, global = true, value_name = "MODE")]
     pub output_mode: Option<OutputMode>,
 
-    /// Version of the JSON documents: 1, or 0 for programs that were written for HyperQueue
+    /// Version of the JSON output: 1, or 0 for programs written for HyperQueue
     ///
-    /// In version 0 amounts of resources and weights are ten-thousandths (`{"Compact": 20000}` are two), times that workers lack are
-    /// `{"secs": 1, "nanos": 0}`, and no document has `schema_version`.
+    /// In version 0, resource amounts and weights are given in ten-thousandths (`{"Compact": 20000}` means two),
+    /// durations are written as `{"secs": 1, "nanos": 0}`, and documents have no `schema_version`.
     #[arg(long, allow_hyphen_values = true, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1), hide_short_help = true)]
     pub output_version: Option<u32>,
 
-    /// Log in detail what a server, worker or relay does [env: HQ_DEBUG]
+    /// Write a detailed log of a server, worker or relay [env: HQ_DEBUG]
     ///
-    /// So do `hq run` and `hq make`, which have a server and workers in them, and what serves HTTP. Commands that only ask a server have
-    /// next to nothing to log.
+    /// Also applies to `hq run` and `hq make`, which contain a server and workers, and to commands that serve HTTP.
+    /// Commands that only query a server log almost nothing.
     #[arg(long, global = true)]
     pub debug: bool,
 }
@@ -163,7 +163,7 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// When to use colours.
+/// When to use colors.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colors {
     /// On a terminal
@@ -181,7 +181,7 @@ pub(crate) enum OutputMode {
     Cli,
     /// One JSON document
     Json,
-    /// As little as possible, for scripts
+    /// Minimal output, for scripts
     Quiet,
 }
 
@@ -197,10 +197,10 @@ pub(crate) enum Command {
     /// Show tasks
     #[command(subcommand, arg_required_else_help = true)]
     Task(Lazy<task::TaskCommand>),
-    /// Put, show, get, keep and drop files for other tasks
+    /// Store files as objects that other tasks can use, and manage them
     #[command(subcommand, arg_required_else_help = true)]
     Object(Lazy<object::ObjectCommand>),
-    /// Let programs in any language create tasks and take them
+    /// Create and take tasks from programs in any language
     #[command(subcommand, arg_required_else_help = true)]
     Pull(Lazy<pull::PullCommand>),
     /// Start, show and stop workers
@@ -209,16 +209,16 @@ pub(crate) enum Command {
     /// Start, show and stop the server
     #[command(subcommand, arg_required_else_help = true)]
     Server(Lazy<server::ServerCommand>),
-    /// Let the server ask Slurm or PBS for workers
+    /// Start workers automatically through Slurm or PBS
     #[command(subcommand, arg_required_else_help = true)]
     Alloc(Lazy<alloc::AllocCommand>),
-    /// Check, read and tend the server's journal
+    /// Inspect, repair and maintain the server's journal
     #[command(subcommand, alias = "event-log")]
     Journal(Lazy<journal::JournalCommand>),
-    /// Show what configuration files say
+    /// Show settings from configuration files
     #[command(subcommand, arg_required_else_help = true)]
     Config(Lazy<config::ConfigCommand>),
-    /// Measure the cluster that is connected
+    /// Measure the performance of the connected workers
     #[command(subcommand, arg_required_else_help = true)]
     Bench(Lazy<bench::BenchCommand>),
     Dashboard(Box<dashboard::DashboardArgs>),
@@ -233,7 +233,7 @@ pub(crate) enum Command {
     Wait(job::WaitArgs),
     #[command(hide = true)]
     Progress(job::ProgressArgs),
-    /// Print a script that completes commands in your shell
+    /// Print a shell completion script
     #[command(after_help = COMPLETION_EXAMPLES)]
     GenerateCompletion {
         /// The shell
@@ -242,11 +242,11 @@ pub(crate) enum Command {
     /// Print a page of the documentation
     #[command(after_help = "Examples:\n  hq doc\n  hq doc gpus | less")]
     Doc {
-        /// Which; all of them are listed without it
+        /// Topic to print; without it, all topics are listed
         #[arg(value_name = "TOPIC", value_parser = crate::pages::page)]
         topic: Option<Page>,
     },
-    /// Print what a command does and takes, as its --help does
+    /// Print the help of a command, like --help
     #[command(hide = true)]
     Help {
         /// The command
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(
             found,
             Vec::<String>::new(),
-            "allow_hyphen_values is missing, or allow_negative_numbers where it is no option"
+            "allow_hyphen_values is missing, or allow_negative_numbers where it is not an option"
         );
     }
 }

@@ -10,7 +10,7 @@ use hq_model::{IdSet, JobId, ObjectId, ObjectName, TaskRef};
 
 use super::job::selector;
 
-/// Put, show, get, keep and drop files for other tasks
+/// Store files as objects that other tasks can use, and manage them
 #[derive(Subcommand, Debug)]
 pub(crate) enum ObjectCommand {
     List(ListArgs),
@@ -23,100 +23,104 @@ pub(crate) enum ObjectCommand {
 
 /// List the objects of jobs
 ///
-/// In order of jobs, tasks and names, and how many bytes are stored. A worker stores a copy of what its tasks take of others,
-/// too; the size is that of one copy.
+/// Sorted by job, task and name, with their sizes. Workers also store copies of the objects that their tasks use; the
+/// size shown is that of one copy.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq object list\n  hq object list last --state stored\n  hq object list 1,3-5\n  hq object \
                   list 33@1-40:parts"
 )]
 pub(crate) struct ListArgs {
-    /// Ids such as `1,3-5`, `last` or `all`; or some objects of a job, such as `33@1-40:parts` or `33@1-40`
+    /// Job ids such as `1,3-5`, `last` or `all`; or objects of a job, such as `33@1-40:parts` or `33@1-40`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", default_value = "all", value_parser = listed)]
     pub jobs: Listed,
     /// Only objects in one of these states
     ///
-    /// A comma list of awaited, stored, lost, gone.
+    /// A comma-separated list of awaited, stored, lost, gone.
     #[arg(long, visible_alias = "filter", value_name = "STATES", value_delimiter = ',', value_parser = phase)]
     pub state: Vec<ObjectPhase>,
 }
 
-/// Show all about objects
+/// Show details of objects
 ///
-/// How large they are, which workers store them, and which jobs have tasks that still take them.
+/// Shows their sizes, the workers that store them, and the jobs with tasks that still need them.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq object info 1@0:parts\n  hq object info last@0:parts")]
 pub(crate) struct InfoArgs {
-    /// Such as `1@0:parts`: the job or `last`, the task and the name; `33@1-40:parts` for several tasks, `33@1-40` and `33` for
-    /// all that these leave
+    /// Objects such as `1@0:parts`: the job (or `last`), the task and the name; `33@1-40:parts` for several tasks,
+    /// `33@1-40` or `33` for all objects of those tasks or that job
     #[arg(value_name = "OBJECTS", required = true, value_parser = object)]
     pub objects: Vec<ObjectArg>,
 }
 
-/// Make a file or directory an object that tasks can take
+/// Store a file or directory as an object that tasks can use
 ///
-/// A worker takes a copy into its store, one on this machine if there is one. Elsewhere the bytes go over the connections that
-/// workers use among themselves, and by way of the server where this machine reaches no worker or the access file has no part for
-/// workers. The object belongs to a finished job of its own, which has its name, and is kept until it is dropped. Its id is
-/// printed, which `hq submit --input-object` takes.
+/// A worker stores a copy, preferably a worker on this machine. Otherwise the data is sent over the connections that
+/// workers use among themselves, or through the server if this machine cannot reach a worker or the access file has
+/// no section for workers. The object belongs to a new finished job with the same name, and is kept until it is
+/// dropped. Its id, which `hq submit --input-object` accepts, is printed.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq object put reads.fq\n  hq object put --name reads data/2024-05.fq\n  hq object put genome/\n  \
                   seq 5 | hq object put --name five -"
 )]
 pub(crate) struct PutArgs {
-    /// The file or directory; `-` is standard input. That, and the archive of a directory, is written to a temporary file first
+    /// The file or directory; `-` for standard input. Standard input and directory archives are first written to a
+    /// temporary file
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// What the object is called, which is the last part of the path otherwise
+    /// Name of the object [default: the last part of the path]
     #[arg(long, value_name = "NAME")]
     pub name: Option<ObjectName>,
 }
 
-/// Write an object into a file, or to standard output
+/// Write an object to a file or to standard output
 ///
-/// The bytes come from a worker that stores it, piece by piece, over the connections that workers use among themselves, and by way
-/// of the server where this machine reaches no worker or the access file has no part for workers. Where one of them is cut off, the
-/// next one goes on; the bytes are checked against what was stored. The file appears when it is complete. Where the object is a directory,
-/// so does the directory, which must not be there yet; standard output gets the tar archive. Of several objects those that are stored
-/// are written into a directory, and the rest is named.
+/// The data is fetched in pieces from a worker that stores the object, over the connections that workers use among
+/// themselves, or through the server if this machine cannot reach a worker or the access file has no section for
+/// workers. If a worker is lost, the transfer continues from another one; the data is verified against what was
+/// stored. The file appears when it is complete. If the object is a directory, a directory is created, which must not
+/// exist yet; standard output receives a tar archive. If several objects are given, those that are stored are written
+/// to a directory, and the others are reported.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq object get 1@0:parts -o parts.bin\n  hq object get 1@0:tree -o tree\n  hq object get \
                   last@0:tree | tar -x\n  hq object get 33@1-40:parts -o parts"
 )]
 pub(crate) struct GetArgs {
-    /// Such as `1@0:parts`: the job or `last`, the task and the name; or several, as `33@1-40:parts`, `33@1-40` and `33`
+    /// An object such as `1@0:parts`: the job (or `last`), the task and the name; or several, such as
+    /// `33@1-40:parts`, `33@1-40` or `33`
     #[arg(value_name = "OBJECTS", value_parser = object)]
     pub objects: ObjectArg,
-    /// Where to; `-` is standard output, as is nothing where that is no terminal. Of several objects a directory, in which each is
-    /// TASK/NAME
+    /// Where to write; `-` for standard output, which is also the default unless it is a terminal. For several
+    /// objects, a directory in which each object is TASK/NAME
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// Keep objects where stores are full
+/// Keep objects even if stores are full
 ///
-/// A store that has no room makes some by removing what no task needs and what was read least recently. What is kept stays on one
-/// of the workers that store it, until it is dropped or its job is forgotten. What is not there is named, and the rest kept.
+/// A full store makes room by removing objects that no task needs, least recently read first. A kept object stays on
+/// one of the workers that store it until it is dropped or its job is forgotten. Objects that do not exist are
+/// reported; the others are kept.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq object keep 1@0:parts 1@1:parts\n  hq object keep 33@1-40:parts")]
 pub(crate) struct KeepArgs {
-    /// Such as `1@0:parts`: the job or `last`, the task and the name; `33@1-40:parts` for several tasks, `33@1-40` and `33` for
-    /// all that these leave
+    /// Objects such as `1@0:parts`: the job (or `last`), the task and the name; `33@1-40:parts` for several tasks,
+    /// `33@1-40` or `33` for all objects of those tasks or that job
     #[arg(value_name = "OBJECTS", required = true, value_parser = object)]
     pub objects: Vec<ObjectArg>,
 }
 
 /// Remove objects from all workers
 ///
-/// One that a task takes which has not ended is not dropped. It is named, as are those that are not there; the rest is dropped,
-/// and the command exits with 1.
+/// Objects that an unfinished task needs are not dropped. These and objects that do not exist are reported, the
+/// others are dropped, and the command exits with 1.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq object drop 1@0:parts 1@1:parts\n  hq object drop 33@1-40:parts 34")]
 pub(crate) struct DropArgs {
-    /// Such as `1@0:parts`: the job or `last`, the task and the name; `33@1-40:parts` for several tasks, `33@1-40` and `33` for
-    /// all that these leave
+    /// Objects such as `1@0:parts`: the job (or `last`), the task and the name; `33@1-40:parts` for several tasks,
+    /// `33@1-40` or `33` for all objects of those tasks or that job
     #[arg(value_name = "OBJECTS", required = true, value_parser = object)]
     pub objects: Vec<ObjectArg>,
 }
@@ -152,7 +156,7 @@ impl ObjectArg {
 }
 
 fn object(text: &str) -> Result<ObjectArg, String> {
-    let bad = || "write JOB@TASK:NAME, such as 1@0:parts, last@0-9:parts, 1@0 or 1".to_owned();
+    let bad = || "use JOB@TASK:NAME, such as 1@0:parts, last@0-9:parts, 1@0 or 1".to_owned();
     let (job, rest) = text.split_once('@').map_or((text, None), |(job, rest)| (job, Some(rest)));
     let job = match job {
         "last" => None,
@@ -185,7 +189,7 @@ fn phase(text: &str) -> Result<ObjectPhase, String> {
     let found = ObjectPhase::ALL.into_iter().find(|phase| phase.word().eq_ignore_ascii_case(wanted));
     found.ok_or_else(|| {
         let words = ObjectPhase::ALL.map(ObjectPhase::word).join(", ");
-        format!("`{wanted}` is no state of an object; use {words}")
+        format!("`{wanted}` is not an object state; use {words}")
     })
 }
 
@@ -216,7 +220,7 @@ mod tests {
         assert_eq!(listed("1,3-5"), selector("1,3-5").map(Listed::Jobs));
         assert_eq!(listed("last@0-3"), object("last@0-3").map(Listed::Objects));
         assert_eq!(phase(" Stored"), Ok(ObjectPhase::Stored));
-        let unknown = "`over` is no state of an object; use awaited, stored, lost, gone";
+        let unknown = "`over` is not an object state; use awaited, stored, lost, gone";
         assert_eq!(phase("over"), Err(unknown.into()));
     }
 }

@@ -9,20 +9,20 @@ use hq_model::IdSet;
 
 use super::job::Channel;
 
-/// Print what tasks wrote into a stream (`hq submit --stream DIR`) or a log (`--log FILE`)
+/// Read task output from a stream (`hq submit --stream DIR`) or a log (`--log FILE`)
 ///
-/// The files are read here, also while they are written: this machine must share the file system with the workers, for a
-/// log with the server. What a restarted task printed before its last start is hidden.
+/// The files are read on this machine, even while they are being written, so it must share a file system with the
+/// workers or, for a log, with the server. Output from earlier instances of a restarted task is hidden.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq output-log out summary\n  hq output-log out cat 1 stdout --task 1-10\n  \
                   hq output-log out show --channel stderr"
 )]
 pub(crate) struct OutputLogArgs {
-    /// The directory, or the file of a log
+    /// The stream directory, or the log file
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Only what tasks of this server wrote; needed where several have written
+    /// Only output of tasks of this server; required if several servers have written there
     #[arg(long, value_name = "UID", value_parser = NonEmptyStringValueParser::new())]
     pub server_uid: Option<String>,
     /// What to print
@@ -33,33 +33,33 @@ pub(crate) struct OutputLogArgs {
 /// What to print of it.
 #[derive(Subcommand, Debug)]
 pub(crate) enum OutputLogCommand {
-    /// Say how much there is, and of how many jobs and tasks
+    /// Show how much output there is, and from how many jobs and tasks
     Summary,
-    /// Print the ids of the jobs that have written, one a line
+    /// Print the ids of jobs with output, one per line
     Jobs,
     Show(ShowArgs),
     Cat(CatArgs),
     Export(ExportArgs),
 }
 
-/// Print everything in the order in which it was written, each line with its job, task and channel
+/// Print all output in the order it was written, each line with its job, task and channel
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
     /// Only this job
     #[arg(long, allow_hyphen_values = true, value_name = "ID", value_parser = values::count::<u32>)]
     pub job: Option<u32>,
-    /// Only this output
+    /// Only this output channel
     #[arg(long)]
     pub channel: Option<Channel>,
 }
 
-/// Print what tasks wrote, one task after the other
+/// Print the output of tasks, one task after another
 ///
-/// Tasks of which the output is not complete are refused. The job may be left out where there is only one.
+/// Tasks with incomplete output are refused. The job can be omitted if there is only one.
 #[derive(Args, Debug)]
 #[command(override_usage = "hq output-log DIR cat [OPTIONS] [JOB] <stdout|stderr>")]
 pub(crate) struct CatArgs {
-    /// The job, and which output: stdout or stderr
+    /// The job, and the output channel: stdout or stderr
     #[arg(
         allow_negative_numbers = true,
         value_names = ["JOB", "CHANNEL"],
@@ -71,15 +71,15 @@ pub(crate) struct CatArgs {
     /// Only these tasks, in this order
     #[arg(long, visible_alias = "tasks", allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_in_order)]
     pub task: Option<IdsInOrder>,
-    /// Print what there is of tasks that have not ended, too
+    /// Also print incomplete output of tasks that have not ended
     #[arg(long)]
     pub allow_unfinished: bool,
 }
 
-/// Print what tasks wrote as JSON: an array with the id of each task, whether it has ended, and its outputs
+/// Print the output of tasks as JSON: an array with the id of each task, whether it has ended, and its outputs
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// The job; may be left out where there is only one
+    /// The job; can be omitted if there is only one
     #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = values::count::<u32>)]
     pub job: Option<u32>,
     /// Only these tasks

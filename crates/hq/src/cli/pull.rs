@@ -8,7 +8,7 @@ use clap::builder::{NonEmptyStringValueParser, OsStringValueParser};
 use clap::{Args, Subcommand};
 use hq_client::options::values;
 
-/// Let programs in any language create tasks and take them
+/// Create and take tasks from programs in any language
 #[derive(Subcommand, Debug)]
 pub(crate) enum PullCommand {
     Open(OpenArgs),
@@ -33,7 +33,7 @@ pub(crate) enum PullCommand {
 /// Which bag.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BagOption {
-    /// The bag: its name, or the id of its job [default: pull] [env: HQ_PULL_BAG]
+    /// Bag, by name or by the id of its job [default: pull] [env: HQ_PULL_BAG]
     #[arg(long, value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
     pub bag: Option<String>,
 }
@@ -41,7 +41,8 @@ pub(crate) struct BagOption {
 /// Which bag names of tasks are of.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OfBagOption {
-    /// The bag that names are of: its name, or the id of its job [default: all that the worker has tasks of] [env: HQ_PULL_BAG]
+    /// Bag that the task names belong to, by name or by the id of its job [default: all bags from which the worker
+    /// has tasks] [env: HQ_PULL_BAG]
     #[arg(long, value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
     pub bag: Option<String>,
 }
@@ -49,52 +50,52 @@ pub(crate) struct OfBagOption {
 /// Who takes tasks.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkerOption {
-    /// Who has the tasks [default: the name of this host] [env: HQ_PULL_WORKER]
+    /// Name of the worker that holds the tasks [default: this host's name] [env: HQ_PULL_WORKER]
     #[arg(long = "as", value_name = "WORKER", value_parser = NonEmptyStringValueParser::new())]
     pub worker: Option<String>,
 }
 
-/// Make a bag, unless one of this name is open
+/// Create a bag, unless one with this name is open
 ///
-/// A bag is an open job: `hq job info`, `hq job cancel` and all others work on it.
+/// A bag is an open job, so `hq job info`, `hq job cancel` and the other job commands work on it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull open dock\n  hq pull open dock --max-fails 10")]
 pub(crate) struct OpenArgs {
-    /// Its name [default: pull] [env: HQ_PULL_BAG]
+    /// Name of the bag [default: pull] [env: HQ_PULL_BAG]
     #[arg(value_name = "BAG", conflicts_with = "bag", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
     /// The same.
     #[command(flatten)]
     pub bag: BagOption,
-    /// Abort the rest when more than so many tasks have failed
+    /// Abort the remaining tasks when more than N tasks have failed
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = values::count::<u64>)]
     pub max_fails: Option<u64>,
 }
 
 /// Create a task
 ///
-/// Creating a task again that is there changes nothing.
+/// Creating a task that already exists has no effect.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq pull create dock-1 --payload 'ligand 1'\n  hq pull create report dock-1 dock-2 --bag dock"
 )]
 pub(crate) struct CreateArgs {
-    /// Its name, unique in the bag; not -, and nothing like 4@17, which is an id
+    /// Name of the task, unique in the bag; must not be - or look like an id such as 4@17
     #[arg(value_name = "TASK", value_parser = NonEmptyStringValueParser::new())]
     pub task: String,
-    /// Tasks of the bag that must finish before
+    /// Tasks of the bag that must finish first
     #[arg(value_name = "DEPENDENCY", value_parser = NonEmptyStringValueParser::new())]
     pub after: Vec<String>,
-    /// What is to be done: a text, @FILE, or - for standard input
+    /// Description of the work: text, @FILE, or - for standard input
     #[arg(long, allow_hyphen_values = true, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub payload: Option<String>,
-    /// Tasks of larger priority go first
+    /// Tasks with a higher priority go first
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", value_parser = values::priority)]
     pub priority: Option<i32>,
-    /// Try it so often again when it fails
+    /// Number of retries if it fails
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = values::count::<u32>)]
     pub retry: Option<u32>,
-    /// Take dependencies that no task is named for done
+    /// Treat dependencies that do not exist as finished
     #[arg(long)]
     pub missing_is_done: bool,
     /// The bag.
@@ -104,14 +105,14 @@ pub(crate) struct CreateArgs {
 
 /// Create a task for each line of a file
 ///
-/// A line is the name of a task, and the names of those that must finish before, with commas between.
+/// Each line contains the name of a task, followed by the names of tasks that must finish first, separated by commas.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull addfile tasks.txt\n  seq 1000 | hq pull addfile -")]
 pub(crate) struct AddfileArgs {
     /// The file, or - for standard input
     #[arg(value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub file: String,
-    /// Take dependencies that no task is named for done
+    /// Treat dependencies that do not exist as finished
     #[arg(long)]
     pub missing_is_done: bool,
     /// The bag.
@@ -121,28 +122,28 @@ pub(crate) struct AddfileArgs {
 
 /// Take tasks
 ///
-/// The bag must be there: `hq pull open` makes one without tasks.
+/// The bag must exist; `hq pull open` creates an empty one.
 ///
-/// Exits with 1 when none is ready now, with 4 when none will come (the bag is closed and all of its tasks have ended), and
-/// with 5 when it is refused, as where there is no such bag.
+/// Exits with 1 if no task is ready now, with 4 if no more will come (the bag is closed and all of its tasks have
+/// ended), and with 5 if the request is refused, for example because the bag does not exist.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  while t=$(hq pull steal -q --wait); do if ./work \"$t\"; then hq pull complete \"$t\"; else hq pull fail \"$t\"; fi; done\n  hq pull steal -n 16 --output-mode json"
 )]
 pub(crate) struct StealArgs {
-    /// Who has them then [default: as with --as]
+    /// Name of the worker that takes them [default: as for --as]
     #[arg(value_name = "WORKER", conflicts_with = "worker", value_parser = NonEmptyStringValueParser::new())]
     pub by: Option<String>,
-    /// At most so many
+    /// Maximum number of tasks to take
     #[arg(short = 'n', long, allow_hyphen_values = true, value_name = "N", default_value = "1", value_parser = values::at_least_one)]
     pub count: u32,
-    /// Print nothing but names
+    /// Print names only
     #[arg(short, long)]
     pub quiet: bool,
-    /// Wait until there are some, or for this long
+    /// Wait until a task is available, or for this long
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "1d", value_parser = values::duration)]
     pub wait: Option<Duration>,
-    /// Give them back by themselves when nothing is heard for so long [default: 1h]
+    /// Return the tasks automatically if nothing is heard for this long [default: 1h]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub lease: Option<Duration>,
     /// Who has them.
@@ -153,18 +154,18 @@ pub(crate) struct StealArgs {
     pub bag: BagOption,
 }
 
-/// Say that tasks have finished
+/// Report tasks as finished
 ///
-/// Returns when the server has that on its disk.
+/// Returns once the server has written this to disk.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq pull complete dock-1 --result '-7.3'\n  ./names-of-done | hq pull complete -"
 )]
 pub(crate) struct CompleteArgs {
-    /// Names, or ids such as 4@17; - reads names from standard input, one a line
+    /// Names, or ids such as 4@17; - reads names from standard input, one per line
     #[arg(value_name = "TASK", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub tasks: Vec<String>,
-    /// What they leave behind, at most 4096 bytes
+    /// Result of the tasks, at most 4096 bytes
     #[arg(long, allow_hyphen_values = true, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub result: Option<String>,
     /// Who has them.
@@ -175,14 +176,14 @@ pub(crate) struct CompleteArgs {
     pub bag: OfBagOption,
 }
 
-/// Say that tasks have failed
+/// Report tasks as failed
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull fail dock-1 --message 'no such ligand'")]
 pub(crate) struct FailArgs {
     /// Names, or ids such as 4@17
     #[arg(value_name = "TASK", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub tasks: Vec<String>,
-    /// Why
+    /// Reason for the failure
     #[arg(long, allow_hyphen_values = true, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub message: Option<String>,
     /// Who has them.
@@ -193,16 +194,16 @@ pub(crate) struct FailArgs {
     pub bag: OfBagOption,
 }
 
-/// Put a task back behind others of its bag
+/// Return a task and make it depend on other tasks of its bag
 ///
-/// It can be taken again when they have finished.
+/// It can be taken again when those tasks have finished.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull create part-1 && hq pull defer whole --after part-1")]
 pub(crate) struct DeferArgs {
-    /// Its name, or its id
+    /// Name or id of the task
     #[arg(value_name = "TASK", value_parser = NonEmptyStringValueParser::new())]
     pub task: String,
-    /// Behind these tasks
+    /// Tasks that must finish first
     #[arg(long, value_name = "TASK", required = true, num_args = 1.., value_parser = NonEmptyStringValueParser::new())]
     pub after: Vec<String>,
     /// Who has it.
@@ -213,7 +214,7 @@ pub(crate) struct DeferArgs {
     pub bag: OfBagOption,
 }
 
-/// Give tasks back
+/// Return tasks to their bag
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull release dock-1")]
 pub(crate) struct HeldArgs {
@@ -228,14 +229,14 @@ pub(crate) struct HeldArgs {
     pub bag: OfBagOption,
 }
 
-/// Say that somebody is still at work on tasks
+/// Extend the lease of tasks that are still being worked on
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull extend dock-1 --lease 10m")]
 pub(crate) struct ExtendArgs {
     /// Names, or ids such as 4@17
     #[arg(value_name = "TASK", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub tasks: Vec<String>,
-    /// For so long from now on [default: as they were taken]
+    /// New lease, from now [default: as when they were taken]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub lease: Option<Duration>,
     /// Who has them.
@@ -246,21 +247,21 @@ pub(crate) struct ExtendArgs {
     pub bag: OfBagOption,
 }
 
-/// Give back all that a worker has
+/// Return all tasks that a worker holds
 ///
-/// Anybody may say so, of one that has died.
+/// Can be called by anyone, for example for a worker that has died.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull exit node17")]
 pub(crate) struct ExitArgs {
-    /// The worker [default: as with --as]
+    /// The worker [default: as for --as]
     #[arg(value_name = "WORKER", value_parser = NonEmptyStringValueParser::new())]
     pub worker: Option<String>,
 }
 
-/// Show bags, and who has tasks of them on this node
+/// Show bags, and which workers on this node hold tasks from them
 #[derive(Args, Debug)]
 pub(crate) struct StatusArgs {
-    /// Bags [default: those that were used on this node]
+    /// Bags to show [default: those used on this node]
     #[arg(value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
     pub bags: Vec<String>,
     /// One more.
@@ -268,7 +269,7 @@ pub(crate) struct StatusArgs {
     pub bag: BagOption,
 }
 
-/// Show how tasks stand, and what they left behind
+/// Show the states and results of tasks
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull look dock-1 dock-2")]
 pub(crate) struct LookArgs {
@@ -291,9 +292,9 @@ pub(crate) struct CloseArgs {
     pub bag: BagOption,
 }
 
-/// Wait until a bag is over
+/// Wait until all tasks of a bag have ended
 ///
-/// It has to be closed. Exits with 1 unless all of its tasks finished.
+/// The bag must be closed for this to happen. Exits with 1 unless all of its tasks finished.
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
     /// Its name, or the id of its job [default: pull] [env: HQ_PULL_BAG]
@@ -304,29 +305,30 @@ pub(crate) struct WaitArgs {
     pub bag: BagOption,
 }
 
-/// Take tasks and run a program for each, until the bag is over
+/// Take tasks and run a program for each, until the bag is closed and empty
 ///
-/// The bag must be there, with tasks or without: `hq pull open` makes one. As long as it is open, more tasks are waited for.
+/// The bag must exist, with or without tasks; `hq pull open` creates one. As long as it is open, the command waits
+/// for more tasks.
 ///
-/// The program has the payload on its standard input, and HQ_PULL_NAME, HQ_PULL_ID and HQ_PULL_ATTEMPT in its
-/// environment. A task whose program exits with 0 has finished, any other has failed. After SIGINT or SIGTERM nothing
-/// more is begun, what runs may end, and what has not ended well is given back; a second one kills it, and so does the end
-/// of this process. What one that was killed had is given to others 10 seconds later. When the relay is killed, so is what
-/// runs, for it is given to others, and another relay is started, or waited for where HQ_PULL_SOCKET names one. Behind the name
-/// of who has the tasks comes the number of this process.
+/// The program receives the payload on its standard input, and HQ_PULL_NAME, HQ_PULL_ID and HQ_PULL_ATTEMPT in its
+/// environment. If it exits with 0, the task has finished; otherwise it has failed. After SIGINT or SIGTERM, no more
+/// tasks are started, running programs may end, and tasks that did not finish are returned; a second signal, or the
+/// end of this process, kills the programs. If this process is killed, its tasks are given to others 10 seconds
+/// later. If the relay is killed, the running programs are killed, because their tasks are given to others; then
+/// another relay is started, or awaited if HQ_PULL_SOCKET is set. The process id is appended to the worker name.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull run -j 4 -- ./dock.sh\n  hq pull run --last-line -- wc -c")]
 pub(crate) struct RunArgs {
-    /// So many at once
+    /// Number of programs to run at once
     #[arg(short = 'j', long, allow_hyphen_values = true, value_name = "N", default_value = "1", value_parser = values::at_least_one)]
     pub jobs: u32,
-    /// Take so many with one question
+    /// Number of tasks to take with one request
     #[arg(long, allow_hyphen_values = true, value_name = "N", default_value = "1", value_parser = values::at_least_one)]
     pub block: u32,
-    /// The last line that a program prints is what its task leaves behind
+    /// Use the last line that a program prints as the result of its task
     #[arg(long)]
     pub last_line: bool,
-    /// End when nothing was ready for so long [default: never]
+    /// Exit if no task was ready for this long [default: never]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub patience: Option<Duration>,
     /// Who has the tasks.
@@ -340,9 +342,9 @@ pub(crate) struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// Print what programs in other languages need, for a shell to read
+/// Print environment variables for programs in other languages, for a shell to evaluate
 ///
-/// Starts a relay where there is none.
+/// Starts a relay if none is running.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  eval \"$(hq pull env)\"; curl --unix-socket \"$HQ_PULL_SOCKET\" http://hq/v1/pull/status"
@@ -351,21 +353,21 @@ pub(crate) struct EnvArgs {}
 
 /// Run the relay of this node
 ///
-/// All of `hq pull` and programs in any language speak to it. Commands start one by themselves where there is none; it
-/// ends when nobody has needed it for ten minutes, or with its server.
+/// All `hq pull` commands, and programs in any language, talk to the relay. Commands start one automatically if none
+/// is running; it ends when it has not been used for ten minutes, or together with its server.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull relay &\n  hq pull relay --socket /run/user/1000/dock")]
 pub(crate) struct RelayArgs {
-    /// Where to listen, in a directory of your own [default: in $XDG_RUNTIME_DIR, else in /tmp]
+    /// Path of the socket, in a directory that you own [default: in $XDG_RUNTIME_DIR or /tmp]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// End when nobody has needed it for so long [default: never]
+    /// Exit if it has not been used for this long [default: never]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
-    /// End when standard input does
+    /// Exit when standard input is closed
     #[arg(long, hide = true)]
     pub lifeline: bool,
-    /// As commands start it: says on standard output that it listens, and has no terminal
+    /// As started by other commands: reports on standard output when it listens, and has no terminal
     #[arg(long, hide = true)]
     pub background: bool,
 }

@@ -21,89 +21,89 @@ pub(crate) enum ServerCommand {
 
 /// Stop the server and its workers
 ///
-/// Tasks that run are killed; when the server is started again with its journal, they run again from their beginning. At a
-/// terminal it is not stopped while tasks run, unless --force is given.
+/// Running tasks are killed. When the server is restarted with its journal, they run again from the beginning. On a
+/// terminal, a server with running tasks is not stopped unless --force is given.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StopArgs {
-    /// Kill the tasks that run
+    /// Stop the server even if tasks are running; they are killed
     #[arg(long)]
     pub force: bool,
 }
 
 /// Start a server
 ///
-/// It stays in the foreground unless --detach is given.
-/// It keeps jobs in a journal inside the server directory, and continues where the last server of that
-/// directory ended. SIGTERM and SIGINT stop the server cleanly, but not its workers and allocations, which wait for the
-/// next one; a second signal ends it at once.
+/// The server stays in the foreground unless --detach is given. It stores jobs in a journal inside the server
+/// directory, and resumes where the last server of that directory stopped. SIGTERM and SIGINT stop the server
+/// cleanly, but not its workers and allocations, which wait for the next server; a second signal ends it immediately.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  hq server start --detach\n  hq server start --server-dir ~/project/.hq --host login1 --journal none"
 )]
 pub(crate) struct StartArgs {
-    /// Name by which clients and workers reach it [default: the name of this machine]
+    /// Host name by which clients and workers reach the server [default: the name of this machine]
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub host: Option<String>,
-    /// Port for clients [default: some free one]
+    /// Port for clients [default: any free port]
     #[arg(long, allow_hyphen_values = true, value_name = "PORT", conflicts_with = "access_file")]
     pub client_port: Option<u16>,
-    /// Port for workers [default: some free one]
+    /// Port for workers [default: any free port]
     #[arg(long, allow_hyphen_values = true, value_name = "PORT", conflicts_with = "access_file")]
     pub worker_port: Option<u16>,
-    /// Stop workers that had no task for this long, unless they were started with another time
+    /// Stop workers that have been idle for this long, unless they have their own idle timeout
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
-    /// File that keeps the jobs, or `none` [default: inside the server directory]
+    /// Path of the journal that stores jobs, or `none` [default: inside the server directory]
     ///
-    /// With `none`, everything is forgotten when the server ends.
+    /// With `none`, all jobs are lost when the server ends.
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
-    /// When a change counts as kept [default: sync]
+    /// When a change counts as stored [default: sync]
     #[arg(long, value_name = "WHAT")]
     pub journal_durability: Option<DurabilityArg>,
-    /// Keep so many ended jobs, or ended ones for so long, or both [default: 10000,30d]
+    /// How many ended jobs to keep, for how long, or both [default: 10000,30d]
     ///
-    /// A number, a duration, both with a comma between them, or `all`. What is beyond is forgotten, as by
-    /// `hq job forget`; ids are never given again.
+    /// A number, a duration, both separated by a comma, or `all`. Other ended jobs are removed, as by `hq job
+    /// forget`; their ids are never reused.
     #[arg(long, value_name = "WHAT", value_parser = keep_jobs)]
     pub keep_jobs: Option<Keep>,
-    /// How long a worker may stay away after its connection was lost [default: 30s]
+    /// How long a worker may be disconnected before it is considered lost [default: 30s]
     ///
-    /// Then its tasks go elsewhere; after 5 s at most where its side closed the connection, as when it is killed. One whose
-    /// connection stays open is given up when it is silent for twice its --heartbeat.
+    /// Its tasks then run elsewhere. If the worker's side closed the connection, for example because it was killed,
+    /// this takes at most 5 s. A worker whose connection stays open is considered lost when it is silent for twice
+    /// its --heartbeat.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub worker_grace: Option<Duration>,
-    /// Accepted for scripts: what is acknowledged is on disk at once
+    /// Accepted for compatibility, without effect: acknowledged changes are already on disk
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub journal_flush_period: Option<Duration>,
-    /// Accepted for scripts: there is no solver whose time has to be limited
+    /// Accepted for compatibility, without effect: the scheduler has no solver to limit
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub scheduler_time_limit: Option<Duration>,
-    /// Leave allocations in their batch systems when the server is stopped, instead of canceling them
+    /// When the server is stopped, leave its allocations in the batch system instead of canceling them
     #[arg(long)]
     pub keep_allocations: bool,
-    /// Put the old journal aside and begin with job 1, as a new server with new keys
+    /// Set the old journal aside and start as a new server with new keys, beginning with job 1
     #[arg(long)]
     pub fresh: bool,
-    /// Start with hosts, ports and keys of this file, made by `hq server generate-access`
+    /// Use the hosts, ports and keys in this file, created by `hq server generate-access`
     #[arg(long, value_name = "PATH")]
     pub access_file: Option<PathBuf>,
-    /// Let every client in, and talk to clients in the clear
+    /// Accept any client, and communicate with clients unencrypted
     #[arg(long)]
     pub disable_client_authentication_and_encryption: bool,
-    /// Let every worker in, and talk to workers in the clear
+    /// Accept any worker, and communicate with workers unencrypted
     #[arg(long)]
     pub disable_worker_authentication_and_encryption: bool,
-    /// Let no objects pass by way of the server, where workers cannot reach each other, or clients no worker
+    /// Do not transfer objects through the server when workers or clients cannot reach a worker directly
     ///
-    /// A task that takes an object from a worker that its own cannot reach is then tried elsewhere, and says which could not be
-    /// reached. So do `hq object get` and `put`, which fail.
+    /// A task that needs an object from an unreachable worker is then tried on another worker, and reports which one
+    /// could not be reached. `hq object get` and `put` also report it, and fail.
     #[arg(long)]
     pub no_relay: bool,
-    /// Go to the background once it runs; log into its directory
+    /// Run in the background and log to the server directory
     #[arg(long)]
     pub detach: bool,
-    /// End when standard input does: with the program that holds the other end of the pipe, however that ends
+    /// Exit when standard input is closed, so that this process ends together with the program that started it
     #[arg(long, conflicts_with = "detach")]
     pub lifeline: bool,
 }
@@ -119,7 +119,7 @@ fn keep_jobs(text: &str) -> Result<Keep, String> {
             Ok(jobs) => keep.jobs.replace(jobs).is_some(),
             Err(_) => {
                 let time = values::duration(part).map_err(|error| {
-                    format!("'{part}' is neither a number of jobs nor a time to keep them for: {error}")
+                    format!("'{part}' is neither a number of jobs nor a duration: {error}")
                 })?;
                 keep.time.replace(time).is_some()
             }
@@ -134,20 +134,20 @@ fn keep_jobs(text: &str) -> Result<Keep, String> {
 /// When a change counts as kept.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DurabilityArg {
-    /// When it survives the death of the machine: it is on disk
+    /// When it is on disk and survives a crash of the machine
     Sync,
-    /// When it survives the death of the process: the system has it
+    /// When the operating system has it and it survives a crash of the process
     Os,
 }
 
 /// Show where and how the server runs.
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
-    /// Also the server directory, the directory of this start, how often it was started, how its journal and clock are, and what it keeps of
-    /// samples
+    /// Also show the server directory, the directory of this run, the number of starts, the state of the journal and
+    /// the clock, and which samples are kept
     #[arg(long)]
     pub verbose: bool,
-    /// Also the limits of its queues, buffers and retries, which JSON always has
+    /// Also show the limits of queues, buffers and retries, which JSON output always includes
     #[arg(long)]
     pub limits: bool,
 }
@@ -161,7 +161,7 @@ pub(crate) struct WaitArgs {
     pub timeout: Duration,
 }
 
-/// Write an access file with fresh keys, for a server that is started later with --access-file.
+/// Write an access file with new keys, for a server that is later started with --access-file.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -178,40 +178,41 @@ pub(crate) struct GenerateAccessArgs {
     /// Port for workers
     #[arg(long, allow_hyphen_values = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_port: u16,
-    /// Name by which clients and workers reach the server [default: the name of this machine]
+    /// Host name by which clients and workers reach the server [default: the name of this machine]
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub host: Option<String>,
-    /// Name by which clients reach it [default: as --host]
+    /// Host name by which clients reach the server [default: as --host]
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub client_host: Option<String>,
-    /// Name by which workers reach it [default: as --host]
+    /// Host name by which workers reach the server [default: as --host]
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub worker_host: Option<String>,
-    /// A second file that lets clients in, and nothing else
+    /// Also write an access file that only admits clients
     #[arg(long, value_name = "FILE")]
     pub client_file: Option<PathBuf>,
-    /// A second file that lets workers in, and nothing else
+    /// Also write an access file that only admits workers
     #[arg(long, value_name = "FILE")]
     pub worker_file: Option<PathBuf>,
-    /// A second file that lets programs take pulled tasks, and nothing else
+    /// Also write an access file that only lets programs take pulled tasks
     #[arg(long, value_name = "FILE")]
     pub pull_file: Option<PathBuf>,
-    /// A bag whose tasks these may create and take; repeated [default: pull]
+    /// A bag in which these programs can create and take tasks; can be repeated [default: pull]
     #[arg(long, value_name = "NAME", requires = "pull_file", value_parser = NonEmptyStringValueParser::new())]
     pub pull_bag: Vec<String>,
-    /// Write over files that exist; whoever uses those is locked out
+    /// Overwrite existing files; anyone using the old ones is locked out
     #[arg(long)]
     pub overwrite: bool,
 }
 
-/// Write what the server knows of workers and of tasks that have not ended into a file, as JSON
+/// Write the server's state of workers and unfinished tasks to a JSON file
 ///
-/// For reports of faults. The file holds an object `tako` with `workers`, as `hq worker list` tells them, `worker_groups` (the
-/// workers of each) and `tasks` by job, as `hq task list` tells them: names of nodes and directories are in it. Tasks that differ
-/// in nothing but their ids are one entry, with `ids` such as `1-3000` in the place of `id`, and the paths of the first of them.
+/// For bug reports. The file holds an object `tako` with `workers`, as in `hq worker list`, `worker_groups` (the
+/// workers of each group) and `tasks` by job, as in `hq task list`. It contains names of nodes and directories. Tasks
+/// that differ only in their ids form a single entry, with `ids` such as `1-3000` instead of `id`, and the paths of
+/// the first task.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DebugDumpArgs {
-    /// The file; one that is there already is replaced
+    /// The file to write; an existing file is replaced
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
 }

@@ -41,21 +41,21 @@ pub(crate) struct ListArgs {
     pub tasks: Option<IdSet>,
     /// Only tasks in one of these states
     ///
-    /// A comma list of waiting, running, finished, failed, canceled, aborted.
+    /// A comma-separated list of waiting, running, finished, failed, canceled, aborted.
     #[arg(long, visible_alias = "filter", value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
     pub task_status: Vec<TaskState>,
-    /// With directories, output files and measured use
+    /// Also show directories, output files and measured usage
     #[arg(long, short)]
     pub verbose: bool,
 }
 
-/// Show all about tasks
+/// Show details of tasks
 ///
-/// What they execute, where and when they ran, and what they used.
+/// Shows what they run, where and when they ran, and the resources they used.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task info last 0\n  hq task info 3 1,7-9\n  hq task info 3@17")]
 pub(crate) struct InfoArgs {
-    /// Id of a job, or `last`; `3@1,7-9` or `3@KEY` names the tasks, too
+    /// Id of a job, or `last`; `3@1,7-9` or `3@KEY` also selects tasks
     #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = one_job_and_tasks)]
     pub job: JobAndTasks,
     /// Ids such as `1,3-5`
@@ -66,13 +66,13 @@ pub(crate) struct InfoArgs {
     pub verbose: bool,
 }
 
-/// Say what a task waits for
+/// Explain what a task is waiting for
 ///
-/// What goes before it, and what each worker lacks for it now.
+/// Shows the dependencies of the task, and what each worker currently lacks to run it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task explain last 0\n  hq task explain 3@17")]
 pub(crate) struct ExplainArgs {
-    /// Id of a job, or `last`; `3@17` or `3@KEY` names the task, too
+    /// Id of a job, or `last`; `3@17` or `3@KEY` also selects the task
     #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = one_job_and_tasks)]
     pub job: JobAndTasks,
     /// Id of the task
@@ -89,25 +89,25 @@ fn one_job_and_tasks(text: &str) -> Result<JobAndTasks, String> {
 fn one_task(text: &str) -> Result<IdSet, String> {
     match values::ids_some(text)? {
         one if one.len() == 1 => Ok(one),
-        _ => Err("one task only; write its id, such as 5".into()),
+        _ => Err("select a single task by its id, such as 5".into()),
     }
 }
 
-/// Print the last lines of what a task prints
+/// Print the last lines of a task's output
 ///
-/// The task may run, on whatever machine, or have ended. With --follow its end is said on standard error.
+/// The task may be running on any machine, or have ended. With --follow, its end is reported on standard error.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq task tail last@0\n  hq task tail 3@17 stderr -n 100\n  hq task tail --follow 3 17"
 )]
 pub(crate) struct TailArgs {
-    /// Id of a job, or `last`, and the id of a task, or its key: `3@17`, `3@KEY` or `3 17`; then stdout or stderr [default: stdout]
+    /// Job (id or `last`) and task (id or key): `3@17`, `3@KEY` or `3 17`; then stdout or stderr [default: stdout]
     #[arg(value_name = "JOB@TASK", num_args = 1..=3, required = true, value_parser = NonEmptyStringValueParser::new())]
     pub words: Vec<String>,
-    /// How many lines; they are looked for in the last MiB
+    /// Number of lines, taken from the last MiB of the output
     #[arg(short = 'n', long, value_name = "LINES", default_value_t = 10)]
     pub lines: u32,
-    /// Go on printing until the task has ended, also when it starts again
+    /// Keep printing until the task has ended, even if it is restarted
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -117,20 +117,20 @@ pub(crate) struct TailArgs {
 /// # Errors
 /// What is wrong with them.
 pub(crate) fn tail_of(words: &[String]) -> Result<(Selector, TasksArg, Channel), String> {
-    let (first, rest) = words.split_first().ok_or("say which task: JOB@TASK")?;
+    let (first, rest) = words.split_first().ok_or("specify the task: JOB@TASK")?;
     let (job, task, rest) = match (first.split_once('@'), rest) {
         (Some((job, task)), rest) => match tasks_of_job(task)? {
             TasksArg::Ids(_) => (job, TasksArg::Ids(one_task(task)?), rest),
             key => (job, key, rest),
         },
         (None, [task, rest @ ..]) => (first.as_str(), TasksArg::Ids(one_task(task)?), rest),
-        (None, []) => return Err(format!("say which task of job {first}: `{first}@TASK`")),
+        (None, []) => return Err(format!("specify the task of job {first}: `{first}@TASK`")),
     };
     let channel = match rest {
         [] => Channel::Stdout,
         [one] => Channel::from_str(one, false)
-            .map_err(|_| format!("`{one}` is no output: write stdout or stderr"))?,
-        _ => return Err("one task and one output only".into()),
+            .map_err(|_| format!("`{one}` is not an output channel: use stdout or stderr"))?,
+        _ => return Err("give one task and one output channel only".into()),
     };
     Ok((selector_one(job)?, task, channel))
 }
@@ -138,35 +138,35 @@ pub(crate) fn tail_of(words: &[String]) -> Result<(Selector, TasksArg, Channel),
 /// A selector argument that means one job.
 pub(crate) fn selector_one(text: &str) -> Result<Selector, String> {
     match selector_some(text)? {
-        Selector::Ids(ids) if ids.len() > 1 => Err("one job only; write its id, or last".into()),
+        Selector::Ids(ids) if ids.len() > 1 => Err("select a single job by its id, or use `last`".into()),
         one => Ok(one),
     }
 }
 
-/// Say something to whoever waits for the job
+/// Send a message to the waiting submitter of the job
 ///
-/// Works inside a running task; whoever submitted with `--on-notify` gets the message.
+/// Works inside a running task. The message is passed to the command given with `hq submit --on-notify`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task notify 'half way'")]
 pub(crate) struct NotifyArgs {
-    /// At most 1024 bytes
+    /// The message, at most 1024 bytes
     #[arg(value_name = "MESSAGE", value_parser = OsStringValueParser::new())]
     pub message: OsString,
 }
 
-/// Wait for other tasks, and run again when they are done
+/// Restart this task after other tasks have finished
 ///
-/// Works inside a running task: its present instance is ended (SIGTERM, then SIGKILL after the grace of the task), its
-/// resources are free for others, and it starts again from the beginning as the next instance when the others have
-/// finished. This command does not return.
+/// Works inside a running task. The current instance of the task is ended (SIGTERM, then SIGKILL after the kill grace
+/// time) and its resources are freed. When the other tasks have finished, the task starts from the beginning as a new
+/// instance. This command does not return.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq task defer --after \"$HQ_JOB_ID@dock-1\" --after \"$HQ_JOB_ID@5-9\"\n  hq task defer --after 17"
 )]
 pub(crate) struct DeferArgs {
-    /// Run again when this job, or these tasks of it, have finished
+    /// Restart when this job, or these tasks of it, have finished
     ///
-    /// May be given several times. When one of them ends otherwise, this task is aborted.
+    /// Can be repeated. If one of them ends without success, this task is aborted.
     #[arg(
         long,
         allow_hyphen_values = true,
@@ -174,41 +174,41 @@ pub(crate) struct DeferArgs {
         required_unless_present = "after_any"
     )]
     pub after: Vec<After>,
-    /// Run again when this job, or these tasks of it, have ended, whether with success or not
+    /// Restart when this job, or these tasks of it, have ended, successfully or not
     #[arg(long, allow_hyphen_values = true, value_name = "JOB[@TASKS]")]
     pub after_any: Vec<After>,
 }
 
-/// Say that this service is ready
+/// Report that this service is ready
 ///
-/// Works inside a running task that was submitted with --service: those that wait for it may start, and find the text in
-/// HQ_SERVICE_KEY, where KEY is its key.
+/// Works inside a running task that was submitted with --service. Tasks that depend on the service can then start,
+/// and find TEXT in the variable HQ_SERVICE_KEY, where KEY is the key of the service.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task ready \"$(hostname):5432\"")]
 pub(crate) struct ReadyArgs {
-    /// What those that wait need to know, at most 1024 bytes
+    /// Text for dependent tasks, such as an address; at most 1024 bytes
     #[arg(value_name = "TEXT", default_value = "", value_parser = OsStringValueParser::new())]
     pub text: OsString,
 }
 
 /// Start the ranks of a task
 ///
-/// Works inside a task with --ranks-per-node or --nodes; %{MPIRUN} and HQ_MPIRUN stand for it. It looks which launcher is
-/// there, and becomes it, with as many ranks as the task has, on the task's nodes. Launchers that need a remote shell get
-/// one that goes through the workers. More launchers may be described in launchers.toml in the configuration
-/// directory: $HQ_CONFIG_DIR, or hq in $XDG_CONFIG_HOME, or ~/.config/hq.
+/// Works inside a task with --ranks-per-node or --nodes; %{MPIRUN} and HQ_MPIRUN expand to this command. It finds an
+/// available launcher and executes it with the task's number of ranks on the task's nodes. Launchers that need a
+/// remote shell get one that goes through the workers. Additional launchers can be described in launchers.toml in the
+/// configuration directory: $HQ_CONFIG_DIR, $XDG_CONFIG_HOME/hq or ~/.config/hq.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq task mpirun -- ./solver input\n  hq task mpirun --launcher direct -- hostname\n  hq task mpirun --list"
 )]
 pub(crate) struct MpirunArgs {
-    /// The launcher [default: the first that is found]
+    /// The launcher [default: the first one found]
     #[arg(long, value_name = "NAME", value_parser = values::launcher)]
     pub launcher: Option<String>,
-    /// Fail when not all ranks have started after this time (direct start only)
+    /// Fail if not all ranks have started within this time (direct launcher only)
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "60s", value_parser = start_timeout)]
     pub start_timeout: Duration,
-    /// Show all launchers, and which are found here
+    /// List all launchers and which are available here
     #[arg(long)]
     pub list: bool,
     /// One that lies beside this program goes first; the program runs on this node alone, or on those of the task
@@ -224,7 +224,7 @@ pub(crate) struct MpirunArgs {
 
 fn start_timeout(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {
-        Duration::ZERO => Err("no rank has started by then; give some time above zero".into()),
+        Duration::ZERO => Err("no rank can start within zero time; give a longer duration".into()),
         some => Ok(some),
     }
 }

@@ -30,71 +30,73 @@ pub(crate) enum WorkerCommand {
 /// What a worker offers and when it stops.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SharedArgs {
-    /// CPUs it offers [default: those found]
+    /// CPUs that the worker offers [default: all that are detected]
     ///
-    /// `N`, `NxM` (N groups of M), `[0,1,7]`, `[[0,1],[2,3]]` (groups) or `range(0-15)`.
+    /// Formats: `N`, `NxM` (N groups of M), `[0,1,7]`, `[[0,1],[2,3]]` (groups) or `range(0-15)`.
     #[arg(long, allow_hyphen_values = true, value_name = "DEFINITION", value_parser = cpus)]
     pub cpus: Option<ResourcePool>,
-    /// Another resource it offers; may be repeated
+    /// Another resource that the worker offers; can be repeated
     ///
-    /// In place of one that was found under the same name. As for --cpus, and `sum(AMOUNT)` for what has no
-    /// indices.
+    /// Replaces a detected resource of the same name. The formats are those of --cpus, and `sum(AMOUNT)` for
+    /// resources without indices.
     ///
-    /// Examples: `--resource mem=sum(64GiB)`, `--resource gpus/nvidia=[0,2]`, `--resource licences=sum(5)`.
+    /// Examples: `--resource mem=sum(64GiB)`, `--resource gpus/nvidia=[0,2]`, `--resource licenses=sum(5)`.
     #[arg(long = "resource", value_name = "NAME=DEFINITION", value_parser = pool)]
     pub resources: Vec<ResourcePool>,
-    /// Which resources to look for
+    /// Which resources to detect
     ///
-    /// `all`, `none` or a comma list of cpus, mem, gpus/nvidia, gpus/amd, gpus/intel. CPUs are always
-    /// found unless --cpus is given.
+    /// `all`, `none` or a comma-separated list of cpus, mem, gpus/nvidia, gpus/amd, gpus/intel. CPUs are always
+    /// detected unless --cpus is given.
     #[arg(long, value_name = "WHAT", default_value = "all", value_parser = detect)]
     pub detect_resources: Detect,
-    /// As --detect-resources=none
+    /// Same as --detect-resources=none
     #[arg(long, hide = true, conflicts_with = "detect_resources")]
     pub no_detect_resources: bool,
-    /// Groups of different resources that are close to each other [default: as found]
+    /// Groups of different resources that are close to each other [default: as detected]
     ///
-    /// Tasks that ask for several get those that are close. `none` for no such preference.
+    /// Tasks that request several resources preferably get coupled groups. `none` disables this.
     ///
     /// Example: `--coupling 'cpus[0]:gpus/nvidia[0],cpus[1]:gpus/nvidia[1]'`.
     #[arg(long, value_name = "LIST", value_parser = coupling)]
     pub coupling: Option<Couplings>,
-    /// Tasks on several nodes use workers of one group [default: the allocation's id, else `default`]
+    /// Group of the worker; multi-node tasks use workers of a single group [default: the allocation's id, or
+    /// `default`]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub group: Option<String>,
-    /// Offer only the first thread of each core
+    /// Offer only the first hardware thread of each core
     #[arg(long)]
     pub no_hyper_threading: bool,
-    /// Stop when there was no task for this long [default: what the server says]
+    /// Stop after being idle for this long [default: set by the server]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
-    /// Look at the node and at what tasks use so often; 0 is never
+    /// How often to sample the node and the usage of tasks; 0 means never
     ///
     /// Shown by `worker info`, `task info` and the dashboard.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "10s", value_parser = sample_interval)]
     pub sample_interval: Duration,
-    /// Look so often, and keep each sample of the node as an event; 0 is as --sample-interval says, and no events
+    /// How often to sample the node and store each sample as an event; with 0, --sample-interval applies and no
+    /// events are stored
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "0s", value_parser = overview_interval)]
     pub overview_interval: Duration,
-    /// Start nothing while idle unless at least this part of the CPUs will be used, from 0 to 1
+    /// When idle, start tasks only if they will use at least this fraction of the CPUs, from 0 to 1
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value = "0.0", value_parser = utilization)]
     pub min_utilization: u32,
-    /// Where objects go for which its store has no room, and most bytes of them [default: nowhere]
+    /// Directory for objects that do not fit into the object store, and its maximum size [default: none]
     ///
-    /// A directory on a disk of the node, and a size, such as `/scratch:1TiB`; by default half of what is free there. Objects that
-    /// are kept or needed move there, those that were read least recently first, and what is larger than the store goes there.
-    /// What is there goes when the worker ends.
+    /// A directory on a local disk and a size, such as `/scratch:1TiB`; by default, half of the free space there.
+    /// Objects that are kept or needed are moved there, least recently read first; objects larger than the store go
+    /// there directly. The contents are removed when the worker ends.
     #[arg(long, value_name = "DIR[:SIZE]", value_parser = object_spill)]
     pub object_spill: Option<ObjectSpill>,
-    /// Hold tasks to what they asked for
+    /// Enforce the resource requests of tasks
     ///
-    /// `none` or a comma list of memory, cpu. In control groups where the worker may make some; else memory is watched,
-    /// and tasks are bound to their CPUs. A task over its memory fails.
+    /// `none` or a comma-separated list of memory, cpu. Uses control groups if the worker can create them; otherwise
+    /// memory is monitored, and tasks are bound to their CPUs. A task that exceeds its memory fails.
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = enforce)]
     pub enforce: Enforce,
 }
 
-/// Which resources to look for.
+/// Which resources to detect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Detect {
     /// All kinds.
@@ -116,7 +118,7 @@ fn detect(text: &str) -> Result<Detect, String> {
     }
     let kinds: Vec<String> = text.split(',').map(|kind| kind.trim().to_owned()).collect();
     match kinds.iter().find(|kind| !DETECTABLE.contains(&kind.as_str())) {
-        Some(kind) => Err(format!("'{kind}' cannot be looked for; use {}", DETECTABLE.join(", "))),
+        Some(kind) => Err(format!("'{kind}' cannot be detected; use {}", DETECTABLE.join(", "))),
         None => Ok(Detect::Some(kinds)),
     }
 }
@@ -151,15 +153,14 @@ fn enforce(text: &str) -> Result<Enforce, String> {
 fn utilization(text: &str) -> Result<u32, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&value) => Ok((value * 10_000.0).round() as u32),
-        _ => Err(format!("'{text}' is no number from 0 to 1")),
+        _ => Err(format!("'{text}' is not a number from 0 to 1")),
     }
 }
 
 /// Start a worker on this machine
 ///
-/// It stays in the foreground until it is stopped.
-/// It finds the server by its directory, which is usually shared between the nodes. When the server is
-/// lost, running tasks go on and the worker looks for the server again.
+/// The worker stays in the foreground until it is stopped. It finds the server through the server directory, which is
+/// usually shared between nodes. If the server is lost, running tasks continue and the worker tries to reconnect.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -170,53 +171,55 @@ pub(crate) struct StartArgs {
     /// What it offers.
     #[command(flatten)]
     pub shared: SharedArgs,
-    /// How often it says that it lives
+    /// Interval between heartbeats
     ///
-    /// At least 100ms. A worker that is silent for twice as long is given up, and its tasks go elsewhere.
+    /// At least 100ms. A worker that is silent for twice this time is considered lost, and its tasks run elsewhere.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "8s", value_parser = heartbeat)]
     pub heartbeat: Duration,
     /// Stop after this long [default: the time left in its allocation]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = time_limit)]
     pub time_limit: Option<Duration>,
-    /// End so much before the time limit, so that tasks can be run elsewhere [default: 30s, or a tenth of a shorter limit]
+    /// End this long before the time limit, so that tasks can run elsewhere [default: 30s, or a tenth of a shorter
+    /// limit]
     ///
-    /// Tasks that asked for more time (`--time-request`) have it, up to the limit.
+    /// Tasks whose `--time-request` needs more time may run up to the limit.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_reserve: Option<Duration>,
-    /// The batch system it runs in
+    /// Batch system that the worker runs in
     #[arg(long, value_name = "WHICH", default_value = "detect")]
     pub manager: ManagerArg,
-    /// Name of this node [default: what Slurm calls it, else what the system says]
+    /// Name of this node [default: its name in Slurm, or its host name]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub hostname: Option<String>,
-    /// What to do when the server is lost
+    /// What to do if the server is lost
     #[arg(long, value_name = "WHAT", default_value = "reconnect")]
     pub on_server_lost: OnServerLostArg,
-    /// How long to look for a lost server
+    /// How long to try to reconnect to a lost server
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "10m", value_parser = values::duration)]
     pub reconnect_timeout: Duration,
-    /// Accepted for scripts: work is taken back when another worker runs dry, not at intervals
+    /// Accepted for compatibility, without effect: tasks are taken back when another worker runs out of work, not at
+    /// intervals
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub retract_check_interval: Option<Duration>,
-    /// Directory for temporary files [default: a fresh one under TMPDIR]
+    /// Directory for temporary files [default: a new one under TMPDIR]
     #[arg(long, value_name = "PATH")]
     pub work_dir: Option<PathBuf>,
-    /// Where it keeps objects of tasks, and most bytes of them [default: in its directory for temporary files]
+    /// Directory of the object store, and its maximum size [default: in the directory for temporary files]
     ///
-    /// A name and a size, such as `/scratch:200GiB`; by default half of what is free there. With more than that, those that
-    /// were read least recently go. What is there goes when the worker ends.
+    /// A directory and a size, such as `/scratch:200GiB`; by default, half of the free space there. When the store is
+    /// full, the least recently read objects are removed. The contents are removed when the worker ends.
     #[arg(long, value_name = "DIR[:SIZE]", value_parser = object_store)]
     pub object_store: Option<ObjectStore>,
-    /// Keep no objects: tasks that leave or take some run on other workers
+    /// Do not store objects; tasks that produce or use objects run on other workers
     #[arg(long, conflicts_with_all = ["object_store", "object_spill"])]
     pub no_object_store: bool,
-    /// The allocation of the server that starts it
+    /// Allocation of the server that starts this worker
     #[arg(long, value_name = "QUEUE.NUMBER", hide = true)]
     pub allocation: Option<hq_model::AllocationRef>,
-    /// End when standard input does: with the program that holds the other end of the pipe, however that ends
+    /// Exit when standard input is closed, so that this process ends together with the program that started it
     #[arg(long)]
     pub lifeline: bool,
-    /// Run a relay beside it, for programs that take tasks: its tasks find it in HQ_PULL_SOCKET
+    /// Also run a relay for programs that pull tasks; the worker's tasks find it in HQ_PULL_SOCKET
     #[arg(long)]
     pub pull: bool,
     /// How tasks are executed
@@ -228,7 +231,8 @@ fn object_store(text: &str) -> Result<ObjectStore, String> {
     let (dir, bytes) = store_dir(text)?;
     match bytes {
         Some(0) => {
-            Err("a store of less than 1 MiB holds nothing: to have none, use --no-object-store".into())
+            Err("a store smaller than 1 MiB cannot hold anything; use --no-object-store to have no store"
+                .into())
         }
         _ => Ok(ObjectStore { dir: Some(dir), bytes, spill: None }),
     }
@@ -237,7 +241,8 @@ fn object_store(text: &str) -> Result<ObjectStore, String> {
 fn object_spill(text: &str) -> Result<ObjectSpill, String> {
     match store_dir(text)? {
         (_, Some(0)) => {
-            Err("a spill of less than 1 MiB holds nothing: leave the option out to have none".into())
+            Err("a spill directory smaller than 1 MiB cannot hold anything; omit the option to have none"
+                .into())
         }
         (dir, bytes) => Ok(ObjectSpill { dir, bytes }),
     }
@@ -251,15 +256,16 @@ fn store_dir(text: &str) -> Result<(PathBuf, Option<u64>), String> {
     };
     if dir.contains(':') {
         return Err(format!(
-            "the directory `{dir}` has a colon: write DIR or DIR:SIZE, such as /scratch:200GiB, of a directory without one"
+            "the directory `{dir}` contains a colon: give DIR or DIR:SIZE, such as /scratch:200GiB, with a \
+             directory name without colons"
         ));
     }
     if dir.is_empty() {
-        return Err("name a directory, and a size behind it, such as /scratch:200GiB".into());
+        return Err("give a directory, optionally followed by a size, such as /scratch:200GiB".into());
     }
     // Who means a directory of that name writes `./1GiB`.
     if size.is_none() && dir.starts_with(|first: char| first.is_ascii_digit()) && memory::parse(dir).is_ok() {
-        return Err(format!("`{dir}` is a size: write DIR:{dir}, such as /scratch:{dir}"));
+        return Err(format!("`{dir}` is a size: give DIR:{dir}, such as /scratch:{dir}"));
     }
     let mib = size.map(memory::parse).transpose().map_err(|error| error.to_string())?;
     Ok((dir.into(), mib.map(|mib| mib.wholes() << 20)))
@@ -268,9 +274,11 @@ fn store_dir(text: &str) -> Result<(PathBuf, Option<u64>), String> {
 /// A time limit of workers.
 pub(super) fn time_limit(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {
-        Duration::ZERO => {
-            Err("a worker would end at once; leave it out for the time of its allocation".into())
-        }
+        Duration::ZERO => Err(
+            "with a time limit of zero the worker would end at once; omit the option to use the time of its \
+                allocation"
+                .into(),
+        ),
         some => Ok(some),
     }
 }
@@ -278,7 +286,7 @@ pub(super) fn time_limit(text: &str) -> Result<Duration, String> {
 fn overview_interval(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {
         some if !some.is_zero() && some < OVERVIEW_INTERVAL_MIN => Err(format!(
-            "each sample is kept in the journal; give {} or more, or 0 for none",
+            "each sample is stored in the journal; give {} or more, or 0 for none",
             hq_model::duration::format(OVERVIEW_INTERVAL_MIN)
         )),
         some => Ok(some),
@@ -288,7 +296,7 @@ fn overview_interval(text: &str) -> Result<Duration, String> {
 fn sample_interval(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {
         some if !some.is_zero() && some < OVERVIEW_INTERVAL_MIN => Err(format!(
-            "the kernel counts no shorter times; give {} or more, or 0 for never",
+            "the kernel does not measure shorter times; give {} or more, or 0 for never",
             hq_model::duration::format(OVERVIEW_INTERVAL_MIN)
         )),
         some => Ok(some),
@@ -303,9 +311,9 @@ const OVERVIEW_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 fn heartbeat(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {
-        Duration::ZERO => Err("a worker has to say that it lives; give some time above zero".into()),
+        Duration::ZERO => Err("a worker must send heartbeats; give a time longer than zero".into()),
         some if some < HEARTBEAT_MIN => Err(format!(
-            "the server would give the worker up before it has heard of it; give {} or more",
+            "the server would consider the worker lost too soon; give {} or more",
             hq_model::duration::format(HEARTBEAT_MIN)
         )),
         some => Ok(some),
@@ -318,7 +326,7 @@ const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 /// A batch system.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManagerArg {
-    /// Look at the environment
+    /// Detect it from the environment
     Detect,
     /// None
     None,
@@ -328,14 +336,14 @@ pub(crate) enum ManagerArg {
     Slurm,
 }
 
-/// What to do when the server is lost.
+/// What to do if the server is lost.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnServerLostArg {
-    /// Keep running and look for it; after --reconnect-timeout as finish-running
+    /// Keep running and try to reconnect; after --reconnect-timeout, as finish-running
     Reconnect,
-    /// Finish what runs, then end
+    /// Finish running tasks, then exit
     FinishRunning,
-    /// End tasks and stop at once
+    /// End tasks and exit immediately
     Stop,
 }
 
@@ -344,29 +352,30 @@ pub(crate) enum OnServerLostArg {
 pub(crate) enum ExecutorArg {
     /// As processes
     Process,
-    /// Not at all: each task ends at once. For dry runs and for measuring
+    /// Not at all: each task ends immediately. For dry runs and measurements
     Null,
 }
 
 /// Stop workers
 ///
-/// Their running tasks are run again elsewhere; those submitted with `--crash-limit never-restart` fail. With
-/// --drain all of them end first. `all` leaves relays (`hq pull`), which run nothing; by its id, one of them is stopped, too.
+/// Running tasks are restarted elsewhere; tasks submitted with `--crash-limit never-restart` fail. With --drain,
+/// running tasks finish first. `all` does not include relays (`hq pull`), which run no tasks; give the id of a relay
+/// to stop it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq worker stop 1,3-5\n  hq worker stop all --drain")]
 pub(crate) struct StopArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "WORKERS", value_parser = selector)]
     pub workers: Selector,
-    /// Finish what runs first, and take nothing new
+    /// Finish running tasks first, and accept no new ones
     #[arg(long)]
     pub drain: bool,
 }
 
-/// List workers: by default those that are connected.
+/// List workers, by default only those that are connected.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
-    /// Ended workers, too
+    /// Include workers that have ended
     #[arg(long, conflicts_with = "filter")]
     pub all: bool,
     /// Only workers in this state
@@ -383,7 +392,7 @@ pub(crate) enum FilterArg {
     Offline,
 }
 
-/// Show all about workers.
+/// Show details of workers.
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
     /// Ids such as `1,3-5`, `last` or `all`
@@ -391,7 +400,7 @@ pub(crate) struct InfoArgs {
     pub workers: Selector,
 }
 
-/// Print the name of a worker's node.
+/// Print the host name of a worker.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ssh \"$(hq worker address 1)\"")]
 pub(crate) struct AddressArgs {
@@ -400,36 +409,35 @@ pub(crate) struct AddressArgs {
     pub worker: hq_model::WorkerId,
 }
 
-/// Wait until so many workers are connected
+/// Wait until a given number of workers are connected
 ///
-/// Relays (`hq pull`) run nothing, and do not count.
+/// Relays (`hq pull`) run no tasks and do not count.
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
-    /// How many
+    /// Number of workers
     #[arg(allow_negative_numbers = true, value_name = "COUNT", value_parser = values::count::<u32>)]
     pub count: u32,
 }
 
-/// Show what a worker would find on this machine.
+/// Show the resources that a worker would detect on this machine.
 #[derive(Args, Debug)]
 pub(crate) struct HwdetectArgs {
-    /// Only the first thread of each core
+    /// Only the first hardware thread of each core
     #[arg(long)]
     pub no_hyper_threading: bool,
 }
 
-/// Start workers on other machines with ssh
+/// Start workers on other machines via ssh
 ///
-/// Stays in the foreground; Ctrl-C ends all of them.
-/// The file has one `host[:port]` a line. `hq` must be found there under the same path, and the server
-/// directory must be shared.
+/// Stays in the foreground; Ctrl-C ends all of the workers. The file has one `host[:port]` per line. `hq` must be
+/// installed at the same path on all machines, and they must share the server directory.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq worker deploy-ssh hosts.txt --cpus 8 --idle-timeout 10m")]
 pub(crate) struct DeployArgs {
-    /// Show what the workers print
+    /// Show the output of the workers
     #[arg(long)]
     pub show_output: bool,
-    /// One host a line; empty lines and lines that begin with # are skipped
+    /// File with one host per line; empty lines and lines that begin with # are skipped
     #[arg(value_name = "HOSTFILE")]
     pub hostfile: PathBuf,
     /// Options of `hq worker start`
@@ -444,7 +452,7 @@ mod tests {
     #[test]
     fn a_size_is_no_directory_of_a_store() {
         for size in ["1GiB", "200", "1.5 TB"] {
-            let told = format!("`{size}` is a size: write DIR:{size}, such as /scratch:{size}");
+            let told = format!("`{size}` is a size: give DIR:{size}, such as /scratch:{size}");
             assert_eq!(object_store(size).map(|_| ()), Err(told.clone()));
             assert_eq!(object_spill(size).map(|_| ()), Err(told));
         }

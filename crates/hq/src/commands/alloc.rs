@@ -46,7 +46,7 @@ pub(super) fn run(context: &Context, command: AllocCommand) -> Result<Done, HqEr
             context,
             AllocRequest::Drain { queue },
             queue,
-            "asks for nothing more; what is there goes on",
+            "will request no more allocations; existing ones continue",
             "drained",
         ),
         AllocCommand::Remove(args) => remove(context, &args),
@@ -84,7 +84,8 @@ fn remove(context: &Context, args: &RemoveArgs) -> Result<Done, HqError> {
         Err(error) if error.code == "queue-busy" => {
             let running = details(context, queue)?.0.counts[1];
             Err(HqError::failed("queue-busy", busy_told(queue, running)).hint(format!(
-                "--force cancels what runs, too; `hq alloc drain {queue}` asks for nothing more and lets it end"
+                "--force cancels running ones as well; `hq alloc drain {queue}` stops requesting allocations and \
+                 lets running ones end"
             )))
         }
         other => other,
@@ -151,7 +152,7 @@ fn explain(context: &Context, queue: QueueId) -> Result<Done, HqError> {
 fn log(context: &Context, args: &LogArgs) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
-            "hq alloc log prints a file as it is and has no JSON form; use another --output-mode",
+            "hq alloc log prints a file unchanged and has no JSON output; use another --output-mode",
         ));
     }
     let request = AllocRequest::Find { id: args.allocation.clone() };
@@ -184,10 +185,12 @@ fn is_removed(file: &Path) -> bool {
 fn no_output_hint(is_removed: bool) -> String {
     if is_removed {
         return format!(
-            "its files are removed: of a queue only those of the last {ALLOCATION_DIRECTORIES_KEPT} allocations that ended are kept"
+            "its files have been removed: only those of the last {ALLOCATION_DIRECTORIES_KEPT} ended allocations of \
+             a queue are kept"
         );
     }
-    "a batch job that has not started has written nothing; some batch systems write at the end only".into()
+    "a batch job that has not started has no output; some batch systems write the output only at the end"
+        .into()
 }
 
 // What there is of it.
@@ -228,8 +231,8 @@ fn params(context: &Context, queue: NewQueue) -> Result<QueueParams, HqError> {
 fn checked(context: &Context, params: QueueParams) -> Result<QueueParams, HqError> {
     params.check().and_then(|()| params.check_budget()).map_err(|error| HqError::usage(error.to_string()))?;
     if params.idle_timeout.is_some_and(|timeout| timeout > IDLE_TIMEOUT_LONG) {
-        let text = "You have set an idle timeout longer than 10 minutes. This can result in wasted allocation duration: for so \
-                    long a worker without tasks keeps its node, which is paid for.";
+        let text = "You have set an idle timeout longer than 10 minutes. This can result in wasted allocation \
+            duration: a worker without tasks keeps its node, which is charged, for this long.";
         context.printer.warn(&[text.to_owned()]);
     }
     Ok(params)
@@ -242,7 +245,7 @@ fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
     let dry_run = !args.no_dry_run;
     let params = Box::new(checked(context, edited(info.params, args)?)?);
     if *params == before {
-        let text = format!("Allocation queue {queue} is like that already; nothing was changed");
+        let text = format!("Allocation queue {queue} already has these settings; nothing was changed");
         return Done::ok(changed(queue, text, None));
     }
     let ClientResponse::Done = ask(context, AllocRequest::Edit { queue, params, dry_run })? else {
@@ -254,7 +257,7 @@ fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
 
 // What failures have paused asks again: who is paused then was paused by a user.
 fn edited_told(queue: QueueId, is_paused: bool) -> String {
-    let paused = format!("; it stays paused, as a user paused it: `hq alloc resume {queue}` ends that");
+    let paused = format!("; it is still paused by a user: `hq alloc resume {queue}` resumes it");
     format!("Allocation queue {queue} successfully edited{}", if is_paused { paused.as_str() } else { "" })
 }
 
@@ -329,7 +332,8 @@ mod tests {
     #[test]
     fn an_edit_says_that_a_queue_stays_paused() {
         assert_eq!(edited_told(QueueId(2), false), "Allocation queue 2 successfully edited");
-        let text = "Allocation queue 2 successfully edited; it stays paused, as a user paused it: `hq alloc resume 2` ends that";
+        let text = "Allocation queue 2 successfully edited; it is still paused by a user: `hq alloc resume 2` \
+            resumes it";
         assert_eq!(edited_told(QueueId(2), true), text);
     }
 

@@ -37,8 +37,8 @@ impl Before {
         let directories = [stdout, stderr].into_iter().filter_map(|(own, any)| of_job(&own?, &any?));
         let found = directories.into_iter().find(|directory| self.was_there(directory))?;
         Some(format!(
-            "{} was there before job {job}, perhaps from `hq run` or another server: outputs of this job overwrite files of the \
-             same names in it",
+            "{} existed before job {job}, perhaps from `hq run` or another server: outputs of this job overwrite \
+             files with the same names in it",
             found.display()
         ))
     }

@@ -43,16 +43,14 @@ fn metg(context: &Context, args: &MetgArgs) -> Result<Done, HqError> {
     if cpus == 0 {
         return Err(HqError::failed(
             "no-worker",
-            "No worker with a CPU is connected: there is nothing to measure",
+            "No worker with CPUs is connected, so there is nothing to measure",
         )
-        .hint(
-            "`hq worker start` starts one here, `hq alloc add` lets the server ask a batch system for some",
-        ));
+        .hint("start one here with `hq worker start`, or add an allocation queue with `hq alloc add`"));
     }
     let busy: u64 = workers.iter().map(|worker| worker.tasks_running).sum();
     if busy > 0 {
         let text = counted_are(busy, "task", "of other jobs runs", "of other jobs run")
-            + " on these workers: what is measured is what they leave";
+            + " on these workers, which reduces what can be measured";
         context.printer.warn(&[text]);
     }
     let mut points = Vec::new();
@@ -126,7 +124,7 @@ fn makespan(session: &mut Session, job: JobId) -> Result<Duration, HqError> {
     match (detail.summary.state(), detail.ended) {
         (JobState::Finished, Some(ended)) => Ok(ended.since(detail.submitted)),
         (state, _) => {
-            let text = format!("Job {job}, which was to be measured, is {}", state.word());
+            let text = format!("Job {job}, which was being measured, is {}", state.word());
             Err(HqError::failed("not-measured", text).hint(format!("`hq job failures {job}` shows why")))
         }
     }

@@ -30,7 +30,7 @@ use crate::tasks::{Gone, ServerPages, TaskStream};
 pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
-            "hq job cat prints files as they are and has no JSON form; use another --output-mode",
+            "hq job cat prints files unchanged and has no JSON output; use another --output-mode",
         ));
     }
     let channel = Channel::from(args.channel);
@@ -38,7 +38,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
     if args.follow {
         session.borrow_mut().wait_for_lost_server(None);
         let [job] = job::selected(&session, args.jobs)?[..] else {
-            return Err(HqError::usage("the outputs of one job at a time can be followed"));
+            return Err(HqError::usage("only the output of a single job can be followed"));
         };
         let printer = context.printer;
         let what = JobFollow { job, tasks: args.tasks, channels: &[channel], until_closed: true, printer };
@@ -252,17 +252,17 @@ impl Begun {
         if self.running > 0 {
             let running = calls(self.running);
             texts.push(format!(
-                "{running} of job {job} still run: what they print comes when they have ended"
+                "{running} of job {job} still running: their output is available when they have ended"
             ));
         }
         if self.dropped > 0 {
             let dropped = calls(self.dropped);
-            texts.push(format!("What {dropped} of job {job} left behind is not kept any more"));
+            texts.push(format!("The output of {dropped} of job {job} is no longer kept"));
         }
         if self.cut > 0 {
             let (cut, lost, channel) = (calls(self.cut), self.lost, channel.word());
             texts.push(format!(
-                "Of the {channel} of {cut} of job {job} only the end is kept: {lost} bytes are missing"
+                "Only the end of the {channel} of {cut} of job {job} is kept: {lost} bytes are missing"
             ));
         }
         texts
@@ -280,7 +280,7 @@ impl Begun {
         }
         let yet = if not_yet > 0 { " yet" } else { "" };
         (tasks > 0 && not_yet + never == tasks)
-            .then(|| format!("None of these tasks of job {job} has started{yet}: there is no output of them"))
+            .then(|| format!("None of these tasks of job {job} has started{yet}: they have no output"))
     }
 }
 

@@ -47,7 +47,7 @@ fn load(path: &Path) -> Result<Replayer, HqError> {
         if records.len() >= RECORDS_MAX {
             let text = format!("{} holds more than {RECORDS_MAX} records", path.display());
             return Err(HqError::failed("journal", text)
-                .hint("`hq journal export` prints all of them, `hq journal report` makes a page"));
+                .hint("`hq journal export` prints all of them, `hq journal report` creates an HTML report"));
         }
         records.push((at, record));
         Ok(())
@@ -59,7 +59,7 @@ fn load(path: &Path) -> Result<Replayer, HqError> {
     };
     let nothing = || {
         HqError::failed("journal", format!("{} holds no records yet", path.display()))
-            .hint("a server writes its first one when it starts")
+            .hint("a server writes its first record when it starts")
     };
     Replayer::new(records, damage).ok_or_else(nothing)
 }

@@ -26,7 +26,7 @@ pub(super) fn deploy(context: &Context, args: DeployArgs) -> Result<Done, HqErro
     let hosts = hosts(&content)
         .map_err(|(line, text)| HqError::failed("bad-input", format!("{path}, line {line}: {text}")))?;
     if hosts.is_empty() {
-        return Err(HqError::failed("bad-input", format!("the host file {path} names no host")));
+        return Err(HqError::failed("bad-input", format!("the host file {path} contains no hosts")));
     }
     let binary = std::env::current_exe()?;
     let remote = remote_command(binary.into_os_string(), context, &args.worker_args)?;
@@ -82,7 +82,7 @@ fn remote_command(
     let mut remote = OsString::new();
     for word in fixed.iter().chain(worker_args) {
         let quoted = shlex::bytes::try_quote(word.as_bytes())
-            .map_err(|_| HqError::usage("an argument for the workers holds a NUL byte"))?;
+            .map_err(|_| HqError::usage("an argument for the workers contains a NUL byte"))?;
         if !remote.is_empty() {
             remote.push(" ");
         }
@@ -99,7 +99,7 @@ fn hosts(content: &str) -> Result<Vec<Host>, (usize, String)> {
         }
         let bad = |text: String| (i + 1, text);
         if line.starts_with('-') || line.contains(char::is_whitespace) {
-            return Err(bad(format!("`{line}` is no host; write host or host:port")));
+            return Err(bad(format!("`{line}` is not a host; use host or host:port")));
         }
         // An address with several colons is one of IPv6, whose port stands after a bracket.
         let (name, port) = match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -116,7 +116,7 @@ fn hosts(content: &str) -> Result<Vec<Host>, (usize, String)> {
             Some(_) => return Err(bad(format!("`{line}` has no port from 1 to 65535 after the colon"))),
         };
         if name.is_empty() {
-            return Err(bad(format!("`{line}` names no host")));
+            return Err(bad(format!("`{line}` has no host name")));
         }
         hosts.push(Host { name: name.into(), port });
     }

@@ -17,5 +17,5 @@ fn contents() -> String {
     let width = PAGES.iter().map(|page| page.topic.len()).max().unwrap_or(0);
     let lines = PAGES.iter().map(|page| format!("  {:width$}  {}", page.topic, page.title()));
     let lines: Vec<String> = lines.collect();
-    format!("Pages, to be read with `hq doc TOPIC`:\n{}", lines.join("\n"))
+    format!("Pages, which you can read with `hq doc TOPIC`:\n{}", lines.join("\n"))
 }

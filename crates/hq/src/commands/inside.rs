@@ -26,7 +26,7 @@ pub(super) fn defer(context: &Context, args: DeferArgs) -> Result<Done, HqError>
     context.ask(ClientRequest::Defer { task, instance, after })?;
     // The worker ends this attempt, and this process with it: what follows here in a script must not be done.
     std::thread::sleep(END_TIME_MAX);
-    Err(HqError::failed("not-running", format!("Task {task} was put back, and its worker did not end it.")))
+    Err(HqError::failed("not-running", format!("Task {task} was put back, but its worker did not end it.")))
 }
 
 pub(super) fn ready(context: &Context, args: ReadyArgs) -> Result<Done, HqError> {
@@ -37,8 +37,9 @@ pub(super) fn ready(context: &Context, args: ReadyArgs) -> Result<Done, HqError>
 
 /// Says by its exit whether files hold what they held, and in words why not.
 pub(super) fn is_unchanged(args: &IsUnchangedArgs) -> Result<Done, HqError> {
-    let files: Vec<(String, String)> = serde_json::from_str(&args.files)
-        .map_err(|error| HqError::usage(format!("FILES is no list of files and digests: {error}")))?;
+    let files: Vec<(String, String)> = serde_json::from_str(&args.files).map_err(|error| {
+        HqError::usage(format!("FILES is not a valid list of files and digests: {error}"))
+    })?;
     for (path, expected) in &files {
         let digest = match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => None,
@@ -52,7 +53,7 @@ pub(super) fn is_unchanged(args: &IsUnchangedArgs) -> Result<Done, HqError> {
             return Ok(Done::ok(Nothing)?.exit(EXIT_FAILED));
         }
     }
-    Done::ok(Plain("unchanged: nothing that it takes is different from the last time\n".into()))
+    Done::ok(Plain("unchanged: none of its inputs has changed since last time\n".into()))
 }
 
 // The task that this process belongs to.
@@ -69,8 +70,8 @@ fn own_task() -> Result<(TaskRef, Instance), HqError> {
     match notify::attempt_of(&key).filter(|own| *own != named) {
         Some((own, instance)) => {
             let text = format!(
-                "This runs in task {own} (instance {instance}), and HQ_JOB_ID, HQ_TASK_ID and HQ_INSTANCE_ID were changed to \
-                 those of {} (instance {}): a task speaks for itself only.",
+                "This runs in task {own} (instance {instance}), but HQ_JOB_ID, HQ_TASK_ID and HQ_INSTANCE_ID were \
+                 changed to those of {} (instance {}): a task can only act for itself.",
                 named.0, named.1
             );
             Err(HqError::failed("not-running", text))

@@ -115,7 +115,7 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
     let results = results.map_err(|error| match fed {
         Some((job, reducer)) if error.code == "no-job" => HqError {
             text: format!(
-                "The result of job {job} is that of its reducer, job {reducer}, which is forgotten"
+                "The result of job {job} is that of its reducer, job {reducer}, which has been forgotten"
             ),
             ..error
         },
@@ -138,7 +138,7 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         Printer::alarm(&tasks.iter().map(why).collect::<Vec<_>>());
         if of > tasks.len() as u64 {
             Printer::alarm(&[format!(
-                "{of} tasks of job {job} failed in all; `hq job failures {job}` says why"
+                "{of} tasks of job {job} failed in total; see `hq job failures {job}`"
             )]);
         }
         Ok(())
@@ -150,7 +150,7 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         if let (Some((job, reducer)), [(_, of)]) = (fed, results.missing()) {
             let how = match (of.failed.is_empty(), of.dropped.is_empty()) {
                 (false, _) => "has failed",
-                (true, false) => "has finished, and its result is not kept any more",
+                (true, false) => "has finished, but its result is no longer kept",
                 (true, true) => "has not finished",
             };
             let text = format!("Job {job} has no result: its reducer, job {reducer}, {how}");
@@ -159,9 +159,9 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         let text = match results.missing() {
             [(job, of)] => match (!of.dropped.is_empty()).then(|| has_reducer(*job)) {
                 Some(true) => {
-                    format!("The results of job {job} are not kept any more: its reducer has taken them")
+                    format!("The results of job {job} are no longer kept: its reducer has taken them")
                 }
-                Some(false) => format!("The results of job {job} are not kept any more"),
+                Some(false) => format!("The results of job {job} are no longer kept"),
                 None => {
                     let mut none = of.failed.clone();
                     none.union_with(&of.without);
@@ -174,8 +174,9 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
                 format!("No task of jobs {jobs} has a result")
             }
         };
-        let hint = "Functions (`hq submit --function`) and programs with `--result` have one when they have finished, and pulled tasks when whoever took them left one; \
-                    `hq task list` says how far tasks are, and `hq job failures` why they failed. Of all jobs together 256 MiB are kept.";
+        let hint = "Functions (`hq submit --function`) and programs with `--result` have a result when they have \
+            finished, and pulled tasks if one was given for them; see `hq task list` for the state of tasks, and \
+            `hq job failures` for failures. At most 256 MiB of results are kept for all jobs together.";
         return Err(HqError::failed("no-result", text).hint(hint));
     }
     Done::ok(Results {
@@ -483,13 +484,14 @@ fn hint_of_open(session: &mut hq_client::Session, jobs: &Selector) -> Vec<String
     match open.len() {
         0 => Vec::new(),
         1 if matches!(feed_of(session, &Selector::Ids(open.clone())), Ok(Some(_))) => {
-            vec![format!("Job {open} is open until its generator, and its reducer if it has one, have ended")]
+            vec![format!("Job {open} is open until its generator and its reducer (if any) have ended")]
         }
         1 => vec![format!(
-            "Job {open} is open: the wait ends when its tasks have and `hq job close {open}` has closed it"
+            "Job {open} is open: the wait ends when its tasks have ended and it has been closed with `hq job close \
+             {open}`"
         )],
         _ => vec![format!(
-            "Jobs {open} are open: the wait ends when `hq job close {open}` has closed them, too"
+            "Jobs {open} are open: the wait ends when they have also been closed with `hq job close {open}`"
         )],
     }
 }
@@ -521,7 +523,7 @@ pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError>
         let hint = match &error {
             ClientError::Refused(refused) => match refused.one() {
                 RequestError::JobNotOpen(job) => {
-                    Some(format!("there is nothing to close; `hq job info {job}` says how far it is"))
+                    Some(format!("there is nothing to close; `hq job info {job}` shows its progress"))
                 }
                 _ => None,
             },
@@ -539,12 +541,12 @@ pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError>
 pub(super) fn budget(context: &Context, args: BudgetArgs) -> Result<Done, HqError> {
     let request = ClientRequest::SetBudget { jobs: args.jobs, budget: args.budget.0 };
     let done = match args.budget.0 {
-        Some(budget) => format!("may use {} in all", node_hours_told(budget)),
-        None => "may use as many node hours as it wants".to_owned(),
+        Some(budget) => format!("may use {} in total", node_hours_told(budget)),
+        None => "may use any number of node hours".to_owned(),
     };
     match context.ask(request)? {
         ClientResponse::Jobs(jobs) if jobs.is_empty() => {
-            let text = "The budget is that already; nothing was changed".to_owned();
+            let text = "The budget is already set to that; nothing was changed".to_owned();
             Done::ok(Changed { text, document: json!({ "changed": "" }) })
         }
         ClientResponse::Jobs(jobs) => {

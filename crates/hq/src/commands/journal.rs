@@ -28,8 +28,8 @@ use crate::replaced::replace;
 use crate::report::{Changed, JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
 
 /// What to do when there is no journal where it was looked for.
-const NAME_IT: &str = "name the directory of the journal: in a server directory that is `journal`, unless the server was \
-                       started with --journal; `hq server info` says where that of a running server is";
+const NAME_IT: &str = "give the directory of the journal: it is `journal` in the server directory, \
+    unless the server was started with --journal; `hq server info` shows that of a running server";
 
 /// Runs a command about the journal.
 pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, HqError> {
@@ -84,11 +84,13 @@ fn open(path: &Path) -> Result<RealDisk, HqError> {
         let text = match error.kind() {
             std::io::ErrorKind::NotFound => format!("there is no journal in {}", path.display()),
             std::io::ErrorKind::NotADirectory => {
-                format!("{} is no journal: a journal is a directory", path.display())
+                format!("{} is not a journal: a journal is a directory", path.display())
             }
             kind => {
                 hint = match kind {
-                    std::io::ErrorKind::PermissionDenied => "only the user of its server may read a journal",
+                    std::io::ErrorKind::PermissionDenied => {
+                        "only the user who runs the server can read its journal"
+                    }
                     _ => "check the health of the file system",
                 };
                 format!("the journal {} cannot be read: {error}", path.display())
@@ -113,8 +115,8 @@ fn exposed(path: &Path) -> Option<String> {
             path.display()
         )),
         Err(AccessError::Exposed { path: file, mode, .. }) => Some(format!(
-            "Others may write {} (mode {mode:04o}), so no server opens this journal: make sure that nobody has changed it, and \
-             take the right away with `chmod -R go-w {}`",
+            "Other users can write to {} (mode {mode:04o}), so no server opens this journal: make sure that nobody \
+             has changed it, and remove the permission with `chmod -R go-w {}`",
             file.display(),
             path.display()
         )),
@@ -215,8 +217,8 @@ fn report(args: &ReportArgs) -> Result<Done, HqError> {
 
 fn nothing_between(begin: Timestamp, latest: Timestamp) -> HqError {
     HqError::usage(format!(
-        "nothing lies between --start-time and --end-time: the journal tells of {begin:#} to {latest:#}; both are a date and a time \
-         (`2026-12-24 18:00`), or how long after the first start of the server (`8h`)"
+        "there are no events between --start-time and --end-time: the journal covers {begin:#} to {latest:#}; both \
+         options take a date and time (`2026-12-24 18:00`), or a duration since the first start of the server (`8h`)"
     ))
 }
 
@@ -276,12 +278,13 @@ fn refuse_those_of_servers(dir: &Path) -> Result<(), HqError> {
     } else if hq_journal::has_journal(dir) {
         "holds a journal"
     } else if hq_server::directory::is_server_dir(dir) {
-        "is the directory of a server"
+        "is a server directory"
     } else {
         return Ok(());
     };
-    let text = format!("{} {what}: no files of a profile are written there", dir.display());
-    let hint = "name the directory to write to, and the journal with --journal, as in `hq journal profile --journal JOURNAL DIR`";
+    let text = format!("{} {what}: no profile is written there", dir.display());
+    let hint = "give the output directory, and the journal with --journal, as in `hq journal profile --journal \
+        JOURNAL DIR`";
     Err(HqError::usage(text).hint(hint))
 }
 
@@ -304,16 +307,16 @@ mod tests {
             let told = refuse_those_of_servers(&dir.path().join(name));
             told.map_err(|error| error.in_one_line().replace(&format!("{}/", dir.path().display()), ""))
         };
-        let hint = "name the directory to write to, and the journal with --journal, as in \
-                    `hq journal profile --journal JOURNAL DIR`";
-        let refused = |what: &str| Err(format!("{what}: no files of a profile are written there ({hint})"));
+        let hint = "give the output directory, and the journal with --journal, as in `hq journal profile --journal \
+            JOURNAL DIR`";
+        let refused = |what: &str| Err(format!("{what}: no profile is written there ({hint})"));
         let server = ServerDir::open(&dir.path().join("server")).expect("writable");
         assert_eq!(told("server"), Ok(()), "no server has run there");
         server.set_current(&server.new_instance().expect("writable")).expect("writable");
         std::fs::create_dir(server.journal()).expect("writable");
         assert_eq!(told("server/journal"), Ok(()), "it is empty");
         std::fs::write(server.journal().join("segment-0000000001"), "").expect("writable");
-        assert_eq!(told("server"), refused("server is the directory of a server"));
+        assert_eq!(told("server"), refused("server is a server directory"));
         assert_eq!(told("server/journal"), refused("server/journal holds a journal"));
         assert_eq!([told("none"), told("server/journal/none")], [Ok(()), Ok(())]);
     }

@@ -81,8 +81,8 @@ impl Source {
 
 fn serve(context: &Context, address: SocketAddr, allow_remote: bool, source: Source) -> Result<u8, HqError> {
     if !http::is_loopback(address.ip()) && !allow_remote {
-        let text = format!("other machines may reach {address}, and read names of jobs there");
-        return Err(HqError::usage(text).hint("listen at 127.0.0.1, or say --allow-remote"));
+        let text = format!("other machines could reach {address} and read job names there");
+        return Err(HqError::usage(text).hint("listen on 127.0.0.1, or add --allow-remote"));
     }
     // A session has a runtime of its own, which must not end within this one: it is held until after that.
     let source = Arc::new(source);
@@ -112,12 +112,13 @@ fn write(path: &Path, interval: Duration, source: &Source) -> Result<u8, HqError
             Ok(()) => {}
             Err(error) if is_first => {
                 let text = format!("{} cannot be written: {error}", path.display());
-                return Err(HqError::failed("io", text)
-                    .hint("its directory must be there and writable: the file is replaced by a new one"));
+                return Err(HqError::failed("io", text).hint(
+                    "its directory must exist and be writable, because the file is replaced by a new one",
+                ));
             }
             // What went well once may again: a disk is full for a while.
             Err(error) => {
-                warn!(path = %path.display(), %error, "the file cannot be written; it is tried again")
+                warn!(path = %path.display(), %error, "the file cannot be written; retrying")
             }
         }
         is_first = false;

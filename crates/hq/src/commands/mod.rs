@@ -66,8 +66,8 @@ use crate::waiting::RANGES_NAMED;
 const NOTED_JOBS_MAX: usize = 3;
 
 /// What is said where no worker would run what was submitted.
-const NO_WORKER: &str = "No worker is connected, so nothing runs yet: `hq worker start` starts one here, `hq alloc add` lets the \
-                         server ask a batch system for some";
+const NO_WORKER: &str = "No worker is connected, so nothing is running yet: start one here with `hq worker start`, \
+    or add an allocation queue with `hq alloc add`";
 
 /// What a command needs beside its own options.
 pub(crate) struct Context {
@@ -234,7 +234,7 @@ fn server_directory(given: Option<PathBuf>) -> Result<PathBuf, HqError> {
     }
     match std::env::var_os("HOME").filter(|home| !home.is_empty()) {
         Some(home) => Ok(PathBuf::from(home).join(".hq-server")),
-        None => Err(HqError::usage("HOME is not set; name the server's directory with --server-dir")),
+        None => Err(HqError::usage("HOME is not set; give the server directory with --server-dir")),
     }
 }
 
@@ -317,7 +317,9 @@ impl Context {
                 Selector::Ids(ids) if ids.range_count() <= RANGES_NAMED => ids.to_string(),
                 _ => "all".to_owned(),
             };
-            notes.push(format!("Tasks of more jobs failed: `hq job failures {named}` tells of all"));
+            notes.push(format!(
+                "Tasks of other jobs also failed: `hq job failures {named}` shows all of them"
+            ));
         }
         notes
     }

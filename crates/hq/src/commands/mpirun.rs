@@ -22,7 +22,7 @@ pub(super) fn mpirun(_context: &Context, args: MpirunArgs) -> Result<Done, HqErr
         return Done::ok(list(&launchers));
     }
     if args.command.is_empty() {
-        return Err(HqError::usage("no program to start: write it after the options"));
+        return Err(HqError::usage("no program to start: give it after the options"));
     }
     let mut places = places()?;
     if let Some(program) = &args.beside {
@@ -51,7 +51,7 @@ pub(super) fn mpirun(_context: &Context, args: MpirunArgs) -> Result<Done, HqErr
     }
     let Some(launcher) = launchers.iter().find(|one| one.name == name) else {
         let known: Vec<&str> = launchers.iter().map(|one| one.name.as_str()).chain([DIRECT]).collect();
-        let text = format!("there is no launcher {name}; known are {}", known.join(", "));
+        let text = format!("there is no launcher {name}; known launchers are {}", known.join(", "));
         return Err(HqError::usage(text));
     };
     become_launcher(launcher, places, &args.command)
@@ -59,12 +59,12 @@ pub(super) fn mpirun(_context: &Context, args: MpirunArgs) -> Result<Done, HqErr
 
 pub(super) fn agent(args: AgentArgs) -> Result<Done, HqError> {
     let Some((host, command)) = launchers::agent_words(&args.words) else {
-        return Err(HqError::usage("write the name of a node and a command"));
+        return Err(HqError::usage("give the name of a node and a command"));
     };
     let host = host.to_string_lossy();
     let hosts = places()?.hosts;
     let Some(node) = hosts.iter().position(|known| *known == host) else {
-        let text = format!("{host} is no node of this task; its nodes are {}", hosts.join(", "));
+        let text = format!("{host} is not a node of this task; its nodes are {}", hosts.join(", "));
         return Err(HqError::failed("no-node", text));
     };
     let exit = ranks::run_on(node as u32, launchers::shell_text(command))?;
@@ -145,5 +145,5 @@ fn become_launcher(launcher: &Launcher, mut places: Places, program: &[OsString]
     let error = Command::new(&words[0]).args(&words[1..]).envs(launcher.variables(&places)).exec();
     let text = format!("{} cannot be executed: {error}", words[0].to_string_lossy());
     Err(HqError::failed("no-launcher", text)
-        .hint("`hq task mpirun --list` shows which launchers are found here"))
+        .hint("`hq task mpirun --list` shows the launchers available here"))
 }

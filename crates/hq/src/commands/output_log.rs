@@ -23,7 +23,8 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
             let of = args.server_uid.map_or_else(String::new, |uid| format!(" of server {uid}"));
             let text = format!("No log files found{of} in {}", path.display());
             return Err(HqError::failed("no-output", text).hint(
-                "name the directory or file that was given to hq submit --stream or --log; `hq job info JOB` shows it",
+                "give the directory or file that was passed to hq submit --stream or --log; `hq job info JOB` shows \
+                 it",
             ));
         }
         Found::Several(servers) => {
@@ -70,8 +71,10 @@ fn wanted(command: &OutputLogCommand) -> Option<(Option<JobId>, &IdSet)> {
 
 impl From<StreamError> for HqError {
     fn from(error: StreamError) -> HqError {
-        HqError::failed("no-output", error.to_string())
-            .hint("streams are read from the file system, which this machine must share with the workers, and logs from that of the server")
+        HqError::failed("no-output", error.to_string()).hint(
+            "streams and logs are read from the file system, which this machine must share with the workers \
+                (streams) or the server (logs)",
+        )
     }
 }
 
@@ -107,14 +110,14 @@ fn the_job(contents: &Contents, given: Option<u32>) -> Result<JobId, HqError> {
         return match contents.jobs().any(|known| known == job) {
             true => Ok(job),
             false => Err(HqError::failed("no-output", format!("Job {job} not found"))
-                .hint("`hq output-log DIR jobs` prints the jobs that have written")),
+                .hint("`hq output-log DIR jobs` lists the jobs with output")),
         };
     }
     let mut jobs = contents.jobs();
     match (jobs.next(), jobs.next()) {
         (Some(job), None) => Ok(job),
         (None, _) => Err(HqError::failed("no-output", "No job has written there yet")),
-        _ => Err(HqError::usage("several jobs have written there: name one, as in `cat 1 stdout`")),
+        _ => Err(HqError::usage("several jobs have written there: select one, as in `cat 1 stdout`")),
     }
 }
 
@@ -139,17 +142,17 @@ fn the_tasks(contents: &Contents, job: JobId, given: Option<IdSet>) -> Result<(I
 fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArgs) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
-            "cat prints outputs as they are and has no JSON form; use export, or another --output-mode",
+            "cat prints output unchanged and has no JSON output; use export, or another --output-mode",
         ));
     }
-    let wrong = |text: &str, expected: &str| HqError::usage(format!("`{text}` is no {expected}"));
+    let wrong = |text: &str, expected: &str| HqError::usage(format!("`{text}` is not an {expected}"));
     let (channel, job) = match &args.what[..] {
         [channel] => (channel, None),
         [job, channel, ..] => (channel, Some(job.parse::<u32>().map_err(|_| wrong(job, "id of a job"))?)),
-        [] => return Err(HqError::usage("say which output: stdout or stderr")),
+        [] => return Err(HqError::usage("give the output channel: stdout or stderr")),
     };
-    let channel =
-        Channel::from_str(channel, false).map_err(|_| wrong(channel, "output: write stdout or stderr"))?;
+    let channel = Channel::from_str(channel, false)
+        .map_err(|_| wrong(channel, "output channel: use stdout or stderr"))?;
     let job = the_job(&contents, job)?;
     let (given, order) = args.task.map_or((None, None), |given| (Some(given.ids), Some(given.parts)));
     let (tasks, exit) = the_tasks(&contents, job, given)?;
@@ -161,7 +164,7 @@ fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArg
     };
     if let Some(task) = tasks.iter().find(is_unfinished).filter(|_| !args.allow_unfinished) {
         return Err(HqError::failed("no-output", format!("Stream for task {task} is not finished"))
-            .hint("--allow-unfinished prints what there is"));
+            .hint("--allow-unfinished prints what is available"));
     }
     let order = order.unwrap_or_else(|| vec![tasks.clone()]);
     let mut pieces = Vec::new();
@@ -195,7 +198,7 @@ fn show(
 ) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
-            "show prints lines and has no JSON form; use export, or another --output-mode",
+            "show prints lines and has no JSON output; use export, or another --output-mode",
         ));
     }
     let job = args.job.map(|job| the_job(&contents, Some(job))).transpose()?;

@@ -97,7 +97,8 @@ fn describe(server_dir: &Path, printer: Printer) -> Result<(), HqError> {
     hosts.retain(|host| (host.as_str(), 0).to_socket_addrs().is_err());
     let warn = |host| {
         format!(
-            "the host {host} is unknown on this machine; clients and workers on others must know it (--host gives another)"
+            "the host name {host} cannot be resolved on this machine; clients and workers on other machines must be \
+             able to resolve it (use --host to change it)"
         )
     };
     printer.warn(&hosts.into_iter().map(warn).collect::<Vec<_>>());
@@ -108,9 +109,7 @@ fn describe(server_dir: &Path, printer: Printer) -> Result<(), HqError> {
         let left = overview.tasks.waiting + overview.tasks.running;
         if left > 0 {
             let left = counted(left, "task");
-            printer.note(&format!(
-                "What was there before goes on: {left} of it, from the journal (--fresh begins anew)"
-            ));
+            printer.note(&format!("Resuming from the journal: {left} (use --fresh to start over)"));
         }
     }
     Ok(())
@@ -155,8 +154,10 @@ pub(super) fn stop(context: &Context, args: &StopArgs) -> Result<Done, HqError> 
         if let ClientResponse::JobList(jobs) = session.request(ClientRequest::ListJobs { states })?
             && let Some(text) = would_be_killed(&jobs)
         {
-            return Err(HqError::failed("tasks-run", text)
-                .hint("wait for them with `hq job wait all`, or kill them with `hq server stop --force`"));
+            return Err(HqError::failed("tasks-run", text).hint(
+                "wait for them with `hq job wait all`, or stop the server anyway with `hq server stop \
+                    --force`",
+            ));
         }
     }
     // It has stopped, whatever could not be kept.
@@ -231,7 +232,7 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
     let GenerateAccessArgs { file, client_port, worker_port, host, client_host, worker_host, .. } = args;
     if client_port == worker_port {
         return Err(HqError::usage(format!(
-            "clients and workers need ports of their own; both are {client_port}"
+            "clients and workers need different ports; both are {client_port}"
         )));
     }
     for bag in &args.pull_bag {

@@ -56,13 +56,14 @@ const OFTEN_BEHIND: [&str; 9] = [
 ];
 
 // What to do about a file of which only a part is submitted.
-const WITH_KEYS: &str = "where all tasks have keys, the file can be submitted again, and only those that are not there yet are new";
+const WITH_KEYS: &str =
+    "if all tasks have keys, the file can be submitted again, and only missing tasks are added";
 
 pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, HqError> {
     let Prepared { mut submit, fed, broadcasts, wait, warnings, hints } = prepared(context, options)?;
     if wait.follow && context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
-            "--follow prints outputs as they are and has no JSON form; use another --output-mode",
+            "--follow prints output unchanged and has no JSON output; use another --output-mode",
         ));
     }
     let on_notify =
@@ -79,7 +80,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     }
     let unusable = unusable_log(&submit, session.server_uid());
     let unusable =
-        unusable.map(|why| format!("{why}. Where the server finds the same there, the tasks will fail"));
+        unusable.map(|why| format!("{why}. If it is the same on the server's machine, the tasks will fail"));
     context.printer.warn(unusable.as_slice());
     let missing = missing_broadcasts(&broadcasts);
     context.printer.warn(&missing);
@@ -154,7 +155,7 @@ fn submit_fed(
 ) -> Result<Done, HqError> {
     if wait.follow {
         return Err(HqError::usage(
-            "--follow shows tasks that are there, and a generator makes them; use --wait",
+            "--follow needs existing tasks, but a generator creates them later; use --wait",
         ));
     }
     let tasks = NewTasks::Fed { generator: Box::new(generator), reducer: reducer.map(Box::new) };
@@ -207,8 +208,8 @@ fn missing_broadcasts(broadcasts: &[(NewJob, ObjectName)]) -> Vec<String> {
     missing
         .map(|path| {
             format!(
-                "--broadcast: {} is not there on this machine; where the worker that reads it does not find it either, the tasks \
-                 are aborted",
+                "--broadcast: {} does not exist on this machine; if the worker that reads it cannot find it either, \
+                 the tasks are aborted",
                 path.display()
             )
         })
@@ -245,7 +246,7 @@ fn submit_jobs(
     let request = ClientRequest::SubmitJobs { key: request_key()?, jobs };
     let answer = session.request(request).map_err(|error| match &error {
         ClientError::Refused(RequestError::NoJob(id)) if waits.contains_key(id) => {
-            let text = format!("Job {id} not found: job `{}` is to run after it", waits[id]);
+            let text = format!("Job {id} not found: job `{}` depends on it", waits[id]);
             HqError { text, ..error.into() }
         }
         _ => error.into(),
@@ -388,7 +389,7 @@ fn with_hint(refused: NotSubmitted, open: Option<JobId>) -> HqError {
             error.hint(format!("some tasks of the file may be in job {job}; {WITH_KEYS}"))
         }
         (Some(job), 1..) => error.hint(format!(
-            "{} in job {job}, and perhaps some that are behind in the file; {WITH_KEYS}",
+            "{} in job {job}, and perhaps some that come later in the file; {WITH_KEYS}",
             counted_are(new, "task", "of the file is", "of the file are")
         )),
         _ => error,
@@ -447,10 +448,7 @@ pub(super) fn unusable_log(submit: &Submit, server_uid: &str) -> Option<String> 
         _ if there.is_dir() => format!("{shown} is a directory; --stream DIR writes into one"),
         Err(error) => error.to_string(),
         Ok(file) if file.header().server_uid != server_uid => {
-            format!(
-                "{shown} is the log of another server, {}; give a name that is not taken",
-                file.header().server_uid
-            )
+            format!("{shown} is the log of another server, {}; use another name", file.header().server_uid)
         }
         Ok(_) => return None,
     };
@@ -478,7 +476,7 @@ struct Stdin {
 impl Read for Stdin {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         if !std::mem::replace(&mut self.is_said, true) {
-            self.printer.note("Reading standard input; Ctrl-D at the beginning of a line ends it");
+            self.printer.note("Reading standard input; press Ctrl-D at the beginning of a line to end it");
         }
         std::io::stdin().lock().read(into)
     }
@@ -496,7 +494,8 @@ fn behind_the_program(submit: &Submit) -> Vec<String> {
     };
     let found = args.iter().skip(1).find_map(option);
     let hint = found.map(|option| {
-        format!("{option} stands behind the program and is an argument of it; options of hq go before: hq submit {option} … PROGRAM")
+        format!("{option} comes after the program and is passed to it; options for hq must come before: hq submit \
+            {option} … PROGRAM")
     });
     hint.into_iter().collect()
 }

@@ -56,7 +56,7 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
 pub(super) fn tail(context: &Context, args: TailArgs) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
-            "hq task tail prints outputs as they are and has no JSON form; use another --output-mode",
+            "hq task tail prints output unchanged and has no JSON output; use another --output-mode",
         ));
     }
     let (job, task, channel) = tail_of(&args.words).map_err(HqError::usage)?;
@@ -130,14 +130,14 @@ fn named(command: &str, job: JobAndTasks, tasks: Option<IdSet>) -> Result<(Selec
         (None, Some(tasks)) => Ok((job.jobs, TasksArg::Ids(tasks))),
         (None, None) => {
             let job = job.jobs;
-            let text = format!("say which task of job {job}: `hq task {command} {job}@TASK`");
+            let text = format!("specify the task of job {job}: `hq task {command} {job}@TASK`");
             Err(HqError::usage(text))
         }
         (Some(TasksArg::Ids(tasks)), Some(more)) => {
-            Err(HqError::usage(format!("tasks are named twice: {tasks} behind the @, and {more}")))
+            Err(HqError::usage(format!("tasks are given twice: {tasks} after the @, and {more}")))
         }
         (Some(TasksArg::Key(key)), Some(more)) => {
-            Err(HqError::usage(format!("tasks are named twice: {key} behind the @, and {more}")))
+            Err(HqError::usage(format!("tasks are given twice: {key} after the @, and {more}")))
         }
     }
 }

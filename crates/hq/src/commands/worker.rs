@@ -252,7 +252,7 @@ pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
         }
         _ => return unexpected(),
     };
-    let waits = format!("Workers that are connected: {there}; waiting for {}", args.count);
+    let waits = format!("Connected workers: {there}; waiting for {}", args.count);
     let _said = context.printer.say_later(waits);
     match session.request(ClientRequest::WaitWorkers { count: args.count })? {
         ClientResponse::Done => Done::ok(Nothing),

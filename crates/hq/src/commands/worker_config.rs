@@ -21,7 +21,7 @@ pub(super) fn config(args: &StartArgs) -> Result<WorkerConfig, HqError> {
     {
         let [limit, reserve] = [limit, reserve].map(duration::format);
         return Err(HqError::usage(format!(
-            "--time-reserve {reserve} leaves nothing of the time limit, {limit}"
+            "--time-reserve {reserve} leaves no time of the time limit, {limit}"
         )));
     }
     Ok(WorkerConfig {
@@ -110,7 +110,7 @@ fn allocation(manager: ManagerArg) -> Result<Option<(Manager, String)>, HqError>
     match batch::allocation_of(manager, &environment) {
         Some(allocation) => Ok(Some(allocation)),
         None => Err(HqError::usage(format!(
-            "--manager {manager} was given, but this is no job of it: {variable} is not set"
+            "--manager {manager} was given, but this is not one of its jobs: {variable} is not set"
         ))),
     }
 }

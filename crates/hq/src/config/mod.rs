@@ -137,14 +137,14 @@ pub(crate) fn heeded(path: &Path) -> Result<Heeded, HqError> {
     };
     let found = file.metadata().map_err(cannot)?;
     if !found.is_file() {
-        return Err(HqError::usage(format!("{} is no file", path.display())));
+        return Err(HqError::usage(format!("{} is not a regular file", path.display())));
     }
     let me = rustix::process::geteuid().as_raw();
     if found.uid() != me && found.uid() != 0 {
         return Ok(Heeded::Not("it belongs to another user"));
     }
     if found.mode() & 0o002 != 0 {
-        return Ok(Heeded::Not("everybody can write it: chmod o-w"));
+        return Ok(Heeded::Not("everyone can write to it: use chmod o-w"));
     }
     let mut text = String::new();
     file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
@@ -174,7 +174,7 @@ impl Config {
         match heeded(path)? {
             Heeded::Text(text) => return Ok(Some(text)),
             Heeded::Missing => {}
-            Heeded::Not(why) => self.warnings.push(format!("{} is left out: {why}", path.display())),
+            Heeded::Not(why) => self.warnings.push(format!("{} is ignored: {why}", path.display())),
         }
         Ok(None)
     }
@@ -184,7 +184,7 @@ impl Config {
         self.layers.push(Vec::new());
         match text.parse::<toml::Table>() {
             Ok(table) => self.collect(origin, "", table),
-            Err(error) => self.wrong.push(format!("{origin} is no TOML: {error}")),
+            Err(error) => self.wrong.push(format!("{origin} is not valid TOML: {error}")),
         }
     }
 
@@ -412,7 +412,7 @@ mod tests {
             wrong.sort_by_key(|error| error.contains('['));
             assert_eq!(wrong.join("\n"), expected);
         }
-        assert!(config(&[("f", "x = ")]).wrong[0].starts_with("f is no TOML: "));
+        assert!(config(&[("f", "x = ")]).wrong[0].starts_with("f is not valid TOML: "));
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Replayer {
                 Ok(ClientResponse::Workers(workers))
             }
             Some(answer) => Ok(answer),
-            None => Err("A journal does not say that.".to_owned()),
+            None => Err("Not recorded in a journal.".to_owned()),
         }
     }
 

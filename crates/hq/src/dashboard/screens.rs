@@ -27,7 +27,7 @@ pub(crate) const SIZE_MIN: (u16, u16) = (40, 12);
 /// How things look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
-    /// Colours may be used.
+    /// Colors may be used.
     pub has_colors: bool,
 }
 
@@ -56,7 +56,7 @@ impl Theme {
         self.color(Color::Cyan).add_modifier(Modifier::BOLD)
     }
 
-    // What is chosen must be seen without colours, too.
+    // What is chosen must be seen without colors, too.
     fn chosen(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

@@ -103,7 +103,7 @@ impl Watcher {
                     self.seen = Some(overview.change);
                     News::Overview(overview)
                 }
-                Ok(_) => News::Lost("it answers something else: is it of another release?".to_owned()),
+                Ok(_) => News::Lost("it sent an unexpected answer: is it a different release?".to_owned()),
                 Err(error) => News::Lost(error.to_string()),
             };
             let is_lost = matches!(news, News::Lost(_));

@@ -39,7 +39,7 @@ const EXIT_HUNG_UP: i32 = 129;
 /// How the dashboard looks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
-    /// It may use colours.
+    /// It may use colors.
     pub has_colors: bool,
     /// It takes clicks and the wheel; otherwise the terminal selects text.
     pub has_mouse: bool,
@@ -48,19 +48,20 @@ pub(crate) struct Look {
 impl Look {
     /// Says why there can be no dashboard here.
     pub(crate) fn check(self) -> Result<Look, HqError> {
-        let hint = "`hq job list`, `hq job progress` and `hq metrics` print the same for any output";
+        let hint = "`hq job list`, `hq job progress` and `hq metrics` print the same to any output";
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             let text = "the dashboard needs a terminal as its input and output";
             return Err(HqError::failed("no-terminal", text).hint(hint));
         }
         let term = std::env::var_os("TERM").filter(|term| !term.is_empty());
         match term.as_ref().map(|term| term.to_string_lossy()) {
-            None => {
-                Err(HqError::failed("no-terminal", "TERM is not set: nobody knows what this terminal can do")
-                    .hint(hint))
-            }
+            None => Err(HqError::failed(
+                "no-terminal",
+                "TERM is not set, so the abilities of this terminal are unknown",
+            )
+            .hint(hint)),
             Some(term) if term == "dumb" => {
-                let text = "this terminal cannot place text (TERM is `dumb`)";
+                let text = "this terminal cannot position text (TERM is `dumb`)";
                 Err(HqError::failed("no-terminal", text).hint(hint))
             }
             Some(_) => Ok(self),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::render::text::is_order;
 
-/// A text of others on one line: what would move the cursor, colour the screen or turn the direction of writing is shown
+/// A text of others on one line: what would move the cursor, color the screen or turn the direction of writing is shown
 /// as a sign.
 pub(crate) fn safe(text: &str) -> String {
     text.chars().map(sign).collect()

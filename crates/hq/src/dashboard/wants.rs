@@ -146,11 +146,11 @@ impl Action {
         match self {
             Action::Cancel(job) => format!("Cancel all tasks of job {job} that have not ended?"),
             Action::Resubmit(job) => {
-                format!("Submit the tasks of job {job} that failed or were canceled again, as a new job?")
+                format!("Resubmit the failed and canceled tasks of job {job} as a new job?")
             }
-            Action::Drain(worker) => format!("Let worker {worker} finish what runs there, and then stop?"),
-            Action::Pause(queue) => format!("Let queue {queue} ask for no more allocations?"),
-            Action::Resume(queue) => format!("Let queue {queue} ask for allocations again?"),
+            Action::Drain(worker) => format!("Let worker {worker} finish its running tasks and then stop?"),
+            Action::Pause(queue) => format!("Stop requesting allocations for queue {queue}?"),
+            Action::Resume(queue) => format!("Request allocations for queue {queue} again?"),
         }
     }
 
@@ -158,10 +158,10 @@ impl Action {
     pub(crate) fn done(self) -> String {
         match self {
             Action::Cancel(job) => format!("Job {job} is canceled"),
-            Action::Resubmit(job) => format!("Tasks of job {job} were submitted again"),
+            Action::Resubmit(job) => format!("Tasks of job {job} were resubmitted"),
             Action::Drain(worker) => format!("Worker {worker} stops when its tasks have ended"),
             Action::Pause(queue) => format!("Queue {queue} is paused"),
-            Action::Resume(queue) => format!("Queue {queue} asks again"),
+            Action::Resume(queue) => format!("Queue {queue} is resumed"),
         }
     }
 

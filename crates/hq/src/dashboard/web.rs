@@ -116,7 +116,8 @@ impl Shared {
     async fn answer(&self, request: Request<Incoming>, held: Held) -> Response<Reply> {
         let (method, uri, headers) = (request.method(), request.uri(), request.headers());
         let Some(host) = guard::host(headers) else {
-            let text = "Ask for this address as 127.0.0.1, [::1] or localhost: another name may be that of a foreign page.\n";
+            let text = "Open this address as 127.0.0.1, [::1] or localhost: another name may belong to a foreign \
+                page.\n";
             if uri.path().starts_with("/api/") {
                 return refusal(&HqError::failed("foreign-host", text.trim_end()));
             }
@@ -138,31 +139,31 @@ impl Shared {
             };
         }
         if !uri.path().starts_with("/api/") {
-            return files::sentence(StatusCode::NOT_FOUND, "There is nothing here: the dashboard is at /.\n");
+            return files::sentence(StatusCode::NOT_FOUND, "Not found: the dashboard is at /.\n");
         }
         if !guard::is_same_site(headers, host) {
             return foreign_origin();
         }
         if !self.guard.knows(headers) {
             let error = HqError::failed("no-session", "this browser has no session with this dashboard");
-            return refusal(
-                &error.hint("open the latest link that the command has printed; each is used once"),
-            );
+            return refusal(&error.hint("open the latest link printed by the command; each link works once"));
         }
         let (route, ids) = match routes::find(method, uri.path()) {
             Found::Route(route, ids) => (route, ids),
             Found::Only(method) => return only(&method),
             Found::NoId(name, word) => {
-                return refusal(&routes::invalid(format!("`{word}` is no id of a {name}: ids are numbers")));
+                return refusal(&routes::invalid(format!(
+                    "`{word}` is not an id of a {name}: ids are numbers"
+                )));
             }
             Found::Nothing => {
                 let error = HqError::failed("no-path", format!("there is nothing at {}", uri.path()));
-                return refusal(&error.hint("GET /api/v1/openapi.json says what there is"));
+                return refusal(&error.hint("see GET /api/v1/openapi.json"));
             }
         };
         if route.is_order && !guard::is_same_origin(headers, host) {
             let error =
-                HqError::failed("foreign-origin", "a request that changes something must say its origin");
+                HqError::failed("foreign-origin", "a request that changes something must have an origin");
             return refusal(&error.hint(format!("send the header `Origin: http://{host}`")));
         }
         let answered = match Query::parse(route, uri.query()) {
@@ -231,8 +232,8 @@ impl Shared {
 
     async fn act(&self, action: Action) -> Result<Value, HqError> {
         if !self.allows_actions {
-            let error = HqError::failed("not-allowed", "this dashboard only shows, and changes nothing");
-            return Err(error.hint("start it again as `hq dashboard --web --allow-actions`"));
+            let error = HqError::failed("not-allowed", "this dashboard is read-only");
+            return Err(error.hint("restart it with `hq dashboard --web --allow-actions`"));
         }
         self.askers.ask(move |asker| answers::act(asker, action)).await
     }
@@ -264,7 +265,7 @@ impl Shared {
             std::thread::Builder::new().name("hq-events".to_owned()).spawn(read)?;
             match timeout(ANSWER_TIME, has_begun).await {
                 Ok(Ok(begun)) => begun?,
-                _ => return Err(HqError::failed("no-answer", "the server tells no events: ask again")),
+                _ => return Err(HqError::failed("no-answer", "the server sends no events: try again")),
             }
         }
         tokio::spawn(stream::tell_overviews(
@@ -301,12 +302,12 @@ fn refusal(error: &HqError) -> Response<Reply> {
 }
 
 fn foreign_origin() -> Response<Reply> {
-    let error = HqError::failed("foreign-origin", "this was asked by a page of another origin");
-    refusal(&error.hint("open the printed link, and ask from there"))
+    let error = HqError::failed("foreign-origin", "the request came from a page of another origin");
+    refusal(&error.hint("open the printed link, and use that page"))
 }
 
 fn only(method: &Method) -> Response<Reply> {
-    let error = HqError::failed("method", format!("this takes {method} alone"));
+    let error = HqError::failed("method", format!("only {method} is allowed here"));
     let mut response = json(StatusCode::METHOD_NOT_ALLOWED, &render::error_document(&error));
     let methods = if *method == Method::GET { "GET, HEAD" } else { "POST" };
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));

@@ -39,7 +39,7 @@ pub(crate) struct ClusterOptions {
 }
 
 /// What to do for another directory than that for temporary files, and than the present one.
-const TEMPORARY: &str = "name another directory with TMPDIR";
+const TEMPORARY: &str = "set another directory with TMPDIR";
 const BESIDE: &str = "run it in another directory";
 
 /// The workers of a cluster.
@@ -187,10 +187,10 @@ fn not_started(error: ServerError, state: Option<&StateDir>, is_shared: bool) ->
         (ServerError::Running { pid, .. }, Some(state)) => {
             let by = pid.map_or_else(|| "another run".to_owned(), |pid| format!("process {pid}"));
             HqError::failed("state-busy", format!("{} is in use by {by}", state.path().display()))
-                .hint("wait for it, or name another directory")
+                .hint("wait for it, or use another directory")
         }
         (error @ ServerError::NoJournal { .. }, Some(state)) => HqError::from(error).hint(format!(
-            "what was done there is in no journal any more: remove {}, or name another directory",
+            "its journal is gone: remove {}, or use another directory",
             state.path().display()
         )),
         // Without a path these are about the journal of the server directory.
@@ -213,7 +213,7 @@ pub(crate) fn interrupted_twice(signal: u8) -> HqError {
 
 fn private_directory(place: &Path, prefix: &str, elsewhere: &str) -> Result<(TempDir, Alive), HqError> {
     let failed = |error: io::Error| {
-        let text = format!("no private directory can be made in {}: {error}", place.display());
+        let text = format!("cannot create a private directory in {}: {error}", place.display());
         HqError::failed("io", text).hint(elsewhere)
     };
     let made = tempfile::Builder::new()
@@ -291,7 +291,7 @@ impl WorkerThread {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         match thread.join() {
             Ok(end) => Ok(end.map(drop)?),
-            Err(_) => Err(HqError::failed("worker", "The worker broke one of its own rules")),
+            Err(_) => Err(HqError::failed("worker", "The worker hit an internal error")),
         }
     }
 }

@@ -110,6 +110,6 @@ fn wait(mut child: Child, is_ending: &AtomicBool) {
     match status {
         Ok(status) if status.success() => tracing::warn!("the workers of the other nodes have ended"),
         Ok(status) => tracing::warn!("the workers of the other nodes have ended: {status}"),
-        Err(error) => tracing::warn!(%error, "the workers of the other nodes are out of sight"),
+        Err(error) => tracing::warn!(%error, "the workers of the other nodes cannot be observed"),
     }
 }

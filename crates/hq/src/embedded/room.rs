@@ -16,7 +16,7 @@ pub(crate) fn check_fits(offered: &WorkerResources, nodes: u32, requests: &[Requ
     }
     match reason {
         Some(text) => Err(HqError::failed("no-room", text)
-            .hint("ask for less, or submit to a server with workers that have it")),
+            .hint("request less, or submit to a server with workers that have it")),
         None => Ok(()),
     }
 }
@@ -25,8 +25,8 @@ fn lacks(offered: &WorkerResources, nodes: u32, request: &Request) -> Option<Str
     if request.nodes > nodes {
         let asked = request.nodes;
         return Some(match nodes {
-            1 => format!("This machine is one node, and each task asks for {asked}"),
-            nodes => format!("This batch job has {nodes} nodes, and each task asks for {asked}"),
+            1 => format!("This machine is one node, but each task requests {asked}"),
+            nodes => format!("This batch job has {nodes} nodes, but each task requests {asked}"),
         });
     }
     request.resources.iter().find_map(|r| {
@@ -71,7 +71,7 @@ fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Opt
         most if name == MEM => format!("{} of memory", memory::format(most)),
         most => format!("{most} {name}"),
     };
-    (!fits).then(|| format!("This machine has {there}{meant}, and each task asks for {asked}"))
+    (!fits).then(|| format!("This machine has {there}{meant}, but each task requests {asked}"))
 }
 
 // With its unit, if it has one.
@@ -103,9 +103,9 @@ mod tests {
         check(0, 0, 4, None);
         check(1, 4, 1, None);
         check(1, 2, 2, None);
-        check(1, 5, 1, Some("This machine has 4 cpus, and each task asks for 5 in 5 ranks"));
-        check(1, 3, 2, Some("This machine has 4 cpus, and each task asks for 6 in 3 ranks"));
-        check(2, 1, 1, Some("This machine is one node, and each task asks for 2"));
+        check(1, 5, 1, Some("This machine has 4 cpus, but each task requests 5 in 5 ranks"));
+        check(1, 3, 2, Some("This machine has 4 cpus, but each task requests 6 in 3 ranks"));
+        check(2, 1, 1, Some("This machine is one node, but each task requests 2"));
     }
 
     #[test]
@@ -116,14 +116,14 @@ mod tests {
         };
         assert_eq!(ask("cpus", 4), None);
         assert_eq!(ask("gpus", 1), None);
-        assert_eq!(ask("cpus", 5).as_deref(), Some("This machine has 4 cpus, and each task asks for 5"));
+        assert_eq!(ask("cpus", 5).as_deref(), Some("This machine has 4 cpus, but each task requests 5"));
         assert_eq!(
             ask("gpu", 1).as_deref(),
-            Some("This machine has no gpu (did you mean `gpus`?), and each task asks for 1")
+            Some("This machine has no gpu (did you mean `gpus`?), but each task requests 1")
         );
         assert_eq!(
             ask("nodes", 3).as_deref(),
-            Some("This machine has no nodes (did you mean `--nodes 3`?), and each task asks for 3")
+            Some("This machine has no nodes (did you mean `--nodes 3`?), but each task requests 3")
         );
         assert!(ask("gpus", 2).is_some() && ask("x", 1).is_some());
         assert!(missing(&offered, "mem", &AmountRequest::All).is_none());

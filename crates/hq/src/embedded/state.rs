@@ -39,16 +39,16 @@ impl StateDir {
         if !path.join(SERVER).exists() && names.any(|name| !name.as_encoded_bytes().starts_with(b".")) {
             return Err(HqError::failed(
                 "bad-input",
-                format!("{} holds other files and no state of earlier runs", path.display()),
+                format!("{} contains other files, but no state of an earlier run", path.display()),
             )
-            .hint("name a directory that is empty or not there yet"));
+            .hint("use a directory that is empty or does not exist yet"));
         }
         Ok(StateDir { path, elsewhere: NAMED })
     }
 
     /// In a directory of ours that is there.
     pub(crate) fn within(path: &Path) -> StateDir {
-        StateDir { path: path.to_owned(), elsewhere: "make it in another directory" }
+        StateDir { path: path.to_owned(), elsewhere: "create it in another directory" }
     }
 
     /// The directory.
@@ -84,7 +84,11 @@ mod tests {
         StateDir::open(&path).expect("it has a state");
         fs::write(dir.path().join("other"), "").expect("writable");
         let error = StateDir::open(dir.path()).expect_err("refused");
-        assert!(error.text.ends_with("holds other files and no state of earlier runs"), "{}", error.text);
+        assert!(
+            error.text.ends_with("contains other files, but no state of an earlier run"),
+            "{}",
+            error.text
+        );
         assert!(StateDir::open(&dir.path().join("other")).is_err(), "a file");
     }
 }

@@ -173,10 +173,10 @@ impl Following<'_> {
 
     fn interrupted(&self, signal: u8) -> HqError {
         let job = self.what.job;
-        let again = format!("`hq job cat --follow {job} stdout` shows again what its tasks print");
+        let again = format!("`hq job cat --follow {job} stdout` shows the output of its tasks again");
         match self.is_over {
             true => HqError::interrupted(signal, format!("Interrupted; job {job} has ended")).hint(again),
-            false => HqError::interrupted(signal, format!("Interrupted; job {job} goes on"))
+            false => HqError::interrupted(signal, format!("Interrupted; job {job} continues"))
                 .hint(format!("{again}, `hq job wait {job}` waits for its end")),
         }
     }

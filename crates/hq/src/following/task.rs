@@ -71,7 +71,7 @@ pub(crate) fn tail(
                 let found = local::task(session, task)?;
                 let has_not_started = found.is_some_and(|found| found.info.state == TaskState::Waiting);
                 if has_not_started {
-                    printer.warn(&[format!("Task {task} has not started yet: there is no output of it")]);
+                    printer.warn(&[format!("Task {task} has not started yet, so it has no output")]);
                 }
                 match (follow, has_not_started) {
                     (true, _) => wait = WAIT,
@@ -98,7 +98,7 @@ pub(crate) fn tail(
                 }
                 out.flush()?;
                 if never_started {
-                    printer.warn(&[format!("Task {task} has never started: there is no output of it")]);
+                    printer.warn(&[format!("Task {task} never started, so it has no output")]);
                 }
                 if !follow && goes_on {
                     return Ok(());
@@ -115,7 +115,7 @@ pub(crate) fn tail(
                 let goes_on = matches!(found.info.state, TaskState::Waiting | TaskState::Running);
                 if goes_on && !follow {
                     printer.warn(&[format!(
-                        "Task {task} has not ended yet: what a call prints comes with its end"
+                        "Task {task} has not ended yet: the output of a call is available when it has ended"
                     )]);
                     break;
                 }
@@ -158,7 +158,7 @@ fn print_left(
     let left = ends.ids.iter().zip(ends.results.iter()).find(|(id, _)| *id == task.task);
     let Some((_, left)) = left else {
         if ends.finished.contains(task.task) {
-            printer.damaged(&[format!("What task {task} left behind is not kept any more")]);
+            printer.damaged(&[format!("The output of task {task} is no longer kept")]);
         }
         return Ok(());
     };
@@ -168,7 +168,7 @@ fn print_left(
         out.write_all(&printed.bytes[begin..])?;
         out.flush()?;
         if printed.lost > 0 && !has_all {
-            printer.damaged(&[format!("{} bytes before these are not kept", printed.lost)]);
+            printer.damaged(&[format!("{} earlier bytes are not kept", printed.lost)]);
         }
     }
     Ok(())
@@ -205,8 +205,8 @@ fn ask(
 
 fn interrupted(signal: u8, task: TaskRef, channel: Channel) -> HqError {
     let job = task.job;
-    HqError::interrupted(signal, format!("Interrupted; job {job} goes on")).hint(format!(
-        "`hq task tail --follow {task} {}` shows again what the task prints, `hq job wait {job}` waits for the end of its job",
+    HqError::interrupted(signal, format!("Interrupted; job {job} continues")).hint(format!(
+        "`hq task tail --follow {task} {}` shows the output of the task again, `hq job wait {job}` waits for its job",
         channel.word()
     ))
 }
@@ -215,9 +215,9 @@ fn interrupted(signal: u8, task: TaskRef, channel: Channel) -> HqError {
 pub(super) fn begins_anew(task: TaskRef, begins: Begins) -> String {
     match begins {
         Begins::Instance(instance) => {
-            format!("Task {task} has started again, as instance {instance}; its output begins anew")
+            format!("Task {task} was restarted as instance {instance}; its output starts over")
         }
-        Begins::CutOff => format!("The output of task {task} was cut off, and is read from its beginning"),
+        Begins::CutOff => format!("The output of task {task} was cut off, and is read from the beginning"),
     }
 }
 
@@ -225,7 +225,7 @@ pub(super) fn begins_anew(task: TaskRef, begins: Begins) -> String {
 pub(super) fn unreadable(task: TaskRef, channel: Channel, there: &str, here: &str) -> HqError {
     let text = format!("cannot read the {} of task {task}: {there}; here: {here}", channel.word());
     HqError::failed("no-output", text)
-        .hint("what has ended is read from the file system, or from the worker that ran it")
+        .hint("the output of ended tasks is read from the file system, or from the worker that ran them")
 }
 
 #[cfg(test)]

@@ -88,8 +88,9 @@ pub(crate) fn all() -> Result<Vec<Launcher>, HqError> {
             Heeded::Missing => {}
             Heeded::Not(why) => {
                 let text = format!("the launchers in {} are not used: {why}", path.display());
-                return Err(HqError::failed("bad-input", text)
-                    .hint("programs are started as this file says: it must be yours alone to write"));
+                return Err(HqError::failed("bad-input", text).hint(
+                    "this file determines which programs are started, so only you may be able to write to it",
+                ));
             }
         }
     }
@@ -121,14 +122,20 @@ pub(crate) fn of_library(
     let found = beside.chain(plain).find(Launcher::is_found);
     found.ok_or_else(|| {
         let of = name.map_or_else(|| format!("for {library}"), |name| format!("{name} for {library}"));
-        HqError::failed("no-launcher", format!("no launcher {of} is found, beside {} or in PATH", program.display()))
-            .hint("install that of the MPI that mpi4py uses, or describe yours in launchers.toml; `hq task mpirun --list` shows all")
+        HqError::failed(
+            "no-launcher",
+            format!("no launcher {of} was found, next to {} or in PATH", program.display()),
+        )
+        .hint(
+            "install the launcher of the MPI library that mpi4py uses, or describe yours in launchers.toml; \
+                `hq task mpirun --list` shows all",
+        )
     })
 }
 
 fn parse(text: &str, path: &Path) -> Result<Vec<Launcher>, HqError> {
     let file: File = toml::from_str(text).map_err(|error| {
-        HqError::failed("bad-input", format!("{} is no list of launchers: {error}", path.display()))
+        HqError::failed("bad-input", format!("{} is not a valid list of launchers: {error}", path.display()))
     })?;
     let bad =
         file.launcher.iter().find(|launcher| launcher.args.is_empty() || launcher.probe.command.is_empty());
@@ -280,7 +287,7 @@ mod tests {
         assert_eq!((&there.args[0], &there.probe.command[0]), (&path, &path));
         let error =
             of_library(&[there], &place.path().join("python3"), "MPICH", None).expect_err("no program");
-        assert!(error.text.starts_with("no launcher for MPICH is found, beside "), "{}", error.text);
+        assert!(error.text.starts_with("no launcher for MPICH was found, next to "), "{}", error.text);
     }
 
     #[test]
@@ -294,6 +301,10 @@ mod tests {
     #[test]
     fn a_file_of_the_user_is_checked() {
         let error = parse("[[launcher]]\nname = 3", Path::new("launchers.toml")).expect_err("no name");
-        assert!(error.text.starts_with("launchers.toml is no list of launchers: "), "{}", error.text);
+        assert!(
+            error.text.starts_with("launchers.toml is not a valid list of launchers: "),
+            "{}",
+            error.text
+        );
     }
 }

@@ -19,7 +19,7 @@ impl Digests for Sha256 {
         let mut file = File::open(OsStr::from_bytes(path))?;
         // What is no file, as a pipe, would be waited for.
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         let mut context = Context::new(&SHA256);
         let mut block = vec![0; BLOCK];

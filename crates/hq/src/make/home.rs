@@ -328,7 +328,7 @@ fn busy(path: &Path, owner: Option<Owner>) -> HqError {
     };
     let dir = path.parent().unwrap_or(path).display();
     HqError::failed("make-busy", format!("{who} makes files in {dir}"))
-        .hint("`hq make --follow` shows what it does")
+        .hint("`hq make --follow` shows its progress")
 }
 
 #[cfg(test)]

@@ -121,10 +121,8 @@ fn move_aside(
         return Ok(None);
     }
     let moved = aside::move_aside(path, instance).map_err(|error| {
-        let text = format!(
-            "{} was left by a run that was interrupted, and cannot be moved aside: {error}",
-            path.display()
-        );
+        let text =
+            format!("{} was left by an interrupted run, and cannot be moved aside: {error}", path.display());
         HqError::failed("io", text)
     })?;
     Ok(moved.map(|aside| (path.to_owned(), aside)))

@@ -158,8 +158,11 @@ pub(crate) fn submission(
 }
 
 fn too_many() -> HqError {
-    HqError::failed("bad-input", "there are more runs, or dependencies between them, than one job can have")
-        .hint("make a part of the targets at a time: --target NAME")
+    HqError::failed(
+        "bad-input",
+        "there are more runs, or more dependencies between them, than one job can have",
+    )
+    .hint("make only some of the targets at a time: --target NAME")
 }
 
 // The runs of each kind, in an order in which none waits for a later one. Kinds that wait for each other are split by how
@@ -364,7 +367,7 @@ fn checked(requests: Vec<Request>, run: &Run) -> Result<Vec<Request>, HqError> {
     let wrong =
         |what: String| HqError::failed("bad-input", format!("{}: rule `{}`: {what}", run.place, run.rule));
     if requests.is_empty() {
-        return Err(wrong(format!("{} ranks are more than tasks can have", run.resources.ranks_total())));
+        return Err(wrong(format!("{} ranks are more than a task can have", run.resources.ranks_total())));
     }
     request::check_variants(&requests).map_err(|error| wrong(error.to_string()))?;
     Ok(requests)
@@ -376,10 +379,10 @@ fn entry_of(plan: &Plan, run: &Run) -> Result<Vec<u8>, HqError> {
     if run.script.len() >= ARGUMENT_BYTES_MAX {
         let bytes = run.script.len();
         return Err(wrong(format!(
-            "its script has {bytes} bytes, and at most {} are possible",
+            "its script has {bytes} bytes, but at most {} are possible",
             ARGUMENT_BYTES_MAX - 1
         ))
-        .hint("move a part of it into a file that it calls"));
+        .hint("move part of it to a file that it calls"));
     }
     let not_utf8 =
         |path: &[u8]| wrong(format!("the path {} is not UTF-8", OsStr::from_bytes(path).display()));

@@ -36,21 +36,21 @@ async fn answer(request: Request<Incoming>, is_remote: bool, make: Make) -> Resp
     if !is_for_us {
         return refusal(
             StatusCode::MISDIRECTED_REQUEST,
-            "Ask for this address by its number or as localhost.\n",
+            "Open this address by its IP address or as localhost.\n",
         );
     }
     if request.uri().path() != "/metrics" {
-        return refusal(StatusCode::NOT_FOUND, "There is nothing here but /metrics.\n");
+        return refusal(StatusCode::NOT_FOUND, "Not found; try /metrics.\n");
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "Only GET is answered.\n");
+        let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "Only GET is supported.\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
     // The session blocks.
     match tokio::task::spawn_blocking(move || make()).await {
         Ok(text) => response(StatusCode::OK, format::CONTENT_TYPE, text),
-        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "The metrics could not be made.\n"),
+        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "The metrics could not be collected.\n"),
     }
 }
 

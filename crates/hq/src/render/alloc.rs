@@ -77,10 +77,10 @@ impl Report for Allocations {
         let rows: Vec<Vec<Cell>> = self.allocations.iter().map(|one| allocation_row(one, &style)).collect();
         table::table(out, style, &header, &rows)?;
         if let Some(budget) = self.queue.params.budget {
-            writeln!(out, "Its allocations may take {} (budget)", node_hours_told(budget))?;
+            writeln!(out, "Its allocations may use {} (budget)", node_hours_told(budget))?;
         }
         if let Some(why) = &self.queue.over_budget {
-            writeln!(out, "It asks for nothing more: {}", style.times_in(why))?;
+            writeln!(out, "It is requesting no more allocations: {}", style.times_in(why))?;
         }
         if !self.verbose && self.cost.is_none() {
             return Ok(());
@@ -123,7 +123,7 @@ impl Report for ExplainedQueue {
         }
         if !demand.is_empty() {
             let header =
-                ["Waiting tasks", "Request", "Priority", "Coming", "New", "Elsewhere", "Why not the rest"];
+                ["Waiting tasks", "Request", "Priority", "Coming", "New", "Elsewhere", "Why no more"];
             let rows: Vec<Vec<Cell>> = demand
                 .iter()
                 .map(|line| {

@@ -22,19 +22,17 @@ impl Report for Metg {
         table::table(out, style, &HEADER, &rows)?;
         let on = format!("on {} with {}", counted(self.workers, "worker"), counted(self.cpus, "CPU"));
         match self.found {
-            Some(Found::Metg(length)) => writeln!(
-                out,
-                "METG {on}: {}. Shorter tasks are better put together, several in one",
-                two_digits(length)
-            )?,
+            Some(Found::Metg(length)) => {
+                writeln!(out, "METG {on}: {}. Combine tasks that are shorter than this", two_digits(length))?
+            }
             Some(Found::Below(length)) => writeln!(
                 out,
-                "METG {on}: less than {}. --shortest tries shorter tasks",
+                "METG {on}: less than {}. Use --shortest to try shorter tasks",
                 text::measured(length)
             )?,
             Some(Found::Above(length)) => writeln!(
                 out,
-                "METG {on}: more than {}. --longest tries longer tasks; is something else running?",
+                "METG {on}: more than {}. Use --longest to try longer tasks; is something else running?",
                 text::measured(length)
             )?,
             None => {}

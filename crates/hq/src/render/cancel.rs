@@ -34,10 +34,13 @@ impl Report for Canceled {
             match self.of_tasks {
                 _ if ids.is_empty() && self.closed.contains(TaskId(job.0)) => {
                     let ended = counted(*ended, "task");
-                    writeln!(out, "Job {job} canceled: no more tasks are made ({ended} already finished)")?;
+                    writeln!(
+                        out,
+                        "Job {job} canceled: no more tasks will be created ({ended} already finished)"
+                    )?;
                 }
                 _ if ids.is_empty() && *ended == 0 => {
-                    writeln!(out, "Job {job} has no tasks: nothing to cancel")?;
+                    writeln!(out, "Job {job} has no tasks to cancel")?;
                 }
                 false if ids.is_empty() => {
                     writeln!(out, "Canceling job {job} failed; all tasks are already finished")?;
@@ -61,26 +64,33 @@ impl Report for Canceled {
             let which = if self.of_tasks { "these" } else { "their" };
             writeln!(
                 out,
-                "{}: nothing to cancel, {which} tasks had ended already",
+                "{}: nothing to cancel, {which} tasks had already ended",
                 counted(had_ended, "job")
             )?;
         }
         let open = &self.open;
         match open.len() {
             0 => {}
-            1 => writeln!(out, "Job {open} stays open for more tasks; `hq job close {open}` closes it")?,
-            _ => writeln!(out, "Jobs {open} stay open for more tasks; `hq job close {open}` closes them")?,
+            1 => {
+                writeln!(out, "Job {open} stays open for more tasks; use `hq job close {open}` to close it")?
+            }
+            _ => writeln!(
+                out,
+                "Jobs {open} stay open for more tasks; use `hq job close {open}` to close them"
+            )?,
         }
         let over = &self.over;
         match over.len() {
             0 => {}
             1 => writeln!(
                 out,
-                "Job {over} is open, but too many of its tasks failed for more; `hq job close {over}` closes it"
+                "Job {over} is open, but accepts no more tasks because too many failed; use `hq job close {over}` \
+                 to close it"
             )?,
             _ => writeln!(
                 out,
-                "Jobs {over} are open, but too many of their tasks failed for more; `hq job close {over}` closes them"
+                "Jobs {over} are open, but accept no more tasks because too many failed; use `hq job close {over}` \
+                 to close them"
             )?,
         }
         Ok(())

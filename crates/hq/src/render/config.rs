@@ -15,7 +15,10 @@ use crate::report::Settings;
 impl Report for Settings {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         if self.settings.is_empty() {
-            writeln!(out, "Nothing is set: there is no configuration file with options (`hq doc config`).")?;
+            writeln!(
+                out,
+                "No options are set: there is no configuration file with options (see `hq doc config`)."
+            )?;
             return Ok(());
         }
         let columns: &[&str] = &["Command", "Option", "Value", "Origin"];

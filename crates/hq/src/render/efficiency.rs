@@ -22,10 +22,7 @@ const LOW: f64 = 0.5;
 impl Report for Efficiency {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         if self.kinds.is_empty() {
-            return Ok(writeln!(
-                out,
-                "No task of these jobs has run to its end: there is nothing to compare"
-            )?);
+            return Ok(writeln!(out, "No task of these jobs has finished, so there is nothing to compare")?);
         }
         let with_cost = |kind: &Kind| {
             let cost = self.cost.map(|price| {
@@ -44,20 +41,20 @@ impl Report for Efficiency {
             let unknown: u64 = self.kinds.iter().map(|kind| kind.measured - kind.on_known).sum();
             if unknown > 0 {
                 let tasks = counted(unknown, "task");
-                writeln!(out, "Without {tasks} whose workers are forgotten")?;
+                writeln!(out, "Not including {tasks} whose workers have been forgotten")?;
             }
         }
         if let Some(watts) = self.watts_per_cpu {
             let joules: f64 = self.kinds.iter().map(|kind| kind.cpu_seconds() * watts).sum();
-            writeln!(out, "{} were used, estimated by {watts} W for each CPU", text::energy(joules))?;
+            writeln!(out, "{} were used, estimated at {watts} W per CPU", text::energy(joules))?;
         }
         let unused: f64 = self.kinds.iter().filter_map(Kind::core_hours_unused).sum();
         if unused >= 0.1 {
-            writeln!(out, "{unused:.1} core hours were asked for and not used")?;
+            writeln!(out, "{unused:.1} core hours were requested but not used")?;
         }
         if self.left_out > 0 {
             let tasks = counted(self.left_out, "task");
-            writeln!(out, "{tasks} of more than {KINDS_MAX} kinds are left out")?;
+            writeln!(out, "{tasks} of more than {KINDS_MAX} kinds are not shown")?;
         }
         Ok(())
     }

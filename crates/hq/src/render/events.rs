@@ -236,7 +236,7 @@ impl<W: Write> Events<W> {
             }
             Record::JobClosed { job } => self.line(at, "job-close", json!({ "job": job.0, "job_id": job.0 })),
             Record::JobLeft { job, linger } => {
-                let reason = format!("nothing of it was left, and no client was there for it for {}", hq_model::duration::format(*linger));
+                let reason = format!("it had no unfinished tasks, and no client was connected for {}", hq_model::duration::format(*linger));
                 self.line(at, "job-close", json!({ "job": job.0, "job_id": job.0, "reason": reason }))
             }
             Record::JobForgotten { job } => self.line(at, "job-forgotten", json!({ "job": job.0 })),

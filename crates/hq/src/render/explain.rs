@@ -201,12 +201,15 @@ impl Report for ExplainedJobs {
                     writeln!(out, "- {}", style.times_in(&line(reason)))?;
                 }
                 if group.reasons.is_empty() {
-                    writeln!(out, "- nothing: workers get them now")?;
+                    writeln!(out, "- nothing: they are being sent to workers")?;
                 }
             }
             if job.others > 0 {
                 let tasks = counted(job.others, "task");
-                writeln!(out, "{tasks} in more groups are not shown; `hq task explain` tells of each")?;
+                writeln!(
+                    out,
+                    "{tasks} in more groups are not shown; use `hq task explain` for single tasks"
+                )?;
             }
         }
         Ok(())

@@ -95,16 +95,16 @@ pub(super) fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Re
         table::table(out, style, &HEADER, &rows)?;
     }
     if job.causes.iter().any(Cause::is_estimate) {
-        writeln!(out, "~ is an estimate: of so many tasks only an even sample was looked at")?;
+        writeln!(out, "~ marks an estimate: only an even sample of the tasks was examined")?;
     }
     if of.others() > 0 {
         let tasks = counted(of.others(), "task");
         let why = if of.causes.len() >= CAUSES_MAX {
-            "failed for more causes, which are not told apart"
+            "failed for other causes, which are not listed separately"
         } else {
-            "failed under a release of hq that did not keep why"
+            "failed under a release of hq that did not store the cause"
         };
-        writeln!(out, "{tasks} {why}; `hq task list {} --filter failed` tells of each", of.job)?;
+        writeln!(out, "{tasks} {why}; `hq task list {} --filter failed` lists them", of.job)?;
     }
     if let Some(why) = aborted {
         writeln!(out, "{why}")?;

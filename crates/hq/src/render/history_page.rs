@@ -89,7 +89,7 @@ fn policy(scripts: &[&str]) -> String {
 fn in_words(document: &Value) -> String {
     let totals = &document["totals"]["attempts"];
     format!(
-        "This page needs scripts, which are all in it. {} executions finished, {} failed, {} were lost.",
+        "This page needs JavaScript, all of which is included. {} executions finished, {} failed, {} were lost.",
         totals["finished"], totals["failed"], totals["lost"],
     )
 }

@@ -66,7 +66,7 @@ impl Report for Jobs {
             writeln!(out, "Job {}: {}", job.job, unrunnable(job))?;
         }
         for (job, why) in self.jobs.iter().filter_map(|job| Some((job.job, job.stalled.as_ref()?))) {
-            writeln!(out, "Job {job} stands still: {why}")?;
+            writeln!(out, "Job {job} is stalled: {why}")?;
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ fn progress(c: &Counters) -> String {
 pub(crate) fn unrunnable(job: &JobSummary) -> String {
     let tasks = counted(job.unrunnable, "task");
     let fit = if job.unrunnable == 1 { "fits" } else { "fit" };
-    format!("{tasks} {fit} no worker that is there or to come; see `hq job explain {}`", job.job)
+    format!("{tasks} {fit} no current or expected worker; see `hq job explain {}`", job.job)
 }
 
 impl JobCounts {

@@ -112,7 +112,7 @@ impl SubmitArray<'_> {
     fn next<E: serde::ser::Error>(&self) -> Result<Option<SubmitInfo>, E> {
         self.jobs.borrow_mut().next_submit().map_err(|error| {
             *self.error.borrow_mut() = Some(error);
-            E::custom("the list of submits ended early")
+            E::custom("the list of submissions ended early")
         })
     }
 }

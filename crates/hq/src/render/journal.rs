@@ -37,14 +37,14 @@ impl Report for JournalChecked {
         table::table(out, style, &["File", "Holds", "Bytes", "Records"], &rows)?;
         for file in report.files.iter().filter(|file| file.records_repeated > 0) {
             let again = counted(file.records_repeated, "record");
-            writeln!(out, "Not counted: {again} at the end of {}, which the next file repeats.", file.name)?;
+            writeln!(out, "Not counted: {again} at the end of {}, repeated in the next file.", file.name)?;
         }
         for file in report.files.iter().filter(|file| file.bytes_ignored > 0) {
             let bytes = counted(file.bytes_ignored, "byte");
             writeln!(
                 out,
-                "Not counted: {bytes} at the end of {}, before which the next file goes on: an unfinished write, or \
-                 appended by somebody else.",
+                "Not counted: {bytes} at the end of {}, which the next file does not continue from: an unfinished \
+                 write, or data appended by someone else.",
                 file.name
             )?;
         }
@@ -52,8 +52,8 @@ impl Report for JournalChecked {
         if !report.has_note {
             writeln!(
                 out,
-                "The file `synced`, which says how far the last file was safe, is missing or says nothing of this \
-                 journal: whether the last records are all there cannot be told."
+                "The file `synced`, which records how much of the last file was safely written, is missing or does \
+                 not belong to this journal, so it is unknown whether the last records are complete."
             )?;
         }
         for line in missing(&report.missing) {
@@ -63,14 +63,14 @@ impl Report for JournalChecked {
             let path = self.path.display();
             writeln!(
                 out,
-                "`hq journal repair {path}` keeps the {} before it and puts the rest aside.",
+                "`hq journal repair {path}` keeps the {} before it and sets the rest aside.",
                 counted(report.records, "record")
             )?;
         }
         if let Some(stray) = stray(report) {
             writeln!(
                 out,
-                "If {stray} is a copy that somebody made, move it away: what is before it is intact."
+                "If {stray} is a copy that someone made, move it away: everything before it is intact."
             )?;
         }
         if let Some(exposed) = &self.exposed {
@@ -118,7 +118,7 @@ impl Report for JournalRepaired {
             writeln!(out, "{line}")?;
         }
         for file in &repaired.aside {
-            writeln!(out, "put aside: {file}")?;
+            writeln!(out, "set aside: {file}")?;
         }
         Ok(())
     }
@@ -138,13 +138,13 @@ impl Report for JournalRepaired {
     }
 }
 
-// What is neither intact nor put aside: nobody finds it in these files.
+// What is neither intact nor set aside: nobody finds it in these files.
 fn missing(missing: &[MissingRecords]) -> Vec<String> {
     let line = |missing: &MissingRecords| match missing.records {
         Some(records) => {
             format!("Missing or unreadable: {} of {}.", counted(records, "record"), missing.files)
         }
-        None => format!("Missing or unreadable: records of {}, nobody knows how many.", missing.files),
+        None => format!("Missing or unreadable: an unknown number of records of {}.", missing.files),
     };
     missing.iter().map(line).collect()
 }
@@ -159,7 +159,7 @@ fn kind(kind: FileKind) -> &'static str {
 fn state_of(report: &Found) -> String {
     match (&report.problem, &report.torn) {
         (Some(problem), _) => {
-            format!("Damaged: {problem}. Behind that: {}.", counted(report.records_behind, "intact record"))
+            format!("Damaged: {problem}. After that: {}.", counted(report.records_behind, "intact record"))
         }
         (None, Some(torn)) => format!(
             "Intact: {}. Not counted: {} at the end of {}, an unfinished write.",

@@ -101,7 +101,7 @@ impl Report for MakeEnded {
         writeln!(out, "{runs} in {}: {}", text::measured(self.duration), parts.join(", "))?;
         if self.not_in_time > 0 {
             let runs = counted(self.not_in_time as u64, "run");
-            writeln!(out, "Not started for want of time: {runs}")?;
+            writeln!(out, "Not started for lack of time: {runs}")?;
         }
         for (run, tail) in self.failed.iter().zip(&self.tails).take(TAILS_MAX) {
             writeln!(out, "\n{} failed: {}", text::one_line(&run.name), text::one_line(&run.error))?;
@@ -116,7 +116,7 @@ impl Report for MakeEnded {
             }
         }
         if self.failed.len() > TAILS_MAX {
-            writeln!(out, "\nand {} more: `hq make --list-failed` names all", self.failed.len() - TAILS_MAX)?;
+            writeln!(out, "\nand {} more: `hq make --list-failed` lists all", self.failed.len() - TAILS_MAX)?;
         }
         Ok(())
     }

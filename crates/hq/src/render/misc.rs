@@ -74,13 +74,16 @@ impl Report for Plain {
 impl Report for Served {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         if self.is_next {
-            writeln!(out, "That link was used. This one opens another browser, once:")?;
+            writeln!(out, "That link has been used. This one opens another browser, once:")?;
         } else if self.needs_tunnel {
-            writeln!(out, "Run this where your browser is: {}", self.tunnel)?;
-            writeln!(out, "and open this there, once (Ctrl-C here ends the dashboard):")?;
+            writeln!(out, "Run this on the machine with your browser: {}", self.tunnel)?;
+            writeln!(
+                out,
+                "and open this link there; it works once (press Ctrl-C here to stop the dashboard):"
+            )?;
         } else {
-            writeln!(out, "If your browser is on another machine, run this there first: {}", self.tunnel)?;
-            writeln!(out, "Open this, once (Ctrl-C here ends the dashboard):")?;
+            writeln!(out, "If your browser is on another machine, first run this there: {}", self.tunnel)?;
+            writeln!(out, "Open this link; it works once (press Ctrl-C here to stop the dashboard):")?;
         }
         Ok(writeln!(out, "{}", self.link)?)
     }

@@ -131,7 +131,7 @@ impl Printer {
         Printer { mode, style: Style::of_stdout(colors) }
     }
 
-    /// True when colours may be used.
+    /// True when colors may be used.
     pub(crate) fn has_colors(&self) -> bool {
         self.style.has_colors
     }

@@ -27,7 +27,7 @@ fn line(notice: &NoticeInfo, style: Style) -> String {
             None => String::new(),
         },
         (Some(_), Some(trouble)) => format!("tried again: {}", with_escapes(trouble)),
-        (Some(told), None) => format!("waits to be sent since {}", style.time(told.since)),
+        (Some(told), None) => format!("waiting to be sent since {}", style.time(told.since)),
     };
     format!("{on}: {target} ({told})")
 }

@@ -190,7 +190,7 @@ impl Report for ObjectsDone {
 
 impl Report for ObjectPut {
     fn done(&self) -> Option<String> {
-        Some(format!("object {} is stored all the same", self.0.copy.object))
+        Some(format!("object {} is stored anyway", self.0.copy.object))
     }
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
@@ -318,7 +318,7 @@ fn details(view: &ObjectView) -> Vec<(&'static str, Cell)> {
         rows.push(("Reason", text::one_line(why).into()));
     }
     if let Some(job) = view.state.rebuilt_by() {
-        rows.push(("Left once more by", format!("job {job}").into()));
+        rows.push(("Also stored by", format!("job {job}").into()));
     }
     if is_measured(view) {
         let size = match copy.size < 1024 {

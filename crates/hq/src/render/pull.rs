@@ -24,7 +24,7 @@ impl Report for Pulled {
             }
             if tasks.is_empty() {
                 let text = match answer["state"].as_str() {
-                    Some("over") => "The bag is over: all of its tasks have ended",
+                    Some("over") => "The bag is closed and all of its tasks have ended",
                     _ => "Nothing is ready now",
                 };
                 writeln!(out, "{text}")?;
@@ -126,14 +126,14 @@ fn held_by(out: &mut dyn Write, session: &Value) -> std::io::Result<()> {
     let label = session["label"].as_str();
     write!(out, "{} has {}", label.unwrap_or("(a connection)"), counted(taken, "task"))?;
     match label.filter(|_| taken > 0) {
-        Some(label) => writeln!(out, "; `hq pull exit {}` gives back all", quoted(label))?,
+        Some(label) => writeln!(out, "; `hq pull exit {}` returns all of them", quoted(label))?,
         None => writeln!(out)?,
     }
     let tasks = session["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
     for task in tasks {
         let [held, left] = ["held", "left"].map(|name| seconds(&task[name]));
         let (id, name) = (word(task, "id"), word(task, "name"));
-        writeln!(out, "  {name} ({id}) for {held}; goes to others in {left} unless something is said of it")?;
+        writeln!(out, "  {name} ({id}) for {held}; goes to others in {left} unless its lease is extended")?;
     }
     match taken.saturating_sub(tasks.len() as u64) {
         0 => Ok(()),

@@ -88,7 +88,7 @@ fn write_result(out: &mut dyn Write, result: &[u8], is_text: bool) -> Result<(),
             out.write_all(b"\n")?;
         }
         LeftBehind::Packed(packed) => writeln!(out, "{}", in_words(&packed))?,
-        LeftBehind::Unknown => writeln!(out, "<{} that make no sense>", bytes(result.len() as u64))?,
+        LeftBehind::Unknown => writeln!(out, "<{} that cannot be read>", bytes(result.len() as u64))?,
     }
     Ok(())
 }
@@ -97,7 +97,7 @@ fn write_result(out: &mut dyn Write, result: &[u8], is_text: bool) -> Result<(),
 fn json_of(result: &[u8]) -> Box<RawValue> {
     let text = String::from_utf8_lossy(result);
     RawValue::from_string(text.into_owned()).unwrap_or_else(|error| {
-        tracing::debug!(%error, "a result is no JSON");
+        tracing::debug!(%error, "a result is not valid JSON");
         text_of(result)
     })
 }
@@ -197,7 +197,7 @@ impl Results {
                     true => "its reducer has taken them",
                     false => "of all jobs together 256 MiB are",
                 };
-                (self.refused)(&format!("{what} not kept any more: {why}"));
+                (self.refused)(&format!("{what} no longer kept: {why}"));
             }
             let mut none = without.clone();
             none.union_with(failed);
@@ -211,7 +211,7 @@ impl Results {
             }
         }
         if let Some(others) = missing.len().checked_sub(JOBS_TOLD).filter(|others| *others > 0) {
-            (self.refused)(&format!("results of {} are missing, too", counted(others as u64, "more job")));
+            (self.refused)(&format!("results of {} are also missing", counted(others as u64, "more job")));
         }
         Ok(())
     }
@@ -268,7 +268,7 @@ mod tests {
                 "<pickle of 4 bytes; printed 1 byte to stdout and 10 bytes to stderr>\n",
             ),
             (b"E\x09\x08\x00\x00\x50\0\0\0\0\0\0", "<object `value` of 20480 bytes>\n"),
-            (b"E\x01", "<2 bytes that make no sense>\n"),
+            (b"E\x01", "<2 bytes that cannot be read>\n"),
         ] {
             let mut out = Vec::new();
             write_result(&mut out, result, false).expect("written");

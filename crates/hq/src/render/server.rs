@@ -111,7 +111,7 @@ impl Report for Server {
 fn journal_state(info: &ServerInfo) -> String {
     match (&info.journal, &info.journal_trouble) {
         (_, Some((since, error))) => {
-            format!("cannot be written since {since}: {error}; nothing can be changed until it can")
+            format!("could not be written since {since}: {error}; no changes are possible until it can")
         }
         (Some(_), None) => "written".to_owned(),
         (None, None) => text::NONE.to_owned(),
@@ -130,11 +130,12 @@ fn clock(info: &ServerInfo) -> String {
         None if info.journal.is_none() => text::NONE.to_owned(),
         None => "agrees with the journal".to_owned(),
         Some(ClockGap::Behind(gap)) => format!(
-            "the machine's was {} behind the journal at the start: the server's times are ahead of it by that",
+            "the machine's clock was {} behind the journal at the start: the server's times are ahead of it by that \
+             much",
             duration::format(rounded(gap))
         ),
         Some(ClockGap::Ahead(gap)) => format!(
-            "the last record was {} old at the start: the server was away, or a clock is or was wrong",
+            "the last record was {} old at the start: the server was down, or a clock is or was wrong",
             duration::format(rounded(gap))
         ),
     }

@@ -1,4 +1,4 @@
-//! How output looks: colours, frames and the width of the terminal.
+//! How output looks: colors, frames and the width of the terminal.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -10,7 +10,7 @@ use crate::cli::Colors;
 /// How output looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// Use colours.
+    /// Use colors.
     pub has_colors: bool,
     /// Draw frames with lines instead of `+---+`.
     pub has_lines: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Style {
     pub width: Option<usize>,
 }
 
-/// The colours of states.
+/// The colors of states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Color {
     Red,
@@ -97,7 +97,7 @@ impl Style {
         time.to_zoned(jiff::tz::TimeZone::UTC).strftime(of_scripts).to_string()
     }
 
-    /// The text in that colour.
+    /// The text in that color.
     pub(crate) fn paint(&self, text: &str, color: Option<Color>) -> String {
         match color {
             Some(color) if self.has_colors && !text.is_empty() => {

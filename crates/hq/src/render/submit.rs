@@ -27,8 +27,8 @@ impl Report for Submitted {
         }
         match self.existing {
             0 => {}
-            1 => writeln!(out, "1 task was there already")?,
-            count => writeln!(out, "{count} tasks were there already")?,
+            1 => writeln!(out, "1 task already existed")?,
+            count => writeln!(out, "{count} tasks already existed")?,
         }
         Ok(())
     }

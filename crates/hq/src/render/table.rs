@@ -29,7 +29,7 @@ const NO_ROWS: &str = "nothing to show";
 
 const SPACES: [u8; 64] = [b' '; 64];
 
-/// A cell: some text, perhaps with several lines, perhaps coloured.
+/// A cell: some text, perhaps with several lines, perhaps colored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     text: String,

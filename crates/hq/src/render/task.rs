@@ -32,7 +32,7 @@ const ERROR_SHOWN: usize = 200;
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
 /// What is said of a failure whose details the server has dropped.
-const FORGOTTEN_ERROR: &str = "not kept any more; `hq job failures` has the causes";
+const FORGOTTEN_ERROR: &str = "no longer kept; see `hq job failures` for the causes";
 const HEADER: [&str; 5] = ["Task ID", "State", "Worker", "Makespan", "Error"];
 const HEADER_VERBOSE: [&str; 11] = [
     "Task ID",
@@ -277,7 +277,7 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
     if let Some(entry) = &task.entry {
         rows.push(("Entry", entry_shown(entry).into()));
     } else if task.entry_gone {
-        rows.push(("Entry", "not kept any more, as the task has finished".into()));
+        rows.push(("Entry", "no longer kept, because the task has finished".into()));
     }
     if let Some(expected) = spec.and_then(|spec| spec.expected) {
         rows.push(("Expected", text::optional_duration(Some(expected)).into()));

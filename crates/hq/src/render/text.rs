@@ -48,7 +48,7 @@ pub(crate) fn ids(ids: &IdSet) -> String {
 pub(crate) fn body(body: &Body) -> String {
     match body {
         Body::Program { args } => command(args),
-        Body::Pulled => "(pulled by whoever asks)".to_owned(),
+        Body::Pulled => "(pulled by any program)".to_owned(),
         Body::Given => "(given by a client)".to_owned(),
         Body::Function(function) => match function.arguments.is_empty() {
             true => format!("function {}", function.name),
@@ -291,8 +291,8 @@ pub(crate) fn size_of(bytes: u64) -> String {
 /// What to do when a process counted what can never happen. `who` is a server or a worker.
 pub(crate) fn internal_errors(number: u64, who: &str) -> String {
     format!(
-        "{number}: please report the lines of the {who}'s log that say \"this can never happen\"; it goes on without \
-         the parts concerned"
+        "{number}: please report the lines of the {who}'s log that say \"this can never happen\"; it continues \
+         without the affected parts"
     )
 }
 

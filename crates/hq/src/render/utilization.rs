@@ -150,7 +150,7 @@ impl Utilization {
             let attempts = counted(self.gathered.left_out, "attempt");
             writeln!(
                 out,
-                "Not counted: {attempts} beyond what fits into memory; use --start-time and --end-time."
+                "Not counted: {attempts} that do not fit into memory; use --start-time and --end-time."
             )?;
         }
         Ok(())
@@ -174,7 +174,7 @@ impl Utilization {
         });
         let estimated = self.watts_per_cpu.filter(|_| sum.estimated_workers > 0).map(|watts| {
             let workers = counted(sum.estimated_workers, "worker");
-            format!("{} estimated ({watts} W for each CPU, {workers})", text::energy(sum.estimated))
+            format!("{} estimated ({watts} W per CPU, {workers})", text::energy(sum.estimated))
         });
         let words: Vec<String> = [measured, accounted, estimated].into_iter().flatten().collect();
         (!words.is_empty()).then(|| words.join(", "))
@@ -259,14 +259,14 @@ fn document(account: &Account) -> Value {
 
 fn name(part: Part) -> &'static str {
     match part {
-        Part::Work => "Work: attempts that finished or go on",
+        Part::Work => "Work: attempts that finished or are running",
         Part::Failed => "Failed or canceled",
         Part::Lost => "Lost: crashes, retries, second attempts",
         Part::Starting => "Start of tasks",
         Part::NoRoom => "Idle: ready tasks did not fit",
-        Part::OverBudget => "Idle: the budget of the job was spent",
-        Part::Dependencies => "Idle: tasks waited for others",
-        Part::Leaving => "Idle: the worker was to end",
+        Part::OverBudget => "Idle: the budget of the job was used up",
+        Part::Dependencies => "Idle: tasks were waiting for others",
+        Part::Leaving => "Idle: the worker was about to end",
         Part::NoWork => "Idle: no tasks",
         Part::Unknown => "Not known: before a compaction",
     }

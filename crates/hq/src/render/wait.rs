@@ -70,10 +70,10 @@ impl Report for RunEnded {
                 // They can be given to --array; what no argument can hold is in JSON.
                 let text = ids.to_string();
                 match text.len() < FAILED_CHARS_MAX {
-                    true => writeln!(out, "Failed tasks, as --array takes them: {text}")?,
+                    true => writeln!(out, "Failed tasks, in the format of --array: {text}")?,
                     false => writeln!(
                         out,
-                        "The ids of the {} failed tasks are more than an argument can hold; with --output-mode json they are printed",
+                        "The ids of the {} failed tasks are too long for one argument; --output-mode json prints them",
                         ids.len()
                     )?,
                 }

@@ -105,7 +105,8 @@ impl Report for WorkersStopped {
         for relay in &self.relays {
             writeln!(
                 out,
-                "Relay {relay} is left, for it runs nothing; `hq worker stop {relay}` ends it, and gives back what was taken there"
+                "Relay {relay} was not stopped, because it runs no tasks; use `hq worker stop {relay}` to stop it \
+                 and return the tasks taken there"
             )?;
         }
         if self.alone_count > 0 {
@@ -136,13 +137,13 @@ impl Report for WorkersStopped {
 fn how_stopped(stopped: &WorkersStopped, worker: WorkerId) -> (&'static str, &'static str) {
     if stopped.away.contains(&worker) {
         (
-            "has no connection and counts as stopped: its tasks run elsewhere, and it is told when it comes back",
-            "have no connection and count as stopped: their tasks run elsewhere, and they are told when they come back",
+            "has no connection and counts as stopped: its tasks run elsewhere, and it will stop if it reconnects",
+            "have no connection and count as stopped: their tasks run elsewhere, and they will stop if they reconnect",
         )
     } else if stopped.stopping.contains(&worker) {
-        ("is stopping already", "are stopping already")
+        ("is already stopping", "are already stopping")
     } else if stopped.drain {
-        ("finishes what runs, then stops", "finish what runs, then stop")
+        ("finishes its running tasks, then stops", "finish their running tasks, then stop")
     } else {
         ("is stopping", "are stopping")
     }
@@ -151,12 +152,14 @@ fn how_stopped(stopped: &WorkersStopped, worker: WorkerId) -> (&'static str, &'s
 // What nobody will have any more.
 fn alone(stopped: &WorkersStopped) -> String {
     let words = match (stopped.drain, stopped.alone_count == 1) {
-        (true, true) => "that is kept has no other copy, no worker can take it, and it goes with the worker",
-        (true, false) => {
-            "that are kept have no other copy, no worker can take them, and they go with the worker"
+        (true, true) => {
+            "that is kept has no other copy, no worker can store it, and it is lost with the worker"
         }
-        (false, true) => "that is kept has no other copy, and goes with the worker",
-        (false, false) => "that are kept have no other copy, and go with the worker",
+        (true, false) => {
+            "that are kept have no other copy, no worker can store them, and they are lost with the worker"
+        }
+        (false, true) => "that is kept has no other copy, and is lost with the worker",
+        (false, false) => "that are kept have no other copy, and are lost with the worker",
     };
     let mut names: Vec<String> = stopped.alone.iter().map(ToString::to_string).collect();
     let more = stopped.alone_count.saturating_sub(names.len() as u64);
@@ -200,9 +203,9 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
         text::NONE.into()
     } else if let Some((task, main)) = w.multi_node {
         let node = if main == w.worker { "main node" } else { "secondary node" };
-        format!("running multinode task; {node}; task {task}, which worker {main} leads")
+        format!("running multinode task; {node}; task {task}, led by worker {main}")
     } else if w.is_reserved {
-        format!("running tasks: {}; kept free for a task on several nodes", w.tasks_running)
+        format!("running tasks: {}; reserved for a multi-node task", w.tasks_running)
     } else if w.tasks_running > 0 {
         format!("assigned tasks: {}; running tasks: {}", w.tasks_assigned, w.tasks_running)
     } else {
@@ -247,12 +250,12 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
         rows.push(("Connection", text.into()));
     }
     if w.is_stopping {
-        rows.push(("Stopping", "ends what runs, takes nothing new".into()));
+        rows.push(("Stopping", "ending running tasks, accepts no new ones".into()));
     } else if w.is_draining && w.ended.is_none() {
-        rows.push(("Draining", "finishes what runs, takes nothing new".into()));
+        rows.push(("Draining", "finishing running tasks, accepts no new ones".into()));
     }
     if let Some(reason) = &w.trouble {
-        rows.push(("Cannot start tasks", format!("{reason}; it tries again by itself").into()));
+        rows.push(("Cannot start tasks", format!("{reason}; it retries automatically").into()));
     }
     if w.internal_errors > 0 {
         rows.push(("Internal errors", text::internal_errors(w.internal_errors, "worker").into()));

@@ -30,7 +30,7 @@ fn how_short_tasks_may_be_is_measured_and_nothing_is_left() {
 fn where_nothing_can_be_measured_it_says_so() {
     let cluster = Cluster::server();
     let refused = cluster.fails(1, "bench metg");
-    assert!(refused.contains("No worker with a CPU is connected"), "{refused}");
+    assert!(refused.contains("No worker with CPUs is connected"), "{refused}");
     let crossed = cluster.fails(2, "bench metg --longest 1ms --shortest 1s");
     assert!(crossed.contains("--longest 1ms is shorter than --shortest 1s"), "{crossed}");
     let none = cluster.fails(2, "bench metg --longest 0");

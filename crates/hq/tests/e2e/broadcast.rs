@@ -160,8 +160,8 @@ fn a_job_that_is_refused_leaves_nothing() {
         (1, "--broadcast file --after 99", "Job 99 not found"),
         (1, "--broadcast file --nodes 2", "A broadcast comes to one node of a task"),
         (2, "--broadcast file --job 1", "a path cannot be broadcast with --job, only an object"),
-        (2, "--broadcast file --broadcast ./file", "two broadcasts have the name `file`: write NAME=PATH"),
-        (2, "--broadcast .", "where a path has no last part"),
+        (2, "--broadcast file --broadcast ./file", "two broadcasts have the name `file`: use NAME=PATH"),
+        (2, "--broadcast .", "if the last part of a path cannot be"),
         (2, "--broadcast 'a:b=file'", "cannot be the name of an object"),
         (1, "--broadcast 9@0:x", "Job 9 not found"),
     ] {
@@ -209,7 +209,7 @@ fn directories_are_left_taken_put_and_got() {
     let taken = "submit --wait --resource b=1 --input-object tree=1@0:tree->mine -- true";
     cluster.fails(1, taken);
     let error = cluster.ok("job info 4");
-    assert!(error.contains("there is something else already at"), "{error}");
+    assert!(error.contains("something else already exists at"), "{error}");
     assert_eq!(cluster.read("mine/file"), "x");
 
     cluster.ok("object get 1@0:tree -o got");
@@ -217,7 +217,7 @@ fn directories_are_left_taken_put_and_got() {
     let mode = |path: &str| fs::metadata(cluster.path(path)).expect("there").permissions().mode() & 0o777;
     assert_eq!((mode("got/bin/run"), mode("got/note")), (mode("given/bin/run"), mode("given/note")));
     let error = cluster.fails(2, "object get 1@0:tree -o got");
-    assert!(error.contains("is a directory: name what is not there yet"), "{error}");
+    assert!(error.contains("is a directory: give a path that does not exist yet"), "{error}");
     let error = cluster.fails(2, "object get 1@0:tree -o mine/file");
     assert!(error.contains("the object is a directory"), "{error}");
 

@@ -19,8 +19,8 @@ fn a_job_stops_when_its_budget_is_spent_and_goes_on_with_more() {
     assert!(cluster.ok("job list").contains(why));
     let explained = cluster.ok("job explain 1");
     assert!(explained.contains("2 tasks (2-3):\n- its budget of 0.0001 node hours is spent"), "{explained}");
-    assert_eq!(cluster.says("job budget 1 none"), "Job 1 may use as many node hours as it wants\n");
-    assert_eq!(cluster.says("job budget 1 none"), "The budget is that already; nothing was changed\n");
+    assert_eq!(cluster.says("job budget 1 none"), "Job 1 may use any number of node hours\n");
+    assert_eq!(cluster.says("job budget 1 none"), "The budget is already set to that; nothing was changed\n");
     cluster.ok("job wait 1");
     let ended = cluster.fails(1, "job budget 1 3");
     assert!(

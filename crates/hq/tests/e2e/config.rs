@@ -57,7 +57,7 @@ fn what_is_wrong_in_a_file_is_named_and_what_others_can_write_is_left_out() {
     fs::set_permissions(place.path("hq.toml"), fs::Permissions::from_mode(0o666)).expect("it is ours");
     let ran = place.hq("config show");
     assert_eq!(ran.exit, 0, "{ran:?}");
-    assert!(ran.stderr.contains("hq.toml is left out: everybody can write it"), "{ran:?}");
+    assert!(ran.stderr.contains("hq.toml is ignored: everyone can write to it"), "{ran:?}");
     assert!(!ran.stdout.contains("submit"), "{ran:?}");
 }
 

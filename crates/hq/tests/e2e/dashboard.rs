@@ -136,7 +136,7 @@ fn a_server_that_is_killed_is_missed_and_found_again() {
     }
     screen.until("does not answer");
     cluster.start_server("");
-    screen.until("started again");
+    screen.until("restarted");
     screen.press("1");
     screen.until("Overview");
     screen.process.signal(SIGTERM);
@@ -199,7 +199,7 @@ fn what_was_asked_for_is_compared_with_what_was_used() {
     cluster.ok("submit --wait --cpus 2 --array 1-20 -- true");
     cluster.hq("submit --wait --cpus 1 --time-limit 1h -- false");
     let table = cluster.ok("job efficiency");
-    assert!(cluster.ok("job efficiency --watts-per-cpu 10").contains("estimated by 10 W for each CPU"));
+    assert!(cluster.ok("job efficiency --watts-per-cpu 10").contains("estimated at 10 W per CPU"));
     assert!(
         table.contains("cpus: 2") && table.contains("1, 1 failed") && table.contains("--cpus 1"),
         "{table}"
@@ -210,7 +210,7 @@ fn what_was_asked_for_is_compared_with_what_was_used() {
     assert_eq!((&kinds[0]["tasks"], &kinds[0]["asked"]["cpus"]), (&20.into(), &2.0.into()));
     assert!(kinds[0]["used"]["memory_bytes_99"].as_u64().is_some_and(|bytes| bytes > 0), "{document}");
     assert_eq!(cluster.ok("--output-mode quiet job efficiency").lines().count(), 2);
-    let nothing = "No task of these jobs has run to its end: there is nothing to compare\n";
+    let nothing = "No task of these jobs has finished, so there is nothing to compare\n";
     cluster.ok("submit --resource none=1 -- true");
     assert_eq!(cluster.ok("job efficiency last"), nothing);
     cluster.ok("job cancel last");

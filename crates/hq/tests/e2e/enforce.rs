@@ -51,7 +51,7 @@ fn a_task_over_its_memory_fails_and_says_what_it_asked_for_and_used() {
     cluster.ok(&format!("submit --resource mem=48MiB -- {HOG}"));
     cluster.fails(1, "job wait 1");
     let error = cluster.json("task info 1 0")[0]["error"].as_str().expect("an error").to_owned();
-    assert!(error.starts_with("The task used more memory than it asked for: 48 MiB asked for, "), "{error}");
+    assert!(error.starts_with("The task used more memory than it requested: 48 MiB requested, "), "{error}");
     // Within what was asked for, or nothing asked for.
     let small = HOG.replace("sleep 60", "true");
     cluster.ok(&format!("submit --wait --resource mem=1GiB -- {small}"));

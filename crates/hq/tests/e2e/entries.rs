@@ -54,7 +54,7 @@ fn what_stands_for_nothing_is_refused_before_anything_is_sent() {
     for (line, told) in [
         (
             "run --from-json list.json -- echo '%{ENTRY.name}'",
-            "entry 1 (the first is 0): %{ENTRY.name} stands for nothing: there is no field `name`; there are `names`",
+            "entry 1 (the first is 0): %{ENTRY.name} has no value: there is no field `name`; there are `names`",
         ),
         (
             "run --each-line lines --cwd '%{ENTRY.name}' -- echo",

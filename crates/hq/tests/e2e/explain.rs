@@ -40,7 +40,7 @@ fn what_nobody_can_run_is_warned_about_listed_and_explained() {
     assert!(warning.contains("no worker has gpus"), "{warning}");
     let list = cluster.ok("job list");
     assert!(
-        list.ends_with("Job 1: 3 tasks fit no worker that is there or to come; see `hq job explain 1`\n"),
+        list.ends_with("Job 1: 3 tasks fit no current or expected worker; see `hq job explain 1`\n"),
         "{list}"
     );
     assert_eq!(cluster.json("job list")[0]["unrunnable_tasks"], 3);

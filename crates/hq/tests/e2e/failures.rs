@@ -82,7 +82,7 @@ fn whoever_waits_is_told_of_the_first_failure() {
     cluster.fails(1, "submit --wait false");
     for (line, named) in [("job info all", "all"), ("job info 1-6", "1-6"), ("job wait 1-6", "1-6")] {
         let said = cluster.hq(line).stderr;
-        let last = format!("Tasks of more jobs failed: `hq job failures {named}` tells of all");
+        let last = format!("Tasks of other jobs also failed: `hq job failures {named}` shows all of them");
         assert_eq!(said.lines().last(), Some(last.as_str()), "{line}: {said}");
     }
 }

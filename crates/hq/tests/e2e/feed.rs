@@ -76,7 +76,7 @@ fn a_program_has_the_result_that_it_prints_or_writes() {
         cluster.hq("submit --wait --result last-line -- sh -c 'head -c 5000 /dev/zero | tr \\\\0 x'");
     assert_eq!(failed.exit, 1, "{failed:?}");
     let error = cluster.json("task info 4 0")[0]["error"].as_str().unwrap_or_default().to_owned();
-    assert!(error.contains("has 5000 bytes, and at most 4096 are kept"), "{error}");
+    assert!(error.contains("has 5000 bytes, but at most 4096 are kept"), "{error}");
     let failed = cluster.hq("submit --wait --result file:missing -- true");
     assert_eq!(failed.exit, 1, "{failed:?}");
     let error = cluster.json("task info 5 0")[0]["error"].as_str().unwrap_or_default().to_owned();
@@ -161,13 +161,13 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
     );
     let cases = [
         (
-            "--generate 'sh -c \"echo a; echo first >&2; echo no licence >&2; exit 3\"'",
+            "--generate 'sh -c \"echo a; echo first >&2; echo no license >&2; exit 3\"'",
             1,
-            "the generator exited with code 3: no licence",
+            "the generator exited with code 3: no license",
         ),
         ("--generate ./nowhere", 1, "`./nowhere` cannot be started"),
-        ("--generate 'echo [1]' --generate-json", 1, "line 1 of the generator: it is no object: `[1]`"),
-        ("--generate 'echo \"#hq moon\"'", 1, "line 1 of the generator: it knows no `#hq moon`"),
+        ("--generate 'echo [1]' --generate-json", 1, "line 1 of the generator: it is not an object: `[1]`"),
+        ("--generate 'echo \"#hq moon\"'", 1, "line 1 of the generator: unknown directive `#hq moon`"),
         (
             "--generate 'sh -c \"head -c 200000 /dev/zero\"'",
             1,
@@ -176,10 +176,10 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
         (
             "--generate 'sh -c \"echo a; head -c 131063 /dev/zero | tr \\\\0 x; echo\"'",
             1,
-            "line 2 of the generator: its entry has 131063 bytes, and at most 131062 fit into the variable HQ_ENTRY",
+            "line 2 of the generator: its entry has 131063 bytes, but at most 131062 fit into the variable HQ_ENTRY",
         ),
-        ("--retry 1 --generate ./other", 1, "is `b` after the restart of the generator, and was `a` before"),
-        ("--generate 'echo a' --reduce true", 2, "the reducer exited before its input had ended"),
+        ("--retry 1 --generate ./other", 1, "is `b` after the restart of the generator, but was `a` before"),
+        ("--generate 'echo a' --reduce true", 2, "the reducer exited before the end of its input"),
         (
             "--generate 'echo a' --reduce 'echo \"#hq saved 5 x\"'",
             2,
@@ -189,7 +189,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
         (
             "--generate 'echo a' --reduce 'echo \"#hq foo\"'",
             2,
-            "line 1 of the reducer: it knows no `#hq foo`, only `#hq saved N TEXT` and `#hq end`",
+            "line 1 of the reducer: unknown directive `#hq foo`; only `#hq saved N TEXT` and `#hq end` are supported",
         ),
     ];
     let mut before = 0;
@@ -206,7 +206,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
     }
     for (options, expected) in [
         ("--generate ''", "it names no program"),
-        ("--generate a --ahead 0", "nothing would ever be made"),
+        ("--generate a --ahead 0", "no task would ever be created"),
         ("--generate a --array 1-3", "cannot be used together"),
         ("--reduce a", "works only together with --generate"),
     ] {
@@ -252,7 +252,7 @@ fn a_line_that_no_worker_can_run_is_told_to_whoever_waits() {
     );
     command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
     let waiting = Process::start(command);
-    let warning = "Job 2: 1 task fits no worker that is there or to come; see `hq job explain 2`";
+    let warning = "Job 2: 1 task fits no current or expected worker; see `hq job explain 2`";
     patience::until("a warning", || match cluster.read("said") {
         said if said.contains(warning) => Ok(()),
         said => Err(said),
@@ -330,7 +330,7 @@ fn a_wrong_line_is_told_with_its_number() {
     for (lines, expected) in [
         (
             r#"{"entry":1,"key":"a"}\n{"entry":2}"#,
-            "line 2 of the generator: it has no `key`, and those before it have one",
+            "line 2 of the generator: it has no `key`, but earlier lines have one",
         ),
         (r#"{"entry":1,"kind":"tape"}"#, "line 1 of the generator: `kind` is `tape`"),
         (
@@ -357,13 +357,13 @@ fn a_wrong_line_is_told_with_its_number() {
 fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
     let cluster = cluster();
     for (options, own, ending, what) in [
-        ("--generate 'sh -c \"echo a; echo no licence >&2; exit 3\"'", 1, 2, "generator"),
-        ("--generate 'echo a' --reduce 'sh -c \"echo no licence >&2; exit 3\"'", 5, 6, "reducer"),
+        ("--generate 'sh -c \"echo a; echo no license >&2; exit 3\"'", 1, 2, "generator"),
+        ("--generate 'echo a' --reduce 'sh -c \"echo no license >&2; exit 3\"'", 5, 6, "reducer"),
     ] {
         let ran = cluster.hq(&format!("submit --wait --stdout none --stderr none {options} -- true"));
         let why = format!(
-            "Job {ending} stands still: its {what}, job {own}, has failed: the {what} exited with code 3: no licence; `hq job \
-             resubmit {own}` goes on where it was, `hq job cancel {ending}` ends all"
+            "Job {ending} is stalled: its {what}, job {own}, has failed: the {what} exited with code 3: no license; \
+             `hq job resubmit {own}` goes on where it was, `hq job cancel {ending}` ends all"
         );
         assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
         let listed = cluster.ok("job list");
@@ -374,7 +374,7 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
         let explained = cluster.ok(&format!("job explain {ending}"));
         assert!(explained.contains(&told), "{explained}");
         let failures = cluster.ok(&format!("job failures {ending}"));
-        let found = format!("Job {ending}: no task failed; it stands still: {told}\n");
+        let found = format!("Job {ending}: no task failed; it is stalled: {told}\n");
         assert_eq!(failures, found);
         let ran = cluster.hq(&format!("job wait {ending}"));
         assert!(ran.exit == 1 && ran.stderr.contains(&why), "{ran:?}");
@@ -382,11 +382,11 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_and_is_not_waited_for() {
         let behind = ending + 1;
         let ran = cluster.hq(&format!("submit --wait --after {ending} -- true"));
         let told = format!(
-            "Job {behind} stands still: it waits for job {ending} (`true`), which stands still: its {what}"
+            "Job {behind} is stalled: it waits for job {ending} (`true`), which is stalled: its {what}"
         );
         assert!(ran.exit == 1 && ran.stderr.contains(&told), "{ran:?}");
         let canceled = cluster.hq(&format!("job cancel {ending}"));
-        let said = format!("Job {ending} canceled: no more tasks are made");
+        let said = format!("Job {ending} canceled: no more tasks will be created");
         assert!(canceled.exit == 0 && canceled.stderr.contains(&said), "{canceled:?}");
         assert_eq!(cluster.json(&format!("job info {ending}"))[0]["info"]["stalled"], Value::Null);
     }
@@ -454,11 +454,13 @@ fn a_reducer_whose_result_is_too_long_reads_all_of_it_again() {
     wait(&cluster);
     assert_eq!(cluster.ok("job result 3"), "20\n");
     let dropped = cluster.hq("job result all");
-    assert!(dropped.stderr.contains("not kept any more: its reducer has taken them"), "{dropped:?}");
+    assert!(dropped.stderr.contains("no longer kept: its reducer has taken them"), "{dropped:?}");
     cluster.ok("job forget 2");
     let forgotten = cluster.hq("job result 3");
     assert!(
-        forgotten.stderr.contains("The result of job 3 is that of its reducer, job 2, which is forgotten"),
+        forgotten
+            .stderr
+            .contains("The result of job 3 is that of its reducer, job 2, which has been forgotten"),
         "{forgotten:?}"
     );
 }
@@ -499,7 +501,10 @@ fn a_state_that_goes_backwards_is_refused() {
     submit(&cluster, "--generate 'seq 4' --reduce ./back -- true");
     let waited = cluster.fails(1, "job wait 3");
     assert!(
-        waited.contains("line 3 of the reducer: it acknowledges less than before: 2 lines, and 3"),
+        waited.contains(
+            "line 3 of the reducer: it acknowledges fewer than before: 2 lines, but its last saved \
+            state covers 3"
+        ),
         "{waited}"
     );
 }

@@ -89,7 +89,7 @@ fn a_task_is_followed_from_before_it_starts_to_its_failure() {
     let mut cluster = Cluster::server();
     submit(&cluster, "--array 3", TASK);
     let ran = cluster.hq("task tail 1@3");
-    let warning = "WARN Task 1@3 has not started yet: there is no output of it\n";
+    let warning = "WARN Task 1@3 has not started yet, so it has no output\n";
     assert_eq!((ran.exit, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", warning));
     let mut tail = Watcher::new(&cluster, "task tail -f 1@3");
     let mut said = vec![0; warning.len()];
@@ -161,7 +161,7 @@ fn who_is_interrupted_is_told_that_the_job_goes_on() {
     cat.signal("-INT");
     let (out, err, code) = cat.end();
     assert_eq!((out.as_slice(), code), (&b""[..], Some(130)));
-    assert!(err.contains("job 1 goes on") && err.contains("hq job wait 1"), "{err}");
+    assert!(err.contains("job 1 continues") && err.contains("hq job wait 1"), "{err}");
     patience::until("no reads", || if reads(&cluster) == 0 { Ok(()) } else { Err("some".to_owned()) });
     cluster.write("seen-0", "");
     cluster.ok("job wait 1");
@@ -178,7 +178,7 @@ fn whoever_ends_a_tail_learns_what_goes_on() {
         let (_, err, ended) = tail.end();
         assert_eq!(ended, Some(code), "{err}");
         let again = format!("`hq task tail --follow 1@0 {channel}`");
-        assert!(err.contains("job 1 goes on") && err.contains(&again), "{err}");
+        assert!(err.contains("job 1 continues") && err.contains(&again), "{err}");
     }
     cluster.write("seen-0", "");
     cluster.ok("job wait 1");
@@ -236,7 +236,7 @@ fn the_next_instance_is_followed_when_a_worker_was_killed() {
         assert_eq!(tail.line(), "run 1");
         cluster.write("seen", "");
         let (out, err, _) = tail.end();
-        let expected = "Task 1@0 has started again, as instance 1; its output begins anew\n\
+        let expected = "Task 1@0 was restarted as instance 1; its output starts over\n\
                         Task 1@0 finished with exit code 0\n";
         assert_eq!((out.as_slice(), err.as_str()), (&b""[..], expected), "{options}");
     }
@@ -280,8 +280,8 @@ fn what_cannot_be_followed_is_said() {
     let ran = cluster.hq("task tail 1@0");
     assert_eq!((ran.exit, ran.stderr.as_str()), (0, "WARN Task 1@0 writes no stdout\n"));
     for (line, text) in [
-        ("task tail 1", "say which task of job 1: `1@TASK`"),
-        ("task tail 1@0 both", "`both` is no output"),
+        ("task tail 1", "specify the task of job 1: `1@TASK`"),
+        ("task tail 1@0 both", "`both` is not an output"),
         ("task tail 1@0-3", "one task only"),
         ("--output-mode json task tail 1@0", ""),
         ("job cat --follow 1-2 stdout --print-task-header", "--print-task-header"),

@@ -212,10 +212,10 @@ fn every_end_of_a_function_is_told() {
     let died = error("--function lab:dies --args-json '[\"SIGSEGV\"]'");
     assert!(died.contains("signal 11 (SIGSEGV)"), "{died}");
     let closes = error("--function lab:closes --time-limit 60s");
-    assert!(closes.starts_with("The function has closed the connection of its interpreter"), "{closes}");
+    assert!(closes.starts_with("The function has closed the connection between its interpreter"), "{closes}");
     let large = error("--function lab:large --args-json [20000]");
     assert!(
-        large.starts_with("The result of lab:large takes 20002 bytes as JSON, and at most 16384"),
+        large.starts_with("The result of lab:large takes 20002 bytes as JSON, but at most 16384"),
         "{large}"
     );
     let strange = error("--function lab:strange");
@@ -387,13 +387,13 @@ fn an_interpreter_that_lies_fails_its_call_and_harms_nothing() {
 fn what_goes_with_no_function_is_refused() {
     let cluster = cluster();
     for (options, expected) in [
-        ("--function lab.py:double", "name the module and not its file: lab:double"),
+        ("--function lab.py:double", "give the name of the module, not of its file: lab:double"),
         ("--function lab", "a module and a function"),
-        ("--function lab:double --args-json 5", "write a list of arguments, [5]"),
-        ("--function lab:double --args-json '{'", "this is no JSON"),
+        ("--function lab:double --args-json 5", "use a list of arguments, [5]"),
+        ("--function lab:double --args-json '{'", "this is not valid JSON"),
         ("--function lab:double --nodes 2", "--nodes of a function works only together with --ranks"),
         ("--function lab:double --stdin=lab.py", "--function cannot be used together with --stdin"),
-        ("--function lab:double x", "arguments of the function go into --args-json"),
+        ("--function lab:double x", "pass arguments of the function with --args-json"),
         ("--args-json [1] -- true", "--args-json works only together with --function"),
         ("--python p -- true", "--python works only together with --function"),
     ] {

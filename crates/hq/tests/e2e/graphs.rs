@@ -8,7 +8,7 @@ fn a_named_task_is_made_once() {
     cluster.ok("job open --name grow");
     assert_eq!(cluster.ok("submit --job 1 --key first -- echo 1"), "Job submitted successfully, job ID: 1\n");
     let again = cluster.ok("submit --job 1 --key first -- echo 1");
-    assert_eq!(again, "Job submitted successfully, job ID: 1\n1 task was there already\n");
+    assert_eq!(again, "Job submitted successfully, job ID: 1\n1 task already existed\n");
     let other = cluster.fails(1, "submit --job 1 --key first -- echo 2");
     let expected = "The key `first` names task 0 of job 1 already, which has another command.";
     assert!(other.contains(expected), "{other}");
@@ -71,7 +71,7 @@ fn a_job_file_names_tasks_and_those_of_its_open_job() {
     );
     cluster.ok("job submit-file graph.toml --job 1");
     let again = cluster.ok("job submit-file graph.toml --job 1");
-    assert!(again.ends_with("2 tasks were there already\n"), "{again}");
+    assert!(again.ends_with("2 tasks already existed\n"), "{again}");
     cluster.write("more.toml", "[[task]]\nid = 20\ndeps = [\"top\", 10]\ncommand = [\"true\"]\n");
     cluster.ok("job submit-file more.toml --job last");
     cluster.ok("submit --job last --key end --after 1@20 -- true");
@@ -114,7 +114,7 @@ fn a_job_file_that_is_refused_in_the_middle_leaves_nothing() {
     cluster.ok("job open");
     let refused = cluster.fails(1, "job submit-file refused.toml --job last");
     assert!(
-        refused.contains("2000 tasks of the file are in job 2, and perhaps some that are behind"),
+        refused.contains("2000 tasks of the file are in job 2, and perhaps some that come later"),
         "{refused}"
     );
     assert_eq!(cluster.json("job list --all")[0]["task_count"], 2_000);

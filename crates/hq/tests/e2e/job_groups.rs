@@ -105,7 +105,7 @@ fn nothing_is_submitted_of_a_file_with_a_mistake() {
     cluster.write("alone.toml", "[[job]]\nname='a'\nafter=['999']\ngenerate='seq 3'\ncommand=['true']\n");
     let ran = cluster.hq("job submit-file alone.toml");
     assert_eq!(ran.exit, 1, "{ran:?}");
-    assert!(ran.stderr.contains("Job 999 not found: job `a` is to run after it"), "{ran:?}");
+    assert!(ran.stderr.contains("Job 999 not found: job `a` depends on it"), "{ran:?}");
     assert_eq!(names(&cluster), Vec::<String>::new());
 }
 

@@ -1,4 +1,4 @@
-//! Looking at jobs and tasks, waiting for them, cancelling and forgetting them.
+//! Looking at jobs and tasks, waiting for them, canceling and forgetting them.
 
 use crate::cluster::{Cluster, Process};
 
@@ -31,7 +31,7 @@ fn a_canceled_job_of_which_too_much_failed_takes_no_more() {
     cluster.ok("job open --max-fails 0");
     cluster.fails(1, "submit --job 1 --wait false");
     let said = cluster.says("job cancel 1");
-    let over = "Job 1 is open, but too many of its tasks failed for more; `hq job close 1` closes it\n";
+    let over = "Job 1 is open, but accepts no more tasks because too many failed; use `hq job close 1` to close it\n";
     assert_eq!(said, format!("Canceling job 1 failed; all tasks are already finished\n{over}"));
 }
 
@@ -42,7 +42,7 @@ fn a_canceled_job_that_is_open_stays_open() {
     cluster.ok("submit --job 1 true");
     cluster.ok("submit true");
     let said = cluster.says("job cancel all");
-    assert!(said.ends_with("Job 1 stays open for more tasks; `hq job close 1` closes it\n"), "{said}");
+    assert!(said.ends_with("Job 1 stays open for more tasks; use `hq job close 1` to close it\n"), "{said}");
     cluster.ok("submit --job 1 true");
     assert!(!cluster.says("job cancel 1 --tasks 1").contains("stays open"));
     cluster.ok("job close 1");

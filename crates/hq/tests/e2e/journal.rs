@@ -73,7 +73,7 @@ fn a_flipped_bit_is_refused_with_its_place_and_can_be_repaired() {
         "{checked:?}"
     );
     let repaired = cluster.ok("journal repair");
-    assert!(repaired.contains("can be opened again") && repaired.contains("put aside: "), "{repaired}");
+    assert!(repaired.contains("can be opened again") && repaired.contains("set aside: "), "{repaired}");
     assert!(
         repaired.contains(" Lost: everything from record ") && !repaired.contains("that is 0 bytes"),
         "{repaired}"
@@ -139,7 +139,7 @@ fn records_that_are_in_no_file_any_more_are_missed() {
         assert_eq!(missing(&found), serde_json::json!({ "files": name, "records": known }), "{harm} {place}");
         let text = cluster.hq("journal check").stdout;
         let told = match place {
-            3 => format!("Missing or unreadable: records of {name}, nobody knows how many."),
+            3 => format!("Missing or unreadable: an unknown number of records of {name}."),
             _ => format!("Missing or unreadable: {held} records of {name}."),
         };
         assert!(text.contains(&told), "{text}");
@@ -358,7 +358,7 @@ fn what_workers_offered_is_divided_and_attempts_are_written_for_other_programs()
     assert!(cluster.ok("journal utilization --output-mode quiet").starts_with("work "));
     assert!(!cluster.ok("journal utilization").contains("Energy"), "nobody measured, and nobody asked");
     let estimated = cluster.ok("journal utilization --watts-per-cpu 10");
-    assert!(estimated.contains(" estimated (10 W for each CPU, "), "{estimated}");
+    assert!(estimated.contains(" estimated (10 W per CPU, "), "{estimated}");
     cluster.fails(2, "journal utilization --watts-per-cpu -1");
 
     cluster.ok("journal profile campaign/profile");
@@ -505,7 +505,7 @@ fn on_a_full_disk_nothing_is_changed_and_everything_goes_on_when_there_is_room()
     let error = cluster.fails(1, "job cancel 1");
     assert!(error.contains("journal cannot be written"), "{error}");
     let table = cluster.ok("server info");
-    assert!(table.contains("cannot be written since "), "{table}");
+    assert!(table.contains("could not be written since "), "{table}");
     cluster.ok("job list --all");
     let begin = Instant::now();
     while !cluster.read("held.err").contains("it is read-only") {
@@ -561,7 +561,7 @@ fn a_journal_of_another_server_is_refused() {
     stop(&mut other);
     let theirs = other.server_dir().join("journal").display().to_string();
     let error = cluster.fails(1, &format!("server start --host localhost --journal {theirs}"));
-    assert!(error.contains("is of server") && error.contains("--server-dir"), "{error}");
+    assert!(error.contains("belongs to server") && error.contains("--server-dir"), "{error}");
     cluster.start_server("");
     assert_eq!(cluster.json("submit true")["id"], 2, "its own is as it was");
     stop(&mut cluster);

@@ -78,7 +78,7 @@ fn what_is_no_log_is_left_alone_and_its_tasks_fail() {
     let cluster = Cluster::new();
     cluster.write("precious", "text");
     let ran = cluster.hq("submit --wait --log precious -- echo a");
-    assert!(ran.stderr.contains("precious is no stream file"), "known before a task runs: {ran:?}");
+    assert!(ran.stderr.contains("precious is not a stream file"), "known before a task runs: {ran:?}");
     for (log, why) in [("dir", "is a directory"), ("new-%{JOB_ID}", "")] {
         std::fs::create_dir_all(cluster.path("dir")).expect("a directory");
         let ran = cluster.hq(&format!("submit --cpus 99 --log {log} -- echo a"));
@@ -97,7 +97,7 @@ fn what_is_no_log_is_left_alone_and_its_tasks_fail() {
     // What fails there hurts nobody else.
     cluster.ok("submit --wait --log fine -- echo a");
     let ran = cluster.hq("submit --wait --log unused --stdout a --stderr none -- echo a");
-    assert!(ran.stderr.contains("nothing goes to the log unused"), "{ran:?}");
+    assert!(ran.stderr.contains("nothing would be written to the log unused"), "{ran:?}");
     assert!(!cluster.path("unused").exists());
 }
 
@@ -198,10 +198,10 @@ fn a_log_that_was_removed_begins_anew() {
 fn what_a_failed_task_said_last_is_found_in_its_log_and_stream() {
     let cluster = Cluster::new();
     for option in ["--log out.log", "--stream out"] {
-        let line = format!("submit --wait {option} -- sh -c 'echo some; echo no licence >&2; exit 3'");
+        let line = format!("submit --wait {option} -- sh -c 'echo some; echo no license >&2; exit 3'");
         let said = cluster.fails(1, &line);
-        assert!(said.contains("The last line of its stderr: no licence"), "{said}");
-        assert!(cluster.ok("job failures last").contains("no licence"));
+        assert!(said.contains("The last line of its stderr: no license"), "{said}");
+        assert!(cluster.ok("job failures last").contains("no license"));
         let place = option.split_once(' ').expect("two words").1;
         let row = format!("| Stream                 | {} ", cluster.path(place).display());
         assert!(cluster.ok("job info last").contains(&row), "{}", cluster.ok("job info last"));

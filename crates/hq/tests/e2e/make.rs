@@ -56,7 +56,7 @@ fn what_is_missing_is_made_once() {
     expected.sort();
     assert_eq!(names(&place, "d"), expected);
     assert_eq!(names(&place, ".hq-make"), ["last.json", "lock"]);
-    assert_eq!(place.ok("make"), "Nothing to do: the file that is wanted is there\n");
+    assert_eq!(place.ok("make"), "Nothing to do: the wanted file exists\n");
     assert_eq!(place.hq("make -q").exit, 0);
     // Scripts that call the program of these files find it.
     let pmake = place.path("pmake");
@@ -97,7 +97,7 @@ fn looking_changes_nothing() {
         "{script}"
     );
     assert!(place.ok("make --test").contains("# d/whole\n"), "all scripts");
-    assert!(place.fails(1, "make --show-script part.9").contains("no run is called `part.9`"), "unknown");
+    assert!(place.fails(1, "make --show-script part.9").contains("there is no run `part.9`"), "unknown");
     let listed = place.json("make --list");
     assert_eq!(listed[3]["inputs"], serde_json::json!(["d/part_0", "d/part_1", "d/part_2"]));
     assert_eq!(
@@ -114,7 +114,7 @@ fn looking_changes_nothing() {
         place.says(&format!("make --graph g.{form}"));
         assert!(place.read(format!("g.{form}")).contains("whole"), "{form}");
     }
-    assert!(place.fails(2, "make --graph g.png").contains("none of .dot, .svg and .json"), "a form");
+    assert!(place.fails(2, "make --graph g.png").contains("must end in .dot, .svg or .json"), "a form");
     place.ok("make --check");
     assert!(!place.path("d").exists() && !place.path(".hq-make").exists());
 }
@@ -131,11 +131,11 @@ fn what_is_behind_files_that_are_there_is_shown_and_not_made() {
     let explained = place.ok("make --explain d/part_1 d/whole");
     assert!(
         explained.starts_with(
-            "d/part_1: is missing, and nothing asks part (rules.yaml:2) for it\nd/whole: is there\n"
+            "d/part_1: is missing, but nothing requires part (rules.yaml:2) to make it\nd/whole: exists\n"
         ),
         "{explained}"
     );
-    assert_eq!(place.ok("make"), "Nothing to do: the file that is wanted is there\n");
+    assert_eq!(place.ok("make"), "Nothing to do: the wanted file exists\n");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn directories_that_cannot_be_used_are_said_before_anything_starts() {
     let error = place.fails(1, "make --workdir file");
     assert!(error.contains("the directory file of --workdir is a file"), "{error}");
     for (dir, what) in
-        [("file", "is a file"), ("/proc/none", "cannot be made: "), ("/proc", "cannot be written to: ")]
+        [("file", "is a file"), ("/proc/none", "cannot be created: "), ("/proc", "cannot be written to: ")]
     {
         place.write("targets.yaml", format!("# none\none:\n  dirname: {dir}\n  parts: 1\n  out: [whole]\n"));
         let error = place.fails(1, "make");
@@ -254,7 +254,7 @@ fn whatever_kills_it_files_are_whole_and_nothing_that_was_finished_runs_again() 
             // Whoever ended just then may not have been known to.
             assert!(ends[n] == 1 || starts[n] == 2, "{n} was finished and ran again: {ends:?}");
         }
-        assert_eq!(place.ok("make"), "Nothing to do: all 6 files that are wanted are there\n");
+        assert_eq!(place.ok("make"), "Nothing to do: all 6 wanted files exist\n");
     }
 }
 
@@ -280,7 +280,7 @@ fn what_an_interrupted_run_left_is_moved_aside_before_anybody_takes_it() {
         assert_eq!(ran.exit, 0, "{ran:?}");
         if signal == 9 {
             assert!(
-                ran.stderr.contains("half_0 was left by a run that was interrupted: it is half_0.failed-"),
+                ran.stderr.contains("half_0 was left by an interrupted run: it is now half_0.failed-"),
                 "{ran:?}"
             );
         }
@@ -312,7 +312,7 @@ fn what_is_ended_without_waiting_for_it_is_moved_aside_by_the_next() {
         fs::remove_file(place.path("go")).expect("a pipe");
         let ran = place.hq("make");
         assert_eq!(ran.exit, 0, "{ran:?}");
-        assert!(ran.stderr.contains("x was left by a run that was interrupted: it is x.failed-"), "{ran:?}");
+        assert!(ran.stderr.contains("x was left by an interrupted run: it is now x.failed-"), "{ran:?}");
         let aside = names(&place, ".").into_iter().find(|name| name.starts_with("x.failed-")).expect("moved");
         assert_eq!((place.read("x"), place.read(aside)), ("whole\n".into(), "half\n".into()));
     }
@@ -342,7 +342,7 @@ fn there_is_one_at_a_time_and_others_may_follow() {
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     assert!(rest.iter().any(|line| line == "completed  d/copy.5"), "{rest:?}");
     assert!(follow.wait().expect("it ends").success());
-    assert!(place.fails(1, "make --follow").contains("Nothing is made here now"), "nobody");
+    assert!(place.fails(1, "make --follow").contains("Nothing is being made here now"), "nobody");
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn names_may_hold_anything() {
     assert_eq!(ran.exit, 0, "{ran:?}");
     let made = fs::read_to_string(place.path(format!("dir {name}/{name}"))).expect("made");
     assert!(made.ends_with(&format!("dir {name}\n")), "{made}");
-    assert_eq!(place.ok("make"), "Nothing to do: the file that is wanted is there\n");
+    assert_eq!(place.ok("make"), "Nothing to do: the wanted file exists\n");
 }
 
 #[test]
@@ -410,10 +410,10 @@ fn what_is_wrong_is_said_and_nothing_is_started() {
             "{args}: nothing is started"
         );
     };
-    check("make 30", 1, &["no file `30`", "the minutes come third"]);
-    check("make rules.yaml none.yaml", 1, &["no file `none.yaml`"]);
-    check("make rules.yaml targets.yaml soon", 2, &["'soon' is no number of minutes"]);
-    check("make rules.yaml targets.yaml -5", 2, &["'-5' is no number of minutes"]);
+    check("make 30", 1, &["there is no file `30`", "the minutes are the third argument"]);
+    check("make rules.yaml none.yaml", 1, &["there is no file `none.yaml`"]);
+    check("make rules.yaml targets.yaml soon", 2, &["'soon' is not a number of minutes"]);
+    check("make rules.yaml targets.yaml -5", 2, &["'-5' is not a number of minutes"]);
     check("make --rerun sometimes", 2, &["sometimes"]);
     place.write("bad.yaml", "part:\n  out: [x]\n  script: echo {nope}\n  out: [y]\n");
     check("make bad.yaml", 1, &["bad.yaml:4", "out"]);
@@ -470,7 +470,7 @@ fn a_server_makes_the_same() {
     server.write("targets.yaml", TARGETS);
     let made = server.ok("make --submit --wait");
     assert!(made.contains("completed  d/whole\n") && made.ends_with(": 4 completed\n"), "{made}");
-    assert_eq!(server.ok("make --submit --wait"), "Nothing to do: the file that is wanted is there\n");
+    assert_eq!(server.ok("make --submit --wait"), "Nothing to do: the wanted file exists\n");
     let jobs = server.json("job list --all");
     assert_eq!(jobs.as_array().map(Vec::len), Some(1), "{jobs}");
     // A job that is not over is joined, and nobody else makes files there.
@@ -478,12 +478,12 @@ fn a_server_makes_the_same() {
     server.write("targets.yaml", HALVES_TARGETS);
     let go = server.pipe("go_0");
     assert_eq!(server.ok("make --submit"), "Job 2 makes the files: 12 runs\n");
-    assert_eq!(server.ok("make --submit"), "Job 2 makes the files already\n");
+    assert_eq!(server.ok("make --submit"), "Job 2 is already making the files\n");
     let error = server.fails(1, "make");
     assert!(error.contains("Job 2 of the server in") && error.contains("hq job cancel 2"), "{error}");
     fs::write(go, "on\n").expect("it reads");
     server.ok("job wait 2");
-    assert_eq!(server.ok("make"), "Nothing to do: all 6 files that are wanted are there\n");
+    assert_eq!(server.ok("make"), "Nothing to do: all 6 wanted files exist\n");
     // Of a job that nobody waited for, the server knows what failed.
     server.write("rules.yaml", "bad:\n  out: [none]\n  script: exit 7\n");
     server.write("targets.yaml", "t:\n  dirname: .\n  out: [none]\n");
@@ -504,7 +504,7 @@ fn nothing_starts_that_cannot_end_in_time() {
     let ran = place.hq("make rules.yaml targets.yaml 29.5");
     assert_eq!(ran.exit, 1, "{ran:?}");
     assert!(ran.stdout.contains("completed  short\n"), "{ran:?}");
-    assert!(ran.stdout.contains(": 1 completed, 2 not run\nNot started for want of time: "), "{ran:?}");
+    assert!(ran.stdout.contains(": 1 completed, 2 not run\nNot started for lack of time: "), "{ran:?}");
     assert!(!place.path("long").exists() && !place.path("long.sh").exists());
     place.ok("make rules.yaml targets.yaml 31");
     // On a server the time begins with the submit.
@@ -514,7 +514,7 @@ fn nothing_starts_that_cannot_end_in_time() {
     let ran = server.hq("make --submit --wait rules.yaml targets.yaml 29.5");
     assert_eq!(ran.exit, 1, "{ran:?}");
     assert!(
-        ran.stdout.ends_with(": 1 completed, 2 not run\nNot started for want of time: 1 run\n"),
+        ran.stdout.ends_with(": 1 completed, 2 not run\nNot started for lack of time: 1 run\n"),
         "{ran:?}"
     );
     // When the time has come, what runs is left alone.
@@ -597,7 +597,7 @@ fn a_job_that_goes_on_is_joined_for_the_same_files_only() {
     // A call that was killed before it heard the number of its job finds it again.
     let job = server.read(".hq-make/job.json").replace("\"job\":1", "\"job\":null");
     server.write(".hq-make/job.json", job);
-    assert_eq!(server.ok("make --submit"), "Job 1 makes the files already\n");
+    assert_eq!(server.ok("make --submit"), "Job 1 is already making the files\n");
     fs::write(go, "on\n").expect("it reads");
     server.ok("job wait 1");
     assert_eq!(server.json("job list --all").as_array().map(Vec::len), Some(1));

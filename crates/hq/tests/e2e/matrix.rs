@@ -32,7 +32,7 @@ const PULLED_AT_ONCE: u32 = 10_000;
 /// Those that are made with one.
 const CREATED_AT_ONCE: usize = 100_000;
 /// Longest time for a listing of 100 000 tasks, the best of [`LISTINGS`]; looked at in the long form alone, with a program
-/// that is optimised.
+/// that is optimized.
 const LISTING_MAX: Duration = Duration::from_millis(300);
 /// So often it is tried.
 const LISTINGS: usize = 3;

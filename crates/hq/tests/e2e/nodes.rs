@@ -188,5 +188,5 @@ fn a_task_can_use_its_own_launcher() {
     let lax = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     std::fs::set_permissions(cluster.path("config/launchers.toml"), lax).expect("it is ours");
     assert_ne!(cluster.hq(&line).exit, 0);
-    assert!(cluster.read("job-2/0.stderr").contains("everybody can write it: chmod o-w"));
+    assert!(cluster.read("job-2/0.stderr").contains("everyone can write to it: use chmod o-w"));
 }

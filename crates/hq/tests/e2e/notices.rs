@@ -166,11 +166,11 @@ fn a_client_that_waits_tells_by_itself() {
 fn what_is_no_target_is_refused_and_what_is_not_there_is_warned_of() {
     let cluster = Cluster::server();
     let refused = cluster.fails(2, "submit --on-finish ftp://example.org -- true");
-    assert!(refused.contains("only http:// and https:// can be posted to"), "{refused}");
+    assert!(refused.contains("only http:// and https:// URLs are supported"), "{refused}");
     let refused = cluster.fails(2, "submit --notify 'mailto:a@b, c@d' -- true");
-    assert!(refused.contains("write one plain address"), "{refused}");
+    assert!(refused.contains("use a single plain address"), "{refused}");
     let refused = cluster.fails(2, "submit --stall-after 0s --notify true -- true");
-    assert!(refused.contains("for a second at least"), "{refused}");
+    assert!(refused.contains("must be at least one second"), "{refused}");
     let warned = cluster.hq("submit --notify no-such-program -- true");
     assert_eq!(warned.exit, 0);
     assert!(warned.stderr.contains("there is no program `no-such-program`"), "{warned:?}");
@@ -203,7 +203,7 @@ fn a_client_that_tells_is_ended_by_a_signal_with_its_programs_and_tells_all_at_o
     assert_eq!(waiting.end(), 128 + 15);
     pipe.read_to_end(&mut Vec::new()).expect("nobody holds it any more");
     let said = cluster.read("said");
-    assert!(said.contains("Interrupted: all has ended that was waited for, but "), "{said}");
+    assert!(said.contains("Interrupted: all awaited jobs have ended, but "), "{said}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn what_is_kept_or_needed_outlives_a_full_store() {
     // Somebody waits for the last one, so that there is no room for another.
     cluster.ok("submit --cpus 2 --input-object d=4@0:d -- true");
     cluster.ok(&leave("e").replace("--wait ", ""));
-    let full = "the object store may hold 10485760 bytes, of which 8000000 are in use and may not go";
+    let full = "the object store may hold 10485760 bytes, of which 8000000 are in use and cannot be removed";
     patience::until("the task without room", || {
         let why = cluster.ok("task explain 6 0");
         let is_said =
@@ -156,10 +156,10 @@ fn what_cannot_be_done_is_refused_with_a_way_out() {
         assert!(found == code && error.contains(text), "{line}: {found}: {error}");
     }
     for (line, text) in [
-        ("object info 1@x", "write JOB@TASK:NAME, such as 1@0:parts"),
-        ("object get 1", "several objects go into a directory: name one with -o DIR"),
+        ("object info 1@x", "use JOB@TASK:NAME, such as 1@0:parts"),
+        ("object get 1", "several objects are written to a directory: give one with -o DIR"),
         ("object list --state over", "use awaited, stored, lost, gone"),
-        ("--output-mode json object get 1@0:note", "has no JSON form; name a file with -o FILE"),
+        ("--output-mode json object get 1@0:note", "has no JSON output; give a file with -o FILE"),
         ("object get 1@0:note -o .", "is a directory"),
     ] {
         let ran = cluster.hq(line);
@@ -199,13 +199,14 @@ fn tasks_take_objects_of_the_last_job() {
 fn a_client_that_may_not_get_an_object_by_way_of_the_server_is_told_why() {
     let cluster = deaf("--no-relay");
     let error = cluster.fails(1, "object get 1@0:note");
-    assert!(error.contains("the server does not encrypt the connections of workers"), "{error}");
+    assert!(error.contains("the server does not encrypt worker connections"), "{error}");
     let switch = "by way of the server: the server does not relay (`hq server start --no-relay`)";
     assert!(error.contains(switch), "{error}");
     assert!(error.contains("hq submit --input-object 'note=1@0:note' -- cp 'note' PATH"), "{error}");
     let error = cluster.fails(1, "object put note");
     let told = format!(
-        "No worker has stored note: worker 1 (other): the server does not encrypt the connections of workers, so these listen to nobody; {switch}"
+        "No worker has stored note: worker 1 (other): the server does not encrypt worker connections, so workers do \
+         not accept connections; {switch}"
     );
     assert!(error.contains(&told) && error.contains("on a machine that has a worker"), "{error}");
 }
@@ -252,7 +253,10 @@ fn what_a_worker_does_not_take_by_way_of_the_server_is_refused_in_its_words() {
     cluster.ok("object keep 1@0:parts");
     cluster.ok("object put --name more parts.bin");
     let error = cluster.fails(1, "object put --name third parts.bin");
-    assert!(error.contains("worker 1 (other): ") && error.contains("`hq object drop` makes room"), "{error}");
+    assert!(
+        error.contains("worker 1 (other): ") && error.contains("make room with `hq object drop`"),
+        "{error}"
+    );
     assert!(!error.contains("by way of the server"), "it was reached: {error}");
 }
 
@@ -346,18 +350,18 @@ fn what_cannot_be_put_is_refused_with_a_way_out() {
         let error = cluster.fails(exit, &format!("object put {line}"));
         assert!(texts.iter().all(|text| error.contains(text)), "{line}: {error}");
     };
-    check(&cluster, 1, "note", ["No worker that is connected stores objects", "`hq worker start`"]);
+    check(&cluster, 1, "note", ["No connected worker stores objects", "`hq worker start`"]);
     check(&cluster, 1, "missing", ["missing: No such file", ""]);
-    check(&cluster, 2, "/", ["/ has no name that the object could have", "--name NAME"]);
-    check(&cluster, 2, "pipe", ["pipe is no regular file", "hq object put --name NAME - < pipe"]);
+    check(&cluster, 2, "/", ["/ has no name that can be used for the object", "--name NAME"]);
+    check(&cluster, 2, "pipe", ["pipe is not a regular file", "hq object put --name NAME - < pipe"]);
     check(&cluster, 2, "a:b", ["`a:b` cannot be the name of an object", "use --name NAME"]);
     check(&cluster, 2, "--name a/b note", ["`a/b` cannot be the name of an object", "--name"]);
     check(&cluster, 2, "-", ["standard input has no name", "--name NAME"]);
     cluster.worker("--cpus 1 --detect-resources none --no-object-store");
-    check(&cluster, 1, "note", ["No worker that is connected stores objects", "--no-object-store"]);
+    check(&cluster, 1, "note", ["No connected worker stores objects", "--no-object-store"]);
     cluster.worker("--cpus 1 --detect-resources none --object-store store:1MiB");
     cluster.write("large", vec![b'x'; 3 << 20]);
-    let sizes = "large has 3.0 MiB, and the largest store of a worker holds 1.0 MiB";
+    let sizes = "large has 3.0 MiB, but the largest object store of a worker holds 1.0 MiB";
     check(&cluster, 1, "large", [sizes, "--object-store DIR:SIZE"]);
     assert!(cluster.ok("object list").ends_with("0 objects\n"));
 }
@@ -370,12 +374,13 @@ fn a_full_store_refuses_a_file_once_and_before_it_comes() {
         cluster.write("large", vec![b'x'; 700_000]);
         cluster.ok("object put --name a large");
         let error = cluster.fails(1, "object put --name b large");
-        let why = "700000 bytes do not fit: the object store may hold 1048576 bytes, of which 700000 are in use and may not go.";
+        let why = "700000 bytes do not fit: the object store may hold 1048576 bytes, of which 700000 are in use and \
+            cannot be removed.";
         assert!(
             error.contains("No worker has stored large: worker 1 (") && error.contains(&format!("): {why}")),
             "{error}"
         );
-        assert!(error.contains("`hq object drop` makes room"), "{error}");
+        assert!(error.contains("make room with `hq object drop`"), "{error}");
         assert_eq!(error.matches("do not fit").count(), 1, "{error}");
         assert!(!error.contains("..") && !error.contains("cannot be reached"), "{error}");
         cluster.ok("object drop 1@0:a");
@@ -421,7 +426,8 @@ fn a_worker_that_is_drained_hands_on_what_is_kept() {
     cluster.worker("--cpus 1 --detect-resources none");
     cluster.write("note", "note");
     cluster.ok("object put note");
-    let named = "1 object that is kept has no other copy, no worker can take it, and it goes with the worker: 1@0:note\n";
+    let named = "1 object that is kept has no other copy, no worker can store it, and it is lost with the worker: \
+        1@0:note\n";
     cluster.worker("--cpus 1 --detect-resources none");
     let said = cluster.says("worker stop --drain 1");
     assert!(!said.contains("no other copy"), "{said}");

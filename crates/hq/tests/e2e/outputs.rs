@@ -64,7 +64,7 @@ fn cat_prints_what_was_asked_for() {
         cluster.ok("job cat 1 --tasks 1-2 --print-task-header stdout"),
         "# Job 1, task 1\no1\n# Job 1, task 2\no2\n"
     );
-    assert!(cluster.fails(2, "job cat all stdout").contains("`all` is not possible here"));
+    assert!(cluster.fails(2, "job cat all stdout").contains("`all` is not accepted here"));
     let ran = cluster.hq("--output-mode json job cat 1 stdout");
     assert_eq!(ran.exit, 2);
     std::fs::remove_file(cluster.path("job-1/2.stdout")).expect("an output");
@@ -89,10 +89,10 @@ fn cat_says_why_it_prints_nothing() {
         "WARN No task of job 2 has a `stdout` stream associated with it: it is not written to files\n",
     );
     let none_of = "WARN None of these tasks of job 2 has started";
-    says("job cat 2 stderr", &format!("{none_of} yet: there is no output of them\n"));
-    says("job cat 2 --tasks 0 stderr", &format!("{none_of} yet: there is no output of them\n"));
+    says("job cat 2 stderr", &format!("{none_of} yet: they have no output\n"));
+    says("job cat 2 --tasks 0 stderr", &format!("{none_of} yet: they have no output\n"));
     cluster.ok("job cancel 2");
-    says("job cat 2 stderr", &format!("{none_of}: there is no output of them\n"));
+    says("job cat 2 stderr", &format!("{none_of}: they have no output\n"));
 }
 
 #[test]

@@ -199,10 +199,7 @@ fn a_program_that_is_not_there_fails_no_task() {
     cluster.ok("pull create a");
     cluster.ok("pull close --bag pull");
     let refused = cluster.fails(2, "pull run -j4 -- true");
-    assert!(
-        refused.contains("`-j4` is no program; write values of options as words of their own"),
-        "{refused}"
-    );
+    assert!(refused.contains("`-j4` is not a program; give option values as separate words"), "{refused}");
     let refused = cluster.fails(1, "pull run -- /no/such/program");
     assert!(refused.contains("`/no/such/program` cannot be started"), "{refused}");
     cluster.ok("pull run -- true");
@@ -275,7 +272,7 @@ fn the_status_of_a_bag_names_those_who_have_tasks_of_it() {
         cluster.ok(&format!("pull steal --bag {bag} --as has-{bag}"));
     }
     let status = cluster.ok("pull status x");
-    let told = "has-x has 1 task; `hq pull exit has-x` gives back all\n  a (1@0) for ";
+    let told = "has-x has 1 task; `hq pull exit has-x` returns all of them\n  a (1@0) for ";
     assert!(status.contains(told) && !status.contains("has-y"), "{status}");
     assert!(cluster.ok("pull status").contains("has-y has 1"));
     cluster.worker("--cpus 1");

@@ -34,7 +34,7 @@ fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
     running.signal(SIGTERM);
     is_said(
         &cluster,
-        "Signal 15: nothing more is begun, and 2 programs finish first; a second signal kills what runs",
+        "Signal 15: no more tasks are started, and 2 programs finish first; a second signal kills running programs",
     );
     pipes.iter().for_each(|pipe| std::fs::write(pipe, "").expect("it is read"));
     assert_eq!(running.end(), 128 + SIGTERM);
@@ -129,7 +129,7 @@ fn what_somebody_has_whose_connection_was_cut_goes_to_others_if_it_said_so() {
     explained("on this node `one` has had it for ");
     drop(line);
     assert_eq!(other.take(1)[0]["name"], "a");
-    explained("`hq pull exit other` gives back all that it has");
+    explained("`hq pull exit other` returns all of its tasks");
 }
 
 #[test]
@@ -182,7 +182,10 @@ fn who_runs_programs_goes_on_when_the_relay_is_killed_and_what_was_taken_there_i
     kill_process(killed, Signal::KILL).expect("it is there");
     assert_eq!(running.end(), 0);
     drop(never);
-    is_said(&cluster, "The relay has gone: what it gave (1 task) goes to others; another one is looked for");
+    is_said(
+        &cluster,
+        "The relay is gone: the tasks taken from it (1 task) go to others; looking for another one",
+    );
     assert_eq!(cluster.read("printed"), "2 tasks finished, 0 failed\n");
     assert_eq!(cluster.read("all"), "a\na\nb\n");
     assert_ne!(relay_of(&cluster), killed);
@@ -274,7 +277,7 @@ fn where_only_some_slots_can_be_had_these_do_all_of_the_work() {
     let said = command.output().expect("sh can be run");
     let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     assert!(said.status.success() && out.contains("60 tasks finished, 0 failed"), "{said:?}");
-    assert!(err.contains("No more than "), "{err}");
+    assert!(err.contains("At most "), "{err}");
 }
 
 #[test]

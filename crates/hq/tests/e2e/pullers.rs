@@ -129,9 +129,9 @@ fn a_puller_may_nothing_but_speak_of_its_bags() {
     assert!(far.fails(1, "pull exit me").contains("nobody with the label"));
     for line in ["job list", "submit -- true", "server stop", "job cancel 1"] {
         let refused = far.fails(3, line);
-        assert!(refused.contains("has no part for a client"), "{line}: {refused}");
+        assert!(refused.contains("has no section for a client"), "{line}: {refused}");
     }
-    assert!(far.hq("worker start --cpus 1").stderr.contains("has no part for a worker"));
+    assert!(far.hq("worker start --cpus 1").stderr.contains("has no section for a worker"));
     // Whatever it calls itself, its key says what it may.
     let text = fs::read_to_string(nodes.access()).expect("an access file");
     fs::write(nodes.access(), text.replace("\"puller\"", "\"client\"")).expect("writable");
@@ -240,7 +240,7 @@ fn the_file_of_a_worker_or_of_a_client_begins_no_relay() {
         let access = far.server_dir().join("hq-current/access.json");
         fs::create_dir_all(access.parent().expect("a directory")).expect("a directory");
         fs::copy(cluster.path(format!("{name}.json")), access).expect("a copy");
-        let lacks = format!("has no part for a {has}");
+        let lacks = format!("has no section for a {has}");
         for line in ["pull create a", "pull steal", "pull env", "pull relay --socket own/socket"] {
             let refused = far.fails(3, line);
             assert!(refused.contains(&lacks), "{line}: {refused}");

@@ -114,7 +114,7 @@ fn what_cannot_be_a_bag_a_payload_or_a_task_is_refused_with_its_place() {
         "{refused}"
     );
     let refused = cluster.fails(1, "pull complete -");
-    assert!(refused.contains("standard input names no task"), "{refused}");
+    assert!(refused.contains("standard input contains no task names"), "{refused}");
     let refused = cluster.fails(2, "pull steal --wait 1");
     assert!(refused.contains("write `--wait=1`"), "{refused}");
     stop(&cluster);

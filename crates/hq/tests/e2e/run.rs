@@ -149,7 +149,7 @@ fn what_cannot_run_here_is_refused_at_once() {
     let error = place.fails(1, "run --resource unobtainium=1 -- true");
     assert!(error.contains("This machine has no unobtainium"), "{error}");
     let error = place.fails(1, "run --nodes 2 -- true");
-    assert!(error.contains("This machine is one node, and each task asks for 2"), "{error}");
+    assert!(error.contains("This machine is one node, but each task requests 2"), "{error}");
     assert!(place.fails(1, "run --ranks-per-node 9000 -- true").contains("asks for 9000 in 9000 ranks"));
     assert!(place.fails(2, "run").contains("no command was given"));
     assert!(place.fails(1, "run --each-line missing -- true").contains("cannot read the entries in missing"));

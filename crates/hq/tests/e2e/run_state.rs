@@ -51,7 +51,7 @@ fn an_interrupted_run_goes_on_with_or_without_its_command() {
         assert!(other.contains("0 of 10 tasks have ended") && other.contains("without a command"), "{other}");
         let ran = if with_command { same_again(&place) } else { place.hq("run --state kept") };
         assert_eq!(ran.exit, 0, "{ran:?}");
-        assert!(ran.stderr.starts_with("Going on with job 1\n"), "{ran:?}");
+        assert!(ran.stderr.starts_with("Resuming job 1\n"), "{ran:?}");
         assert!(ran.stdout.contains(": 10 finished"), "{ran:?}");
         let mut starts: Vec<String> = place.read("starts").lines().map(str::to_owned).collect();
         assert_eq!((starts[0].as_str(), starts[1].as_str()), ("0.0", "0.1"), "the interrupted one first");
@@ -59,7 +59,7 @@ fn an_interrupted_run_goes_on_with_or_without_its_command() {
         starts.dedup();
         assert_eq!(starts.len(), 11, "each of the others once: {starts:?}");
         let none = place.fails(1, "run --state kept");
-        assert!(none.contains("nothing was interrupted in "), "{none}");
+        assert!(none.contains("there is no interrupted run in "), "{none}");
     }
 }
 
@@ -88,7 +88,7 @@ fn a_run_that_was_killed_before_it_told_its_end_tells_it_and_runs_nothing_again(
     // As it is from the submit to the last word.
     place.write("kept/run.json", kept.replace(r#""untold":null"#, r#""untold":1"#));
     let again = run();
-    assert!(again.stderr.starts_with("Going on with job 1\n"), "{again:?}");
+    assert!(again.stderr.starts_with("Resuming job 1\n"), "{again:?}");
     assert!(again.exit == 0 && again.stdout.contains(": 3 finished"), "{again:?}");
     assert_eq!(place.read("starts").lines().count(), 3, "nothing ran again");
     let third = run();
@@ -108,7 +108,7 @@ fn one_directory_is_of_one_run_at_a_time() {
     assert_eq!(run.end(), 0);
     place.write("full/of", "files");
     let error = place.fails(1, "run --state full -- true");
-    assert!(error.contains("full holds other files"), "{error}");
+    assert!(error.contains("full contains other files"), "{error}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn fresh_begins_again_and_none_keeps_nothing() {
     cluster.ok("server stop");
     cluster.server.take().map(crate::cluster::Process::end);
     let error = cluster.fails(1, "server start --journal none");
-    for text in ["has a journal; without it, jobs would begin with 1 again", "--fresh", "--server-dir"] {
+    for text in ["has a journal; without it, job ids would start at 1 again", "--fresh", "--server-dir"] {
         assert!(error.contains(text), "{text}: {error}");
     }
     cluster.start_server("--journal none --fresh");
@@ -175,7 +175,10 @@ fn a_server_whose_published_name_means_nothing_here_is_reached_and_stopped_from_
     let unknown = "x".repeat(64);
     let ran = place.hq(&format!("server start --detach --host {unknown}"));
     assert!(ran.exit == 0 && ran.stdout.contains(&unknown), "{ran:?}");
-    assert!(ran.stderr.contains(&format!("WARN the host {unknown} is unknown on this machine")), "{ran:?}");
+    assert!(
+        ran.stderr.contains(&format!("WARN the host name {unknown} cannot be resolved on this machine")),
+        "{ran:?}"
+    );
     assert_eq!(place.json("server info")["client_host"], unknown);
     let error = place.fails(1, "server start --detach --host localhost");
     assert!(error.contains("it runs at x") && !error.contains("waiting"), "{error}");
@@ -204,7 +207,7 @@ fn access_can_be_made_ahead_and_split() {
     };
     cluster.ok(&format!("--server-dir {} job list", elsewhere("c.json")));
     let error = cluster.fails(3, &format!("--server-dir {} job list", elsewhere("w.json")));
-    assert!(error.contains("has no part for a client"), "{error}");
+    assert!(error.contains("has no section for a client"), "{error}");
 }
 
 #[test]
@@ -232,7 +235,7 @@ fn without_keys_nobody_gets_in() {
     let text = access(&cluster).to_string();
     write(&text[..text.len() / 2]);
     let error = cluster.fails(3, "--server-dir mixed job list");
-    assert!(error.contains("is no valid access file: it is cut off"), "{error}");
+    assert!(error.contains("is not a valid access file: it is cut off"), "{error}");
     cluster.ok("job list");
 }
 
@@ -243,7 +246,7 @@ fn an_access_file_is_not_written_over_unasked() {
     place.ok(line);
     let before = place.read("full.json");
     let error = place.fails(1, line);
-    assert!(error.contains("exists already") && error.contains("--overwrite"), "{error}");
+    assert!(error.contains("already exists") && error.contains("--overwrite"), "{error}");
     assert_eq!(place.read("full.json"), before);
     place.ok(&format!("{line} --overwrite"));
     assert_ne!(place.read("full.json"), before);

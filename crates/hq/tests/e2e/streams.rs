@@ -12,7 +12,7 @@ fn printed(stdout: &str, stderr: &str, ends: [u32; 2]) -> Printed {
 
 /// Everything in the files of a directory, by task and instance.
 fn read(cluster: &Cluster, dir: &str) -> BTreeMap<(u32, u32), Printed> {
-    let files = fs::read_dir(cluster.path(dir)).expect("the directory of a stream");
+    let files = fs::read_dir(cluster.path(dir)).expect("a stream directory");
     let all = printed::read(files.map(|entry| entry.expect("an entry").path()));
     all.into_iter().map(|((_, task, instance), printed)| ((task, instance), printed)).collect()
 }
@@ -177,7 +177,7 @@ fn what_begins_after_its_file_was_removed_is_kept_and_what_was_in_it_fails() {
     fs::write(go, "").expect("the task reads");
     cluster.fails(1, "job wait 1");
     let error = cluster.json("task info 1 0").to_string();
-    assert!(error.contains("was removed while the task printed into it"), "{error}");
+    assert!(error.contains("was removed while the task was writing to it"), "{error}");
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn output_log_says_what_is_not_there() {
         (1, "output-log nowhere summary", "nowhere: No such file"),
         (1, "output-log out --server-uid other summary", "No log files found of server other"),
         (2, "output-log out cat stdout", "several jobs"),
-        (2, "output-log out cat x stdout", "`x` is no id of a job"),
-        (2, "output-log out cat 1 stdin", "`stdin` is no output"),
+        (2, "output-log out cat x stdout", "`x` is not an id of a job"),
+        (2, "output-log out cat 1 stdin", "`stdin` is not an output"),
         (2, "output-log out export", "several jobs"),
     ];
     for (exit, line, expected) in refused {
@@ -305,7 +305,7 @@ fn a_stream_to_which_nothing_goes_is_pointed_out() {
     let cluster = Cluster::new();
     let ran = cluster.hq("submit --wait --stream out --stdout a --stderr none -- echo a");
     assert_eq!(ran.exit, 0);
-    assert!(ran.stderr.contains("nothing goes to the stream out"), "{ran:?}");
+    assert!(ran.stderr.contains("nothing would be written to the stream out"), "{ran:?}");
     assert!(!cluster.path("out").exists());
 }
 
@@ -315,7 +315,7 @@ fn what_is_damaged_is_left_out_and_told() {
     for text in ["first", "second", "third"] {
         cluster.ok(&format!("submit --wait --stream out -- echo {text}"));
     }
-    for entry in fs::read_dir(cluster.path("out")).expect("the directory of a stream") {
+    for entry in fs::read_dir(cluster.path("out")).expect("a stream directory") {
         let path = entry.expect("an entry").path();
         let mut bytes = fs::read(&path).expect("a stream file");
         if let Some(place) = bytes.windows(6).position(|bytes| bytes == b"second") {
@@ -350,7 +350,7 @@ fn a_directory_that_was_removed_is_made_again() {
     assert_eq!(cluster.ok("output-log out cat stdout"), "c\n");
     // What the first ones printed is gone, which is said.
     let error = cluster.fails(1, "job cat 1 stdout");
-    assert!(error.contains("what task 0 of job 1 printed is not there any more"), "{error}");
+    assert!(error.contains("what task 0 of job 1 printed is no longer there"), "{error}");
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn a_task_whose_file_is_removed_fails() {
     let cluster = Cluster::new();
     cluster.hq("submit --wait --stream out -- sh -c 'yes | head -c 1000000; rm -r out; echo b'");
     let error = cluster.json("task info 1 0").to_string();
-    assert!(error.contains("was removed while the task printed into it"), "{error}");
+    assert!(error.contains("was removed while the task was writing to it"), "{error}");
 }
 
 #[test]

@@ -101,11 +101,11 @@ fn whoever_interrupts_a_wait_is_told_that_the_job_goes_on() {
         (cluster.read("out"), cluster.read("err"))
     };
     for (line, what, how) in [
-        ("job wait last", "job 2 goes on", "`hq job wait 2` waits for it again"),
-        ("job wait all", "the jobs go on", "`hq job wait all` waits for all jobs"),
-        ("job progress 1-2", "jobs 1-2 go on", "`hq job progress 1-2` waits for them again"),
-        ("submit --wait true", "job 3 goes on", "`hq job wait 3` waits for it again"),
-        ("submit --progress true", "job 4 goes on", "`hq job progress 4` waits for it again"),
+        ("job wait last", "job 2 continues", "use `hq job wait 2` to wait for it again"),
+        ("job wait all", "the jobs continue", "use `hq job wait all` to wait for all jobs"),
+        ("job progress 1-2", "jobs 1-2 continue", "use `hq job progress 1-2` to wait for them again"),
+        ("submit --wait true", "job 3 continues", "use `hq job wait 3` to wait for it again"),
+        ("submit --progress true", "job 4 continues", "use `hq job progress 4` to wait for it again"),
     ] {
         let (_, said) = broken(line, libc::SIGINT);
         assert_eq!(said, format!("ERROR The wait was interrupted; {what}\nhint: {how}\n"), "{line}");

@@ -38,10 +38,16 @@ fn who_waits_for_nobody_is_told_what_to_do_and_programs_read_the_answer_alone() 
     cluster.write("slurm.sh", "#!/bin/sh\n#SBATCH --ntasks=4\ntrue\n");
     let (answer, shown) = on_terminal(&cluster, "submit slurm.sh");
     assert_eq!(answer, "Job submitted successfully, job ID: 1\n");
-    assert!(shown.contains("The script has #SBATCH lines, which mean nothing here"), "{shown}");
-    assert!(shown.contains("No worker is connected, so nothing runs yet: `hq worker start`"), "{shown}");
+    assert!(shown.contains("The script has #SBATCH lines, which are ignored"), "{shown}");
+    assert!(
+        shown.contains(
+            "No worker is connected, so nothing is running yet: start one here with `hq worker \
+        start`"
+        ),
+        "{shown}"
+    );
     let (_, shown) = on_terminal(&cluster, "submit --gpus 1 'echo hi'");
-    assert!(shown.contains("leave the quotes out, or use a shell: sh -c 'echo hi'"), "{shown}");
+    assert!(shown.contains("omit the quotes, or use a shell: sh -c 'echo hi'"), "{shown}");
     let ran = cluster.hq("submit slurm.sh");
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("Job submitted successfully, job ID: 3\n", ""));
     cluster.ok("job cancel all");

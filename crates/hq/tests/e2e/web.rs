@@ -284,7 +284,7 @@ fn strangers_are_refused() {
     drop(silent);
     web.end();
     for (place, words) in
-        [("0.0.0.0:0", "other machines may reach 0.0.0.0:0"), ("8080", "no place to serve at")]
+        [("0.0.0.0:0", "other machines could reach 0.0.0.0:0"), ("8080", "not an address to serve on")]
     {
         let refused = cluster.fails(2, &format!("dashboard --web {place}"));
         assert!(refused.contains(words), "{refused}");

@@ -127,8 +127,8 @@ fn detected_resources_can_be_replaced_but_not_twice() {
         ("worker start --manager slurm", "SLURM_JOB_ID"),
         ("worker start --min-utilization 2", "0 to 1"),
         ("worker start --heartbeat 0s", "above zero"),
-        ("worker start --heartbeat 1ms", "before it has heard of it; give 100ms or more"),
-        ("worker start --time-limit 20s --time-reserve 30s", "leaves nothing of the time limit, 20s"),
+        ("worker start --heartbeat 1ms", "the worker lost too soon; give 100ms or more"),
+        ("worker start --time-limit 20s --time-reserve 30s", "leaves no time of the time limit, 20s"),
         ("worker start --group=", "--group"),
         ("worker start --hostname=", "--hostname"),
     ] {
@@ -188,7 +188,7 @@ fn a_draining_worker_finishes_what_runs() {
     cluster.ok("submit -- sh -c 'echo started > running; cat go'");
     cluster.line_from(&running);
     cluster.ok("submit true");
-    assert_eq!(cluster.says("worker stop 1 --drain"), "Worker 1 finishes what runs, then stops\n");
+    assert_eq!(cluster.says("worker stop 1 --drain"), "Worker 1 finishes its running tasks, then stops\n");
     assert_eq!(cluster.ok("--output-mode quiet worker list"), "1 DRAINING\n");
     std::fs::write(go, "done\n").expect("a reader");
     assert_eq!(cluster.workers.remove(0).end(), 0);
@@ -251,7 +251,7 @@ fn deploying_starts_a_worker_for_each_host() {
     let calls = cluster.read("calls");
     assert!(calls.contains("-t -t node1 ") && calls.contains("-t -t -p 2222 node2 "), "{calls}");
     cluster.write("none", "# nobody\n");
-    assert!(cluster.fails(1, "worker deploy-ssh none").contains("names no host"));
+    assert!(cluster.fails(1, "worker deploy-ssh none").contains("has no host name"));
     assert!(cluster.fails(1, "worker deploy-ssh missing").contains("cannot read the host file missing"));
 }
 
@@ -286,7 +286,7 @@ fn a_worker_warns_its_tasks_and_ends_before_the_wall_and_nothing_counts_as_a_cra
     cluster.ok("submit --crash-limit 1 sleep 1000");
     assert_eq!(cluster.workers.remove(0).end(), 0);
     let job = cluster.json("job list");
-    assert_eq!(job[0]["state"], "waiting", "it was lost with its worker's time, which is no crash: {job}");
+    assert_eq!(job[0]["state"], "waiting", "it was lost with its worker's time, which is not a crash: {job}");
     assert_eq!(cluster.json("task info 2 0")[0]["crashes"], 0);
 }
 
@@ -359,7 +359,7 @@ fn a_wait_says_what_is_there_and_what_it_waits_for() {
     assert!(wait.wait().expect("a child").success());
     cluster.worker("--cpus 1");
     let (line, mut wait) = first_line(&cluster, &["worker", "wait", "2"]);
-    assert_eq!(line, "Workers that are connected: 1; waiting for 2\n");
+    assert_eq!(line, "Connected workers: 1; waiting for 2\n");
     cluster.worker("--cpus 1");
     assert!(wait.wait().expect("a child").success());
 }

@@ -116,11 +116,11 @@ fn mistakes_are_named_with_their_place() {
         ("[[task]]\ncommand=[\"a\"]\nkey=\"7\"", "task 1: key: the key `7` begins with a digit"),
         (
             "[[task]]\ncommand=[\"a\"]\nkey=\"x\"\n[[task]]\ncommand=[\"b\"]\nkey=\"x\"",
-            "task 2: the key `x` is taken by task 1 of the file",
+            "task 2: the key `x` is already used by task 1 of the file",
         ),
         (
             "[[task]]\ncommand=[\"a\"]\nname=\"x\"\n[[task]]\nid=9\ncommand=[\"b\"]\nname=\"x\"",
-            "task with id 9: the name `x` is taken by task 1 of the file",
+            "task with id 9: the name `x` is already used by task 1 of the file",
         ),
         ("[array]\ncommand=[\"a\"]\nkey=\"x\"", "array: key belongs to [[task]]"),
         ("[[task]]\ncommand=[\"a\"]\neach=true", "each and window need after or after_any"),
@@ -146,7 +146,7 @@ fn mistakes_are_named_with_their_place() {
         ),
         (
             "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nn_nodes=2\nresources={cpus=1}",
-            "n_nodes asks for whole workers; leave resources out, or say ranks_per_node",
+            "n_nodes requests whole workers; omit resources, or use ranks_per_node",
         ),
         ("not toml", "job.toml: TOML parse error"),
         ("name=\"\"\n[[task]]\ncommand=[\"a\"]", "job.toml: name: the name is empty"),

@@ -35,11 +35,12 @@ fn a_function_may_have_ranks() {
         ("--ranks 2 --mpi world cmd", "--mpi works only together with --function"),
         (
             "--function a:b --ranks 2 --launcher direct",
-            "--function cannot be used together with --launcher direct or none, which make no world of MPI",
+            "--function cannot be used together with --launcher direct or none, which do not start MPI",
         ),
         (
             "--nodes 2 --ranks 3 cmd",
-            "--ranks 3 are all ranks, and 2 nodes cannot have as many each: give a multiple of 2, or --ranks-per-node",
+            "--ranks 3 is the total number of ranks, which cannot be divided evenly among 2 nodes: give a multiple \
+             of 2, or --ranks-per-node",
         ),
     ] {
         assert_eq!(place.error(line), expected, "{line}");

@@ -30,24 +30,25 @@ pub(crate) enum StoreError {
     #[error("{} is a link, or belongs to another user", .0.display())]
     Foreign(PathBuf),
     /// It names no file in the directory for what is to be stored.
-    #[error("`{0}` is no name of a file for the store")]
+    #[error("`{0}` is not a valid name for a file in the store")]
     BadName(String),
     /// Somebody writes to it.
     #[error("{} was changed while it was read", .0.display())]
     Changed(PathBuf),
     /// Somebody else's file.
     #[error(
-        "there is something else already at {}, or what was put there was changed; move it away, or name another path", .0.display()
+        "something else already exists at {}, or what was placed there was changed; move it away, or use another \
+         path", .0.display()
     )]
     Taken(PathBuf),
     /// It is not here, or not as it was.
-    #[error("the object store does not hold it any more")]
+    #[error("the object store no longer holds it")]
     Gone,
     /// It was not as it was stored.
-    #[error("its copy in the object store was damaged: somebody has changed the file")]
+    #[error("its copy in the object store was damaged: someone has changed the file")]
     Altered,
     /// The bytes that came are not those that were meant.
-    #[error("its bytes are not those that were stored: the checksum is {found:016x} instead of {meant:016x}")]
+    #[error("its contents are not what was stored: the checksum is {found:016x} instead of {meant:016x}")]
     Damaged {
         /// Of what came.
         found: u64,
@@ -83,14 +84,15 @@ fn no_room(wanted: u64, (cap, taken): (u64, u64), spill: Option<(u64, u64)>) -> 
     let most = largest(cap, spill);
     if wanted > most {
         return format!(
-            "{wanted} bytes never fit: the object store takes objects of {most} bytes at most; give a worker a larger one \
-             (`hq worker start --object-store DIR:SIZE` or `--object-spill DIR:SIZE`)"
+            "{wanted} bytes can never fit: the object store accepts objects of at most {most} bytes; start a worker \
+             with a larger one (`hq worker start --object-store DIR:SIZE` or `--object-spill DIR:SIZE`)"
         );
     }
     let of_spill = spill
         .map_or(String::new(), |(cap, taken)| format!("; its spill may hold {cap}, of which {taken} are"));
     format!(
-        "{wanted} bytes do not fit: the object store may hold {cap} bytes, of which {taken} are in use and may not go{of_spill}"
+        "{wanted} bytes do not fit: the object store may hold {cap} bytes, of which {taken} are in use and cannot \
+         be removed{of_spill}"
     )
 }
 

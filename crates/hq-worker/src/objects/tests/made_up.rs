@@ -191,6 +191,6 @@ fn an_object_for_which_there_is_no_room_is_not_asked_for() {
             Wanted { key: key(1), content: content(&bytes(10)), holders: vec![holder(1, String::new())] };
         let unfetched = objects.fetch(&Arc::new(MadeUp::default()), wanted).await.expect_err("no room");
         assert_eq!(unfetched.holders, [WorkerId(0); 0]);
-        assert!(unfetched.reason.starts_with("10 bytes never fit"), "{}", unfetched.reason);
+        assert!(unfetched.reason.starts_with("10 bytes can never fit"), "{}", unfetched.reason);
     });
 }

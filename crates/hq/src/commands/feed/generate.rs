@@ -47,7 +47,7 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
     let mut template = Vec::new();
     std::io::stdin().lock().read_to_end(&mut template).map_err(|error| failed(error.to_string()))?;
     let template = hq_proto::decode_submit(&template)
-        .map_err(|error| failed(format!("what the tasks are to be is not to be read: {error}")))?;
+        .map_err(|error| failed(format!("the description of the tasks cannot be read: {error}")))?;
     let mut session = connect(context)?;
     let state = own.ask(&mut session, FeedOrder::Look)?;
     if state.wants_no_more() {
@@ -55,7 +55,7 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
             // Its last word was saved, and its end was not.
             own.ask(&mut session, last(&state))?;
         }
-        return Done::ok(Sentence("nothing more is wanted".into()));
+        return Done::ok(Sentence("no more tasks are needed".into()));
     }
     // What has a key is known by it.
     let behind = if state.is_keyed { 0 } else { state.made.saturating_sub(state.feed.cursor_at) };
@@ -66,7 +66,7 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
     }
     let mut child = spawn(&args.command, &variables, Stdio::piped())?;
     let (Some(out), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {
-        return Err(failed("there are no pipes to the generator"));
+        return Err(failed("no pipes to the generator"));
     };
     let lines = lines::read(out).map_err(|error| failed(error.to_string()))?;
     let mut source = Source {
@@ -161,8 +161,8 @@ impl Source<'_> {
                 Made::Task(task) if task.entry == before => number += 1,
                 Made::Task(MadeTask { entry, .. }) => {
                     return Err(failed(format!(
-                        "line {} behind its cursor is `{}` after the restart of the generator, and was `{}` before: it must \
-                         print the same again, or say with `#hq cursor` where it is",
+                        "line {} after its cursor is `{}` after the restart of the generator, but was `{}` before: \
+                         it must print the same lines again, or save its position with `#hq cursor`",
                         number - first + 1,
                         String::from_utf8_lossy(&entry),
                         String::from_utf8_lossy(before),
@@ -272,7 +272,7 @@ impl Source<'_> {
     }
 
     fn submits(&self, batch: Batch) -> Result<Vec<Submit>, HqError> {
-        let too_long = || failed("the lines of one request are too long together");
+        let too_long = || failed("the lines of one request are too long in total");
         let of = |(spec, lines): (Arc<TaskSpec>, Alike)| {
             let entries = Entries::new(lines.iter().map(|(_, task)| task.entry.as_slice()));
             let keys = Entries::new(lines.iter().filter_map(|(_, task)| task.key.as_deref()));
@@ -316,25 +316,26 @@ impl Source<'_> {
             Line::Order(word, text) if word == "cursor" => return Ok(Made::Cursor(text)),
             Line::Order(word, _) => {
                 return Err(failed(format!(
-                    "line {number} of the generator: it knows no `#hq {word}`, only `#hq cursor TEXT`"
+                    "line {number} of the generator: unknown directive `#hq {word}`; only `#hq cursor TEXT` is \
+                     supported"
                 )));
             }
             Line::TooLong(number) => {
                 return Err(failed(format!(
-                    "line {number} of the generator has more than {} bytes, and each becomes a variable of a program: write \
-                     the rest into a file, and print its name",
+                    "line {number} of the generator has more than {} bytes, but must fit into an environment \
+                     variable: write the data to a file, and print its name",
                     lines::LINE_BYTES_MAX
                 )));
             }
             Line::Broken(why) => {
-                return Err(failed(format!("the output of the generator is not to be read: {why}")));
+                return Err(failed(format!("the output of the generator cannot be read: {why}")));
             }
             Line::Plain(line) | Line::Cut(line) if self.is_json => {
                 let task = json_task(&line, &self.template.spec).and_then(|task| {
                     let has_key = task.key.is_some();
                     match (has_key, *self.has_keys.get_or_insert(has_key)) {
-                        (true, false) => Err("it has a `key`, and those before it have none".to_owned()),
-                        (false, true) => Err("it has no `key`, and those before it have one".to_owned()),
+                        (true, false) => Err("it has a `key`, but earlier lines have none".to_owned()),
+                        (false, true) => Err("it has no `key`, but earlier lines have one".to_owned()),
                         _ => Ok(task),
                     }
                 });
@@ -345,8 +346,8 @@ impl Source<'_> {
         };
         if made.entry.len() > ENTRY_BYTES_MAX {
             return Err(failed(format!(
-                "line {number} of the generator: its entry has {} bytes, and at most {ENTRY_BYTES_MAX} fit into the variable \
-                 HQ_ENTRY of a program: write the rest into a file, and print its name",
+                "line {number} of the generator: its entry has {} bytes, but at most {ENTRY_BYTES_MAX} fit into the \
+                 variable HQ_ENTRY: write the data to a file, and print its name",
                 made.entry.len()
             )));
         }
@@ -380,7 +381,7 @@ impl Batch {
             return match first.entry == task.entry && *known == spec {
                 true => Ok(()),
                 false => Err(format!(
-                    "line {} of the generator has the key `{}` of line {}, and is another task",
+                    "line {} of the generator has the same key `{}` as line {}, but describes a different task",
                     task.number,
                     String::from_utf8_lossy(task.key.as_deref().unwrap_or_default()),
                     first.number
@@ -412,9 +413,9 @@ enum Gathered {
 // A line as an object, with what differs from the other tasks.
 fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<MadeTask, String> {
     let shown = || String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-    let value: Value =
-        serde_json::from_slice(line).map_err(|error| format!("it is no JSON ({error}): `{}`", shown()))?;
-    let Value::Object(object) = value else { return Err(format!("it is no object: `{}`", shown())) };
+    let value: Value = serde_json::from_slice(line)
+        .map_err(|error| format!("it is not valid JSON ({error}): `{}`", shown()))?;
+    let Value::Object(object) = value else { return Err(format!("it is not an object: `{}`", shown())) };
     let (mut entry, mut key, mut spec) = (None, None, TaskSpec::clone(template));
     for (name, value) in &object {
         match (name.as_str(), value) {
@@ -424,37 +425,41 @@ fn json_task(line: &[u8], template: &Arc<TaskSpec>) -> Result<MadeTask, String> 
                 check_key(text.as_bytes()).map_err(|error| format!("`key`: {error}"))?;
                 key = Some(text.clone().into_bytes());
             }
-            ("key", value) => return Err(format!("`key` is no text: {value}")),
+            ("key", value) => return Err(format!("`key` is not a string: {value}")),
             ("kind", Value::String(kind)) if !object.contains_key("resources") => {
                 let resources = resources_of_kind(kind).ok_or_else(|| {
-                    format!("`kind` is `{kind}`, which is none of cpu, gpu and io; for others there is `resources`")
+                    format!(
+                        "`kind` is `{kind}`, which is not cpu, gpu or io; use `resources` for other requests"
+                    )
                 })?;
                 ask_for(&mut spec, resources)?;
             }
             ("kind", Value::String(_)) => {
-                return Err("`kind` says which `resources` a task needs: leave one of them out".to_owned());
+                return Err(
+                    "`kind` already determines the `resources` of a task: omit one of them".to_owned()
+                );
             }
-            ("kind", value) => return Err(format!("`kind` is no text: {value}")),
+            ("kind", value) => return Err(format!("`kind` is not a string: {value}")),
             ("resources", Value::Object(resources)) => ask_for(&mut spec, resources_of(resources)?)?,
             ("resources", value) => {
-                return Err(format!("`resources` is no object, such as {{\"cpus\": 2}}: {value}"));
+                return Err(format!("`resources` is not an object, such as {{\"cpus\": 2}}: {value}"));
             }
             ("priority", value) => {
                 let priority = value.as_i64().and_then(|priority| priority.try_into().ok());
                 spec.priority =
-                    priority.ok_or_else(|| format!("`priority` is no number that fits: {value}"))?;
+                    priority.ok_or_else(|| format!("`priority` is not a number in range: {value}"))?;
             }
             ("expect", value) => {
                 let seconds = value.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
                 let parsed = value.as_str().and_then(|text| hq_model::duration::parse(text).ok());
                 spec.expected =
-                    Some(seconds.or(parsed).ok_or_else(|| format!("`expect` is no duration: {value}"))?);
+                    Some(seconds.or(parsed).ok_or_else(|| format!("`expect` is not a duration: {value}"))?);
             }
             ("locality", Value::String(text)) => spec.locality = Some(text.clone().into_bytes()),
-            ("locality", value) => return Err(format!("`locality` is no text: {value}")),
+            ("locality", value) => return Err(format!("`locality` is not a string: {value}")),
             (other, _) => {
                 return Err(format!(
-                    "`{other}` is none of entry, key, kind, resources, priority, expect and locality"
+                    "unknown field `{other}`; use entry, key, kind, resources, priority, expect or locality"
                 ));
             }
         }
@@ -491,7 +496,7 @@ fn resources_of(resources: &serde_json::Map<String, Value>) -> Result<Vec<Resour
 fn ask_for(spec: &mut TaskSpec, resources: Vec<ResourceRequest>) -> Result<(), String> {
     let first = spec.requests.first().cloned().unwrap_or_default();
     if first.nodes > 0 || first.ranks > 0 {
-        return Err("`kind` and `resources` are for tasks on one worker, and these have nodes".to_owned());
+        return Err("`kind` and `resources` are only for single-node tasks, but these use --nodes".to_owned());
     }
     spec.requests = vec![Request { resources, ..first }];
     check_variants(&spec.requests).map_err(|error| format!("`resources`: {error}"))
@@ -578,36 +583,36 @@ mod tests {
             "a Some((3, Some(1.5s), Some([107])))"
         );
         for (line, expected) in [
-            ("[1]", "it is no object: `[1]`"),
+            ("[1]", "it is not an object: `[1]`"),
             (r#"{"priority": 1}"#, r#"it has no `entry`: `{"priority": 1}`"#),
-            (r#"{"entry": "a", "priority": "high"}"#, "`priority` is no number that fits: \"high\""),
-            (r#"{"entry": "a", "expect": -1}"#, "`expect` is no duration: -1"),
+            (r#"{"entry": "a", "priority": "high"}"#, "`priority` is not a number in range: \"high\""),
+            (r#"{"entry": "a", "expect": -1}"#, "`expect` is not a duration: -1"),
             (
                 r#"{"entry": "a", "cpu": 1}"#,
-                "`cpu` is none of entry, key, kind, resources, priority, expect and locality",
+                "unknown field `cpu`; use entry, key, kind, resources, priority, expect or locality",
             ),
-            (r#"{"entry": "a", "key": 7}"#, "`key` is no text: 7"),
+            (r#"{"entry": "a", "key": 7}"#, "`key` is not a string: 7"),
             (
                 r#"{"entry": "a", "key": "7"}"#,
-                "`key`: the key `7` begins with a digit, as task ids do; put a letter before it",
+                "`key`: the key `7` begins with a digit like a task id; put a letter in front",
             ),
             (
                 r#"{"entry": "a", "kind": "fpga"}"#,
-                "`kind` is `fpga`, which is none of cpu, gpu and io; for others there is `resources`",
+                "`kind` is `fpga`, which is not cpu, gpu or io; use `resources` for other requests",
             ),
             (
                 r#"{"entry": "a", "kind": "cpu", "resources": {"cpus": 1}}"#,
-                "`kind` says which `resources` a task needs: leave one of them out",
+                "`kind` already determines the `resources` of a task: omit one of them",
             ),
-            (r#"{"entry": "a", "resources": 3}"#, r#"`resources` is no object, such as {"cpus": 2}: 3"#),
+            (r#"{"entry": "a", "resources": 3}"#, r#"`resources` is not an object, such as {"cpus": 2}: 3"#),
             (
                 r#"{"entry": "a", "resources": {"cpus": 0}}"#,
-                "`resources`: cpus = 0: Zero resources cannot be requested (`0`): leave it out",
+                "`resources`: cpus = 0: Zero resources cannot be requested (`0`): omit it",
             ),
         ] {
             assert_eq!(check(line), expected, "{line}");
         }
-        assert!(check("{").starts_with("it is no JSON (EOF"), "{}", check("{"));
+        assert!(check("{").starts_with("it is not valid JSON (EOF"), "{}", check("{"));
     }
 
     fn line(number: u64, text: &str) -> MadeTask {
@@ -649,7 +654,10 @@ mod tests {
         add(2, r#"{"entry": "y", "key": "b"}"#).expect("new");
         add(3, r#"{"entry": "x", "key": "a"}"#).expect("there");
         let error = add(4, r#"{"entry": "z", "key": "b"}"#).expect_err("another");
-        assert_eq!(error, "line 4 of the generator has the key `b` of line 2, and is another task");
+        assert_eq!(
+            error,
+            "line 4 of the generator has the same key `b` as line 2, but describes a different task"
+        );
         assert_eq!(places(&batch), [[0, 1]]);
     }
 }

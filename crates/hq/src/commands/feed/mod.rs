@@ -48,7 +48,7 @@ impl Own {
         let number = |name: &str| {
             let found = std::env::var(name).ok().and_then(|value| value.parse().ok());
             found.ok_or_else(|| {
-                HqError::usage(format!("{name} is not set: workers start this, and nobody else"))
+                HqError::usage(format!("{name} is not set: this command can be started only by workers"))
             })
         };
         let by = TaskRef::new(JobId(number("HQ_JOB_ID")?), TaskId(number("HQ_TASK_ID")?));

@@ -23,11 +23,11 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
     let state = own.ask(&mut session, FeedOrder::Look)?;
     let variables: Vec<(&str, &[u8])> =
         state.feed.state.iter().map(|state| ("HQ_STATE", state.as_slice())).collect();
-    let no_pipe = |error: std::io::Error| failed(format!("there is no pipe to the reducer: {error}"));
+    let no_pipe = |error: std::io::Error| failed(format!("no pipe to the reducer: {error}"));
     let (input, stdin) = std::io::pipe().map_err(no_pipe)?;
     let mut child = spawn(&args.command, &variables, input.try_clone().map_err(no_pipe)?.into())?;
     let Some(out) = child.stdout.take() else {
-        return Err(failed("there is no pipe from the reducer"));
+        return Err(failed("no pipe from the reducer"));
     };
     let mut lines = lines::read(out).map_err(|error| failed(error.to_string()))?;
     let told = Arc::new(Told::default());
@@ -54,14 +54,14 @@ pub(super) fn reduce(context: &Context, args: ReduceArgs) -> Result<Done, HqErro
                 return Err(error);
             }
             return Err(failed(
-                "the reducer exited before its input had ended; if it has enough, it says so with `#hq end`",
+                "the reducer exited before the end of its input; to stop early, it must print `#hq end`",
             ));
         }
         // What it has left in the pipe, it was told, and does not know.
         let unread = rustix::io::ioctl_fionread(&input).map_err(|error| no_pipe(error.into()))?;
         if unread > 0 {
             return Err(failed(format!(
-                "the reducer exited with {unread} bytes of its input unread; if it has enough, it says so with `#hq end`"
+                "the reducer exited with {unread} bytes of its input unread; to stop early, it must print `#hq end`"
             )));
         }
         // What it was told and has not saved is in what it leaves behind, and counts when its task has ended with success.
@@ -108,7 +108,8 @@ fn hear(
             }
             Line::Order(word, _) => {
                 return Err(failed(format!(
-                    "line {number} of the reducer: it knows no `#hq {word}`, only `#hq saved N TEXT` and `#hq end`"
+                    "line {number} of the reducer: unknown directive `#hq {word}`; only `#hq saved N TEXT` and `#hq \
+                     end` are supported"
                 )));
             }
             Line::TooLong(number) => {
@@ -116,7 +117,7 @@ fn hear(
                 return Err(failed(format!("line {number} of the reducer has more than {max} bytes")));
             }
             Line::Broken(why) => {
-                return Err(failed(format!("the output of the reducer is not to be read: {why}")));
+                return Err(failed(format!("the output of the reducer cannot be read: {why}")));
             }
         }
     }
@@ -159,11 +160,11 @@ impl Told {
         let before = given.acknowledged;
         let all = before + given.lines.len() as u64;
         if count > all {
-            return Err(format!("too much: {}, and it was given {all}", counted(count, "line")));
+            return Err(format!("too many: {}, but it was given {all}", counted(count, "line")));
         }
         let Some(new) = count.checked_sub(before) else {
             return Err(format!(
-                "less than before: {}, and {before} are in the state that it saved last",
+                "fewer than before: {}, but its last saved state covers {before}",
                 counted(count, "line")
             ));
         };
@@ -316,10 +317,10 @@ mod tests {
             given.lines.extend([5, 2, 9].map(TaskId));
             given.passed_over.insert(TaskId(7));
         }
-        assert_eq!(told.up_to(4), Err("too much: 4 lines, and it was given 3".into()));
+        assert_eq!(told.up_to(4), Err("too many: 4 lines, but it was given 3".into()));
         assert_eq!(told.up_to(2), Ok("2,5,7".parse().expect("ids")));
         assert_eq!(told.up_to(2), Ok(IdSet::new()), "another state of the same lines");
-        let less = "less than before: 1 line, and 2 are in the state that it saved last";
+        let less = "fewer than before: 1 line, but its last saved state covers 2";
         assert_eq!(told.up_to(1), Err(less.into()));
         assert_eq!(told.up_to(3), Ok(IdSet::single(TaskId(9))));
     }

@@ -52,7 +52,10 @@ impl Before {
                     let job = job.map_or_else(|| "A job".to_owned(), |job| format!("Job {job}"));
                     HqError::failed(
                         "make-busy",
-                        format!("{job} of the server in {} may still make files here: {why}", dir.display()),
+                        format!(
+                            "{job} of the server in {} may still be making files here: {why}",
+                            dir.display()
+                        ),
                     )
                     .hint(format!(
                         "start that server again, or remove {} if the job is gone for good",
@@ -61,7 +64,7 @@ impl Before {
                 };
                 let mut session = Session::connect(&dir).map_err(|error| busy(error.to_string()))?;
                 if session.server_uid() != uid {
-                    return Err(busy(format!("now there is the server {}", session.server_uid())));
+                    return Err(busy(format!("the server there is now {}", session.server_uid())));
                 }
                 let Some(job) =
                     job.map(JobId).map_or_else(|| unnamed(&mut session, &runs), |job| Ok(Some(job)))?
@@ -74,12 +77,12 @@ impl Before {
                     Some((false, done, total)) if !joins => Err(HqError::failed(
                         "make-busy",
                         format!(
-                            "Job {job} of the server in {} makes files here: {done} of {} ended",
+                            "Job {job} of the server in {} is making files here: {done} of {} ended",
                             dir.display(),
                             counted_are(total, "run", "has", "have")
                         ),
                     )
-                    .hint(format!("`hq make --follow` shows what it does, `hq job cancel {job}` ends it"))),
+                    .hint(format!("`hq make --follow` shows its progress, `hq job cancel {job}` ends it"))),
                     Some((false, ..)) => Ok(Before { goes_on: Some((job, runs)), completed: Vec::new() }),
                 }
             }
@@ -124,7 +127,7 @@ pub(super) fn clear(
 ) -> Result<(), HqError> {
     for (from, to) in settle(session, job, runs)? {
         context.printer.note(&format!(
-            "{} was left by a run that was interrupted: it is {} now",
+            "{} was left by an interrupted run: it is now {}",
             from.display(),
             to.file_name().unwrap_or_default().display()
         ));

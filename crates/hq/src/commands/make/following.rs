@@ -89,7 +89,7 @@ impl Ends {
 
 pub(super) fn follow(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let path = std::path::absolute(home_path(args))?;
-    let nothing = || HqError::failed("bad-input", "Nothing is made here now").hint("`hq make` begins");
+    let nothing = || HqError::failed("bad-input", "Nothing is being made here now").hint("`hq make` starts");
     let Some(Job { place, job: Some(job), .. }) = job_in(&path) else { return Err(nothing()) };
     let runs = started_in(&path)?;
     let dir = match place {
@@ -115,7 +115,7 @@ pub(super) fn follow_to_the_end(
         session,
         &mut |task, ending| Ok(ends.hear(task, ending, false)),
         async || signals.next().await,
-        |_, _, signal| Err(HqError::interrupted(signal, format!("Interrupted; job {job} goes on"))),
+        |_, _, signal| Err(HqError::interrupted(signal, format!("Interrupted; job {job} continues"))),
     )?;
     let mut ended = ends.ended(session, job, runs, begin)?;
     context.printer.print(&mut ended)?;

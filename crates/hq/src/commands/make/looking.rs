@@ -32,7 +32,8 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let plan = planned(context, args, &make, &remembered(args, &make, rerun), rerun)?;
     if job_in(&home_path(args)).is_some() {
         context.printer.note(
-            "A run was interrupted here, or still goes on: what it has left unfinished counts as it is until `hq make` has looked at it",
+            "A run was interrupted here, or is still active: its unfinished files are treated as they are until the \
+             next `hq make`",
         );
     }
     let is_incomplete = !plan.missing.is_empty();
@@ -71,7 +72,7 @@ fn of_job_on_server(home: &Path) -> Result<Option<Vec<FailedRun>>, HqError> {
     };
     let mut session = Session::connect(&dir).map_err(|error| {
         HqError::from(error)
-            .hint(format!("job {job} of the server in {} made files here last", dir.display()))
+            .hint(format!("job {job} of the server in {} was the last to make files here", dir.display()))
     })?;
     if session.server_uid() != uid || has_ended(&mut session, JobId(job))?.is_none() {
         return Ok(None);
@@ -86,7 +87,7 @@ fn all_are_known(plan: &Plan, names: &[String]) -> Result<(), HqError> {
     let shown: Vec<_> = plan.files.iter().map(|file| file.shown()).collect();
     let alike = shown.iter().map(|other| &**other).filter(|other| other.len().abs_diff(name.len()) <= 2);
     let hint = hq_model::similar::nearest(name, alike)
-        .map_or("`hq make --explain` without names explains all that is wanted".into(), |near| {
+        .map_or("`hq make --explain` without names explains all wanted files".into(), |near| {
             format!("did you mean `{near}`?")
         });
     let more = match unknown.count() {
@@ -145,12 +146,12 @@ fn script(plan: &Plan, name: &str) -> Result<Shown, HqError> {
             let near = hq_model::similar::nearest(name, names.iter().map(String::as_str));
             let hint =
                 near.map_or("`hq make --list` shows all".into(), |near| format!("did you mean `{near}`?"));
-            Err(HqError::failed("bad-input", format!("no run is called `{name}`")).hint(hint))
+            Err(HqError::failed("bad-input", format!("there is no run `{name}`")).hint(hint))
         }
         _ => {
             let names: Vec<String> = found.iter().take(4).map(|run| name_of(run)).collect();
             let text = format!("{} runs are called `{name}`: {} …", found.len(), names.join(", "));
-            Err(HqError::failed("bad-input", text).hint("name one with its directory"))
+            Err(HqError::failed("bad-input", text).hint("give one with its directory"))
         }
     }
 }
@@ -161,9 +162,7 @@ fn graph(args: &MakeArgs, plan: &Plan, file: &str) -> Result<Shown, HqError> {
         Some("svg") => picture::GraphAs::Svg,
         Some("json") => picture::GraphAs::Json,
         _ => {
-            return Err(HqError::usage(format!(
-                "--graph {file}: the name ends in none of .dot, .svg and .json"
-            )));
+            return Err(HqError::usage(format!("--graph {file}: the name must end in .dot, .svg or .json")));
         }
     };
     let of = match args.how.graph_of {

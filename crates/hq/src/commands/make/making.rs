@@ -56,7 +56,7 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     home.end()?;
     home.remember(&plan.adopted)?;
     if !plan.missing.is_empty() && !args.how.keep_going {
-        return Err(refused(&plan.missing).hint("`-k` makes what can be made all the same"));
+        return Err(refused(&plan.missing).hint("`-k` makes what can be made anyway"));
     }
     if plan.needed().next().is_none() {
         end_quietly_when_nobody_reads();
@@ -98,8 +98,8 @@ impl Maker<'_> {
     fn nothing_to_do(&self, plan: &Plan) -> Result<u8, HqError> {
         let (there, missing) = (plan.targets.len(), plan.missing.len());
         let text = match there {
-            1 => "Nothing to do: the file that is wanted is there\n".to_owned(),
-            count => format!("Nothing to do: all {count} files that are wanted are there\n"),
+            1 => "Nothing to do: the wanted file exists\n".to_owned(),
+            count => format!("Nothing to do: all {count} wanted files exist\n"),
         };
         if missing > 0 {
             return Err(refused(&plan.missing));
@@ -204,23 +204,24 @@ impl Maker<'_> {
         if other.is_some() || !self.args.force.is_empty() {
             let what = match other {
                 Some(run) if texts.contains_key(name_of(run).as_str()) => {
-                    format!("with another script for {}", name_of(run))
+                    format!("with a different script for {}", name_of(run))
                 }
                 Some(run) => format!("and {} is not among them", name_of(run)),
-                None => "and --force would make them again".to_owned(),
+                None => "and --force would remake them".to_owned(),
             };
-            return Err(HqError::failed("make-busy", format!("Job {job} makes files here, {what}")).hint(
+            return Err(HqError::failed("make-busy", format!("Job {job} is making files here, {what}")).hint(
                 format!(
-                    "`hq make --follow` waits for it, `hq job cancel {job}` ends it; then call this again"
+                    "wait for it with `hq make --follow` or end it with `hq job cancel {job}`, then repeat this \
+                     command"
                 ),
             ));
         }
         let mut session = self.context.connect()?;
         if self.args.place.wait || self.args.place.progress {
-            self.context.printer.note(&format!("Job {job} makes the files already"));
+            self.context.printer.note(&format!("Job {job} is already making the files"));
             return follow_to_the_end(self.context, &mut session, job, runs);
         }
-        let text = format!("Job {job} makes the files already\n");
+        let text = format!("Job {job} is already making the files\n");
         let document = serde_json::json!({ "id": job.0, "runs": runs.len() });
         self.context.printer.print(&mut Shown::of(text, document).quiet(format!("{job}\n")))?;
         Ok(0)
@@ -325,7 +326,7 @@ impl Maker<'_> {
                 progress.end();
                 self.context
                     .printer
-                    .note("Canceling: what runs is being ended; press Ctrl-C again to end at once");
+                    .note("Canceling: running tasks are being ended; press Ctrl-C again to exit immediately");
                 cancel(session, job, "hq make was interrupted")
             }
             Event::Signal(signal) => Err(interrupted_twice(signal)),

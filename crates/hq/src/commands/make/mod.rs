@@ -82,17 +82,18 @@ fn load(context: &Context, args: &MakeArgs) -> Result<Makefile, HqError> {
 fn text_of(args: &MakeArgs, name: &str, what: &str) -> Result<Vec<u8>, HqError> {
     let failed = |error: io::Error| {
         let text = match error.kind() {
-            io::ErrorKind::NotFound => format!("no file `{name}`"),
+            io::ErrorKind::NotFound => format!("there is no file `{name}`"),
             _ => format!("the {what} `{name}` cannot be read: {error}"),
         };
         let is_number = name.parse::<f64>().is_ok();
         let hint = if is_number {
-            "the minutes come third: hq make RULES TARGETS MINUTES".to_owned()
+            "the minutes are the third argument: hq make RULES TARGETS MINUTES".to_owned()
         } else if args.rules == "rules.yaml" && what == "rules" {
-            "hq make looks for rules.yaml and targets.yaml here; `hq doc make` shows how to write them"
+            "hq make looks for rules.yaml and targets.yaml in the current directory; `hq doc make` explains how to \
+             write them"
                 .to_owned()
         } else {
-            format!("name the {what}: hq make RULES TARGETS")
+            format!("give the {what}: hq make RULES TARGETS")
         };
         HqError::failed("bad-input", text).hint(hint)
     };

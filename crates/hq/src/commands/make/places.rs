@@ -43,7 +43,7 @@ fn usable(dir: &Path) -> Result<(), String> {
     if let Err(error) = fs::create_dir_all(dir) {
         return Err(match error.kind() {
             io::ErrorKind::AlreadyExists => "is a file".to_owned(),
-            _ => format!("cannot be made: {error}"),
+            _ => format!("cannot be created: {error}"),
         });
     }
     // Rights do not tell all: a file system may take nothing.

@@ -28,7 +28,7 @@ pub(super) fn tend(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let rerun = match (&args.tend.delete, rerun(args)?) {
         (None, Rerun::Exists) => {
             return Err(HqError::usage("--adopt is for --rerun mtime and --rerun hash")
-                .hint("in mode `exists` what is there is up to date anyway"));
+                .hint("in mode `exists`, existing files are always up to date"));
         }
         (Some(_), Rerun::Exists) => Rerun::Mtime,
         (_, rerun) => rerun,
@@ -62,9 +62,7 @@ fn delete(args: &MakeArgs, plan: &Plan, of: Option<&str>, names: &[String]) -> R
     if let Some(of) = of.filter(|of| !names.iter().any(|name| name == of)) {
         let near = hq_model::similar::nearest(of, names.iter().map(String::as_str));
         let hint = near.map_or_else(String::new, |near| format!("did you mean `{near}`?"));
-        return Err(
-            HqError::failed("bad-input", format!("no rule and no target is called `{of}`")).hint(hint)
-        );
+        return Err(HqError::failed("bad-input", format!("there is no rule or target `{of}`")).hint(hint));
     }
     let is_of =
         |run: &&Run| of.is_none_or(|of| *run.rule == *of || run.targets.iter().any(|target| **target == *of));
@@ -85,8 +83,10 @@ fn delete(args: &MakeArgs, plan: &Plan, of: Option<&str>, names: &[String]) -> R
     };
     if !args.tend.yes {
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-            return Err(HqError::usage(format!("--delete would remove {count} and there is nobody to ask"))
-                .hint("`--yes` removes them without asking"));
+            return Err(HqError::usage(format!(
+                "--delete would remove {count}, but cannot ask for confirmation here"
+            ))
+            .hint("use `--yes` to remove them without confirmation"));
         }
         let mut err = io::stderr().lock();
         for file in files.iter().take(NAMED_MAX) {

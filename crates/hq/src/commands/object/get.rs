@@ -42,7 +42,7 @@ pub(super) fn get(context: &Context, args: GetArgs) -> Result<Done, HqError> {
 // Each in a file of its own. What cannot be had is named, and the rest written.
 fn get_several(context: &Context, args: GetArgs) -> Result<Done, HqError> {
     let Some(dir) = args.output.filter(|path| path != Path::new("-")) else {
-        return Err(HqError::usage("several objects go into a directory: name one with -o DIR"));
+        return Err(HqError::usage("several objects are written to a directory: give one with -o DIR"));
     };
     let (mut session, objects) = named(context, vec![args.objects], &HERE)?;
     let getter = getter(context)?;
@@ -109,8 +109,8 @@ fn check_stored(view: &ObjectView) -> Result<(), HqError> {
         return Err(HqError::failed("not-stored", format!("Object {object} {why}")));
     }
     if view.copies == 0 {
-        let text = format!("Object {object} is on no worker that is connected now.");
-        let hint = "a worker that stored it may come back: try again in a while";
+        let text = format!("Object {object} is not on any connected worker.");
+        let hint = "a worker that stored it may come back: try again later";
         return Err(HqError::failed("not-stored", text).hint(hint));
     }
     Ok(())
@@ -138,8 +138,9 @@ fn other_way(view: &ObjectView) -> String {
     let object = &view.copy.object;
     let name = &object.name;
     format!(
-        "`hq object info {object}` says whether it is still stored; if so, have a task take it, and copy it where you can read it: hq submit --input-object '{name}={object}' -- cp \
-         '{name}' PATH; or run this command on a machine that reaches the workers"
+        "`hq object info {object}` shows whether it is still stored; if so, let a task copy it to a place where you \
+         can read it: hq submit --input-object '{name}={object}' -- cp '{name}' PATH; or run this command on a \
+         machine that can reach the workers"
     )
 }
 
@@ -156,10 +157,10 @@ impl Place {
         match path {
             Some(path) if path != Path::new("-") => Place::file(path),
             None if io::stdout().is_terminal() => Err(HqError::usage(
-                "standard output is a terminal: name a file with -o FILE, or print it all the same with -o -",
+                "standard output is a terminal: give a file with -o FILE, or print it anyway with -o -",
             )),
             _ if mode == OutputMode::Json => Err(HqError::usage(
-                "hq object get prints objects as they are and has no JSON form; name a file with -o FILE",
+                "hq object get prints objects unchanged and has no JSON output; give a file with -o FILE",
             )),
             _ => Ok(Place::Stream {
                 out: Box::new(StandardOutput(io::stdout())),
@@ -174,7 +175,7 @@ impl Place {
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => {
                 let text = format!(
-                    "{} is a directory: name what is not there yet, or a file to be replaced",
+                    "{} is a directory: give a path that does not exist yet, or a file to be replaced",
                     path.display()
                 );
                 return Err(HqError::usage(text));
@@ -205,11 +206,8 @@ impl Place {
         match self {
             Place::File { path, is_dir, .. } if fs::symlink_metadata(&path).is_err() => *is_dir = true,
             Place::File { path, .. } => {
-                let text = format!(
-                    "there is something at {} already, and the object is a directory",
-                    path.display()
-                );
-                return Err(HqError::usage(text).hint("name a directory that is not there yet"));
+                let text = format!("{} already exists, and the object is a directory", path.display());
+                return Err(HqError::usage(text).hint("give a directory that does not exist yet"));
             }
             Place::Stream { .. } => {}
         }
@@ -263,8 +261,8 @@ impl Target for Place {
         match self {
             Place::Stream { has_begun: false, .. } => Ok(()),
             Place::Stream { has_begun: true, .. } => Err(io::Error::other(
-                "the bytes that a worker sent are not those that were stored, and some of them are written already: do \
-                 not use them, and get the object once more into a file (-o FILE), which appears only when it is right",
+                "the data sent by a worker differs from what was stored, and some of it has already been written: \
+                 discard it, and get the object again into a file (-o FILE), which appears only if it is correct",
             )),
             Place::File { beside, .. } => {
                 let file: &mut File = beside.as_file_mut();

@@ -68,15 +68,17 @@ pub(super) fn put(context: &Context, args: PutArgs) -> Result<Done, HqError> {
 }
 
 fn nameless() -> HqError {
-    HqError::usage("standard input has no name: say what the object is called with --name NAME")
+    HqError::usage("standard input has no name: give the object a name with --name NAME")
 }
 
 // `.` and `..` have the names of the directories that they are.
 fn name_of(path: &Path) -> Result<ObjectName, HqError> {
     let whole = if path.file_name().is_none() { fs::canonicalize(path).ok() } else { None };
     let Some(name) = whole.as_deref().unwrap_or(path).file_name() else {
-        let text =
-            format!("{} has no name that the object could have: say it with --name NAME", path.display());
+        let text = format!(
+            "{} has no name that can be used for the object: give one with --name NAME",
+            path.display()
+        );
         return Err(HqError::usage(text));
     };
     let is_text = name.to_str().is_some();
@@ -85,7 +87,7 @@ fn name_of(path: &Path) -> Result<ObjectName, HqError> {
         Ok(name) if is_text => Ok(name),
         Ok(_) => {
             let text =
-                format!("`{name}` cannot be the name of an object, since it is not UTF-8; use --name NAME");
+                format!("`{name}` cannot be the name of an object, because it is not UTF-8; use --name NAME");
             Err(HqError::usage(text))
         }
         Err(error) => Err(HqError::usage(format!("{error}; use --name NAME"))),
@@ -107,7 +109,7 @@ fn temporary(shown: &str) -> Result<File, HqError> {
 
 fn no_temporary(shown: &str, error: &io::Error) -> HqError {
     let text = format!("{shown} cannot be written to a file in {}: {error}", std::env::temp_dir().display());
-    HqError::failed("io", text).hint("TMPDIR says which directory is used for that")
+    HqError::failed("io", text).hint("the directory for this is set by TMPDIR")
 }
 
 impl Source {
@@ -120,8 +122,8 @@ impl Source {
             return Source::of_dir(path, shown);
         }
         if !found.is_file() {
-            let text = format!("{shown} is no regular file");
-            let hint = format!("to put what comes out of it: hq object put --name NAME - < {shown}");
+            let text = format!("{shown} is not a regular file");
+            let hint = format!("to store what can be read from it: hq object put --name NAME - < {shown}");
             return Err(HqError::usage(text).hint(hint));
         }
         let file = File::open(path).map_err(failed)?;
@@ -146,8 +148,8 @@ impl Source {
     // In a file without a name, since its size must be known.
     fn of_standard_input() -> Result<Source, HqError> {
         if is_nothing(&io::stdin()) {
-            let text = "standard input is closed, so there is nothing to put";
-            let hint = "name a file, or put what a program prints: COMMAND | hq object put --name NAME -";
+            let text = "standard input is closed, so there is nothing to store";
+            let hint = "give a file, or store the output of a program: COMMAND | hq object put --name NAME -";
             return Err(HqError::usage(text).hint(hint));
         }
         Source::of_what_is_read(io::stdin().lock(), "standard input".to_owned())
@@ -162,7 +164,7 @@ impl Source {
     fn failed(&self, error: io::Error) -> HqError {
         let text = match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                format!("{} has become shorter than {} bytes meanwhile", self.shown, self.size)
+                format!("{} has become shorter than {} bytes in the meantime", self.shown, self.size)
             }
             _ => format!("{}: {error}", self.shown),
         };
@@ -224,8 +226,8 @@ fn stores(session: &mut Session) -> Result<Vec<Store>, HqError> {
     let here = workers.into_iter().filter(|worker| worker.away_until.is_none() && !worker.is_stopping);
     let mut stores: Vec<Store> = here.filter_map(Store::of).collect();
     if stores.is_empty() {
-        let text = "No worker that is connected stores objects.";
-        let hint = "`hq worker start` starts one that does (without --no-object-store)";
+        let text = "No connected worker stores objects.";
+        let hint = "start one with `hq worker start` (without --no-object-store)";
         return Err(HqError::failed("not-stored", text).hint(hint));
     }
     stores.sort_by_key(|store| std::cmp::Reverse(store.free));
@@ -241,7 +243,8 @@ fn roomy(mut stores: Vec<Store>, source: &Source) -> Result<Vec<Store>, HqError>
         return Ok(stores);
     }
     let (size, largest) = (text::size_of(source.size), text::size_of(largest));
-    let text = format!("{} has {size}, and the largest store of a worker holds {largest}.", source.shown);
+    let text =
+        format!("{} has {size}, but the largest object store of a worker holds {largest}.", source.shown);
     Err(HqError::failed("not-stored", text)
         .hint("`hq worker start --object-store DIR:SIZE` starts a worker with a larger one"))
 }
@@ -299,10 +302,10 @@ impl Reasons {
         let text = format!("No worker has stored {}: {}.", source.shown, self.of_workers.join("; "));
         let hint = match self.has_refusal {
             true => {
-                "`hq object list` shows what is stored, and `hq object drop` makes room; `hq worker start --object-store \
-                 DIR:SIZE` starts a worker with a larger store"
+                "see what is stored with `hq object list` and make room with `hq object drop`, or start a worker \
+                 with a larger store with `hq worker start --object-store DIR:SIZE`"
             }
-            false => "run this command on a machine that has a worker or reaches one",
+            false => "run this command on a machine that has a worker or can reach one",
         };
         HqError::failed("not-stored", text).hint(hint)
     }
@@ -444,7 +447,7 @@ impl Putting<'_> {
         }
         if time > SILENT_TIME {
             let TaskNode { worker, hostname, .. } = &store.node;
-            let text = format!("Waiting for worker {worker} ({hostname}) to take {}", self.source.shown);
+            let text = format!("Waiting for worker {worker} ({hostname}) to accept {}", self.source.shown);
             self.context.printer.note(&text);
         }
         match time {

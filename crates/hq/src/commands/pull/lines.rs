@@ -43,7 +43,7 @@ impl<'a> TaskLines<'a> {
                 return Err(self.wrong("a name has control characters"));
             }
             if let Some(other) = lines_of.insert(names[0].to_owned(), self.last) {
-                return Err(self.wrong(&format!("`{}` is the name of line {other}, too", names[0])));
+                return Err(self.wrong(&format!("`{}` is also the name in line {other}", names[0])));
             }
             let task = json!({"name": names[0], "after": names[1..]});
             self.given.push((self.last, task.clone()));
@@ -90,7 +90,7 @@ impl<'a> TaskLines<'a> {
             line.pop();
             line.pop_if(|byte| *byte == b'\r');
         }
-        String::from_utf8(line).map(Some).map_err(|_| self.wrong("it is no UTF-8"))
+        String::from_utf8(line).map(Some).map_err(|_| self.wrong("it is not UTF-8"))
     }
 
     fn wrong(&self, what: &str) -> HqError {
@@ -120,8 +120,8 @@ mod tests {
         for (text, expected) in [
             (&b"a\n,\n"[..], "Line 2 of f: a name is empty"),
             (b"a\nb,c\0d\n", "Line 2 of f: a name has control characters"),
-            (b"a\n\na,b\n", "Line 3 of f: `a` is the name of line 1, too"),
-            (b"\xff\n", "Line 1 of f: it is no UTF-8"),
+            (b"a\n\na,b\n", "Line 3 of f: `a` is also the name in line 1"),
+            (b"\xff\n", "Line 1 of f: it is not UTF-8"),
             (&long, "Line 1 of f: it has more than 4194304 bytes"),
         ] {
             assert_eq!(read(text, 10), Err(expected.to_owned()));

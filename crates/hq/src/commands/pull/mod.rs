@@ -172,7 +172,7 @@ fn read_payload(path: &str, from: impl Read) -> Result<Vec<u8>, HqError> {
     let most = PAYLOAD_BYTES_MAX as u64;
     from.take(most + 1).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
     if bytes.len() as u64 > most {
-        let text = format!("{path} has more than the {most} bytes that a payload may have");
+        let text = format!("{path} has more than {most} bytes, the maximum for a payload");
         return Err(HqError::failed("bad-input", text));
     }
     Ok(bytes)
@@ -186,7 +186,7 @@ fn addfile(context: &Context, args: &AddfileArgs) -> Result<Done, HqError> {
     let mut some = lines.some(CREATED_AT_ONCE)?;
     if some.is_empty() {
         let file = if args.file == "-" { "standard input" } else { &args.file };
-        return Err(HqError::failed("bad-input", format!("{file} names no task")));
+        return Err(HqError::failed("bad-input", format!("{file} contains no task names")));
     }
     let mut line = Line::open(context)?;
     let (mut bag_id, mut new, mut known) = (Value::Null, 0, 0);
@@ -198,7 +198,7 @@ fn addfile(context: &Context, args: &AddfileArgs) -> Result<Done, HqError> {
         new += created["new"].as_u64().unwrap_or(0);
         known += created["known"].as_u64().unwrap_or(0);
         some = lines.some(CREATED_AT_ONCE).map_err(|error| HqError {
-            text: format!("{}; the tasks of the lines before are created", error.text),
+            text: format!("{}; the tasks of the lines before it have been created", error.text),
             ..error
         })?;
     }
@@ -211,7 +211,7 @@ fn steal(context: &Context, args: StealArgs) -> Result<Done, HqError> {
         && values::duration(by).is_ok()
     {
         let text =
-            format!("`{by}` is the name of a worker here, and the wait has no end: write `--wait={by}`");
+            format!("`{by}` is taken as the name of a worker, and the wait has no limit: use `--wait={by}`");
         return Err(HqError::usage(text));
     }
     let label = args.by.unwrap_or_else(|| worker(&args.worker));
@@ -240,8 +240,8 @@ fn give_back(mut line: Line, taken: &[String]) -> String {
     let items: Vec<Value> = taken.iter().map(|id| json!({"id": id})).collect();
     let named = taken.join(", ");
     match line.ask(&json!({"release": {"tasks": items}})) {
-        Ok(_) => format!("what was taken is given back: {named}"),
-        Err(_) => format!("and these are taken: {named}"),
+        Ok(_) => format!("the tasks that were taken have been returned: {named}"),
+        Err(_) => format!("and these have been taken: {named}"),
     }
 }
 
@@ -317,7 +317,7 @@ fn wait_looking(line: &mut Line, named: &str, mut status: Value) -> Result<Done,
             return Err(no_bag());
         }
         if bag["bag"] != first {
-            let text = format!("Bag {first} is over, and bag {} has its name now.", bag["bag"]);
+            let text = format!("Bag {first} has ended, and bag {} now has its name.", bag["bag"]);
             return Err(HqError::failed("no-bag", text));
         }
         let left = bag["waiting"].as_u64().unwrap_or(0) + bag["running"].as_u64().unwrap_or(0);
@@ -344,11 +344,11 @@ pub(super) fn who_has(context: &Context, task: TaskRef) -> Option<String> {
     let [held, left] = ["held", "left"].map(|name| {
         text::measured(Duration::from_secs(held[name].as_f64().unwrap_or_default().max(0.0) as u64))
     });
-    let rest = format!("has had it for {held}, and others get it in {left} unless something is said of it");
+    let rest = format!("has had it for {held}; others get it in {left} unless its lease is extended");
     Some(match session["label"].as_str() {
         Some(label) => {
             let word = shlex::try_quote(label).map_or(label.into(), |quoted| quoted);
-            format!("on this node `{label}` {rest}; `hq pull exit {word}` gives back all that it has")
+            format!("on this node `{label}` {rest}; `hq pull exit {word}` returns all of its tasks")
         }
         None => format!("on this node a connection without a label {rest}"),
     })
@@ -359,7 +359,7 @@ fn names(tasks: Vec<String>) -> Result<Vec<String>, HqError> {
     if tasks == ["-"] {
         let names: Vec<String> = std::io::stdin().lock().lines().collect::<Result<_, _>>()?;
         if names.is_empty() {
-            return Err(HqError::failed("bad-input", "standard input names no task"));
+            return Err(HqError::failed("bad-input", "standard input contains no task names"));
         }
         return Ok(names);
     }

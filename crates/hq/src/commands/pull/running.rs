@@ -131,9 +131,9 @@ impl Crew {
         drop(state);
         let what = match count {
             0 => String::new(),
-            count => format!(": what it gave ({}) goes to others", counted(count as u64, "task")),
+            count => format!(": the tasks taken from it ({}) go to others", counted(count as u64, "task")),
         };
-        self.printer.note(&format!("The relay has gone{what}; another one is looked for"));
+        self.printer.note(&format!("The relay is gone{what}; looking for another one"));
     }
 
     // A slot that asks, unless there are as many as there may be.
@@ -190,7 +190,7 @@ impl Crew {
     fn stay_with(&self, programs: u64, why: &str) {
         if !std::mem::replace(&mut self.state().is_complete, true) {
             let programs = counted(programs, "program");
-            self.printer.note(&format!("No more than {programs} can run at once here: {why}"));
+            self.printer.note(&format!("At most {programs} can run at once here: {why}"));
         }
     }
 
@@ -228,7 +228,8 @@ impl Crew {
         if state.stopped_by.replace(signal).is_none() {
             let programs = counted_are(state.held.programs().len() as u64, "program", "finishes", "finish");
             self.printer.note(&format!(
-                "Signal {signal}: nothing more is begun, and {programs} first; a second signal kills what runs"
+                "Signal {signal}: no more tasks are started, and {programs} first; a second signal kills running \
+                 programs"
             ));
             return;
         }
@@ -245,7 +246,7 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
     let first = args.command[0].to_string_lossy();
     if first.starts_with('-') {
         let text =
-            format!("`{first}` is no program; write values of options as words of their own, such as `-j 4`");
+            format!("`{first}` is not a program; give option values as separate words, such as `-j 4`");
         return Err(HqError::usage(text));
     }
     let label = format!("{}.{}", worker(&args.worker), std::process::id());

@@ -149,7 +149,7 @@ impl Line {
             match self.reader.read_until(b'\n', &mut line) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     warn!(
-                        "the server has not answered yet; the relay keeps what it was told, and this command waits"
+                        "the server has not answered yet; the relay keeps the request, and this command waits"
                     );
                     self.writer.set_read_timeout(None)?;
                 }
@@ -164,7 +164,7 @@ pub(super) const NO_RELAY: &str = "no-relay";
 
 /// Said where a relay ends.
 pub(super) fn has_gone() -> HqError {
-    HqError { exit: EXIT_NO_SERVER, ..HqError::failed(NO_RELAY, "The relay has gone.") }
+    HqError { exit: EXIT_NO_SERVER, ..HqError::failed(NO_RELAY, "The relay is gone.") }
 }
 
 // What relays refuse, and how a command ends then.
@@ -190,7 +190,7 @@ const CODES: [(&str, u8); 17] = [
 
 fn unreachable(path: &Path, error: &std::io::Error) -> HqError {
     let text = format!("No relay answers at {}: {error}", path.display());
-    let hint = format!("start one with `hq pull relay &`; if {SOCKET} is set, it names another one");
+    let hint = format!("start one with `hq pull relay &`, or check {SOCKET} if it is set");
     HqError { exit: EXIT_NO_SERVER, ..HqError::failed(NO_RELAY, text) }.hint(hint)
 }
 
@@ -202,7 +202,7 @@ fn no_passage(error: PassageError) -> HqError {
         other => {
             let text = format!("No relay answers: {other}");
             HqError { exit: EXIT_NO_SERVER, ..HqError::failed(NO_RELAY, text) }
-                .hint("look whether the server is alive; its log may say more")
+                .hint("check whether the server is running; its log may contain more details")
         }
     }
 }
@@ -253,7 +253,7 @@ pub(in crate::commands) fn beside(context: &Context) -> Result<Beside, HqError> 
             return Ok(Beside { path, _child: child });
         }
     }
-    Err(HqError::failed("no-relay", "No relay could be started: others listen wherever it could."))
+    Err(HqError::failed("no-relay", "No relay could be started: all possible sockets are in use by others."))
 }
 
 // Starts a relay, and waits until it listens. None when another one does so in its place.

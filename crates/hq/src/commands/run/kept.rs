@@ -89,8 +89,17 @@ impl Kept {
             None => String::new(),
         };
         let (done, total) = (job.counters.terminal(), job.counters.total());
-        Err(HqError::failed("interrupted-run", format!("{dir} holds an interrupted run{of}: {done} of {} ended", counted_are(total, "task", "has", "have")))
-            .hint(format!("`hq run --state {dir}` without a command goes on with it; another run needs another directory, and when {dir} is removed, what was interrupted is given up")))
+        Err(HqError::failed(
+            "interrupted-run",
+            format!(
+                "{dir} holds an interrupted run{of}: {done} of {} ended",
+                counted_are(total, "task", "has", "have")
+            ),
+        )
+        .hint(format!(
+            "to resume it, run `hq run --state {dir}` without a command; use another directory for a \
+                different run, or remove {dir} to discard the interrupted one"
+        )))
     }
 }
 

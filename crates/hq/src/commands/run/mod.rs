@@ -52,18 +52,19 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
                 submit::prepared(context, options.into())?;
             if fed.is_some() {
                 return Err(HqError::usage(
-                    "--generate needs a server that generator and reducer can reach: use `hq submit`",
+                    "--generate needs a server that the generator and the reducer can reach: use `hq submit`",
                 ));
             }
             if submit.spec.has_objects() || !broadcasts.is_empty() {
                 return Err(HqError::usage(
-                    "--output-object, --input-object and --broadcast are for tasks of several submits to one server: use `hq submit`",
+                    "--output-object, --input-object and --broadcast are for tasks of several submissions to one \
+                     server: use `hq submit`",
                 ));
             }
             // Each run has a server of its own.
             if let Some(why) = submit::unusable_log(&submit, "") {
                 return Err(HqError::failed("bad-input", why).hint(
-                    "each hq run needs a log of its own: --log 'NAME-%{JOB_ID}' names one after the number of the job",
+                    "each hq run needs its own log: --log 'NAME-%{JOB_ID}' includes the job id in its name",
                 ));
             }
             context.printer.warn(&warnings);
@@ -157,8 +158,8 @@ fn what(
         (None, Some(kept)) => kept.save(&state)?,
         (None, None) => {
             let dir = state.path().display();
-            return Err(HqError::failed("bad-input", format!("nothing was interrupted in {dir}"))
-                .hint(format!("`hq run --state {dir} -- COMMAND` begins a run that can be gone on with")));
+            return Err(HqError::failed("bad-input", format!("there is no interrupted run in {dir}"))
+                .hint(format!("`hq run --state {dir} -- COMMAND` starts a run that can be resumed")));
         }
     }
     Ok(What { submit: new, job, state: Some(state) })
@@ -177,7 +178,7 @@ fn execute(
     let has_notifications = on_notify.is_some();
     let (job, mut watch) = match (job, submit) {
         (Some(job), _) => {
-            context.printer.note(&format!("Going on with job {job}"));
+            context.printer.note(&format!("Resuming job {job}"));
             let notifications = has_notifications;
             let watch = ClientRequest::WatchJobs { jobs: only([job]), until_closed: false, notifications };
             (job, session.watch(watch)?)
@@ -238,20 +239,20 @@ fn execute(
 fn stopping(running: u64, signal: u8, state: &StateDir) -> HqError {
     let again = match running {
         0 => String::new(),
-        1 => "; the task that runs is ended, and begins again then".to_owned(),
-        count => format!("; the {count} tasks that run are ended, and begin again then"),
+        1 => "; the running task is ended, and will start again".to_owned(),
+        count => format!("; the {count} running tasks are ended, and will start again"),
     };
     HqError::interrupted(signal, format!("Interrupted{again}"))
-        .hint(format!("`hq run --state {}` goes on", state.path().display()))
+        .hint(format!("`hq run --state {}` resumes it", state.path().display()))
 }
 
 fn canceling(running: u64) -> String {
     let what = match running {
-        0 => "what still runs is being ended".into(),
+        0 => "running tasks are being ended".into(),
         1 => "1 task is being ended".into(),
         count => format!("{count} tasks are being ended"),
     };
-    format!("Canceling: {what}; press Ctrl-C again to end at once")
+    format!("Canceling: {what}; press Ctrl-C again to exit immediately")
 }
 
 enum Event {
@@ -273,7 +274,7 @@ fn cancel(watch: &mut Watch<'_>, job: JobId) -> Result<(), HqError> {
 // job with that id.
 fn without_server(mut error: HqError) -> HqError {
     let found = error.text.split_once("`hq job budget ").and_then(|(before, rest)| {
-        let (_, after) = rest.split_once("` gives it more")?;
+        let (_, after) = rest.split_once("` increases it")?;
         Some(format!("{before}run it again with a larger `--budget`{after}"))
     });
     error.text = found.unwrap_or(error.text);

@@ -22,7 +22,7 @@ impl Model {
         if self.overview.as_ref().is_some_and(is_other) {
             self.forget_answers();
             if self.link == Link::Live {
-                self.say(now_ms, "The server was started again".to_owned());
+                self.say(now_ms, "The server was restarted".to_owned());
             }
         }
         self.series.push(Point::of(&overview));

@@ -388,7 +388,7 @@ fn a_server_that_is_lost_and_comes_back_is_asked_anew() {
     let restarted = Overview { epoch: Epoch(2), ended: Ended::default(), ..overview(200) };
     model.hear_overview(6_000, restarted);
     assert_eq!(model.link, Link::Live);
-    assert!(model.message.as_ref().is_some_and(|(text, _)| text.contains("started again")));
+    assert!(model.message.as_ref().is_some_and(|(text, _)| text.contains("restarted")));
     // The answer of the time before is none.
     model.hear(6_000, Want::Jobs, Ok(answer(Want::Jobs)));
     assert!(model.jobs.is_empty());

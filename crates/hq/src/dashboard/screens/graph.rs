@@ -35,15 +35,15 @@ pub(super) fn draw_timeline(frame: &mut Frame<'_>, area: Rect, shape: &JobShape,
     lines(frame, below, all);
 }
 
-/// How far each layer is, neighbours as one where there are more than lines.
+/// How far each layer is, neighbors as one where there are more than lines.
 pub(super) fn draw_layers(frame: &mut Frame<'_>, area: Rect, shape: &JobShape, view: &View<'_>) {
     let title = match shape.depth {
-        1 => "1 layer: none of its tasks waits for another one of it".to_owned(),
+        1 => "1 layer: none of its tasks waits for another one".to_owned(),
         depth => format!("{} layers of its graph", count(depth.into())),
     };
     let area = part(frame, area, &title, view.theme);
     if shape.depth == 0 {
-        let word = "It has no tasks, or its graph is too large to tell its layers.";
+        let word = "It has no tasks, or its graph is too large to show layers.";
         return lines(frame, area, vec![Line::styled(word, view.theme.dim())]);
     }
     let layers = folded(&shape.layers, usize::from(area.height).max(1));

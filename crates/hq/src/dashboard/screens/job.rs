@@ -25,7 +25,11 @@ const LAYERS_BESIDE: u16 = 12;
 /// A job: how far it is, why tasks failed, which run longest, and its tasks.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Places) {
     let Some(job) = &view.model.job else {
-        return lines(frame, area, vec![Line::from(" Nothing is known of this job yet, or no more.")]);
+        return lines(
+            frame,
+            area,
+            vec![Line::from(" Nothing is known about this job yet, or it is no longer kept.")],
+        );
     };
     let shape = view.model.shape.as_ref().filter(|shape| shape.job == job.summary.job);
     if view.model.shows_graph {
@@ -77,7 +81,7 @@ fn draw_graph(frame: &mut Frame<'_>, area: Rect, job: &JobDetail, view: &View<'_
     draw_head(frame, top, job, view);
     let Some(shape) = view.model.shape.as_ref().filter(|shape| shape.job == job.summary.job) else {
         let inner = part(frame, rest, "Its graph", view.theme);
-        return lines(frame, inner, vec![Line::styled("Nothing is known of it yet.", view.theme.dim())]);
+        return lines(frame, inner, vec![Line::styled("Nothing is known about it yet.", view.theme.dim())]);
     };
     let rows = [Constraint::Length(graph::TIMELINE_LINES.min(rest.height / 2)), Constraint::Min(2)];
     let [timeline, layers] = Layout::vertical(rows).areas(rest);
@@ -173,7 +177,7 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut P
         count: tasks.len(),
         chosen: Some(view.model.line()),
         leave: &["Worker", "Time"],
-        empty: "There are no such tasks: f shows others.",
+        empty: "There are no such tasks; press f to change the filter.",
     };
     list.draw(frame, area, view.theme, places, |line| {
         let task = &tasks[line];
@@ -200,7 +204,11 @@ fn run_time(task: &TaskInfo, view: &View<'_>) -> String {
 /// A task: how it is, what it waits for, what it used, and what it prints.
 pub(super) fn draw_task(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let Some(task) = &view.model.task else {
-        return lines(frame, area, vec![Line::from(" Nothing is known of this task yet, or no more.")]);
+        return lines(
+            frame,
+            area,
+            vec![Line::from(" Nothing is known about this task yet, or it is no longer kept.")],
+        );
     };
     let [top, rest] = Layout::vertical([Constraint::Length(7), Constraint::Min(2)]).areas(area);
     let job = view.model.job.as_ref().map(|job| job.summary.job);
@@ -211,7 +219,7 @@ pub(super) fn draw_task(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let top = part(frame, top, &title, view.theme);
     lines(frame, top, task_lines(task, view));
     if task.state == TaskState::Waiting {
-        let inner = part(frame, rest, "What it waits for", view.theme);
+        let inner = part(frame, rest, "Waiting for", view.theme);
         let reasons = view.model.reasons.iter().flat_map(|reasons| &reasons.reasons);
         let text: Vec<Line<'_>> = reasons.map(|reason| Line::from(safe(&reason.text))).collect();
         return frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), inner);
@@ -222,7 +230,7 @@ pub(super) fn draw_task(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     };
     let inner = part(frame, rest, channel, view.theme);
     let Some(output) = &view.model.output else {
-        let word = if view.model.is_read_only { "A journal does not keep what tasks print." } else { "…" };
+        let word = if view.model.is_read_only { "A journal does not contain task output." } else { "…" };
         return lines(frame, inner, vec![Line::styled(word, view.theme.dim())]);
     };
     // The last lines that there is room for.
@@ -273,7 +281,7 @@ fn task_lines(task: &TaskInfo, view: &View<'_>) -> Vec<Line<'static>> {
         Line::from(times),
         Line::from(
             used.or(task.load.as_deref().map(used_now))
-                .unwrap_or_else(|| "use is known when it has ended".to_owned()),
+                .unwrap_or_else(|| "usage is known when it has ended".to_owned()),
         ),
     ];
     if let Some(used) = task.load.as_deref().filter(|used| used.points.len() > 1) {

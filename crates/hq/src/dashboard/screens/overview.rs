@@ -92,9 +92,9 @@ fn draw_cluster(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &V
     let mut all = vec![Line::from(text)];
     if overview.resources.is_empty() {
         let word = if workers.away > 0 {
-            "Those that are away may come back."
+            "Disconnected workers may come back."
         } else {
-            "hq worker start brings one."
+            "Start one with hq worker start."
         };
         all.push(Line::styled(word, view.theme.dim()));
     }
@@ -233,8 +233,8 @@ pub(super) fn draw_jobs(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, plac
         head.extend(["  waiting", "  running", "  failed"]);
     }
     let empty = match (model.search.is_empty(), model.states.is_empty()) {
-        (true, true) => "There are no jobs: `hq submit -- ./program` makes one.",
-        _ => "No job is like that: Esc forgets the search, f shows other states.",
+        (true, true) => "There are no jobs: create one with `hq submit -- ./program`.",
+        _ => "No job matches: press Esc to clear the search, f to change the filter.",
     };
     let leave = ["Progress", "waiting", "running", "failed"];
     let (count_of, chosen) = (model.jobs.len(), Some(model.line()));

@@ -45,7 +45,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Pl
         leave: &["lost", "idle", "used", "queued", "running"],
         count: queues.len(),
         chosen: Some(view.model.line()),
-        empty: "There are no queues: `hq alloc add slurm --time-limit 1h` lets the server ask a batch system for workers.",
+        empty: "There are no queues: use `hq alloc add slurm --time-limit 1h` to start workers through a batch system.",
     };
     list.draw(frame, area, view.theme, places, |line| {
         let queue = &queues[line];
@@ -75,7 +75,7 @@ fn status(queue: &QueueInfo, view: &View<'_>) -> (&'static str, Style) {
 }
 
 fn draw_allocations(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
-    let area = part(frame, area, "Allocations, the latest first", view.theme);
+    let area = part(frame, area, "Allocations, latest first", view.theme);
     let allocations = &view.model.allocations;
     let list = List {
         head: &["ID", "Batch job", "State", "Nodes", "Waited", "Ran", "Note"],
@@ -91,7 +91,7 @@ fn draw_allocations(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         leave: &["Nodes", "Waited", "Ran", "Batch job"],
         count: allocations.len(),
         chosen: None,
-        empty: "It has asked for none.",
+        empty: "It has requested none.",
     };
     let rows = |line: usize| {
         let allocation = &allocations[allocations.len() - 1 - line];
@@ -131,7 +131,7 @@ fn ran(allocation: &AllocationInfo, view: &View<'_>) -> String {
 }
 
 fn draw_reasons(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
-    let area = part(frame, area, "Why not more", view.theme);
+    let area = part(frame, area, "Why no more are requested", view.theme);
     let mut all = Vec::new();
     let chosen = view.model.queues.get(view.model.line());
     if let Some(QueueStatus::Paused(_, why)) = chosen.map(|queue| &queue.status) {

@@ -64,7 +64,8 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Pl
         leave: &["Tasks", "GPUs", "CPUs"],
         count: workers.len(),
         chosen: Some(view.model.line()),
-        empty: "There are no workers: `hq worker start` starts one here, `hq alloc add` lets a batch system bring some.",
+        empty: "There are no workers: start one here with `hq worker start`, or through a batch system with `hq \
+            alloc add`.",
     };
     list.draw(frame, area, view.theme, places, |line| {
         let worker = &workers[line];
@@ -146,7 +147,7 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
     if let Some(until) = worker.away_until {
         let left = time(until.since(view.now));
         all.push(Line::styled(
-            format!("Its connection is lost; its tasks go elsewhere in {left}"),
+            format!("Its connection is lost; its tasks run elsewhere in {left}"),
             view.theme.bad(),
         ));
     }

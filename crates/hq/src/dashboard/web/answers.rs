@@ -82,17 +82,19 @@ impl Asked {
             "busy" => Sort::Busy,
             "failed" => Sort::Failed,
             other => {
-                return Err(invalid(format!("`sort={other}` is none; use latest, name, busy or failed")));
+                return Err(invalid(format!(
+                    "`sort={other}` is not valid; use latest, name, busy or failed"
+                )));
             }
         };
         let before = query.number("before")?.map(JobId);
         if sort != Sort::Latest && before.is_some() {
-            let text = "`before` goes with `sort=latest`; other orders have one page";
+            let text = "`before` requires `sort=latest`; other orders have a single page";
             return Err(invalid(text.to_owned()));
         }
         let text = query.text("text").to_owned();
         if text.len() > TEXT_BYTES_MAX {
-            return Err(invalid(format!("`text` has {} bytes; {TEXT_BYTES_MAX} are the most", text.len())));
+            return Err(invalid(format!("`text` has {} bytes; the maximum is {TEXT_BYTES_MAX}", text.len())));
         }
         let states =
             query.list("state", |word| word.parse::<JobState>().map_err(|error| error.to_string()))?;
@@ -111,7 +113,7 @@ impl Asked {
         match query.text("channel") {
             "" | "stdout" => Ok(Asked::Output(task, Channel::Stdout)),
             "stderr" => Ok(Asked::Output(task, Channel::Stderr)),
-            other => Err(invalid(format!("`channel={other}` is none; use stdout or stderr"))),
+            other => Err(invalid(format!("`channel={other}` is not valid; use stdout or stderr"))),
         }
     }
 
@@ -131,7 +133,9 @@ impl Asked {
             "" | "running" => WorkerFilter::Running,
             "offline" => WorkerFilter::Offline,
             "all" => WorkerFilter::All,
-            other => return Err(invalid(format!("`state={other}` is none; use running, offline or all"))),
+            other => {
+                return Err(invalid(format!("`state={other}` is not valid; use running, offline or all")));
+            }
         };
         Ok(Asked::Workers { filter, after: query.number("after")?.map(WorkerId), limit: limit(query)? })
     }
@@ -411,23 +415,23 @@ mod tests {
         };
         assert_eq!(jobs("state=running,failed&text=a+b&before=7&limit=5"), Ok(expected));
         for (text, words) in [
-            ("sort=size", "`sort=size` is none; use latest, name, busy or failed"),
-            ("sort=name&before=7", "`before` goes with `sort=latest`; other orders have one page"),
+            ("sort=size", "`sort=size` is not valid; use latest, name, busy or failed"),
+            ("sort=name&before=7", "`before` requires `sort=latest`; other orders have a single page"),
             ("limit=0", "`limit=0` is not from 1 to 1000"),
             ("limit=1001", "`limit=1001` is not from 1 to 1000"),
         ] {
             assert_eq!(jobs(text), Err(words.to_owned()), "{text}");
         }
         let long = format!("text={}", "x".repeat(TEXT_BYTES_MAX + 1));
-        assert_eq!(jobs(&long), Err("`text` has 1001 bytes; 1000 are the most".to_owned()));
+        assert_eq!(jobs(&long), Err("`text` has 1001 bytes; the maximum is 1000".to_owned()));
         assert!(jobs("state=sleeping").expect_err("no state").contains("sleeping"));
         let tasks = Asked::tasks(JobId(1), &query(Name::Tasks, "state=done")).map_err(|error| error.text);
         assert!(tasks.expect_err("no state").starts_with("`state`: "));
         let workers = Asked::workers(&query(Name::Workers, "state=gone")).map_err(|error| error.text);
-        assert_eq!(workers, Err("`state=gone` is none; use running, offline or all".to_owned()));
+        assert_eq!(workers, Err("`state=gone` is not valid; use running, offline or all".to_owned()));
         let task = TaskRef::new(JobId(1), TaskId(2));
         let output = Asked::output(task, &query(Name::Output, "channel=2")).map_err(|error| error.text);
-        assert_eq!(output, Err("`channel=2` is none; use stdout or stderr".to_owned()));
+        assert_eq!(output, Err("`channel=2` is not valid; use stdout or stderr".to_owned()));
     }
 
     #[test]

@@ -57,15 +57,15 @@ impl Askers {
             }
         });
         self.0.try_send(asked).map_err(|_| {
-            HqError::failed("busy", format!("{WAITING_MAX} questions wait for the server already"))
-                .hint("ask again in a moment")
+            HqError::failed("busy", format!("{WAITING_MAX} requests are already waiting for the server"))
+                .hint("try again in a moment")
         })?;
         match timeout(ANSWER_TIME, answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(HqError::failed("internal", "the question was lost: ask again")),
+            Ok(Err(_)) => Err(HqError::failed("internal", "the request was lost: try again")),
             Err(_) => {
                 let text = format!("the server has not answered for {} s", ANSWER_TIME.as_secs());
-                Err(HqError::failed("no-answer", text).hint("`hq server info` says how it is"))
+                Err(HqError::failed("no-answer", text).hint("check it with `hq server info`"))
             }
         }
     }

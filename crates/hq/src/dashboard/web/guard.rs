@@ -157,7 +157,7 @@ mod tests {
         let of_other = other.trade(&other_token).expect("randomness").expect("a session").cookie;
         assert!(!guard.knows(&HeaderMap::new()));
         assert!(!guard.knows(&with_cookie(&of_other)));
-        assert!(!guard.knows(&with_cookie(&format!("{}={token}", guard.cookie))), "a token is no session");
+        assert!(!guard.knows(&with_cookie(&format!("{}={token}", guard.cookie))), "a token is not a session");
     }
 
     #[test]

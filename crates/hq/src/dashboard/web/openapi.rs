@@ -24,7 +24,8 @@ pub(super) fn document() -> Result<Value, HqError> {
         "info": {
             "title": "Headquarters dashboard",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "What `hq dashboard --web` answers. Fields keep name and meaning; more may come.",
+            "description": "The API of `hq dashboard --web`. Fields keep their names and meanings; new ones may be \
+             added.",
         },
         "paths": paths,
         "components": {
@@ -34,7 +35,7 @@ pub(super) fn document() -> Result<Value, HqError> {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "hq-…",
-                    "description": "The cookie with which the printed link is answered; each link is used once.",
+                    "description": "The cookie that is set when the printed link is opened; each link works once.",
                 },
             },
         },
@@ -64,14 +65,15 @@ fn operation(route: &Route) -> Value {
         "responses": {
             "200": { "description": "The answer.", "content": { media: answer } },
             "default": {
-                "description": "Why there is none.",
+                "description": "Why there is no result.",
                 "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
             },
         },
     });
     if route.is_order {
         operation["description"] =
-            "Refused unless the dashboard was started with `--allow-actions`, and without the header `Origin` of its page.".into();
+            "Refused unless the dashboard was started with `--allow-actions` and the header `Origin` is that of its \
+             page.".into();
     }
     operation
 }

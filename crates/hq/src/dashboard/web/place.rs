@@ -29,19 +29,19 @@ impl FromStr for WebPlace {
 
     fn from_str(text: &str) -> Result<WebPlace, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            let path = std::path::absolute(path).map_err(|_| "write a path behind `unix:`".to_owned())?;
+            let path = std::path::absolute(path).map_err(|_| "give a path after `unix:`".to_owned())?;
             return Ok(WebPlace::Socket(path));
         }
         let address = match text.strip_prefix("localhost:").map(str::parse) {
             Some(Ok(port)) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             _ => text.parse().map_err(|_| {
-                format!("`{text}` is no place to serve at: write 127.0.0.1:PORT, [::1]:PORT or unix:PATH")
+                format!("`{text}` is not an address to serve on: use 127.0.0.1:PORT, [::1]:PORT or unix:PATH")
             })?,
         };
         if !is_loopback(address.ip()) {
             return Err(format!(
-                "other machines may reach {address}, and whoever listens on the way reads along: serve at 127.0.0.1:{} or \
-                 unix:PATH, and come from elsewhere with `ssh -L`",
+                "other machines could reach {address}, and the connection is not encrypted: serve on 127.0.0.1:{} \
+                 or unix:PATH, and use `ssh -L` from other machines",
                 address.port()
             ));
         }
@@ -61,7 +61,7 @@ impl Bound {
             WebPlace::Port(address) => {
                 let cannot = |error: io::Error| {
                     HqError::failed("io", cannot_listen(*address, &error))
-                        .hint("`--web` alone takes a port that is free")
+                        .hint("`--web` alone uses a free port")
                 };
                 let listener = TcpListener::bind(address).await.map_err(cannot)?;
                 let bound = listener.local_addr().map_err(cannot)?;
@@ -69,8 +69,8 @@ impl Bound {
             }
             WebPlace::Socket(path) => {
                 let listener = socket(path).map_err(|error| {
-                    HqError::failed("io", format!("{} cannot be listened at: {error}", path.display())).hint(
-                        "name a path of less than 100 bytes in a directory of your own, on a disk of this machine",
+                    HqError::failed("io", format!("cannot listen on {}: {error}", path.display())).hint(
+                        "give a path of less than 100 bytes in a directory that you own, on a local disk",
                     )
                 })?;
                 Ok((Listener::Unix(listener), Bound { place: place.clone() }))
@@ -168,13 +168,13 @@ mod tests {
             );
         }
         for (text, words) in [
-            ("0.0.0.0:8642", "other machines may reach 0.0.0.0:8642"),
-            ("[::]:8642", "other machines may reach [::]:8642"),
-            ("10.0.0.1:80", "serve at 127.0.0.1:80 or unix:PATH"),
-            ("8642", "`8642` is no place to serve at: write 127.0.0.1:PORT"),
-            ("example.org:80", "`example.org:80` is no place"),
-            ("localhost:http", "`localhost:http` is no place"),
-            ("unix:", "write a path behind `unix:`"),
+            ("0.0.0.0:8642", "other machines could reach 0.0.0.0:8642"),
+            ("[::]:8642", "other machines could reach [::]:8642"),
+            ("10.0.0.1:80", "serve on 127.0.0.1:80 or unix:PATH"),
+            ("8642", "`8642` is not an address to serve on: use 127.0.0.1:PORT"),
+            ("example.org:80", "`example.org:80` is not an address"),
+            ("localhost:http", "`localhost:http` is not an address"),
+            ("unix:", "give a path after `unix:`"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(words), "{text}: {error}");
@@ -209,7 +209,7 @@ mod tests {
             let mode = std::fs::metadata(&path).expect("a socket").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
             let refused = Bound::listen(&place).await.err().expect("somebody listens").text;
-            assert!(refused.contains("cannot be listened at"), "{refused}");
+            assert!(refused.contains("cannot listen on"), "{refused}");
             assert!(bound.tunnel().starts_with(&format!("ssh -L {LAPTOP_PORT}:{} ", path.display())));
             drop((listener, bound));
             assert!(!path.exists());

@@ -89,85 +89,86 @@ impl Route {
 
 /// All of them.
 pub(super) static ROUTES: [Route; 23] = [
-    get("/api/v1/overview", Name::Overview, "Everything in counts.", "Overview"),
-    get("/api/v1/series", Name::Series, "How the counts were since the dashboard was started.", "Series"),
-    get("/api/v1/load", Name::Load, "How loaded nodes are and were: CPUs, memory, GPUs, network, disks.", "Load").with(&[
-        number("worker", "Only the node of this worker; all nodes without it."),
-        text("time", "Since so long ago: `1h` (the default), and never more than is kept: two days."),
+    get("/api/v1/overview", Name::Overview, "All counts.", "Overview"),
+    get("/api/v1/series", Name::Series, "The counts over time since the dashboard was started.", "Series"),
+    get("/api/v1/load", Name::Load, "The load of nodes over time: CPUs, memory, GPUs, network, disks.", "Load").with(&[
+        number("worker", "Only the node of this worker; by default, all nodes."),
+        text("time", "How far to go back: `1h` (the default), at most two days."),
     ]),
     get("/api/v1/jobs", Name::Jobs, "Jobs, a page at a time.", "Jobs").with(&[
-        text("text", "Only jobs with this text in their name, whatever its case, or with this number."),
-        text("state", "Only jobs in one of these states, with commas between them."),
+        text("text", "Only jobs with this text in their name (ignoring case), or with this id."),
+        text("state", "Only jobs in one of these states, separated by commas."),
         text("sort", "`latest` (the default), or `name`, `busy`, `failed` among the latest thousand that fit."),
-        number("before", "With `latest`: only jobs before this one; the `next` of the page before."),
-        number("limit", "At most so many: 100, and never more than 1000."),
+        number("before", "With `latest`: only jobs before this one; use `next` of the previous page."),
+        number("limit", "Maximum number of results: 100 by default, at most 1000."),
     ]),
-    get("/api/v1/jobs/{job}", Name::Job, "A job, as `hq job info` prints it, with its first submits.", "Job"),
+    get("/api/v1/jobs/{job}", Name::Job, "A job, as printed by `hq job info`, with its first submissions.", "Job"),
     get(
         "/api/v1/jobs/{job}/failures",
         Name::Failures,
-        "Why tasks of a job failed, as `hq job failures` prints it.",
+        "Why tasks of a job failed, as printed by `hq job failures`.",
         "Failures",
     ),
     get(
         "/api/v1/jobs/{job}/layers",
         Name::Layers,
-        "How far each layer of a job's graph is: tasks before which lie equally many others, one behind the other.",
+        "Progress of each layer of a job's graph: tasks with the same number of dependencies in sequence.",
         "Layers",
     ),
     get(
         "/api/v1/jobs/{job}/timeline",
         Name::Timeline,
-        "How many tasks of a job ran when, by their last attempts.",
+        "How many tasks of a job ran at what time, by their last attempts.",
         "Timeline",
     ),
     get("/api/v1/jobs/{job}/tasks", Name::Tasks, "Tasks of a job, a page at a time.", "Tasks").with(&[
-        text("state", "Only tasks in one of these states, with commas between them."),
-        number("after", "Only tasks behind this one; the `next` of the page before."),
-        number("limit", "At most so many: 100, and never more than 1000."),
+        text("state", "Only tasks in one of these states, separated by commas."),
+        number("after", "Only tasks after this one; use `next` of the previous page."),
+        number("limit", "Maximum number of results: 100 by default, at most 1000."),
     ]),
-    get("/api/v1/jobs/{job}/tasks/{task}", Name::Task, "A task, as `hq task info` prints it.", "Task"),
+    get("/api/v1/jobs/{job}/tasks/{task}", Name::Task, "A task, as printed by `hq task info`.", "Task"),
     get(
         "/api/v1/jobs/{job}/tasks/{task}/explain",
         Name::Explain,
-        "What a task waits for, as `hq task explain` prints it.",
+        "What a task is waiting for, as printed by `hq task explain`.",
         "Explanation",
     ),
-    get("/api/v1/jobs/{job}/tasks/{task}/output", Name::Output, "The end of what a task prints.", "Output")
+    get("/api/v1/jobs/{job}/tasks/{task}/output", Name::Output, "The end of a task's output.", "Output")
         .with(&[text("channel", "`stdout` (the default) or `stderr`.")]),
     get("/api/v1/workers", Name::Workers, "Workers, a page at a time.", "Workers").with(&[
         text("state", "`running` (the default), `offline` or `all`."),
-        number("after", "Only workers behind this one; the `next` of the page before."),
-        number("limit", "At most so many: 100, and never more than 1000."),
+        number("after", "Only workers after this one; use `next` of the previous page."),
+        number("limit", "Maximum number of results: 100 by default, at most 1000."),
     ]),
-    get("/api/v1/workers/{worker}", Name::Worker, "A worker, as `hq worker info` prints it.", "Worker"),
+    get("/api/v1/workers/{worker}", Name::Worker, "A worker, as printed by `hq worker info`.", "Worker"),
     get(
         "/api/v1/allocations",
         Name::Allocations,
-        "Queues, as `hq alloc list` prints them, each with its latest 200 allocations.",
+        "Queues, as printed by `hq alloc list`, each with its latest 200 allocations.",
         "Allocations",
     ),
     get(
         "/api/v1/queues/{queue}/explain",
         Name::Queue,
-        "Why a queue asks for what it asks for, as `hq alloc explain` prints it.",
+        "What a queue requests and why, as printed by `hq alloc explain`.",
         "QueueExplanation",
     ),
-    get("/api/v1/events", Name::Events, "What happens, as server-sent events.", "Event").with(&[
-        text("kind", "Only these, with commas: `overview` (the default), `server`, `job`, `task`, `worker`, `allocation`."),
+    get("/api/v1/events", Name::Events, "Events as they happen, as server-sent events.", "Event").with(&[
+        text("kind", "Only these kinds, separated by commas: `overview` (the default), `server`, `job`, `task`, \
+            `worker`, `allocation`."),
         text("jobs", "Only events of these jobs, such as `1-3,7`."),
-        text("after", "Go on behind this `id` of an event, as the header `Last-Event-ID` does; `0` for all of the past."),
+        text("after", "Continue after the event with this `id`, like the header `Last-Event-ID`; `0` for all past events."),
     ]),
     get("/api/v1/openapi.json", Name::Description, "This description.", "Description"),
     post("/api/v1/jobs/{job}/cancel", Name::Cancel, "Cancels all tasks of a job that have not ended."),
     post(
         "/api/v1/jobs/{job}/resubmit",
         Name::Resubmit,
-        "Submits the tasks of a job that failed or were canceled again, as a new job.",
+        "Resubmits the failed and canceled tasks of a job as a new job.",
     ),
-    post("/api/v1/workers/{worker}/stop", Name::Stop, "Lets a worker finish what runs there, and then stop."),
-    post("/api/v1/queues/{queue}/pause", Name::Pause, "Lets a queue ask for no more allocations."),
-    post("/api/v1/queues/{queue}/resume", Name::Resume, "Lets a queue ask for allocations again."),
+    post("/api/v1/workers/{worker}/stop", Name::Stop, "Lets a worker finish its running tasks and then stops it."),
+    post("/api/v1/queues/{queue}/pause", Name::Pause, "Stops requesting allocations for a queue."),
+    post("/api/v1/queues/{queue}/resume", Name::Resume, "Requests allocations for a queue again."),
 ];
 
 /// What a path leads to.
@@ -236,7 +237,7 @@ impl Query {
             let Some(known) = route.query.iter().find(|known| known.name == name) else {
                 let takes: Vec<&str> = route.query.iter().map(|known| known.name).collect();
                 let takes = if takes.is_empty() { "nothing".to_owned() } else { takes.join(", ") };
-                return Err(invalid(format!("`{name}` is not known; {} takes {takes}", route.path)));
+                return Err(invalid(format!("`{name}` is not known; {} accepts {takes}", route.path)));
             };
             if all.iter().any(|(before, _)| *before == known.name) {
                 return Err(invalid(format!("`{name}` is given twice")));
@@ -256,7 +257,7 @@ impl Query {
         match self.text(name) {
             "" => Ok(None),
             value => {
-                let wrong = |_| invalid(format!("`{name}={value}` is no number from 0 to {}", u32::MAX));
+                let wrong = |_| invalid(format!("`{name}={value}` is not a number from 0 to {}", u32::MAX));
                 value.parse().map(Some).map_err(wrong)
             }
         }
@@ -275,7 +276,7 @@ impl Query {
 
 /// The error of a request that cannot be understood.
 pub(super) fn invalid(text: String) -> HqError {
-    HqError::failed("invalid", text).hint("GET /api/v1/openapi.json says what can be asked")
+    HqError::failed("invalid", text).hint("see GET /api/v1/openapi.json")
 }
 
 /// A text as it was before a browser wrote it into an address.
@@ -359,13 +360,13 @@ mod tests {
         let words = query.list("state", |word| Ok(word.to_owned())).expect("words");
         assert_eq!(words, ["running", "failed"]);
         for (text, words) in [
-            ("colour=red", "`colour` is not known; /api/v1/jobs takes text, state, sort, before, limit"),
+            ("colour=red", "`colour` is not known; /api/v1/jobs accepts text, state, sort, before, limit"),
             ("limit=1&limit=2", "`limit` is given twice"),
         ] {
             assert_eq!(Query::parse(route, Some(text)).expect_err(text).text, words);
         }
         let query = Query::parse(route, Some("limit=-1")).expect("known");
-        assert!(query.number("limit").expect_err("no number").text.starts_with("`limit=-1` is no number"));
+        assert!(query.number("limit").expect_err("no number").text.starts_with("`limit=-1` is not a number"));
     }
 
     #[test]

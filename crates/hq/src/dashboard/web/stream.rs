@@ -120,7 +120,7 @@ impl Watched {
                 "allocation" => watched.kinds.push(EventKind::Allocation),
                 _ => {
                     let kinds = "overview, server, job, task, worker or allocation";
-                    return Err(invalid(format!("`kind={word}` is none; use {kinds}")));
+                    return Err(invalid(format!("`kind={word}` is not valid; use {kinds}")));
                 }
             }
         }
@@ -152,9 +152,9 @@ fn cursor(text: &str) -> Result<Cursor, HqError> {
     let parts = text.rsplit_once('-').and_then(|(uid, next)| Some((uid, next.parse().ok()?)));
     match parts {
         Some((uid, next)) => Ok(Cursor::After(uid.to_owned(), next)),
-        None => Err(invalid(format!(
-            "`{text}` is no id of an event; leave it out, or write 0 for all of the past"
-        ))),
+        None => {
+            Err(invalid(format!("`{text}` is not an id of an event; omit it, or use 0 for all past events")))
+        }
     }
 }
 
@@ -264,10 +264,10 @@ mod tests {
         assert_eq!((some.has_overview, some.kinds.len(), some.cursor), (false, 2, Cursor::Begin));
         assert_eq!(some.jobs.map(|jobs| jobs.to_string()).as_deref(), Some("1-3"));
         for (text, words) in [
-            ("kind=tasks", "`kind=tasks` is none; use overview, server"),
+            ("kind=tasks", "`kind=tasks` is not valid; use overview, server"),
             ("jobs=x", "`jobs=x`: "),
-            ("after=x", "`x` is no id of an event"),
-            ("after=uid-x", "`uid-x` is no id of an event"),
+            ("after=x", "`x` is not an id of an event"),
+            ("after=uid-x", "`uid-x` is not an id of an event"),
         ] {
             let error = watched(text, None).expect_err(text);
             assert!(error.starts_with(words), "{error}");

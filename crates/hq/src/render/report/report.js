@@ -285,7 +285,7 @@ function OverTime({ range, onZoom }) {
 
 const PARTS = {
   work: "Work", failed: "Failed or canceled", lost: "Lost: crashes, retries, second attempts", starting: "Start of tasks",
-  no_room: "Idle: ready tasks did not fit", dependencies: "Idle: tasks waited for others", leaving: "Idle: the worker was to end", no_work: "Idle: no tasks",
+  no_room: "Idle: ready tasks did not fit", dependencies: "Idle: tasks were waiting for others", leaving: "Idle: the worker was about to end", no_work: "Idle: no tasks",
   unknown: "Not known: before the compaction",
 };
 

@@ -118,7 +118,8 @@ pub(super) fn execute(crew: &Crew, task: &Value, relay: Pid) -> Result<Option<Ve
     let last = text.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
     let last = last.strip_suffix(b"\r").unwrap_or(last);
     if last.len() > RESULT_MAX {
-        let text = format!("the last line has {} bytes, and a result may have {RESULT_MAX}", last.len());
+        let text =
+            format!("the last line has {} bytes, but a result can have at most {RESULT_MAX}", last.len());
         return Err(Fault::Failed(text));
     }
     Ok(args.last_line.then(|| last.to_owned()))

@@ -9,7 +9,7 @@ const hours = (number) => (number === 0 ? "0" : number.toFixed(2));
 
 function Why({ queue }) {
   return html`<${Load} url=${`/api/v1/queues/${queue}/explain`}>${(data, error) => html`
-    <h3>Why not more</h3>
+    <h3>Why no more are requested</h3>
     <${Trouble} error=${error} />
     ${data && html`<p>${safe(data.next)}.</p>
       <ul>${data.facts.map((fact) => html`<li>${safe(fact)}</li>`)}
@@ -50,6 +50,6 @@ export function Allocations() {
   return html`<${Load} url="/api/v1/allocations">${(data, error) => html`
     <${Trouble} error=${error} />
     ${data ? data.queues.map((queue) => html`<${Queue} key=${queue.id} queue=${queue} allocations=${data.allocations[queue.id] ?? []} />`) : !error && html`<p class="empty">Waiting…</p>`}
-    ${data && data.queues.length === 0 && html`<p class="empty">There are no queues: <code>hq alloc add slurm --time-limit 1h</code> lets the server ask a batch system for workers.</p>`}
+    ${data && data.queues.length === 0 && html`<p class="empty">There are no queues: use <code>hq alloc add slurm --time-limit 1h</code> to start workers through a batch system.</p>`}
   `}<//>`;
 }

@@ -143,7 +143,7 @@ function Found({ job, query }) {
   return html`
     <p class="title"><${State} word=${info.state} /> <strong><${Name} text=${info.name} /></strong>${info.is_open && html` <span class="dim">open: it takes more tasks until <code>hq job close ${info.id}</code></span>`}</p>
     <${Progress} stats=${stats} />
-    <p>${words.join(", ") || "no tasks yet"}${info.unrunnable_tasks > 0 && html`; <strong>${counted(info.unrunnable_tasks, "task")} fit no worker that is there or to come</strong>`}</p>
+    <p>${words.join(", ") || "no tasks yet"}${info.unrunnable_tasks > 0 && html`; <strong>${counted(info.unrunnable_tasks, "task")} fit no current or expected worker</strong>`}</p>
     <p class="dim">Submitted ${time(job.started_at)}, ${job.finished_at ? `ended after ${duration(secondsBetween(job.started_at, until))}` : `${duration(secondsBetween(job.started_at, until))} ago`}${ended(stats) > 0 && `; ended tasks used ${duration(job.usage.wall)} wall, ${duration(job.usage.cpu_user + job.usage.cpu_system)} CPU, ${bytes(job.usage.memory_peak_bytes)} at most`}</p>
     ${info.stalled && html`<p><strong>Stands still</strong>: ${safe(info.stalled)}</p>`}
     ${info.cancel_reason && html`<p>Canceled: ${safe(info.cancel_reason)}</p>`}

@@ -16,7 +16,7 @@ function FirstStep({ overview }) {
   if (hasWorkers && hasJobs) return null;
   return html`<section class="first" aria-labelledby="first">
     <h2 id="first">${hasJobs || hasWorkers ? "The next step" : "The first step"}</h2>
-    ${!hasWorkers && html`<p>No worker is connected, so nothing runs yet. Start one here, or let the server ask a batch system for some:</p>
+    ${!hasWorkers && html`<p>No worker is connected, so nothing is running yet. Start one here, or let the server ask a batch system for some:</p>
       <pre><code>hq worker start${"\n"}hq alloc add slurm --time-limit 1h</code></pre>`}
     ${!hasJobs && html`<p>There are no jobs. Submit a command, or the same for many tasks:</p>
       <pre><code>hq submit -- hostname${"\n"}hq submit --array 1-100 -- ./score %{TASK_ID}</code></pre>`}
