@@ -341,7 +341,7 @@ pub enum OptionsError {
         /// The argument or variable that holds it.
         what: String,
     },
-    /// The present directory is gone.
+    /// The current directory is gone.
     #[error("the current directory cannot be determined: {0}")]
     NoDirectory(io::Error),
 }

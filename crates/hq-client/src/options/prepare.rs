@@ -45,7 +45,7 @@ const STDERR_DEFAULT: &[u8] = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr";
 
 /// Where a submit is made.
 pub struct Surroundings<'a> {
-    /// The present directory, absolute.
+    /// The current directory, absolute.
     pub submit_dir: PathBuf,
     /// Standard input.
     pub stdin: &'a mut dyn Read,

@@ -433,7 +433,7 @@ fn read_job_file(path: &Path) -> Result<String, HqError> {
     Ok(String::from_utf8(content).map_err(|_| OptionsError::JobFile { path: path.into(), message })?)
 }
 
-/// A submit of what the user said, in the present directory.
+/// A submit of what the user said, in the current directory.
 // Why the log of a submit cannot be written, as far as this machine sees the file that the server would write.
 pub(super) fn unusable_log(submit: &Submit, server_uid: &str) -> Option<String> {
     let templates = PathTemplates::new(&submit.spec, &submit.submit_dir, server_uid);

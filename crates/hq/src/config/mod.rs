@@ -18,7 +18,7 @@ use crate::error::HqError;
 
 /// Name of a user's file, in the configuration directory.
 const USER_FILE: &str = "config.toml";
-/// Name of a project's file, in the present directory or one above it.
+/// Name of a project's file, in the current directory or one above it.
 const PROJECT_FILE: &str = "hq.toml";
 /// The most bytes that are read of a file.
 const BYTES_MAX: u64 = 1 << 20;
@@ -265,7 +265,7 @@ fn is_missing(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-// The file in the present directory or the nearest one above it, but not above the user's own directories.
+// The file in the current directory or the nearest one above it, but not above the user's own directories.
 fn project_file() -> Option<PathBuf> {
     let present = std::env::current_dir().ok()?;
     let home = std::env::var_os("HOME").map(PathBuf::from);

@@ -158,16 +158,11 @@ fn of_server(overview: &Overview) -> Vec<Family> {
             "When this server started, since 1970",
         )
         .value(seconds(overview.started)),
-        Family::new(
-            "hq_server_starts",
-            Kind::Counter(None),
-            "",
-            "How often a server has been started on its journal",
-        )
-        .value(u64::from(overview.epoch.0)),
+        Family::new("hq_server_starts", Kind::Counter(None), "", "Number of server starts with this journal")
+            .value(u64::from(overview.epoch.0)),
         Family::new("hq_server_memory_bytes", Kind::Gauge, "bytes", "Memory of the server that is in use")
             .value(process.memory_bytes),
-        Family::new("hq_journal_records", since, "", "Records that this server wrote into its journal")
+        Family::new("hq_journal_records", since, "", "Records that this server wrote to its journal")
             .value(process.journal_records),
         Family::gauge("hq_journal_pending", "Records of the journal that are not on disk yet")
             .value(process.journal_pending),
@@ -176,15 +171,15 @@ fn of_server(overview: &Overview) -> Vec<Family> {
             "1 while the journal cannot be written and nothing can be changed",
         )
         .value(process.journal_fails),
-        Family::new("hq_relayed_transfers", since, "", "Objects that began to pass by way of the server")
-            .value(process.relayed.transfers),
         Family::new(
-            "hq_relayed_bytes",
+            "hq_relayed_transfers",
             since,
-            "bytes",
-            "Bytes of objects that have passed by way of the server",
+            "",
+            "Objects whose transfer through the server has started",
         )
-        .value(process.relayed.bytes),
+        .value(process.relayed.transfers),
+        Family::new("hq_relayed_bytes", since, "bytes", "Bytes of objects transferred through the server")
+            .value(process.relayed.bytes),
     ]
 }
 
@@ -197,7 +192,8 @@ fn of_tasks(overview: &Overview) -> Vec<Family> {
     }
     vec![
         known,
-        Family::gauge("hq_tasks_ready", "Waiting tasks that wait for nothing but room").value(overview.ready),
+        Family::gauge("hq_tasks_ready", "Waiting tasks that only wait for free resources")
+            .value(overview.ready),
         Family::new(
             "hq_tasks_ended",
             since,
@@ -212,7 +208,7 @@ fn of_tasks(overview: &Overview) -> Vec<Family> {
             "hq_tasks_restarted",
             since,
             "",
-            "Attempts begun again since the server started: after a crash, a lost worker, or as a retry",
+            "Attempts restarted since the server started: after a crash, a lost worker, or as a retry",
         )
         .value(ended.restarted),
     ]
@@ -222,9 +218,9 @@ fn of_workers(overview: &Overview) -> Vec<Family> {
     let workers = &overview.workers;
     let mut offered = Family::gauge(
         "hq_resource_offered",
-        "What connected workers offer of a resource, as requests count it",
+        "How much of a resource connected workers offer, in units of requests",
     );
-    let mut taken = Family::gauge("hq_resource_taken", "How much of it is taken by tasks");
+    let mut taken = Family::gauge("hq_resource_taken", "How much of it is used by tasks");
     for resource in &overview.resources {
         let labels = [("resource", resource.name.as_str())];
         offered.push(labels, resource.offered.0 as f64 / UNITS as f64);
@@ -233,13 +229,13 @@ fn of_workers(overview: &Overview) -> Vec<Family> {
     vec![
         Family::gauge(
             "hq_workers",
-            "Workers: those that take tasks, those that take none as they stop or cannot start any, those whose \
-             connection is lost",
+            "Workers: those that accept tasks, those that do not because they are stopping or cannot start any, \
+             those whose connection is lost",
         )
         .of([("state", "active")], workers.active)
         .of([("state", "closed")], workers.closed)
         .of([("state", "away")], workers.away),
-        Family::gauge("hq_workers_idle", "Active workers on which nothing runs").value(workers.idle),
+        Family::gauge("hq_workers_idle", "Active workers without running tasks").value(workers.idle),
         offered,
         taken,
     ]
@@ -254,19 +250,19 @@ fn of_nodes(nodes: &NodesLoad) -> Vec<Family> {
     let bytes = |name, help| Family::new(name, Kind::Gauge, "bytes", help);
     let NodesLoad { load, tasks, .. } = nodes;
     vec![
-        Family::gauge("hq_nodes_sampled", "Nodes whose workers tell what they do").value(nodes.nodes),
-        Family::gauge("hq_node_cpus_busy", "CPUs of these nodes that are busy, whoever uses them")
+        Family::gauge("hq_nodes_sampled", "Nodes whose workers report samples").value(nodes.nodes),
+        Family::gauge("hq_node_cpus_busy", "CPUs of these nodes that are busy, regardless of who uses them")
             .value(parts(load.cpus.into())),
         Family::gauge("hq_node_cpus", "CPUs of these nodes").value(parts(nodes.cpus_total)),
-        bytes("hq_node_memory_used_bytes", "Memory of these nodes that is taken, whoever uses it")
+        bytes("hq_node_memory_used_bytes", "Memory of these nodes that is in use, regardless of who uses it")
             .value(u64::from(load.memory_mib) << 20),
         bytes("hq_node_memory_bytes", "Memory of these nodes").value(nodes.memory_total_mib << 20),
-        Family::gauge("hq_node_gpus_busy", "GPUs of these nodes that are busy, whoever uses them")
+        Family::gauge("hq_node_gpus_busy", "GPUs of these nodes that are busy, regardless of who uses them")
             .value(parts(load.gpus.into())),
-        Family::gauge("hq_node_gpus", "GPUs of which these nodes tell").value(parts(nodes.gpus_total)),
-        bytes("hq_node_network_bytes", "What goes over the network of these nodes in a second")
+        Family::gauge("hq_node_gpus", "GPUs that these nodes report").value(parts(nodes.gpus_total)),
+        bytes("hq_node_network_bytes", "Network traffic of these nodes per second")
             .value(u64::from(load.network_kib) << 10),
-        bytes("hq_node_disk_bytes", "What disks of these nodes read and write in a second")
+        bytes("hq_node_disk_bytes", "Disk traffic of these nodes per second")
             .value(u64::from(load.disk_kib) << 10),
         Family::gauge("hq_tasks_cpus_busy", "CPUs that running tasks keep busy")
             .value(parts(tasks.load.cpus)),
@@ -275,13 +271,12 @@ fn of_nodes(nodes: &NodesLoad) -> Vec<Family> {
 }
 
 fn of_queues(queues: &[QueueInfo]) -> Vec<Family> {
-    let mut info = Family::new("hq_queue", Kind::Info, "", "Queues that ask a batch system for workers");
+    let mut info = Family::new("hq_queue", Kind::Info, "", "Queues that request workers from a batch system");
     let mut active = Family::gauge(
         "hq_queue_active",
-        "1 when a queue asks for allocations, 0 when it is paused or drains",
+        "1 when a queue requests allocations, 0 when it is paused or draining",
     );
-    let mut allocations =
-        Family::gauge("hq_allocations", "Allocations of a queue by state, all that it ever had");
+    let mut allocations = Family::gauge("hq_allocations", "All allocations of a queue so far, by state");
     let mut time = Family::new(
         "hq_queue_node_seconds",
         Kind::Counter(None),

@@ -98,7 +98,7 @@ pub(super) static ROUTES: [Route; 23] = [
     get("/api/v1/jobs", Name::Jobs, "Jobs, a page at a time.", "Jobs").with(&[
         text("text", "Only jobs with this text in their name (ignoring case), or with this id."),
         text("state", "Only jobs in one of these states, separated by commas."),
-        text("sort", "`latest` (the default), or `name`, `busy`, `failed` among the latest thousand that fit."),
+        text("sort", "`latest` (the default), or `name`, `busy`, `failed` among the latest thousand matching jobs."),
         number("before", "With `latest`: only jobs before this one; use `next` of the previous page."),
         number("limit", "Maximum number of results: 100 by default, at most 1000."),
     ]),

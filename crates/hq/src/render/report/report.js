@@ -184,7 +184,7 @@ function Timeline({ range, worker, first, said, report }) {
     </div>`}
     ${total > ROWS && html`<p class="pager"><button type="button" disabled=${first === 0} onClick=${() => report.setState({ first: Math.max(0, first - ROWS) })}>Rows before</button> <span>${count(first + 1)} to ${count(first + rows)} of ${count(total)}</span> <button type="button" disabled=${first + rows >= total} onClick=${() => report.setState({ first: first + ROWS })}>Rows behind</button></p>`}
     ${resolution_us > 0 && html`<p class="dim">There are so many executions that those which together took less than ${us(resolution_us)} are one bar.</p>`}
-    <details><summary>The same as a table</summary><${Listed} workers=${worker < 0 ? workers : shown} range=${range} total=${sum.count} /></details>
+    <details><summary>As a table</summary><${Listed} workers=${worker < 0 ? workers : shown} range=${range} total=${sum.count} /></details>
   </section>`;
 }
 
@@ -277,7 +277,7 @@ function OverTime({ range, onZoom }) {
       const said = names.map((name, place) => `${short(inRange(name, range).average)} ${series[place].label}`).join(", ");
       return html`<${Chart} title=${title} said=${`${said} on average`} begin=${begin} data=${data} series=${series} range=${range} onZoom=${onZoom} />`;
     })}</div>
-    <details><summary>The same as a table</summary><${Table} caption="At the same time" head=${["In the chosen part", right("On average"), right("At most")]}>
+    <details><summary>As a table</summary><${Table} caption="At the same time" head=${["In the chosen part", right("On average"), right("At most")]}>
       ${rows.map(({ text, average, most }) => html`<tr><td>${text}</td><td class="number">${short(average)}</td><td class="number">${short(most)}</td></tr>`)}
     <//></details>
   </section>`;
@@ -295,8 +295,8 @@ function Parts() {
   const rows = parts.rows.filter(({ cpu_seconds, gpu_seconds }) => cpu_seconds > 0 || gpu_seconds > 0);
   const gpus = parts.gpu_seconds > 0;
   return html`<section aria-labelledby="parts">
-    <h2 id="parts">Where the time of workers went</h2>
-    <${Table} caption="Where the time of workers went" head=${["Part", right("CPU"), right("Share"), { text: "\u00a0", class: "grow" }, gpus && right("GPU"), gpus && right("Share")].filter(Boolean)} empty="No worker offered any.">
+    <h2 id="parts">How the time of workers was used</h2>
+    <${Table} caption="How the time of workers was used" head=${["Part", right("CPU"), right("Share"), { text: "\u00a0", class: "grow" }, gpus && right("GPU"), gpus && right("Share")].filter(Boolean)} empty="No worker offered any.">
       ${rows.map(({ part, cpu_seconds, gpu_seconds }) => html`<tr><th scope="row">${PARTS[part]}</th><td class="number">${cpuTime(cpu_seconds)}</td><td class="number">${percent(share(cpu_seconds, parts.cpu_seconds))}</td>
         <td class="grow"><${Bar} part=${share(cpu_seconds, parts.cpu_seconds)} label=${`${PARTS[part]}: ${percent(share(cpu_seconds, parts.cpu_seconds))}`} /></td>
         ${gpus && html`<td class="number">${cpuTime(gpu_seconds)}</td><td class="number">${percent(share(gpu_seconds, parts.gpu_seconds))}</td>`}</tr>`)}
@@ -310,10 +310,10 @@ function Waits() {
   const text = ([until], place) => (until === null ? `${us(steps[place - 1][0])} and more` : `up to ${us(until)}`);
   const names = ["Least", "Half of them at most", "90 % at most", "99 % at most", "Most"];
   return html`<section aria-labelledby="waits">
-    <h2 id="waits">How long executions waited</h2>
+    <h2 id="waits">Waiting times</h2>
     <p class="dim">From the moment when a task could start, submitted and with everything that it depends on, to its start.</p>
     ${all > 0 && html`<dl class="tiles">${names.map((name, place) => html`<div class="tile"><dt>${name}</dt><dd>${us(quantiles_us[place])}</dd></div>`)}</dl>`}
-    <${Table} caption="How long executions waited" head=${["Waited", right("Executions"), right("Share"), { text: "\u00a0", class: "grow" }]} empty="Nothing started.">
+    <${Table} caption="Waiting times" head=${["Waited", right("Executions"), right("Share"), { text: "\u00a0", class: "grow" }]} empty="Nothing started.">
       ${steps.map((step, place) => step[1] > 0 && html`<tr><th scope="row">${text(step, place)}</th><td class="number">${count(step[1])}</td><td class="number">${percent(step[1] / all)}</td><td class="grow"><${Bar} part=${step[1] / most} label=${`${text(step, place)}: ${count(step[1])}`} /></td></tr>`).filter(Boolean)}
     <//>
   </section>`;
@@ -327,8 +327,8 @@ function Kinds() {
     kind.memory_mib !== null && kind.memory_advised_mib !== null && kind.memory_advised_mib < kind.memory_mib && mib(kind.memory_advised_mib),
   ].filter(Boolean).join(", ");
   return html`<section aria-labelledby="kinds">
-    <h2 id="kinds">What tasks asked for and used</h2>
-    <${Table} caption="What tasks asked for and used" head=${head} empty="No task was measured.">
+    <h2 id="kinds">Requested and used resources</h2>
+    <${Table} caption="Requested and used resources" head=${head} empty="No task was measured.">
       ${past.kinds.map((kind) => html`<tr><th scope="row" class="words"><${Name} text=${kind.asks} /></th><td class="number">${count(kind.tasks)}</td>
         <td class="number">${kind.cpu_part === null ? "–" : percent(kind.cpu_part)}</td><td class="number">${mib(kind.memory_used_mib[0])}</td><td class="number">${us(kind.time_used_us[0])}</td><td>${advice(kind) || "–"}</td></tr>`)}
     <//>

@@ -136,7 +136,7 @@ class App extends Component {
         <button type="button" class="help" aria-label="Keys" onClick=${() => this.keys.showModal()}>?</button>
       </header>
       ${(status === "lost" || status === "away") && html`<p class="trouble">${live.why ? `${safe(live.why).replace(/\.?$/, ".")} ` : ""}It is looked for; what is shown is as it was last.</p>`}
-      ${overview?.server.journal_fails && html`<p class="trouble" role="alert">The server cannot write its journal, and changes nothing until it can. <code>hq server info</code> says why.</p>`}
+      ${overview?.server.journal_fails && html`<p class="trouble" role="alert">The server cannot write its journal, and makes no changes until it can. <code>hq server info</code> says why.</p>`}
       <main id="main">
         <h1 tabindex="-1">${at.title}</h1>
         <${View} key=${at.path} ids=${at.ids} query=${at.query} />

@@ -149,7 +149,7 @@ function Found({ job, query }) {
     ${info.cancel_reason && html`<p>Canceled: ${safe(info.cancel_reason)}</p>`}
     <p class="acts">
       ${(stats.waiting + stats.running > 0) && html`<${Act} label="Cancel" question=${`Cancel all tasks of job ${info.id} that have not ended?`} path=${`/api/v1/jobs/${info.id}/cancel`} />`}
-      ${(stats.failed + stats.canceled + stats.aborted > 0) && html`<${Act} label="Resubmit what failed" question=${`Submit the tasks of job ${info.id} that failed or were canceled again, as a new job?`} path=${`/api/v1/jobs/${info.id}/resubmit`} />`}
+      ${(stats.failed + stats.canceled + stats.aborted > 0) && html`<${Act} label="Resubmit failed tasks" question=${`Submit the tasks of job ${info.id} that failed or were canceled again, as a new job?`} path=${`/api/v1/jobs/${info.id}/resubmit`} />`}
     </p>
     ${stats.failed > 0 && html`<${Failures} job=${info.id} />`}
     <${Timeline} job=${info.id} />

@@ -62,7 +62,7 @@ export class Jobs extends Component {
         <${Trouble} error=${error} />
         ${data ? html`<${Table} caption="Jobs" head=${head} empty=${empty}>${data.jobs.map(row)}<//>
         <${Pager} what="jobs" isFirst=${before === ""} first=${`#${address("/jobs", { text, state, sort })}`} next=${data.next && `#${address("/jobs", { text, state, sort, before: data.next })}`} />
-        ${!isLatest && html`<p class="dim">Sorted among the latest thousand that fit.</p>`}` : !error && html`<p class="empty">Waiting…</p>`}
+        ${!isLatest && html`<p class="dim">Sorted among the latest thousand matching jobs.</p>`}` : !error && html`<p class="empty">Waiting…</p>`}
       `}<//>`;
   }
 }

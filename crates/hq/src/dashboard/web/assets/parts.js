@@ -89,7 +89,7 @@ export { Bar, Chart, Choice, counted, Name, Table };
 // How busy nodes were: all of them, or that of a worker.
 export function Busy({ load }) {
   const { now, points } = load;
-  if (now.nodes === 0 || points.length < 2) return html`<p class="empty">Nothing is known yet: workers look every 10 seconds.</p>`;
+  if (now.nodes === 0 || points.length < 2) return html`<p class="empty">Nothing is known yet: workers take a sample every 10 seconds.</p>`;
   const share = (of, total) => (total > 0 ? of / total : 0);
   const kinds = [["cpus", "CPUs", now.cpus_total, "--cpus"], now.gpus_total > 0 && ["gpus", "GPUs", now.gpus_total, "--gpus"], ["memory", "memory", now.memory_total, "--memory"]].filter(Boolean);
   const said = kinds.map(([name, text, total]) => `${percent(share(now.load[name], total))} of ${text}`).join(", ");

@@ -14,11 +14,11 @@ const NONE = {
 
 function Reasons({ path }) {
   return html`<section aria-labelledby="reasons">
-    <h2 id="reasons">What it waits for</h2>
+    <h2 id="reasons">Waiting for</h2>
     <${Load} url=${`${path}/explain`}>${(data, error) => html`
       <${Trouble} error=${error} />
       ${data && html`<ul>${data.reasons.map((reason) => html`<li>${reason.worker != null && html`<a href=${`#/workers/${reason.worker}`}>worker ${reason.worker}</a>: `}${safe(reason.reason)}</li>`)}
-        ${data.reasons.length === 0 && html`<li>Nothing: a worker gets it now.</li>`}</ul>`}
+        ${data.reasons.length === 0 && html`<li>Nothing: it is being sent to a worker.</li>`}</ul>`}
     `}<//>
   </section>`;
 }
