@@ -26,11 +26,11 @@ class JobOptions(TypedDict, total=False):
     on_failure: str | Sequence[str]
     """Told of the first task that fails."""
     on_stall: str | Sequence[str]
-    """Told when the job stands still: nothing of it runs, and nothing can."""
+    """Told when the job is stalled: nothing of it runs, and nothing can."""
     notify: str | Sequence[str]
     """Told of all three."""
     stall_after: float | str | timedelta
-    """How long nothing has to run before the job stands still; 10 minutes if not given."""
+    """How long nothing has to run before the job is stalled; 10 minutes if not given."""
     budget: float | str
     """Node hours that its tasks may use, all together."""
 

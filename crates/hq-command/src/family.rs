@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const LOOKS_MAX: u32 = 200;
 
 /// Makes a process stand still, and all that descend from it in whatever group or session, but for those that have lost a
-/// parent in between. They are all there is then: who stands still starts nobody.
+/// parent in between. They are all there is then: who is stalled starts nobody.
 pub(crate) fn frozen(root: Pid) -> Vec<Pid> {
     let mut family = vec![root];
     for _ in 0..LOOKS_MAX {

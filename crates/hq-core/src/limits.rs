@@ -205,7 +205,7 @@ pub const UNRUNNABLE_STEPS_MAX: usize = 1_000_000;
 /// Submits of a fed job that are looked through for lines that nobody could ever run whenever those who wait for it are told
 /// something. A job with more of them is looked through only while nothing of it runs.
 pub const FED_SUBMITS_LOOKED_AT_MAX: usize = 1000;
-/// Jobs that are looked at to tell whether one waits for a job that stands still. What is farther behind counts as going on.
+/// Jobs that are looked at to tell whether one waits for a job that is stalled. What is farther behind counts as going on.
 pub const STALLED_LOOKED_AT_MAX: usize = 100;
 /// Jobs whose layers and timelines are kept for the next question about them: those that were asked about last.
 pub const SHAPES_MAX: usize = 8;
@@ -526,5 +526,5 @@ pub const NOTICE_TEXT_BYTES_MAX: usize = 4096;
 pub const NOTICES_BYTES_MAX: usize = 16 << 20;
 /// Jobs that are looked at in one go for whether they stand still.
 pub const STALLS_JUDGED_MAX: usize = 8;
-/// Jobs behind each other that are looked at for whether the first one stands still: who waits for more does not.
+/// Jobs behind each other that are looked at for whether the first one is stalled: who waits for more does not.
 pub const STALL_DEPTH_MAX: u32 = 4;

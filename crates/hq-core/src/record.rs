@@ -455,7 +455,7 @@ pub struct JobProgress {
     pub feed: Option<Box<Feed>>,
     /// What somebody was to be told of it, by the places of the rules.
     pub told: BTreeMap<u32, Told>,
-    /// It was told that it stands still, and nothing of it was handed out since.
+    /// It was told that it is stalled, and nothing of it was handed out since.
     pub is_stalled: bool,
     /// Node time that it may use. Only a job that was made with a budget has one.
     pub budget: Option<Duration>,

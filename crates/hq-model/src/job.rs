@@ -25,7 +25,7 @@ pub struct JobSpec {
     pub is_draft: bool,
     /// Who is told of it, and when: at most [`RULES_MAX`](crate::notice::RULES_MAX).
     pub notices: Vec<NoticeRule>,
-    /// How long nothing of it has to run before it stands still; `None` for the usual time.
+    /// How long nothing of it has to run before it is stalled; `None` for the usual time.
     pub stall_after: Option<Duration>,
     /// An open job is closed when none of its tasks is left and no client has waited for their ends for so long; `None` when
     /// it stays open whoever leaves.

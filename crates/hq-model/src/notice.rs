@@ -14,7 +14,7 @@ use crate::{ByteString, JobId, TaskId, Timestamp};
 pub const TARGET_BYTES_MAX: usize = 4096;
 /// Targets of one job, each counted once for each moment.
 pub const RULES_MAX: usize = 32;
-/// How long nothing of a job has to run before it stands still, unless something else is said.
+/// How long nothing of a job has to run before it is stalled, unless something else is said.
 pub const STALL_AFTER_DEFAULT: Duration = Duration::from_secs(600);
 /// Longest mail address, in bytes.
 const ADDRESS_BYTES_MAX: usize = 254;
@@ -278,7 +278,7 @@ impl Notice {
             NoticeEvent::Failure { task, .. } => format!("Job {job} ({name}): task {task} has failed"),
             NoticeEvent::Stall { quiet, .. } => {
                 let quiet = crate::duration::format(Duration::from_secs(quiet.as_secs()));
-                format!("Job {job} ({name}) stands still: nothing has run for {quiet}, and nothing can")
+                format!("Job {job} ({name}) is stalled: nothing has run for {quiet}, and nothing can")
             }
         }
     }

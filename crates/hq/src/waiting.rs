@@ -188,7 +188,7 @@ impl Warned {
         Printer::alarm(&self.unrunnable_of(jobs));
     }
 
-    // Warns of each that stands still, once for each time that it comes to that.
+    // Warns of each that is stalled, once for each time that it comes to that.
     fn warn_of_stalled(&mut self, known: &Known) {
         Printer::alarm(&self.stalled_of(known));
     }

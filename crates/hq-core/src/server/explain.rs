@@ -407,7 +407,7 @@ impl Server {
     fn why_fed_on(&self, id: JobId) -> String {
         let feed = self.state.jobs.get(&id).and_then(|job| job.feed.as_ref());
         match (self.why_stalled(id), feed) {
-            (Some(why), _) => format!("stands still: {why}"),
+            (Some(why), _) => format!("is stalled: {why}"),
             (None, Some(feed)) if !feed.is_decomposed => {
                 format!("gets more tasks from its generator, job {}", feed.generator)
             }

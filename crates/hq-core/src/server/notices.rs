@@ -1,4 +1,4 @@
-//! Who is told when a job ends, when its first task fails, and when it stands still.
+//! Who is told when a job ends, when its first task fails, and when it is stalled.
 //!
 //! That something is to be told is a record, and that it was told is another one: so it is told at least once, and twice at
 //! most where a server dies between both. What waits has all that is told, within a bound; beyond it only jobs wait here,

@@ -91,7 +91,7 @@ impl Server {
                 count => format!(" {count} tasks have not ended yet."),
             };
             let stalled =
-                self.why_stalled(id).map_or_else(String::new, |why| format!(" It stands still: {why}."));
+                self.why_stalled(id).map_or_else(String::new, |why| format!(" It is stalled: {why}."));
             let ended = ended_as(states);
             let text = format!("Nothing to resubmit: no task of job {id} {ended}.{open}{stalled}");
             return Err(RequestError::NothingToDo(text));

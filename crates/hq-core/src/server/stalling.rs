@@ -13,7 +13,7 @@ use crate::limits::STALLED_LOOKED_AT_MAX;
 // How a submit stands whose tasks wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    // It waits for the whole of a job that stands still: for this one, in the end.
+    // It waits for the whole of a job that is stalled: for this one, in the end.
     Barred(JobId),
     // It waits for tasks of its own job alone.
     Inner,
@@ -22,7 +22,7 @@ enum Way {
 }
 
 impl Server {
-    /// Why a job does not end unless somebody does something: it stands still, or all that is left of it waits for one that does.
+    /// Why a job does not end unless somebody does something: it is stalled, or all that is left of it waits for one that does.
     pub(super) fn why_never_ends(&self, id: JobId) -> Option<String> {
         if let Some(why) = self.why_spent(id) {
             return Some(why);
@@ -36,7 +36,7 @@ impl Server {
             root => {
                 let name = &self.state.jobs.get(&root)?.spec.name;
                 let why = self.why_stalled(root)?;
-                Some(format!("it waits for job {root} (`{name}`), which stands still: {why}"))
+                Some(format!("it waits for job {root} (`{name}`), which is stalled: {why}"))
             }
         }
     }
@@ -85,7 +85,7 @@ impl Server {
     pub(super) fn why_stopped(&self, id: JobId, job: &Job) -> Option<String> {
         let why = match job.fed_end() {
             FedEnd::ByTasks | FedEnd::Enough => {
-                return self.why_stalled(id).map(|why| format!("it stands still: {why}"));
+                return self.why_stalled(id).map(|why| format!("it is stalled: {why}"));
             }
             FedEnd::Canceled => "it was canceled before all of its tasks were made",
             FedEnd::Aborted => "it was given up before all of its tasks were made",
@@ -94,7 +94,7 @@ impl Server {
         Some(why.to_owned())
     }
 
-    // The job without which this one cannot end, and which stands still.
+    // The job without which this one cannot end, and which is stalled.
     fn stalled_root(&self, id: JobId, looks: &mut usize) -> Option<JobId> {
         *looks = looks.checked_sub(1)?;
         let job = self.state.jobs.get(&id).filter(|job| !job.has_ended())?;

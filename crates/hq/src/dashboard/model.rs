@@ -81,7 +81,7 @@ pub(crate) struct Replay {
     pub at: Timestamp,
     /// Seconds of the past in one of the present.
     pub speed: f64,
-    /// Time stands still.
+    /// Time is stalled.
     pub is_paused: bool,
     /// Where the journal is damaged: what comes after that is not shown.
     pub damage: Option<String>,

@@ -10,7 +10,7 @@ fn a_job_stops_when_its_budget_is_spent_and_goes_on_with_more() {
     cluster.ok("submit --budget 0.0001 --array 1-3 -- sleep 0.5");
     let error = cluster.fails(1, "job wait 1");
     let why = "its budget of 0.0001 node hours is spent: its tasks used";
-    assert!(error.contains("Job 1 stands still") && error.contains(why), "{error}");
+    assert!(error.contains("Job 1 is stalled") && error.contains(why), "{error}");
     let info = &cluster.json("job info 1")[0];
     assert!(info["budget"]["used_node_hours"].as_f64() >= info["budget"]["node_hours"].as_f64(), "{info}");
     assert_eq!(info["info"]["task_stats"]["finished"], 1, "{info}");

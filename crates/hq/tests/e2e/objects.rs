@@ -473,7 +473,7 @@ fn what_cannot_be_fetched_directly_passes_by_way_of_the_server() {
     assert_eq!(cluster.json("server info")["relayed"], serde_json::json!({ "transfers": 0, "bytes": 0 }));
     cluster.ok("submit --wait --resource b=1 --input-object parts=1@0:parts->in/parts --input-object note=1@0:note->in/note -- cmp in/parts parts.bin");
     assert_eq!(cluster.read("in/note"), "note\n");
-    // A machine that stands still may have cut one, which is then asked for again.
+    // A machine that is stalled may have cut one, which is then asked for again.
     let relayed = cluster.json("server info")["relayed"].clone();
     assert!(
         relayed["transfers"].as_u64() >= Some(2) && relayed["bytes"].as_u64() >= Some(1_988_900),

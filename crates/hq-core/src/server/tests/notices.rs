@@ -213,7 +213,7 @@ fn a_job_that_no_worker_can_run_stands_still() {
     world.worker(2, 1);
     world.wait(MINUTE);
     let [notice] = &world.notices[..] else { panic!("{:?}", world.notices) };
-    assert_eq!(notice.title(), "Job 1 (true) stands still: nothing has run for 1m, and nothing can");
+    assert_eq!(notice.title(), "Job 1 (true) is stalled: nothing has run for 1m, and nothing can");
     assert!(notice.details().starts_with("tasks 0-1: "), "{}", notice.details());
     assert!(notice.details().contains("cpus"), "{}", notice.details());
     world.heard(job, 0, Ok(()));
@@ -222,7 +222,7 @@ fn a_job_that_no_worker_can_run_stands_still() {
     world.restart();
     world.wait(60 * MINUTE);
     assert_eq!(world.titles(), Vec::<String>::new(), "it is told once");
-    // It goes on, and stands still again.
+    // It goes on, and is stalled again.
     world.worker(3, 9);
     world.step(Input::WorkerGone { connection: ConnectionId(3), is_closed: true });
     world.wait(60 * MINUTE);

@@ -6,7 +6,7 @@ use super::feeding::{GENERATOR, JOB, REDUCER, fed, own};
 use super::*;
 use crate::client_messages::{NewJob, NewTasks};
 
-// Whoever waits for a job is told that it cannot end, when that is known, whichever job stands still.
+// Whoever waits for a job is told that it cannot end, when that is known, whichever job is stalled.
 #[test]
 fn a_job_that_waits_for_one_that_stands_still_never_ends_and_who_waits_for_it_is_told_so() {
     let mut world = fed();
@@ -41,7 +41,7 @@ fn a_job_that_waits_for_one_that_stands_still_never_ends_and_who_waits_for_it_is
     };
     let why = jobs.into_iter().find(|job| job.job == third).and_then(|job| job.stalled).unwrap_or_default();
     let start =
-        "it waits for job 3 (`search`), which stands still: its generator, job 1, has failed: exit code 3; ";
+        "it waits for job 3 (`search`), which is stalled: its generator, job 1, has failed: exit code 3; ";
     assert!(why.starts_with(start), "{why}");
     let jobs = Selector::Ids(IdSet::single(TaskId(GENERATOR.0)));
     world.ask(ClientRequest::Resubmit { key: 77, jobs, tasks: None, states: Vec::new() });
@@ -51,7 +51,7 @@ fn a_job_that_waits_for_one_that_stands_still_never_ends_and_who_waits_for_it_is
     assert_eq!(jobs.iter().filter(|job| job.stalled.is_some()).count(), 0, "it goes on");
 }
 
-// What is said of a job that stands still, and what `job explain` says of it.
+// What is said of a job that is stalled, and what `job explain` says of it.
 pub(super) fn stalled(world: &mut World) -> (Option<String>, String) {
     let ClientResponse::JobList(jobs) = world.ask(ClientRequest::ListJobs { states: Vec::new() }) else {
         panic!("a list")
@@ -75,8 +75,8 @@ fn a_job_whose_generator_or_reducer_has_failed_says_so_until_it_is_submitted_aga
             "its {what}, job {own}, has failed: exit code 3; `hq job resubmit {own}` goes on where it was, `hq job \
              cancel 3` ends all"
         );
-        assert_eq!(stalled(&mut world), (Some(why.clone()), format!("it stands still: {why}")));
-        assert_eq!(stopped(&mut world), Some(format!("it stands still: {why}")));
+        assert_eq!(stalled(&mut world), (Some(why.clone()), format!("it is stalled: {why}")));
+        assert_eq!(stopped(&mut world), Some(format!("it is stalled: {why}")));
         world.restart();
         assert_eq!(stalled(&mut world).0, Some(why));
         let jobs = Selector::Ids(IdSet::single(TaskId(own.0)));
