@@ -379,7 +379,7 @@ class _Children:
 
 
 _ALL: weakref.WeakSet[_Children] = weakref.WeakSet()
-_FOREIGN = {"HQ_SERVER_DIR", "HQ_JOB_ID", "HQ_TASK_ID", "HQ_INSTANCE_ID"}
+_FOREIGN = {"HQ_RUN", "HQ_SERVER_DIR", "HQ_JOB_ID", "HQ_TASK_ID", "HQ_INSTANCE_ID"}
 
 
 def _forked() -> None:

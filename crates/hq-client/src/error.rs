@@ -54,6 +54,9 @@ pub enum ClientError {
 // Callers look for the first words.
 fn no_access(error: &AccessError) -> String {
     match error {
+        AccessError::Missing { path } | AccessError::Read { path, .. } if hq_net::has_no_server(path) => {
+            "What `hq run` and `hq make` start has no server.".to_owned()
+        }
         AccessError::Missing { path } => {
             let in_place = path.ends_with(format!("{CURRENT}/access.json"));
             let dir = if in_place { path.ancestors().nth(2).unwrap_or(path) } else { path };

@@ -582,3 +582,11 @@ pub struct TaskInfo {
     /// Set when it was canceled without having started: the time by which it could not have ended any more.
     pub too_late: Option<Timestamp>,
 }
+
+impl TaskInfo {
+    /// What it used, where its worker has measured that: of what was lost with its worker only the time is known.
+    pub fn measured(&self) -> Option<&Usage> {
+        let is_lost = matches!(self.failure, Some(FailureKind::Crashes | FailureKind::Lost));
+        self.usage.as_ref().filter(|_| !is_lost)
+    }
+}

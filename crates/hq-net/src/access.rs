@@ -47,6 +47,14 @@ pub struct Endpoint {
     pub keys: Option<Keys>,
 }
 
+/// The server directory of what `hq run` has started, which has no server: nothing can be made there. `HQ_RUN` says so.
+pub const NO_SERVER_DIR: &str = "/dev/null/hq-run-has-no-server";
+
+/// True for a path within [`NO_SERVER_DIR`].
+pub fn has_no_server(path: &Path) -> bool {
+    path.starts_with(NO_SERVER_DIR)
+}
+
 /// Why an access file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
@@ -125,6 +133,9 @@ impl AccessError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
+            AccessError::Missing { path } | AccessError::Read { path, .. } if has_no_server(path) => {
+                "use `hq submit` for tasks that need a server; `hq run --env HQ_SERVER_DIR=DIR` lets tasks use another one"
+            }
             AccessError::Missing { .. } => {
                 "start a server with `hq server start`, or give its directory with --server-dir"
             }

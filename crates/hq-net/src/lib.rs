@@ -22,7 +22,7 @@ mod tls;
 pub mod trust;
 pub mod worker_secret;
 
-pub use access::{AccessError, AccessFile, Endpoint};
+pub use access::{AccessError, AccessFile, Endpoint, NO_SERVER_DIR, has_no_server};
 pub use backoff::Backoff;
 pub use connect::{ConnectError, connect};
 pub use frame::{FrameReceiver, FrameSender, NetError, frames_over};

@@ -17,19 +17,20 @@ use hq_model::{Notice, NoticeTarget};
 
 pub use document::document;
 pub use limits::{POST_TIME, PROGRAM_TIME};
+pub use program::server_of;
 
-/// Sends a notice. A program that tells it ends with this stop, too.
+/// Sends a notice. A program that tells it finds the server in this directory, if there is one, and ends with this stop, too.
 ///
 /// # Errors
 /// Says in words why it could not be sent.
-pub fn send(notice: &Notice, stop: &Stop) -> Result<(), String> {
+pub fn send(notice: &Notice, server_dir: Option<&Path>, stop: &Stop) -> Result<(), String> {
     let said = stderr::last_line(notice);
     let said = said.as_deref();
     match &notice.target {
         NoticeTarget::Command(words) => {
             let document = format!("{}\n", document(notice, said));
             let variables = document::variables(notice, said);
-            program::run(words, &variables, document.as_bytes(), &notice.submit_dir, stop)
+            program::run(words, (&variables, server_dir), document.as_bytes(), &notice.submit_dir, stop)
         }
         NoticeTarget::Url(url) => post::post(url, &document(notice, said).to_string()),
         NoticeTarget::Mail(address) => mail::send(address, notice, said, stop),

@@ -21,7 +21,7 @@ const WORD_BYTES: usize = 42;
 pub(crate) fn send(address: &str, notice: &Notice, said: Option<&str>, stop: &Stop) -> Result<(), String> {
     let sendmail = sendmail().ok_or_else(|| NO_SENDMAIL.to_owned())?;
     let words = [sendmail.to_string_lossy().into_owned(), "-i".into(), "-t".into()];
-    program::run(&words, &[], mail(address, notice, said).as_bytes(), b"/", stop)
+    program::run(&words, (&[], None), mail(address, notice, said).as_bytes(), b"/", stop)
 }
 
 /// The program of the system.

@@ -18,18 +18,26 @@ use crate::limits::{LINES_SAID, OUTPUT_BYTES, OUTPUT_GRACE, PROGRAM_TIME, SAID_B
 /// When it cannot be run, takes too long, is stopped, or does not end with success.
 pub(crate) fn run(
     words: &[String],
-    variables: &[(&str, String)],
+    about: (&[(&str, String)], Option<&Path>),
     input: &[u8],
     directory: &[u8],
     stop: &Stop,
 ) -> Result<(), String> {
-    run_within(PROGRAM_TIME, words, variables, input, (directory, stop))
+    run_within(PROGRAM_TIME, words, about, input, (directory, stop))
+}
+
+/// Where a program that is told of a job or task finds the server that has it; what `hq run` tells has none.
+pub fn server_of(command: &mut Command, server_dir: Option<&Path>) {
+    match server_dir {
+        Some(dir) => command.env("HQ_SERVER_DIR", dir).env_remove("HQ_RUN"),
+        None => command.env_remove("HQ_SERVER_DIR").env("HQ_RUN", "1"),
+    };
 }
 
 fn run_within(
     limit: Duration,
     words: &[String],
-    variables: &[(&str, String)],
+    (variables, server_dir): (&[(&str, String)], Option<&Path>),
     input: &[u8],
     (directory, stop): (&[u8], &Stop),
 ) -> Result<(), String> {
@@ -43,6 +51,7 @@ fn run_within(
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .current_dir(if directory.is_dir() { directory } else { Path::new("/") })
         .stdin(input);
+    server_of(&mut command, server_dir);
     let keep = Keep::Last(OUTPUT_BYTES);
     let bounds = Bounds { time: limit, keep, grace: OUTPUT_GRACE, stop: Some(stop) };
     let ended = hq_command::run(&mut command, &bounds)
@@ -85,7 +94,7 @@ mod tests {
     fn sh(script: &str, limit: Duration) -> Result<(), String> {
         let words = ["sh", "-c", script].map(str::to_owned);
         let variables = [("HQ_X", "y z".into())];
-        run_within(limit, &words, &variables, &[b'x'; 1 << 20], (b"/nowhere", &Stop::default()))
+        run_within(limit, &words, (&variables, None), &[b'x'; 1 << 20], (b"/nowhere", &Stop::default()))
     }
 
     #[test]
@@ -114,8 +123,8 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let error =
-            run(&["/no/such/program".into()], &[], b"", b"/", &Stop::default()).expect_err("not there");
+        let error = run(&["/no/such/program".into()], (&[], None), b"", b"/", &Stop::default())
+            .expect_err("not there");
         assert!(error.starts_with("`/no/such/program` cannot be run: "), "{error}");
     }
 }

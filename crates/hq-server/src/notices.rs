@@ -1,6 +1,7 @@
 //! Notices about jobs: each is sent on a thread of its own, of which the machine bounds the number, and what came of it is told
 //! to the machine. Nothing else waits for whoever is told.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hq_command::Stop;
@@ -14,22 +15,24 @@ use crate::inbox::{Event, Inbox, Room};
 #[derive(Debug)]
 pub(crate) struct Notices {
     inbox: Arc<Inbox>,
+    // Where programs find the server.
+    server_dir: Arc<Path>,
     stop: Stop,
 }
 
 impl Notices {
     /// No thread yet.
-    pub(crate) fn new(inbox: Arc<Inbox>) -> Notices {
-        Notices { inbox, stop: Stop::default() }
+    pub(crate) fn new(inbox: Arc<Inbox>, server_dir: Arc<Path>) -> Notices {
+        Notices { inbox, server_dir, stop: Stop::default() }
     }
 
     /// Sends a notice, and tells the machine when that has ended.
     pub(crate) fn send(&self, notice: Box<Notice>) {
         let (job, rule) = (notice.job, notice.rule);
-        let (inbox, stop) = (self.inbox.clone(), self.stop.clone());
+        let (inbox, dir, stop) = (self.inbox.clone(), self.server_dir.clone(), self.stop.clone());
         let work = move || {
             // Whatever happens in there, the machine hears of it.
-            let sent = std::panic::catch_unwind(|| hq_notice::send(&notice, &stop));
+            let sent = std::panic::catch_unwind(|| hq_notice::send(&notice, Some(&dir), &stop));
             let result = sent.unwrap_or_else(|_| Err("the server could not send it".to_owned()));
             let (reason, target) = (notice.event.moment().word(), notice.target.shown());
             match &result {

@@ -329,7 +329,7 @@ fn serve(
     spawn("hq-files", looking)?;
     let (logs, logging) = Logs::new(known_as);
     let logging = spawn("hq-logs", logging)?;
-    let notices = Arc::new(Notices::new(inbox.clone()));
+    let notices = Arc::new(Notices::new(inbox.clone(), dir.path().into()));
     let helpers = (planner, files, logs, notices.clone());
     let router = Router::new(journal_queue.clone(), batch, helpers, relay, clients_bytes);
     let decider = Decider::new(machine, clock, inbox.clone(), router, before_end);

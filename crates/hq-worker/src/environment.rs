@@ -31,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) base: Vec<ByteString>,
     /// Value of `HQ_SERVER_DIR`, for tasks that ask the server for more; with `None` they keep the worker's.
     pub(crate) server_dir: Option<ByteString>,
+    /// There is no server that tasks could ask.
+    is_of_run: bool,
     /// Value of `HQ_PULL_SOCKET`, likewise.
     pub(crate) pull_socket: Option<ByteString>,
     /// Where objects are stored, if they are.
@@ -85,6 +87,7 @@ impl Node {
         Node {
             base,
             server_dir: None,
+            is_of_run: false,
             store_dir: None,
             pull_socket: None,
             server_uid: String::new(),
@@ -94,6 +97,13 @@ impl Node {
             all_of_base,
             pools: pools.collect(),
         }
+    }
+
+    /// Tasks have no server to ask, and `HQ_RUN` says so: one that was named to this process has other jobs.
+    pub(crate) fn has_no_server(&mut self) {
+        let base = &self.base;
+        self.all_of_base.retain(|place| !base[*place as usize].starts_with(b"HQ_SERVER_DIR="));
+        self.is_of_run = true;
     }
 
     /// The search path of the worker's environment.
@@ -288,6 +298,9 @@ impl VariantEnvironment {
             {
                 block.set_bytes(name.as_bytes(), value);
             }
+        }
+        if node.is_of_run && is_free("HQ_RUN") {
+            block.set("HQ_RUN", b"1");
         }
         let is_program = spec.body.function().is_none();
         let sets_task_dir =

@@ -198,6 +198,9 @@ impl Turns {
             &config.resources,
         );
         node.server_dir = server_dir(&server);
+        if let ServerSource::Endpoint(_) = server {
+            node.has_no_server();
+        }
         node.pull_socket = pull_socket.map(|path| path.into_os_string().into_vec());
         let sampling =
             Sampling::start(&config, sample_interval, TaskLooks::new(launcher.pid(), node.keys.clone()))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use hq_client::Watch;
@@ -22,6 +22,7 @@ use crate::logging::now;
 /// things in their order. Programs that tell end with this.
 pub(crate) struct Teller {
     rules: Vec<NoticeRule>,
+    server_dir: Option<PathBuf>,
     told: BTreeSet<(JobId, Moment)>,
     stop: Stop,
     threads: BTreeMap<String, mpsc::Sender<Notice>>,
@@ -38,7 +39,7 @@ type Told = Result<(), String>;
 
 impl Default for Teller {
     fn default() -> Teller {
-        Teller::new(Vec::new())
+        Teller::new(Vec::new(), None)
     }
 }
 
@@ -49,19 +50,19 @@ impl Drop for Teller {
 }
 
 impl Teller {
-    /// Tells as a job says it.
-    pub(crate) fn new(rules: Vec<NoticeRule>) -> Teller {
+    /// Tells as a job says it. Programs that tell find the server in this directory; those of `hq run` find none.
+    pub(crate) fn new(rules: Vec<NoticeRule>, server_dir: Option<PathBuf>) -> Teller {
         let (tell_end, ends) = unbounded_channel();
         let (told, stop, threads) = (BTreeSet::new(), Stop::default(), BTreeMap::new());
-        Teller { rules, told, stop, threads, tell_end, ends, left: 0, failed: 0 }
+        Teller { rules, server_dir, told, stop, threads, tell_end, ends, left: 0, failed: 0 }
     }
 
     /// Tells all of these of ends and first failures.
-    pub(crate) fn of_targets(targets: &[NoticeTarget]) -> Teller {
+    pub(crate) fn of_targets(targets: &[NoticeTarget], server_dir: &Path) -> Teller {
         let rules = targets.iter().flat_map(|target| {
             [Moment::End, Moment::Failure].map(|on| NoticeRule { on, target: target.clone() })
         });
-        Teller::new(rules.collect())
+        Teller::new(rules.collect(), Some(server_dir.to_owned()))
     }
 
     /// Looks at jobs as they were told, and begins to tell what is new.
@@ -131,9 +132,9 @@ impl Teller {
         let notices: Vec<Notice> = rules.map(notice).collect();
         for notice in notices {
             self.left += 1;
-            let (stop, tell_end) = (&self.stop, &self.tell_end);
+            let (dir, stop, tell_end) = (&self.server_dir, &self.stop, &self.tell_end);
             let thread = self.threads.entry(notice.target.to_string());
-            let thread = thread.or_insert_with(|| start(stop.clone(), tell_end.clone()));
+            let thread = thread.or_insert_with(|| start(dir.clone(), stop.clone(), tell_end.clone()));
             // It ends after this.
             let _ = thread.send(notice);
         }
@@ -141,11 +142,13 @@ impl Teller {
 }
 
 // Tells one target, one notice after the other.
-fn start(stop: Stop, tell_end: UnboundedSender<Told>) -> mpsc::Sender<Notice> {
+fn start(dir: Option<PathBuf>, stop: Stop, tell_end: UnboundedSender<Told>) -> mpsc::Sender<Notice> {
     let (sender, notices) = mpsc::channel::<Notice>();
     std::thread::spawn(move || {
         for notice in notices {
-            let sent = std::panic::catch_unwind(AssertUnwindSafe(|| hq_notice::send(&notice, &stop)));
+            let sent = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                hq_notice::send(&notice, dir.as_deref(), &stop)
+            }));
             let sent = sent.unwrap_or_else(|_| Err("a thread of this command has died".to_owned()));
             let (target, moment, job) = (notice.target.shown(), word(notice.event.moment()), notice.job);
             let why = |error| format!("{target} could not be notified of the {moment} of job {job}: {error}");

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -39,15 +40,22 @@ pub(crate) struct NotifyCommand {
     words: Vec<OsString>,
     /// What it prints goes to standard error: what is printed here is for programs.
     is_aside: bool,
+    server_dir: Option<PathBuf>,
 }
 
 impl NotifyCommand {
-    /// From the text of `--on-notify`, for a command that prints like this.
-    pub(crate) fn parse(text: &str, mode: OutputMode) -> Result<NotifyCommand, HqError> {
+    /// From the text of `--on-notify`, for a command that prints like this and speaks to the server of a directory; `hq run`
+    /// has none.
+    pub(crate) fn parse(
+        text: &str,
+        mode: OutputMode,
+        server_dir: Option<&Path>,
+    ) -> Result<NotifyCommand, HqError> {
         match shlex::split(text) {
             Some(words) if !words.is_empty() => {
                 let words = words.into_iter().map(OsString::from).collect();
-                Ok(NotifyCommand { words, is_aside: mode != OutputMode::Cli })
+                let server_dir = server_dir.map(Path::to_owned);
+                Ok(NotifyCommand { words, is_aside: mode != OutputMode::Cli, server_dir })
             }
             Some(_) => Err(HqError::usage("--on-notify contains no program")),
             None => Err(HqError::usage("--on-notify has an unclosed quote")),
@@ -63,7 +71,9 @@ impl NotifyCommand {
             }
             false => Stdio::inherit(),
         };
-        let status = Command::new(program)
+        let mut command = Command::new(program);
+        hq_notice::server_of(&mut command, self.server_dir.as_deref());
+        let status = command
             .args(args)
             .arg(OsString::from_vec(text))
             .env("HQ_JOB_ID", task.job.to_string())

@@ -32,7 +32,9 @@ class ClientConnection:
     """A connection to the server of a directory."""
 
     def __init__(self, directory: str | None = None) -> None:
-        self.directory = directory or os.environ.get("HQ_SERVER_DIR") or os.path.expanduser("~/.hq-server")
+        # What `hq run` has started has no server; that of `~` does not know its job.
+        default = "/dev/null/hq-run-has-no-server" if os.environ.get("HQ_RUN") else os.path.expanduser("~/.hq-server")
+        self.directory = directory or os.environ.get("HQ_SERVER_DIR") or default
         self.session = Session(self.directory)
 
     def submit_job(self, job: JobDescription, open_job: JobId | None = None) -> JobId:

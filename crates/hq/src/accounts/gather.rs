@@ -204,7 +204,17 @@ impl Gathered {
     /// Nothing more comes: what runs has run until now, and counts as work. Which of those that were handed out run is not in the
     /// journal: the first of each worker, as many as have room there.
     pub(crate) fn close(&mut self) {
+        self.wait(Waiting::resolve);
         let mut running: Vec<_> = self.leases.drain().collect();
+        // Some were handed out ahead, and still wait, or could begin later.
+        let waiting = &self.waiting[Kind::Cpus as usize];
+        running.retain_mut(|((job, task), lease)| match waiting.could_begin(lease.at, *job, *task) {
+            Some(begin) => {
+                lease.at = begin;
+                true
+            }
+            None => false,
+        });
         running.sort_unstable_by_key(|(task, lease)| (lease.at, *task));
         let mut taken: BTreeMap<WorkerId, Amounts> = BTreeMap::new();
         let end = self.latest;

@@ -128,6 +128,19 @@ fn who_waits_for_others_leaves_a_worker_idle_for_dependencies() {
 }
 
 #[test]
+fn who_was_handed_out_ahead_waits_until_the_others_have_ended() {
+    let edges = || Edges::new([vec![], vec![TaskId(0)]]).expect("edges");
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 2).submit(0, IdSet::range(0, 1), edges()).lease(0, 1, 0, 1).finish(1, 0, 0, 6);
+    journal.finish(1, 1, 6, 8);
+    assert_eq!(stop(8, &mut journal).seconds(), [("work", 8.0), ("dependencies", 6.0), ("no_work", 2.0)]);
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 2).submit(0, IdSet::range(0, 1), edges()).lease(0, 1, 0, 1);
+    journal.take(10, Record::JobClosed { job: JobId(1) });
+    assert_eq!(journal.seconds(), [("work", 10.0), ("dependencies", 10.0)], "while the first one runs");
+}
+
+#[test]
 fn ready_tasks_that_are_handed_to_nobody_do_not_fit_and_a_worker_that_is_stopped_leaves() {
     let mut journal = Journal::default();
     journal

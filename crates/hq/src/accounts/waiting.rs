@@ -56,6 +56,8 @@ pub(super) struct Waiting {
     ended: HashMap<(JobId, TaskId), Timestamp>,
     watched: HashSet<JobId>,
     files: HashMap<JobId, Timestamp>,
+    // Tasks that were handed to the worker of one that they wait for, and have not ended: when they were ready, if they are.
+    ahead: HashMap<(JobId, TaskId), Option<Timestamp>>,
 }
 
 #[derive(Clone, Copy)]
@@ -190,8 +192,16 @@ impl Waiting {
         steps
     }
 
-    // Nothing more comes: says of tasks with dependencies when they were ready.
-    fn resolve(&mut self) {
+    /// When a task that was handed to a worker could begin there, which was then; `None` of one that still waits for others.
+    pub(super) fn could_begin(&self, at: Timestamp, job: JobId, task: TaskId) -> Option<Timestamp> {
+        match self.ahead.get(&(job, task)) {
+            Some(ready) => ready.map(|ready| ready.max(at)),
+            None => Some(at),
+        }
+    }
+
+    /// Nothing more comes: says of tasks with dependencies when they were ready.
+    pub(super) fn resolve(&mut self) {
         let submits = std::mem::take(&mut self.submits);
         for (job, ids, dependencies, at) in &submits {
             let common = dependencies.after.iter().filter(|after| after.mapping == Mapping::All);
@@ -234,12 +244,24 @@ impl Waiting {
             }
         }
         let left = self.left.get(&(job, task)).copied();
+        let has_ended = self.jobs.get(&job).is_some_and(|tasks| tasks.ended.contains(task));
+        let is_known = dependencies.after.iter().all(|after| after.key.is_none());
         match (ready, left) {
             (Some(ready), Some(left)) if ready < left => {
                 self.change(ready, job, 1, -1);
                 self.change(left, job, -1, 0);
             }
-            (_, Some(left)) => self.change(left, job, 0, -1),
+            // It was handed out before that, to the worker of what it waited for.
+            (Some(ready), Some(_)) => {
+                self.change(ready, job, 0, -1);
+                if !has_ended {
+                    self.ahead.insert((job, task), Some(ready));
+                }
+            }
+            (None, Some(_)) if is_known && !has_ended => {
+                self.ahead.insert((job, task), None);
+            }
+            (None, Some(left)) => self.change(left, job, 0, -1),
             (Some(ready), None) => self.change(ready, job, 1, -1),
             (None, None) => {}
         }

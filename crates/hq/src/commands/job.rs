@@ -248,7 +248,7 @@ pub(super) fn efficiency(context: &Context, args: EfficiencyArgs) -> Result<Done
         while let Some(task) = tasks.next_of(job)? {
             if let Some(submit) = tasks.submit_of(job, &task) {
                 let offer = task.worker.and_then(|worker| workers.get(&worker));
-                let used = task.usage.as_ref().map(|usage| (usage, offer));
+                let used = task.measured().map(|usage| (usage, offer));
                 kinds.add(job, &submit.spec, task.state == TaskState::Failed, used);
             }
         }
@@ -414,7 +414,7 @@ pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
     session.wait_for_lost_server(args.reconnect_timeout);
     let again = if args.without_close { "hq job wait --without-close" } else { "hq job wait" };
     let how = (!args.without_close, again);
-    let teller = Teller::of_targets(&args.notify);
+    let teller = Teller::of_targets(&args.notify, &context.server_dir);
     wait_for(context, session, args.jobs, how, args.allow_failures, (Progress::hidden(), teller))
 }
 

@@ -232,6 +232,10 @@ fn server_directory(given: Option<PathBuf>) -> Result<PathBuf, HqError> {
     if let Some(path) = given.filter(|path| !path.as_os_str().is_empty()) {
         return Ok(std::path::absolute(path)?);
     }
+    // That of `~` is another one than that of the task or job whose number is in the environment.
+    if std::env::var_os("HQ_RUN").is_some_and(|run| !run.is_empty()) {
+        return Ok(hq_net::NO_SERVER_DIR.into());
+    }
     match std::env::var_os("HOME").filter(|home| !home.is_empty()) {
         Some(home) => Ok(PathBuf::from(home).join(".hq-server")),
         None => Err(HqError::usage("HOME is not set; give the server directory with --server-dir")),

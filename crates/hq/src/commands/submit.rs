@@ -66,8 +66,11 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
             "--follow prints output unchanged and has no JSON output; use another --output-mode",
         ));
     }
-    let on_notify =
-        wait.on_notify.as_deref().map(|text| NotifyCommand::parse(text, context.printer.mode)).transpose()?;
+    let on_notify = wait
+        .on_notify
+        .as_deref()
+        .map(|text| NotifyCommand::parse(text, context.printer.mode, Some(&context.server_dir)))
+        .transpose()?;
     context.printer.warn(&warnings);
     context.printer.hint(&hints);
     context.printer.hint(&behind_the_program(&submit));

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use hq_model::paths::PathTemplates;
-use hq_model::{ByteString, Submit, pattern};
+use hq_model::{ByteString, Stream, Submit, pattern};
 
 const JOB_ID: &[u8] = b"%{JOB_ID}";
 /// How a placeholder begins and ends.
@@ -16,12 +16,18 @@ const PLACEHOLDER: (&[u8], u8) = (b"%{", b'}');
 /// How often a number is looked for that no other run takes at the same moment.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// A number of a job, and the directory that was made so that no other run takes it.
+/// A number of a job, and the directory or file that was made so that no other run takes it.
 #[derive(Debug)]
 pub(crate) struct Number {
     /// How many numbers come before it.
     pub before: u32,
-    made: Option<PathBuf>,
+    made: Option<Made>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Made {
+    path: PathBuf,
+    is_directory: bool,
 }
 
 impl Number {
@@ -30,11 +36,14 @@ impl Number {
         let places = places(submit);
         for _ in 0..ATTEMPTS_MAX {
             let before = places.iter().map(Place::last).max().unwrap_or(0);
-            let Some(path) = places.iter().find_map(|place| place.directory(before + 1)) else {
+            // A directory is made for any path within it; of files the first one stands for all.
+            let mut all: Vec<Made> = places.iter().filter_map(|place| place.made(before + 1)).collect();
+            all.sort_by_key(|made| !made.is_directory);
+            let Some(made) = all.into_iter().next() else {
                 return Number { before, made: None };
             };
-            match fs::create_dir(&path) {
-                Ok(()) => return Number { before, made: Some(path) },
+            match made.make() {
+                Ok(()) => return Number { before, made: Some(made) },
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 // Whoever writes there says what is wrong.
                 Err(_) => return Number { before, made: None },
@@ -46,9 +55,27 @@ impl Number {
 
 impl Drop for Number {
     fn drop(&mut self) {
-        if let Some(path) = &self.made {
+        if let Some(made) = &self.made {
+            // What cannot be removed stays, empty.
+            let _ = made.remove_empty();
+        }
+    }
+}
+
+impl Made {
+    fn make(&self) -> io::Result<()> {
+        match self.is_directory {
+            true => fs::create_dir(&self.path),
+            false => fs::File::create_new(&self.path).map(drop),
+        }
+    }
+
+    fn remove_empty(&self) -> io::Result<()> {
+        match self.is_directory {
             // Only a directory into which nothing was written can be removed like that.
-            let _ = fs::remove_dir(path);
+            true => fs::remove_dir(&self.path),
+            false if fs::symlink_metadata(&self.path)?.len() == 0 => fs::remove_file(&self.path),
+            false => Ok(()),
         }
     }
 }
@@ -60,6 +87,8 @@ struct Place {
     prefix: Text,
     suffix: Text,
     is_directory: bool,
+    // It is made beforehand, so that no other run takes its number.
+    is_ours: bool,
 }
 
 // A part of a name: all of it is known, or how it begins and ends, with a placeholder between.
@@ -103,6 +132,7 @@ impl Place {
             prefix: Text::new(&path[begin..at]),
             suffix: Text::new(suffix),
             is_directory,
+            is_ours: true,
         })
     }
 
@@ -126,16 +156,16 @@ impl Place {
         numbers.max()
     }
 
-    // The directory of a number, if nothing else is a part of its name.
-    fn directory(&self, number: u32) -> Option<PathBuf> {
-        let (true, Text::Plain(prefix), Text::Plain(suffix)) =
-            (self.is_directory, &self.prefix, &self.suffix)
+    // What has this number, if nothing else is a part of its name.
+    fn made(&self, number: u32) -> Option<Made> {
+        let (true, Text::Plain(prefix), Text::Plain(suffix)) = (self.is_ours, &self.prefix, &self.suffix)
         else {
             return None;
         };
         let number = number.to_string();
         let name = [prefix.as_slice(), number.as_bytes(), suffix].concat();
-        Some(self.parent.join(std::ffi::OsString::from_vec(name)))
+        let path = self.parent.join(std::ffi::OsString::from_vec(name));
+        Some(Made { path, is_directory: self.is_directory })
     }
 }
 
@@ -143,8 +173,19 @@ fn places(submit: &Submit) -> Vec<Place> {
     // The server of the run has no name yet.
     let templates = PathTemplates::new(&submit.spec, &submit.submit_dir, "%{SERVER_UID}");
     let paths = templates.expand_for_all(None);
-    let stream = templates.stream(None).map(|stream| stream.path().clone());
-    [paths.stdout, paths.stderr, stream].iter().flatten().filter_map(|path| Place::new(path)).collect()
+    let stream = templates.stream(None).map(|stream| match &stream {
+        // All in it is of the job.
+        Stream::Directory(_) => [stream.path().as_slice(), b"/"].concat(),
+        Stream::Log(_) => stream.path().clone(),
+    });
+    let written = [paths.stdout, paths.stderr, stream].into_iter().flatten();
+    // What programs make is not made for them.
+    let programs =
+        paths.outputs.into_iter().chain(paths.result).chain([[paths.cwd.as_slice(), b"/"].concat()]);
+    let written = written.filter_map(|path| Place::new(&path));
+    let programs =
+        programs.filter_map(|path| Place::new(&path)).map(|place| Place { is_ours: false, ..place });
+    written.chain(programs).collect()
 }
 
 fn find(text: &[u8], word: &[u8]) -> Option<usize> {
@@ -153,6 +194,9 @@ fn find(text: &[u8], word: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use hq_model::job::{Target, TaskIds};
+    use hq_model::{JobSpec, OnClose, OutputSink, TaskSpec};
+
     use super::*;
 
     fn plain(text: &str) -> Text {
@@ -165,6 +209,7 @@ mod tests {
             prefix,
             suffix,
             is_directory,
+            is_ours: true,
         });
         assert_eq!(Place::new(path.as_bytes()), expected, "{path}");
     }
@@ -199,14 +244,43 @@ mod tests {
     }
 
     #[test]
+    fn runs_at_the_same_moment_take_different_numbers() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let submit = |change: fn(&mut TaskSpec)| {
+            let mut spec =
+                TaskSpec { cwd: dir.path().as_os_str().as_bytes().to_vec(), ..TaskSpec::default() };
+            change(&mut spec);
+            let mut submit = Submit::new(Target::New(JobSpec::default()), TaskIds::Next(1), spec);
+            submit.submit_dir = dir.path().as_os_str().as_bytes().to_vec();
+            submit
+        };
+        let file = |spec: &mut TaskSpec| {
+            spec.stdout = OutputSink::File { path: b"f-%{JOB_ID}.txt".to_vec(), on_close: OnClose::default() }
+        };
+        let stream = |spec: &mut TaskSpec| spec.stream = Some(Stream::Directory("s-%{JOB_ID}".into()));
+        let log = |spec: &mut TaskSpec| spec.stream = Some(Stream::Log("l-%{JOB_ID}".into()));
+        for change in [file, stream, log] as [fn(&mut TaskSpec); 3] {
+            let submit = submit(change);
+            let (first, second) = (Number::take(&submit), Number::take(&submit));
+            assert_eq!((first.before, second.before), (0, 1));
+            drop((first, second));
+            assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0, "nothing was written");
+        }
+        // Of what programs make only what is there counts.
+        fs::write(dir.path().join("out-4"), "x").expect("a file");
+        let output = submit(|spec| spec.outputs = vec![b"out-%{JOB_ID}".to_vec()]);
+        assert_eq!(Number::take(&output).before, 4);
+    }
+
+    #[test]
     fn the_largest_number_that_is_there_counts() {
         let dir = tempfile::tempdir().expect("a directory");
-        let place =
-            Place { parent: dir.path().into(), prefix: plain("job-"), suffix: plain(""), is_directory: true };
+        let place = Place::new(dir.path().join("job-%{JOB_ID}/x").as_os_str().as_bytes()).expect("a place");
         assert_eq!(place.last(), 0);
         for name in ["job-2", "job-10", "job-x", "job-", "jab-30", "job-11.old"] {
             fs::create_dir(dir.path().join(name)).expect("a directory");
         }
-        assert_eq!((place.last(), place.directory(11)), (10, Some(dir.path().join("job-11"))));
+        let made = Made { path: dir.path().join("job-11"), is_directory: true };
+        assert_eq!((place.last(), place.made(11)), (10, Some(made)));
     }
 }

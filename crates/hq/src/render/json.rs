@@ -379,7 +379,7 @@ impl Serialize for Task<'_> {
         }
         map.serialize_entry("instance", &task.instance.0)?;
         map.serialize_entry("crashes", &task.crashes)?;
-        if let Some(used) = &task.usage {
+        if let Some(used) = task.measured() {
             map.serialize_entry("usage", &UsageOf(used))?;
         }
         if let Some(used) = &task.load {

@@ -231,7 +231,7 @@ fn row(
         error_in_list(task, style),
     ];
     if verbose {
-        let used = task.usage.as_ref();
+        let used = task.measured();
         let places = places(paths.as_ref());
         row.extend([
             Cell::number(task.instance),
@@ -292,7 +292,7 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
     if let Some(key) = &task.key {
         rows.push(("Key", key.as_str().into()));
     }
-    if let Some(used) = &task.usage {
+    if let Some(used) = task.measured() {
         rows.extend(usage(used, false));
     } else if let Some(used) = &task.load {
         rows.extend(load::task_rows(used));

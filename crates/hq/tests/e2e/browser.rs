@@ -204,6 +204,11 @@ fn the_page_shows_what_is_and_what_happens() {
     browser.view("#/jobs/1/tasks/999999", "Task 1@999999");
     browser.until("document.body.innerText.includes('64 asked for')");
 
+    browser.view("#/workers", "Workers");
+    browser.until("document.querySelector('main').innerText.includes('busy')");
+    browser.view("#/workers/1", "Worker 1");
+    browser.until("document.body.innerText.includes('1 running, ')");
+
     // Nothing is wider than a phone, but what can be moved sideways.
     let phone = json!({ "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": false });
     browser.ask("Emulation.setDeviceMetricsOverride", phone);

@@ -55,6 +55,11 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
                     "--generate needs a server that the generator and the reducer can reach: use `hq submit`",
                 ));
             }
+            if submit.spec.result.is_some() {
+                return Err(HqError::usage(
+                    "--result is kept by a server, which `hq job result` asks for it: use `hq submit`, or --stdout",
+                ));
+            }
             if submit.spec.has_objects() || !broadcasts.is_empty() {
                 return Err(HqError::usage(
                     "--output-object, --input-object and --broadcast are for tasks of several submissions to one \
@@ -72,11 +77,14 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
             (wait, Some((submit, warnings)))
         }
     };
-    let on_notify =
-        wait.on_notify.as_deref().map(|text| NotifyCommand::parse(text, context.printer.mode)).transpose()?;
+    let on_notify = wait
+        .on_notify
+        .as_deref()
+        .map(|text| NotifyCommand::parse(text, context.printer.mode, None))
+        .transpose()?;
     // The server ends with the job, so who is told is told from here.
     let teller = new.as_mut().map_or_else(Teller::default, |(submit, _)| match &mut submit.target {
-        Target::New(spec) => Teller::new(std::mem::take(&mut spec.notices)),
+        Target::New(spec) => Teller::new(std::mem::take(&mut spec.notices), None),
         Target::Open(_) => Teller::default(),
     });
     let config = worker::default_config()?;

@@ -346,7 +346,7 @@ fn one_task(session: &SharedSession, task: TaskRef) -> Result<Value, HqError> {
     let ids = Some(IdSet::single(task.task));
     let left = LeftReader::new(Rc::clone(session), &[task.job], ids.clone());
     let pages = ServerPages::new(Rc::clone(session), &[task.job], ids, Vec::new());
-    let stream = TaskStream::begin(pages.with_submits().with_entries())?;
+    let stream = TaskStream::begin(pages.with_waits().with_submits().with_entries())?;
     let mut report = TaskDetails { job: task.job, now: stream.now(), tasks: stream, left: Some(left) };
     first(render::document(&mut report)?, RequestError::NoTask(task.job, task.task))
 }

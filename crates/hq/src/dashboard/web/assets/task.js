@@ -57,7 +57,7 @@ function Found({ task, job }) {
     ["Ended", time(task.finished_at)],
     ["Attempt", `${task.instance + 1}${task.crashes > 0 ? `, lost with a worker ${task.crashes} times` : ""}`],
     ["Uses now", task.use_now && `${short(task.use_now.cpus)} CPUs (${short(task.use_now.cpus_max)} at most), ${bytes(task.use_now.memory)} (${bytes(task.use_now.memory_max)} at most)`],
-    ["Read, written so far", task.use_now?.cpu_seconds > 0 && `${bytes(task.use_now.read)}, ${bytes(task.use_now.written)}`],
+    ["Read, written so far", (task.use_now?.cpu_seconds ?? 0) > 0 ? `${bytes(task.use_now.read)}, ${bytes(task.use_now.written)}` : null],
     ["CPU time", task.usage && duration(task.usage.cpu_user + task.usage.cpu_system)],
     ["Memory", task.usage && `${bytes(task.usage.memory_peak_bytes)} at most`],
     ["Read, written", task.usage && `${bytes(task.usage.read_bytes)}, ${bytes(task.usage.written_bytes)}`],

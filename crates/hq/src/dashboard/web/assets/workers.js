@@ -17,12 +17,12 @@ function word(worker) {
   if (worker.trouble) return "trouble";
   if (worker.is_stopping) return "stopping";
   if (worker.is_draining) return "draining";
-  if (runtime?.multi_node_task) return "busy";
-  if (runtime?.single_node_tasks?.is_reserved) return "reserved";
-  return (runtime?.single_node_tasks?.running_tasks ?? 0) > 0 ? "busy" : "idle";
+  if (runtime?.MultiNodeTask) return "busy";
+  if (runtime?.SingleNodeTasks?.is_reserved) return "reserved";
+  return (runtime?.SingleNodeTasks?.running_tasks ?? 0) > 0 ? "busy" : "idle";
 }
 
-const running = (worker) => worker.runtime_info?.single_node_tasks?.running_tasks ?? (worker.runtime_info?.multi_node_task ? 1 : 0);
+const running = (worker) => worker.runtime_info?.SingleNodeTasks?.running_tasks ?? (worker.runtime_info?.MultiNodeTask ? 1 : 0);
 
 // How much of each resource there is, and how much is taken.
 function pools(worker) {
@@ -76,8 +76,8 @@ function Found({ worker }) {
   const now = new Date(live.now() * 1000).toISOString();
   const task = (of) => html`<a href=${`#/jobs/${of.job_id}/tasks/${of.job_task_id}`}>${of.job_id}@${of.job_task_id}</a>`;
   const facts = [
-    ["Tasks", runtime?.single_node_tasks && `${count(running(worker))} running, ${count(runtime.single_node_tasks.assigned_tasks)} there`],
-    ["A node of", runtime?.multi_node_task && task(runtime.multi_node_task.task)],
+    ["Tasks", runtime?.SingleNodeTasks && `${count(running(worker))} running, ${count(runtime.SingleNodeTasks.assigned_tasks)} there`],
+    ["A node of", runtime?.MultiNodeTask && task(runtime.MultiNodeTask.task)],
     ["Last started", last && html`${task(last.task_id)}, ${duration(secondsBetween(last.time, now))} ago`],
     ["Started", `${time(worker.started)}, ${duration(secondsBetween(worker.started, worker.ended?.at ?? now))} ${worker.ended ? "there" : "ago"}`],
     ["Ended", worker.ended && `${time(worker.ended.at)}: ${safe(worker.ended.reason)}`],
