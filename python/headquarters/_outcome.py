@@ -111,10 +111,12 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
     assert state != CANCELED
     try:
         if state == FINISHED:
+            if payload and payload[0] == _PICKLE:
+                return pickle.loads(payload), None
             if stored(payload) is not None:
                 return None, None
             if payload:
-                return pickle.loads(payload if payload[0] == _PICKLE else _parts(payload)[1]), None
+                return pickle.loads(_parts(payload)[1]), None
             return None, errors.ResultLost(f"{name} returned, and its result is not kept any more: there were too many others")
         if state == ABORTED and _FULL in message:
             return None, errors.NotStored(message)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ._future import Future
 
 _dumps = pickle.dumps
+# Values of these are pickled as they are, and nothing of ours is in them.
+_PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 # What an argument raises while it is pickled is of the call, also when it would end the program.
 _ANY = (Exception, SystemExit, GeneratorExit)
 
@@ -213,6 +215,10 @@ def dumps_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, l
 
 def dumps_short_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, list[Future[Any]]] | None:
     """As `dumps_entry`; None when they are so long that large ones go to a store."""
+    if not kwargs and _PLAIN.issuperset(map(type, args)):
+        data = _dumps((args, kwargs), 5)
+        if len(data) <= limits.ARGUMENTS_BYTES:
+            return data, []
     large: list[memoryview] = []
     data, found = _collected((args, kwargs), _values.beside(large, limits.LARGE_BYTES), "")
     if large and len(data) + sum(map(len, large)) <= limits.ARGUMENTS_BYTES:

@@ -51,23 +51,24 @@ class Block:
 
     def take(self, end: End, objects: Objects) -> bool:
         """Notes an end; False if it was known."""
-        at = end[0] - self.first
+        task, state, payload, _, _ = end
+        at = task - self.first
         if self.states[at] != _PENDING:
             return False
-        payload = end[2]
-        if end[1] == FINISHED:
+        if state == FINISHED:
             # As bytes, or as what it has left in a store.
-            has_parts = payload and payload[0] == PARTS
-            held = objects.held_by(end) if has_parts else ()
-            if held:
-                self.holds[at], self.session = held, objects._session
-            self.ends[at] = (objects.of_end(end) if has_parts else None) or payload
+            if payload and payload[0] == PARTS:
+                held = objects.held_by(end)
+                if held:
+                    self.holds[at], self.session = held, objects._session
+                payload = objects.of_end(end) or payload
+            self.ends[at] = payload
         else:
             self.ends[at] = end
-        if end[1] != ABORTED:
+        if self.deps and state != ABORTED:
             # What it took is needed no more.
             self.deps.pop(at, None)
-        self.states[at] = end[1]
+        self.states[at] = state
         self.left -= 1
         return True
 
@@ -119,7 +120,7 @@ class Block:
         return value
 
     def _decoded(self, at: int, end: End) -> tuple[Any, BaseException | None]:
-        if self.session is None or at not in self.holds:
+        if not self.holds or self.session is None or at not in self.holds:
             return decode(end, self.name)
         with _returned.to(self.session):
             return decode(end, self.name)

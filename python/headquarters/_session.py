@@ -71,6 +71,8 @@ class Session:
         self._pending: dict[int, Future[Any]] = {}
         self._blocks: list[Block] = []
         self._block_firsts: list[int] = []
+        # One of them may have no call left that has not ended.
+        self._has_done_block = False
         self._aside: list[tuple[Future[Any], End]] = []
         # What calls call is heard by those.
         self._known = Intervals([*([(0, self._next - 1)] if self._next else []), (limits.GUESTS_FROM, limits.TASK_MAX)])
@@ -525,6 +527,7 @@ class Session:
             elif group.block is not None:
                 at = task - group.block.first
                 group.block.fail(at, group.block._because_of_another(at) or error)
+                self._has_done_block = True
         if group.block is not None:
             group.block.notify()
         self._tidy()
@@ -586,6 +589,8 @@ class Session:
                         continue
                     blocks[id(block)] = block
                 block.take(end, self.objects)
+                if not block.left:
+                    self._has_done_block = True
             self._known.add([end[0] for end in ends])
         finish(futures)
         if self._aside:
@@ -613,7 +618,8 @@ class Session:
 
     def _tidy(self) -> None:
         with self._lock:
-            if self._blocks and any(block.left == 0 for block in self._blocks):
+            if self._has_done_block:
+                self._has_done_block = False
                 self._blocks = [block for block in self._blocks if block.left]
                 self._block_firsts = [block.first for block in self._blocks]
             is_last = self._is_shut and not self._has_pending()

@@ -418,6 +418,36 @@ def test_the_mask_of_files_is_put_back(executor):
     assert len({executor.submit(mask, 0o777).result(60) for _ in range(6)}) == 1
 
 
+def test_each_call_finds_its_own_number_and_place_whatever_others_have_changed(executor):
+    def change(how):
+        if how == "own":
+            os.environ["HQ_TASK_ID"] = "none"
+        elif how == "more":
+            os.environ["LEFT"] = "x"
+        elif how == "less":
+            del os.environ["HQ_TASK_ID"]
+        elif how == "place":
+            os.chdir("/")
+        elif how == "outputs":
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+
+    def look(_):
+        print("seen", flush=True)
+        programs = subprocess.run(["printenv", "HQ_TASK_ID"], capture_output=True, text=True).stdout.strip()
+        return os.environ["HQ_TASK_ID"], programs, os.environ.get("LEFT"), os.getcwd()
+
+    here = os.getcwd()
+    # More than those after which variables are kept in another way.
+    for how in ["nothing", "own", "more", "less", "place", "outputs"] * 25:
+        executor.submit(change, how).result(60)
+        looks = [executor.submit(look, n) for n in range(2)]
+        for one in looks:
+            assert one.result(60) == (str(one.task_id), str(one.task_id), None, here), how
+            assert one.output() == "seen\n", how
+
+
 def test_an_interrupt_ends_what_runs_and_what_waits(cluster):
     with pytest.raises(KeyboardInterrupt), hq.Executor(cluster=cluster) as executor:
         futures = [executor.submit(spin) for _ in range(4)] + [executor.map(abs, range(10))]

@@ -1,12 +1,14 @@
 """Functions as bytes: which are pickled again, and what runs in an interpreter before the first call."""
 
 import functools
+import pickle
 import sys
 
 import fake
 from headquarters import _errors as errors
 from headquarters import _fingerprint
-from headquarters._pickling import Codes
+from headquarters import _limits as limits
+from headquarters._pickling import Codes, dumps_short_entry
 
 
 def helper(x):
@@ -19,6 +21,14 @@ OFFSET = 1
 def codes_of(*functions):
     codes = Codes()
     return [codes.of(function) for function in functions]
+
+
+def test_plain_arguments_are_sent_with_the_call_unless_they_are_long():
+    for args in ((), (1, 2.5, None, True), ("__main__", b"__main__", 10**100)):
+        data, futures = dumps_short_entry(args, {})
+        assert pickle.loads(data) == (args, {}) and futures == []
+    for long in ("x", b"x"):
+        assert dumps_short_entry((long * limits.ARGUMENTS_BYTES,), {}) is None
 
 
 def test_a_function_that_stays_is_pickled_once():

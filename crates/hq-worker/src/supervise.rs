@@ -33,6 +33,8 @@ use crate::staging::Staging;
 use crate::streams::{Done, Hurried, LogLink, NoStream, Place, Streams, WriteEnds};
 
 const SIGKILL: u8 = libc::SIGKILL as u8;
+/// Templates that are known before it is looked which are needed no more.
+const PREPARED_MIN: usize = 16;
 
 /// The tasks that have been started, and the launcher that executes them.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub(crate) struct Supervisor {
     pub(crate) node: Node,
     /// By address of the template, which each entry keeps alive.
     prepared: HashMap<usize, Arc<Prepared>>,
+    // With so many it is looked which of them are needed no more.
+    prepared_max: usize,
     pub(crate) slots: Vec<SlotState>,
     pub(crate) free: Vec<u32>,
     pub(crate) running: HashMap<TaskRef, u32>,
@@ -138,6 +142,7 @@ impl Supervisor {
             enforcer,
             node,
             prepared: HashMap::new(),
+            prepared_max: PREPARED_MIN,
             slots: Vec::new(),
             free: Vec::new(),
             running: HashMap::new(),
@@ -644,7 +649,10 @@ impl Supervisor {
             return Ok(prepared.clone());
         }
         // What neither the machine nor a task holds any more will not come back.
-        self.prepared.retain(|_, old| Arc::strong_count(&old.template) > 1);
+        if self.prepared.len() >= self.prepared_max {
+            self.prepared.retain(|_, old| Arc::strong_count(&old.template) > 1);
+            self.prepared_max = 2 * self.prepared.len() + PREPARED_MIN;
+        }
         let prepared = Arc::new(Prepared::new(template, &self.node)?);
         self.prepared.insert(address, prepared.clone());
         Ok(prepared)

@@ -77,7 +77,9 @@ impl Server {
     /// Learns from finished tasks how long their siblings should take.
     pub(super) fn learn_siblings(&mut self, span: &FinishedSpan) {
         let Some(job) = self.state.jobs.get(&span.job) else { return };
-        if job.submits.iter().all(|submit| submit.task.speculate.is_none()) {
+        // A job of calls has very many submits.
+        let speculates = |submit: u32| job.submits[submit as usize].task.speculate.is_some();
+        if !job.by_submit(&span.ids).into_iter().any(|(submit, _)| speculates(submit)) {
             return;
         }
         for (task, (_, usage)) in span.ids.iter().zip(span.measures.iter()) {

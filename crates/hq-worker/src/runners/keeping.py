@@ -61,7 +61,7 @@ def _hq_recycling():
     GROWTH_MAX = 2 << 30
     LOOK_SECONDS = 0.1
     page = resource.getpagesize()
-    known = {"calls": 0, "calls_max": 0, "growth_max": GROWTH_MAX, "first": 0, "looked": 0.0}
+    calls, calls_max, growth_max, first, looked = 0, 0, GROWTH_MAX, 0, 0.0
 
     def resident():
         with open("/proc/self/statm", "rb") as statm:
@@ -69,19 +69,18 @@ def _hq_recycling():
 
     def is_worn(now):
         # After a call, at this time of the monotonic clock: whether it is to be the last one.
-        known["calls"] += 1
-        if known["calls"] == 1:
+        nonlocal calls, calls_max, growth_max, first, looked
+        calls += 1
+        if calls == 1:
             said = os.environ.get("HQ_PYTHON_RECYCLE", "").split()
             if len(said) == 2 and all(number.isdigit() for number in said):
-                known["calls_max"], known["growth_max"] = map(int, said)
-            known["first"], known["looked"] = resident(), now
-        if known["calls"] == known["calls_max"]:
+                calls_max, growth_max = map(int, said)
+            first, looked = resident(), now
+        if calls == calls_max:
             return True
-        if now - known["looked"] < LOOK_SECONDS:
+        if now - looked < LOOK_SECONDS:
             return False
-        known["looked"] = now
-        return resident() - known["first"] > known["growth_max"]
+        looked = now
+        return resident() - first > growth_max
 
     return is_worn
-
-

@@ -48,6 +48,8 @@ def main(connection, receive):
     is_first = ranks is None or not ranks.rank
     state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0), "kept": None}
     loaded = {}
+    # Values of these are told as they are, and belong to nobody else.
+    PLAIN = {type(None), bool, int, float, str, bytes}
 
     def say(kind, body):
         connection.sendall(struct.pack("<IB", len(body), kind) + body)
@@ -76,11 +78,17 @@ def main(connection, receive):
 
     def hear():
         # A frame. Code is kept for the calls that name it.
-        at = has_read(5)
-        length, kind = frame_head(unread[0], at)
-        at = has_read(5 + length) + 5
-        body = unread[0][at : at + length]
-        unread[1] = at + length
+        data, at = unread
+        if len(data) - at < 5:
+            at = has_read(5)
+            data = unread[0]
+        length, kind = frame_head(data, at)
+        end = at + 5 + length
+        if len(data) < end:
+            end = has_read(5 + length) + 5 + length
+            data = unread[0]
+        body = data[end - length : end]
+        unread[1] = end
         if kind == CALL:
             told_calls.append((number_of(body)[0], body))
         elif kind == CODE:
@@ -282,47 +290,46 @@ def main(connection, receive):
             if not captured[target - 1]:
                 os.dup2(nowhere, target)
 
-    variables = {"same": b"", "task": b"", "rest": b"", "wanted": None, "calls": 0}
+    # Of the call before: the bytes before the number of its task, which are mostly the same, the lines from there on, and the
+    # names in these.
+    variables = {"same": None, "lines": [], "heads": [], "wanted": None, "calls": 0}
+    FIRST = b"\0HQ_TASK_ID="
 
     def set_environment(block):
         # The bytes below the mapping: to ask that for each variable takes longer than many a call.
         present = getattr(os.environ, "_data", None)
-        # What comes before this is mostly that of the call before, and often what comes behind it is, too.
-        at = block.find(b"\0HQ_TASK_ID=") + 1
-        same, (task, _, rest) = block[:at], block[at:].partition(b"\0")
-        has_same = same == variables["same"] and present is not None and present == variables["wanted"]
-        before, is_set = variables["rest"], False
-        if has_same and rest == before:
-            is_set = set_few(present, (variables["task"],), (task,))
-        elif has_same:
-            is_set = set_few(present, (variables["task"], *before.split(b"\0")), (task, *rest.split(b"\0")))
-        variables["task"], variables["rest"] = task, rest
-        if is_set:
-            return
-        variables["same"] = same
+        same = variables["same"]
+        if same is not None and block.startswith(same) and present == variables["wanted"] and present is not None:
+            if set_few(present, block[len(same) :].split(b"\0")):
+                return
+        at = block.find(FIRST) + 1
+        lines = block[at:].split(b"\0")
+        variables["same"], variables["lines"] = block[:at] if at else None, lines
+        variables["heads"] = [line[: line.find(b"=") + 1] for line in lines]
         set_all(dict(os.environb) if present is None else present, block.split(b"\0"))
 
-    def set_few(present, before, lines):
+    def set_few(present, lines):
         # Where the same variables are there as before. False when there are others.
+        before, heads = variables["lines"], variables["heads"]
         if len(before) != len(lines):
             return False
         changed = []
-        for old, new in zip(before, lines):
+        for old, new, head in zip(before, lines, heads):
             if old != new:
-                name, _, value = new.partition(b"=")
-                if not old.startswith(name + b"="):
+                if not new.startswith(head):
                     return False
-                changed.append((name, value))
+                changed.append((head[:-1], new, new[len(head) :]))
         wanted, put = variables["wanted"], put_of[0]
-        for name, value in changed:
-            put(name, value)
+        for name, line, value in changed:
+            put(name, line, value)
             present[name] = wanted[name] = value
+        variables["lines"] = lines
         variables["calls"] += 1
         if variables["calls"] == CALLS_FEW:
             put_of[0] = put_in_place() or put
         return True
 
-    put_of = [os.putenv]
+    put_of = [lambda name, _, value: os.putenv(name, value)]
 
     def put_in_place():
         # The C library keeps all values that a variable ever had. After many calls they take memory, and time to look through.
@@ -334,14 +341,16 @@ def main(connection, receive):
             return None
         rooms = {}
 
-        def put(name, value):
+        def put(name, line, _):
             # The one before stays until it is not the variable any more.
-            room = before = rooms.get(name)
-            if room is None or len(name) + len(value) + 2 > len(room):
-                room = rooms[name] = room_of(len(name) + len(value) + 64)
-            room.value = name + b"=" + value
+            room, size = known = rooms.get(name, (None, 0))
+            if len(line) >= size:
+                size = len(line) + 64
+                room = room_of(size)
+                rooms[name] = room, size
+            room.value = line
             putenv(room)
-            del before
+            del known
 
         return put
 
@@ -393,6 +402,7 @@ def main(connection, receive):
 
     # --- calls whose function, arguments and results the client has packed ---
 
+    loads, dumps = pickle.loads, pickle.dumps
     codes = {}
     functions = {}
     values = {}
@@ -447,8 +457,6 @@ def main(connection, receive):
         return Lazy(job, task)
 
     def unpack(number):
-        if number in functions:
-            return functions[number]
         python, cloudpickle_dir, paths, function = pickle.loads(codes[number])
         if python is not None and tuple(python) != sys.version_info[:2]:
             wanted, found = ".".join(map(str, python)), ".".join(map(str, sys.version_info[:2]))
@@ -479,7 +487,7 @@ def main(connection, receive):
 
     def invoke(function, args, kwargs):
         value = function(*args, **kwargs)
-        if hasattr(value, "send") and hasattr(value, "cr_frame"):
+        if type(value) not in PLAIN and hasattr(value, "send") and hasattr(value, "cr_frame"):
             import asyncio
 
             value = asyncio.run(value)
@@ -581,20 +589,16 @@ def main(connection, receive):
         taken_of_call.clear()
         values.clear()
 
-    # Values of these are told as they are, and belong to nobody else.
-    PLAIN = {type(None), bool, int, float, str, bytes}
+    def has_failed(stderr, status, kind, error):
+        if stderr:
+            print_exception(error)
+        return status, code_of(error), told(kind, error), text_of(error)
 
     def call_packed(number, entry, inputs, stderr, put, taken):
         if inputs or taken or values or inputs_of_call or taken_of_call:
             values.clear()
             read_rows(inputs, inputs_of_call)
             read_rows(taken, taken_of_call)
-
-        def failed(status, kind, error, text=None):
-            if stderr:
-                print_exception(error)
-            return status, code_of(error), told(kind, error, text), text_of(error)
-
         # What is raised while it is interrupted is of the call, whatever it does at that moment.
         kind, status = "not-loaded", NOT_LOADED
         try:
@@ -608,20 +612,20 @@ def main(connection, receive):
                     return VALUE, 0, as_it_was_left(of), ""
                 value = ref(*of)
             else:
-                function = unpack(number)
+                function = functions.get(number) or unpack(number)
                 kind = "arguments"
-                args, kwargs = pickle.loads(entry)
+                args, kwargs = loads(entry)
                 kind, status = "raised", RAISED
                 if state["kept"] is None:
                     state["kept"] = note()
                 value = invoked(function, args, kwargs)
         except BaseException as error:
             state["runs"] = False
-            return failed(status, kind, error)
+            return has_failed(stderr, status, kind, error)
         finally:
             state["runs"] = False
         if type(value) in PLAIN and is_first:
-            packed = pickle.dumps(value, protocol=5)
+            packed = dumps(value, 5)
             if len(packed) <= RESULT_MAX:
                 return VALUE, 0, packed, ""
         module = sys.modules["_hq_runner"]
@@ -640,7 +644,7 @@ def main(connection, receive):
             if len(held) > HELD_MAX:
                 raise ValueError(f"it has {len(held) // 33} Refs and Futures, and may have {HELD_MAX // 33}: put a list of them")
         except BaseException as error:
-            return failed(NOT_TOLD, "not-picklable", error)
+            return has_failed(stderr, NOT_TOLD, "not-picklable", error)
         finally:
             module.returned = None
             forget_inputs()
@@ -672,11 +676,6 @@ def main(connection, receive):
         return STORED, 0, b"E" + held + part(OBJECT, struct.pack("<Q16s", size, nonce)), ""
 
     def with_printed(status, result, captured):
-        state["printed"] = 0
-        # Mostly nothing.
-        has_out = captured[0] and os.lseek(captures[1], 0, os.SEEK_END)
-        if not (has_out or captured[1] and os.lseek(captures[2], 0, os.SEEK_END)):
-            return status, result
         (out, out_lost), (err, err_lost) = [
             take_printed(target) if captured[target - 1] else (b"", 0) for target in (1, 2)
         ]
@@ -703,6 +702,21 @@ def main(connection, receive):
             else:
                 args = given
         return invoked(function, (*entries, *args), kwargs)
+
+    dup2, lseek, getcwdb, getpid, umask, SEEK_END = os.dup2, os.lseek, os.getcwdb, os.getpid, os.umask, os.SEEK_END
+    placed = {"as": None, "is": None, "outputs": ()}
+
+    def is_placed(as_before):
+        # Where calls print into memory, and are in the directory of the one before: what these may have changed is put back.
+        if as_before != placed["as"]:
+            return False
+        out, err = placed["outputs"]
+        try:
+            dup2(out, 1)
+            dup2(err, 2)
+            return getcwdb() == placed["is"]
+        except OSError:
+            return False
 
     def prepare(flags, cwd, outputs, captured, submit_dir, task_dir):
         # What a call finds; the words of what is in the way.
@@ -779,8 +793,6 @@ def main(connection, receive):
     def used_since(now):
         # What was not told yet, in microseconds, and the peak.
         before = state["used"]
-        if now - state["measured"] < MEASURED_EACH:
-            return 0, 0, before[2]
         state["measured"], state["used"] = now, used()
         user, system, peak = state["used"]
         return int((user - before[0]) * 1e6), int((system - before[1]) * 1e6), peak
@@ -808,7 +820,13 @@ def main(connection, receive):
         set_environment(environment)
         # What has no place of its own is told with the result.
         captured = flags & IS_PACKED and not stdout, flags & IS_PACKED and not stderr
-        failed = prepare(flags, cwd, (stdout, stderr), captured, submit_dir, task_dir)
+        as_before = flags, cwd, stdout, stderr, submit_dir
+        failed = ""
+        if task_dir or not is_placed(as_before):
+            placed["as"] = None
+            failed = prepare(flags, cwd, (stdout, stderr), captured, submit_dir, task_dir)
+            if captured[0] and captured[1] and not failed:
+                placed.update({"as": as_before, "is": entered["is"], "outputs": (captures[1], captures[2])})
         if ranks is not None and not failed:
             ranks.begin(flags)
         if failed:
@@ -819,7 +837,7 @@ def main(connection, receive):
             status, code, result, text = call_packed(code_number, entry, inputs, stderr, put, taken)
         else:
             status, code, result, text = called(flags, name.decode(), arguments, entry)
-        if os.getpid() != own:
+        if getpid() != own:
             # A process that the function forked, and that came back from it, ends here as it would at the end of a program.
             for stream in (sys.stdout, sys.stderr):
                 try:
@@ -831,15 +849,19 @@ def main(connection, receive):
         state["is_lost"] |= state["waits"]
         settle_streams()
         if captured[0] or captured[1]:
-            status, result = with_printed(status, result, captured)
-        close_outputs(captured)
+            state["printed"] = 0
+            # Mostly nothing.
+            if captured[0] and lseek(captures[1], 0, SEEK_END) or captured[1] and lseek(captures[2], 0, SEEK_END):
+                status, result = with_printed(status, result, captured)
+        if not (captured[0] and captured[1]):
+            close_outputs(captured)
         if state["kept"] is not None:
             put_back(state["kept"])
         use_default_signals()
-        os.umask(own_umask)
+        umask(own_umask)
         ended = monotonic()
-        user, system, peak = used_since(ended)
-        text = text.encode("utf-8", "replace")
+        user, system, peak = used_since(ended) if ended - state["measured"] >= MEASURED_EACH else (0, 0, state["used"][2])
+        text = text.encode("utf-8", "replace") if text else b""
         size = 50 + len(result) + len(text)
         took = int((ended - began) * 1e6)
         head = done_head(size, DONE, number, status, code, took, user, system, peak, len(result), len(text))
