@@ -101,8 +101,6 @@ impl Node {
 
     /// Tasks have no server to ask, and `HQ_RUN` says so: one that was named to this process has other jobs.
     pub(crate) fn has_no_server(&mut self) {
-        let base = &self.base;
-        self.all_of_base.retain(|place| !base[*place as usize].starts_with(b"HQ_SERVER_DIR="));
         self.is_of_run = true;
     }
 
@@ -348,7 +346,8 @@ impl VariantEnvironment {
             |variable: &ByteString| variable.iter().position(|b| *b == b'=').unwrap_or(variable.len());
         let dropped = node.base.iter().enumerate().filter(|(_, variable)| {
             let name = &variable[..name_of(variable)];
-            block.names.iter().any(|n| n == name)
+            let is_of_another = node.is_of_run && name == b"HQ_SERVER_DIR";
+            is_of_another || block.names.iter().any(|n| n == name)
         });
         VariantEnvironment {
             dropped: dropped.map(|(i, _)| i as u32).collect(),

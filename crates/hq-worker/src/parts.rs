@@ -4,6 +4,7 @@
 //! Neither ends before all its processes have.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use hq_core::node_messages::{FromNode, ProcessEnd};
@@ -29,7 +30,7 @@ pub(crate) struct Part {
     prepared: Arc<Prepared>,
     /// Slots of its processes.
     processes: BTreeMap<(Session, u32), u32>,
-    /// The last signal it got: it ends with its processes.
+    /// The last signal that is to end it: it ends with its processes.
     ending: Option<u8>,
     /// Its program has ended.
     ended: Option<Ended>,
@@ -46,6 +47,13 @@ pub(crate) struct Process {
     end: oneshot::Sender<Result<ProcessEnd, String>>,
     // The other ends see the end of the process when it is dropped.
     _writers: Writers,
+}
+
+impl Part {
+    /// From now on nothing new is started for it.
+    pub(crate) fn is_to_end(&mut self, signal: u8) {
+        self.ending = Some(signal);
+    }
 }
 
 impl Supervisor {
@@ -120,18 +128,24 @@ impl Supervisor {
             }
             Ask::Start(asked) => self.start_process(*asked),
             Ask::Signal { session, process, signal } => {
-                let slots = self.parts.values().filter_map(|part| part.processes.get(&(session, process)));
-                let slots: Vec<u32> = slots.copied().collect();
-                self.signal_slots(&slots, signal, false);
+                self.signal_of_session((session, process)..=(session, process), signal);
             }
             Ask::Gone { session } => {
                 self.asked.retain(|asked| asked.session != session);
-                let of_session = (session, 0)..=(session, u32::MAX);
-                let slots = self.parts.values().flat_map(|part| part.processes.range(of_session.clone()));
-                let slots: Vec<u32> = slots.map(|(_, slot)| *slot).collect();
-                self.signal_slots(&slots, SIGKILL, false);
+                self.signal_of_session((session, 0)..=(session, u32::MAX), SIGKILL);
             }
         }
+    }
+
+    // Processes of a task that is being ended are to leave nothing behind either.
+    fn signal_of_session(&mut self, processes: RangeInclusive<(Session, u32)>, signal: u8) {
+        let (mut ending, mut others) = (Vec::new(), Vec::new());
+        for part in self.parts.values() {
+            let slots = if part.ending.is_some() { &mut ending } else { &mut others };
+            slots.extend(part.processes.range(processes.clone()).map(|(_, slot)| *slot));
+        }
+        self.signal_slots(&ending, signal, true);
+        self.signal_slots(&others, signal, false);
     }
 
     fn place_of(&self, task: TaskRef, instance: Instance, node: u32) -> Result<TaskNode, String> {

@@ -389,6 +389,9 @@ impl Supervisor {
         if let (Some(Ends::ForNobody), Some(streams)) = (ends, &self.streams) {
             streams.wait_no_more(Hurried::Task(task));
         }
+        if let (Some(_), Some(part)) = (ends, self.parts.get_mut(&task)) {
+            part.is_to_end(signal);
+        }
         if let Some(ends) = ends {
             match self.promised.get_mut(&task) {
                 Some(promised) => promised.is_ended(ends),

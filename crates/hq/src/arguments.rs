@@ -204,14 +204,14 @@ mod tests {
     #[test]
     fn ids_with_blanks_between_them_are_told_as_one_word() {
         for (line, hint) in [
-            ("task list 19 28 16", Some("write hq task list 19,28,16")),
-            ("task list --verbose 19 28", Some("write hq task list 19,28")),
-            ("job cancel 1, 3-5", Some("write hq job cancel 1,3-5")),
-            ("worker stop 1 2 --drain", Some("write hq worker stop 1,2")),
-            ("--output-mode json job cat 1 2 stdout", Some("write hq job cat 1,2")),
-            ("task info 3 1 7-9", Some("write hq task info 3 1,7-9")),
-            ("job info 1 2 3-", Some("write hq job info 1,2,3-")),
-            ("wait 4 5", Some("write hq wait 4,5")),
+            ("task list 19 28 16", Some("use hq task list 19,28,16")),
+            ("task list --verbose 19 28", Some("use hq task list 19,28")),
+            ("job cancel 1, 3-5", Some("use hq job cancel 1,3-5")),
+            ("worker stop 1 2 --drain", Some("use hq worker stop 1,2")),
+            ("--output-mode json job cat 1 2 stdout", Some("use hq job cat 1,2")),
+            ("task info 3 1 7-9", Some("use hq task info 3 1,7-9")),
+            ("job info 1 2 3-", Some("use hq job info 1,2,3-")),
+            ("wait 4 5", Some("use hq wait 4,5")),
             ("task explain 3 1 7", None),
             ("worker wait 1 2", None),
             ("job info 1 x", None),

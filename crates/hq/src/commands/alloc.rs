@@ -343,7 +343,7 @@ mod tests {
             "Allocation queue has running jobs, so it will not be removed: 1 allocation runs in queue 3";
         assert_eq!(busy_told(QueueId(3), 1), text);
         assert!(busy_told(QueueId(3), 2).ends_with("2 allocations run in queue 3"));
-        assert!(no_output_hint(true).contains("the last 20 allocations that ended"));
+        assert!(no_output_hint(true).contains("the last 20 ended allocations"));
         assert!(no_output_hint(false).contains("has not started"));
     }
 

@@ -98,23 +98,31 @@ fn all_ranks_end_when_one_fails() {
 fn all_ranks_end_when_the_task_is_canceled_or_a_node_is_lost() {
     let mut cluster = cluster(3);
     let held = cluster.pipe("held");
-    cluster.write("rank.sh", "echo $$ > pid-$HQ_INSTANCE_ID-$HQ_RANK; echo up > held; exec sleep 600\n");
+    // What has left the session of its rank ends with it.
+    cluster.write(
+        "rank.sh",
+        "echo $$ > pid-$HQ_INSTANCE_ID-$HQ_RANK; setsid sleep 600 & echo $! > away-$HQ_INSTANCE_ID-$HQ_RANK; \
+         echo up > held; sleep 600\n",
+    );
     cluster.ok("submit --nodes 2 --ranks-per-node 1 --exclusive -- sh rank.sh");
     two_lines(&held);
     cluster.workers.remove(1).signal(9);
     // It runs again, with the third worker in the place of the second one.
     two_lines(&held);
     for rank in 0..2 {
-        assert!(!is_alive(cluster.read(format!("pid-0-{rank}")).trim()), "rank {rank} of the first instance");
+        for what in ["pid", "away"] {
+            let pid = cluster.read(format!("{what}-0-{rank}"));
+            assert!(!is_alive(pid.trim()), "{what}, rank {rank} of the first instance");
+        }
         assert!(is_alive(cluster.read(format!("pid-1-{rank}")).trim()), "rank {rank} of the second one");
     }
     cluster.ok("job cancel 1");
     cluster.ok("submit --wait --nodes 2 -- true");
     for rank in 0..2 {
-        assert!(
-            !is_alive(cluster.read(format!("pid-1-{rank}")).trim()),
-            "rank {rank} of the second instance"
-        );
+        for what in ["pid", "away"] {
+            let pid = cluster.read(format!("{what}-1-{rank}"));
+            assert!(!is_alive(pid.trim()), "{what}, rank {rank} of the second instance");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-use crate::cluster::{Place, Process, is_alive};
+use crate::cluster::{Cluster, Place, Process, is_alive};
 
 fn left_behind(place: &Place) -> Vec<String> {
     let root = place.server_dir();
@@ -195,4 +195,24 @@ fn a_log_of_another_run_is_refused_before_anything_runs() {
         place.ok("run --log l-%{JOB_ID} -- echo text");
         assert!(place.path(format!("l-{number}")).exists(), "{number}");
     }
+}
+
+#[test]
+fn what_a_run_starts_asks_no_server_for_the_job_of_its_number() {
+    let cluster = Cluster::server();
+    cluster.ok("submit --name precious true");
+    let ask = "$HQ job cancel $HQ_JOB_ID; echo $? ${HQ_SERVER_DIR-none} $HQ_RUN";
+    let ran = cluster.hq(&format!("run --stdout out --stderr err -- sh -c '{ask}'"));
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert_eq!(cluster.read("out"), "3 none 1\n");
+    let error = cluster.read("err");
+    assert!(error.contains("What `hq run` and `hq make` start has no server"), "{error}");
+    assert_eq!(cluster.json("job list --all")[0]["name"], "precious");
+    assert_eq!(cluster.json("job info 1")[0]["info"]["task_stats"]["waiting"], 1);
+    let dir = cluster.server_dir();
+    let named = format!("run --stdout named --env HQ_SERVER_DIR={} -- sh -c '$HQ job list'", dir.display());
+    cluster.ok(&named);
+    assert!(cluster.read("named").contains("precious"));
+    let refused = cluster.fails(2, "run --result stdout -- true");
+    assert!(refused.contains("--result is kept by a server"), "{refused}");
 }

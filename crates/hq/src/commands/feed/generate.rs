@@ -607,7 +607,7 @@ mod tests {
             (r#"{"entry": "a", "resources": 3}"#, r#"`resources` is not an object, such as {"cpus": 2}: 3"#),
             (
                 r#"{"entry": "a", "resources": {"cpus": 0}}"#,
-                "`resources`: cpus = 0: Zero resources cannot be requested (`0`): omit it",
+                "`resources`: cpus = 0: Zero resources cannot be requested (`0`)",
             ),
         ] {
             assert_eq!(check(line), expected, "{line}");

@@ -314,20 +314,21 @@ impl Maker<'_> {
             Signal(u8),
             WorkerEnded(HqError),
         }
+        let access = cluster.access().clone();
         let next = async || {
             tokio::select! {
                 signal = signals.next() => Event::Signal(signal),
                 end = cluster.worker_ended() => Event::WorkerEnded(end),
             }
         };
-        let act = |session: &mut Session, progress: &mut crate::progress::Progress, event| match event {
+        let act = |_: &mut Session, progress: &mut crate::progress::Progress, event| match event {
             Event::Signal(signal) if first.is_none() => {
                 first = Some(signal);
                 progress.end();
                 self.context
                     .printer
                     .note("Canceling: running tasks are being ended; press Ctrl-C again to exit immediately");
-                cancel(session, job, "hq make was interrupted")
+                cancel_aside(&access, job)
             }
             Event::Signal(signal) => Err(interrupted_twice(signal)),
             Event::WorkerEnded(end) => Err(end),
@@ -335,6 +336,22 @@ impl Maker<'_> {
         Follower::new(job, started, self.context.printer).follow(session, &mut hear, next, act)?;
         Ok((ends.into_inner(), first))
     }
+}
+
+// While the journal cannot be written, who cancels waits for that; the next signal does not.
+fn cancel_aside(access: &hq_net::AccessFile, job: JobId) -> Result<(), HqError> {
+    let access = access.clone();
+    let work = move || {
+        let canceled = Session::connect_to(access)
+            .map_err(HqError::from)
+            .and_then(|mut session| cancel(&mut session, job, "hq make was interrupted"));
+        // The server has ended before, at the next signal.
+        if let Err(error) = canceled {
+            tracing::debug!(error = error.text, "the job could not be canceled");
+        }
+    };
+    std::thread::Builder::new().name("hq-cancel".into()).spawn(work)?;
+    Ok(())
 }
 
 fn node_of(config: &hq_model::worker::WorkerConfig) -> order::Node {

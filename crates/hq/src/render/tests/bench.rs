@@ -25,8 +25,16 @@ fn the_shortest_tasks_are_told_with_what_was_measured() {
 fn a_bound_is_told_as_one() {
     let at = Duration::from_millis(2);
     for (found, people, scripts) in [
-        (Found::Below(at), "METG on 2 workers with 8 CPUs: less than 2ms. --shortest tries", "<0.002000\n"),
-        (Found::Above(at), "METG on 2 workers with 8 CPUs: more than 2ms. --longest tries", ">0.002000\n"),
+        (
+            Found::Below(at),
+            "METG on 2 workers with 8 CPUs: less than 2ms. Use --shortest to try",
+            "<0.002000\n",
+        ),
+        (
+            Found::Above(at),
+            "METG on 2 workers with 8 CPUs: more than 2ms. Use --longest to try",
+            ">0.002000\n",
+        ),
     ] {
         let mut report = measured(Some(found));
         assert!(show(&mut report).contains(people), "{}", show(&mut report));
