@@ -22,6 +22,9 @@ use crate::ranks::{Ask, AskStart, Session, Writers, pump};
 use crate::supervise::{Active, Supervisor};
 
 const SIGKILL: u8 = 9;
+const SIGTERM: u8 = 15;
+/// A variable that no process has: only what descends from a process ends with it.
+const OF_NOTHING_ELSE: &[u8] = b"HQ_ACCESS_KEY=:";
 
 /// What this worker holds of a task.
 #[derive(Debug)]
@@ -137,7 +140,8 @@ impl Supervisor {
         }
     }
 
-    // Processes of a task that is being ended are to leave nothing behind either.
+    // Processes that are told to end are to leave nothing behind. Their task may go on: what it has started beside them stays,
+    // unless it is being ended, too.
     fn signal_of_session(&mut self, processes: RangeInclusive<(Session, u32)>, signal: u8) {
         let (mut ending, mut others) = (Vec::new(), Vec::new());
         for part in self.parts.values() {
@@ -145,7 +149,10 @@ impl Supervisor {
             slots.extend(part.processes.range(processes.clone()).map(|(_, slot)| *slot));
         }
         self.signal_slots(&ending, signal, true);
-        self.signal_slots(&others, signal, false);
+        match signal {
+            SIGTERM | SIGKILL => self.end_slots(&others, signal, OF_NOTHING_ELSE),
+            _ => self.signal_slots(&others, signal, false),
+        }
     }
 
     fn place_of(&self, task: TaskRef, instance: Instance, node: u32) -> Result<TaskNode, String> {

@@ -425,6 +425,14 @@ impl Supervisor {
         }
     }
 
+    /// Ends what runs in some slots, and what has come from it: what has descended from it, or has this variable.
+    pub(crate) fn end_slots(&mut self, slots: &[u32], signal: u8, mark: &[u8]) {
+        for index in slots {
+            let slot = Slot { index: *index, generation: self.slots[*index as usize].generation };
+            self.launcher.end(slot, signal, mark);
+        }
+    }
+
     /// Ends the launcher and everything that it started. Nothing is heard of the ends of tasks: what they have left is put
     /// aside here.
     pub(crate) fn kill_launcher(&mut self) {
