@@ -53,6 +53,13 @@ impl Number {
     }
 }
 
+impl Number {
+    /// Tasks have run: a file without anything in it is one that they have left.
+    pub(crate) fn is_used(&mut self) {
+        self.made.take_if(|made| !made.is_directory);
+    }
+}
+
 impl Drop for Number {
     fn drop(&mut self) {
         if let Some(made) = &self.made {
@@ -263,9 +270,14 @@ mod tests {
             let submit = submit(change);
             let (first, second) = (Number::take(&submit), Number::take(&submit));
             assert_eq!((first.before, second.before), (0, 1));
-            drop((first, second));
+            drop(first);
+            drop(second);
             assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0, "nothing was written");
         }
+        let mut used = Number::take(&submit(file));
+        used.is_used();
+        drop(used);
+        assert!(dir.path().join("f-1.txt").exists(), "a task that printed nothing has left it");
         // Of what programs make only what is there counts.
         fs::write(dir.path().join("out-4"), "x").expect("a file");
         let output = submit(|spec| spec.outputs = vec![b"out-%{JOB_ID}".to_vec()]);

@@ -92,7 +92,7 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
         let count = nodes.as_ref().map_or(1, |nodes| nodes.others + u32::from(nodes.is_here));
         check_fits(&config.resources, count, &submit.spec.requests)?;
     }
-    let number = new.as_ref().map(|(submit, _)| Number::take(submit));
+    let mut number = new.as_ref().map(|(submit, _)| Number::take(submit));
     let jobs_before = number.as_ref().map_or(0, |number| number.before);
     // From here on a signal waits until there is something that can be ended in order.
     let held = HeldSignals::hold()?;
@@ -100,6 +100,8 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let mut cluster = Cluster::start(options)?;
     let session = Rc::new(RefCell::new(Session::connect_to(cluster.access().clone())?));
     let what = what(&mut session.borrow_mut(), state.clone(), new)?;
+    // A job that is resumed has its number.
+    number.take_if(|_| what.job.is_some());
     cluster.start_workers(Workers { launcher, config, nodes, worker_args: Vec::new() })?;
     let mut signals = session.borrow_mut().enter(Signals::catch)?;
     held.release()?;
@@ -117,6 +119,9 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     }
     drop(session);
     cluster.stop()?;
+    if let (None, Some(number)) = (signal, &mut number) {
+        number.is_used();
+    }
     drop(number);
     end_quietly_when_nobody_reads();
     let exit = match (signal, &report) {
