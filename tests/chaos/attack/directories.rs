@@ -40,7 +40,7 @@ fn attack_a_server_whose_journal_was_deleted_acknowledges_nothing_that_is_lost()
     // The one that meets it waits until the journal is back.
     let mut waits = cluster.hq(&["submit", "--", "true"]);
     until("the server sees that its journal is gone", || match cluster.ok(&["server", "info"]) {
-        info if info.contains("cannot be written") => Ok(()),
+        info if info.contains("could not be written since") => Ok(()),
         info => Err(info),
     });
     for _ in 0..5 {

@@ -35,7 +35,7 @@ fn attack_workers_that_are_cut_from_a_server_with_a_full_disk_keep_their_tasks()
         // left of the last page.
         let mut waits = cluster.hq(&["submit", "--", "true", &"x".repeat(20_000)]);
         until("the server sees that the disk is full", || match cluster.ok(&["server", "info"]) {
-            info if info.contains("cannot be written") => Ok(()),
+            info if info.contains("could not be written since") => Ok(()),
             info => Err(info),
         });
         let refused = cluster.ask(&["submit", "--", "true"]);

@@ -58,7 +58,7 @@ fn what_stands_for_nothing_is_refused_before_anything_is_sent() {
         ),
         (
             "run --each-line lines --cwd '%{ENTRY.name}' -- echo",
-            "entry 0 (the first is 0): %{ENTRY.name} stands for nothing",
+            "entry 0 (the first is 0): %{ENTRY.name} has no value",
         ),
         (
             "run --each-line lines --array 1 --output '%{ENTRY_2}' -- echo",

@@ -183,7 +183,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
         (
             "--generate 'echo a' --reduce 'echo \"#hq saved 5 x\"'",
             2,
-            "line 1 of the reducer: it acknowledges too much: 5 lines",
+            "line 1 of the reducer: it acknowledges too many: 5 lines",
         ),
         ("--generate 'echo a' --reduce 'echo \"#hq saved x\"'", 2, "it needs the number of lines read"),
         (

@@ -282,7 +282,7 @@ fn what_cannot_be_followed_is_said() {
     for (line, text) in [
         ("task tail 1", "specify the task of job 1: `1@TASK`"),
         ("task tail 1@0 both", "`both` is not an output"),
-        ("task tail 1@0-3", "one task only"),
+        ("task tail 1@0-3", "select a single task by its id"),
         ("--output-mode json task tail 1@0", ""),
         ("job cat --follow 1-2 stdout --print-task-header", "--print-task-header"),
     ] {

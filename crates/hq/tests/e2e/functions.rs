@@ -358,7 +358,7 @@ fn processes_that_a_function_forks_are_its_own() {
 fn an_interpreter_that_lies_fails_its_call_and_harms_nothing() {
     let cluster = cluster();
     for (name, says, expected) in [
-        ("much", r"b'\xff' * 100", "it says 4294967295 bytes at once"),
+        ("much", r"b'\xff' * 100", "it sent 4294967295 bytes at once"),
         ("unknown", r"b'\x00\x00\x00\x00\x09'", "frames of kind 9 are not known"),
         ("damaged", r"b'\x01\x00\x00\x00\x02x'", "a frame of kind 2 with 1 bytes is damaged"),
         ("other", r"b'\x32\x00\x00\x00\x02' + b'\x07' * 8 + b'\x00' * 42", "a call that it does not have"),

@@ -171,7 +171,7 @@ fn who_puts_a_task_back_is_that_task() {
     );
     cluster.ok("submit --wait --stdout said -- bash other.sh");
     let said = cluster.read("said");
-    assert_eq!(said.matches("This runs in task 3@0 (instance 0), and HQ_JOB_ID").count(), 2, "{said}");
+    assert_eq!(said.matches("This runs in task 3@0 (instance 0), but HQ_JOB_ID").count(), 2, "{said}");
 }
 
 #[test]

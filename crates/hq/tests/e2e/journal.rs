@@ -160,7 +160,7 @@ fn a_journal_that_lies_elsewhere_is_found() {
     // The place of another server directory is its own.
     let error = cluster.fails(1, "--server-dir other journal check");
     assert!(error.contains("there is no journal in") && error.contains("other/journal"), "{error}");
-    assert!(error.contains("in a server directory that is `journal`"), "{error}");
+    assert!(error.contains("it is `journal` in the server directory"), "{error}");
     let mut cluster = Cluster::server_with("--journal none");
     let error = cluster.fails(1, "journal check");
     assert!(error.contains("keeps no journal"), "{error}");

@@ -86,7 +86,7 @@ fn what_is_no_log_is_left_alone_and_its_tasks_fail() {
         assert!(ran.stderr.contains(why) && (why.is_empty() != ran.stderr.contains("will fail")), "{ran:?}");
     }
     let error = cluster.json("task info 1 0").to_string();
-    assert!(error.contains("Cannot write the log") && error.contains("is no stream file"), "{error}");
+    assert!(error.contains("Cannot write the log") && error.contains("is not a stream file"), "{error}");
     assert_eq!(cluster.read("precious"), "text");
     let other = Cluster::new();
     other.run(["submit", "--wait", "--log", cluster.path("theirs").to_str().expect("a path"), "--", "echo"]);

@@ -589,7 +589,7 @@ fn a_job_that_goes_on_is_joined_for_the_same_files_only() {
     for (args, word) in [
         ("make --submit rules.yaml more.yaml", "e/"),
         ("make --submit --force", "--force"),
-        ("make --delete --yes", "makes files here"),
+        ("make --delete --yes", "is making files here"),
     ] {
         let error = server.fails(1, args);
         assert!(error.contains("Job 1") && error.contains(word), "{args}: {error}");
