@@ -5,8 +5,8 @@ from __future__ import annotations
 
 # What the server and the extension say in the words of the command line, and how programs say it. Other commands stay.
 _WORDS = (
-    (r"name its directory with --server-dir", "name its directory: Client(server_dir), Executor(cluster=server_dir), or HQ_SERVER_DIR"),
-    (r"`hq job task-ids \d+` shows", "`Client.tasks(job)` shows"),
+    (r"give its directory with --server-dir", "name its directory: Client(server_dir), Executor(cluster=server_dir), or HQ_SERVER_DIR"),
+    (r"`hq job task-ids \d+` lists", "`Client.tasks(job)` lists"),
     (r"`hq job cancel (\d+)`", r"`Client.cancel(\1)`"),
     (r"`hq job close (\d+)`", r"`Client.close_job(\1)`"),
     (r"--function\b", "Job.function"),

@@ -88,9 +88,9 @@ def test_what_calls_print_is_printed(executor, run):
     out, err = run(f"job cat {job} stdout --tasks 4")
     lost = len("".join(f"line {n}\n" for n in range(10_000))) - 4096
     assert len(out) == 4096 and out.endswith("line 9999\n")
-    assert f"Of the stdout of 1 call of job {job} only the end is kept: {lost} bytes are missing" in err
+    assert f"Only the end of the stdout of 1 call of job {job} is kept: {lost} bytes are missing" in err
     out, err = run(f"task tail {flooded.task} -n 9000")
-    assert len(out) == 4096 and f"{lost} bytes before these are not kept" in err
+    assert len(out) == 4096 and f"{lost} earlier bytes are not kept" in err
 
 
 def test_what_a_call_that_runs_prints_comes_with_its_end(cluster, executor, run, tmp_path):
@@ -147,4 +147,4 @@ def test_many_calls_are_read_as_one_is(executor, run, count):
     assert run(f"job cat {job} stdout")[0].splitlines()[-1] == f"out {3 * count - 1}"
     told = json.loads(run(f"--output-mode json task info {job} 0-{count - 1}")[0])
     assert [task["exception"]["text"] for task in told] == [f"{3 * n + 2} is no good\x1b[2J" for n in range(count)]
-    assert f"{count} tasks of job {job} failed in all" in run(f"job result {job}", exit=1)[1] or count == 1
+    assert f"{count} tasks of job {job} failed in total" in run(f"job result {job}", exit=1)[1] or count == 1

@@ -274,7 +274,7 @@ def test_the_job_of_a_program_that_was_killed_is_closed(tmp_path):
         client.connection.session.wait([job], None, True)
         assert (client.job(job).state, client.job(job).is_open) == ("finished", False)
         (closed,) = (event.data for event in client.events() if event.type == "job-close")
-        assert closed["job"] == job and closed["reason"].endswith("no client was there for it for 1s"), closed
+        assert closed["job"] == job and closed["reason"].endswith("no client was connected for 1s"), closed
 
 
 ENDS = """

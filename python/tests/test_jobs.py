@@ -177,7 +177,7 @@ def test_errors_have_the_words_of_programs(client: Client) -> None:
     with headquarters.Executor(cluster=client, max_fails=0) as executor:
         with pytest.raises(headquarters.NativeError, match="^Task 99 not found in job .*: `Client.tasks"):
             client.cancel(executor.job_id, [99])
-        with pytest.raises(headquarters.NativeError, match=r"`Client.cancel\(\d+\)` ends them\).*`Client.close_job\(\d+\)` has"):
+        with pytest.raises(headquarters.NativeError, match=r"`Client.cancel\(\d+\)` ends them\).*closed with `Client.close_job\(\d+\)`"):
             client.forget(executor.job_id)
         assert executor.submit(int, "x").exception(60)
         with pytest.raises(headquarters.JobAborted, match="than the 0 that its max_fails= allows. .* with a larger max_fails= if"):

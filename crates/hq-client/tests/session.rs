@@ -163,7 +163,7 @@ fn what_no_frame_can_carry_is_refused_and_the_connection_goes_on() {
         for error in errors {
             let (code, text) = (error.code(), error.to_string());
             assert_eq!((code, error.exit_code()), ("request-too-large", EXIT_FAILED), "{text}");
-            assert!(text.contains("one may have 128 MiB at most: its entries alone have 12"), "{text}");
+            assert!(text.contains("but the maximum is 128 MiB: its entries alone have 12"), "{text}");
             assert!(error.hint().is_some_and(|hint| hint.contains("hq job open")), "{text}");
         }
         assert_eq!(session.request(new_job()).expect("an answer"), submitted(3));

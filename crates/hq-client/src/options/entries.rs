@@ -247,7 +247,7 @@ mod tests {
         let nested = |depth: usize| format!("[1, {}7{}]", "[".repeat(depth), "]".repeat(depth));
         assert!(json(&nested(JSON_DEPTH_MAX), None).is_ok());
         let refused = json(&nested(60_000), None).unwrap_err();
-        assert!(refused.contains("element 1 (the first is 0) is nested 60000 deep"), "{refused}");
+        assert!(refused.contains("element 1 (the first is 0) is nested 60000 levels deep"), "{refused}");
         // What is in texts, and beside each other, is not nested.
         assert_eq!(depth(r#"{"a[[\"{{": [[1], [2, {}]], "b": "\\"}"#), 4);
     }

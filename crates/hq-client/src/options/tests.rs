@@ -436,7 +436,7 @@ fn what_is_too_long_for_linux_is_refused_with_sizes() {
     assert!(error.contains("entry 1 has 131081 bytes"), "{error}");
     let many = std::iter::repeat_n("x".repeat(100_000), 22);
     let error = place.try_submit(["cmd".to_owned()].into_iter().chain(many)).expect_err("too many");
-    assert!(error.contains("have 2200") && error.contains("bytes together"), "{error}");
+    assert!(error.contains("have 2200") && error.contains("bytes in total"), "{error}");
 }
 
 #[test]
@@ -607,7 +607,7 @@ fn directives_beyond_the_limit_are_refused_and_never_cut() {
     }
     assert_eq!(name(&place.submit("comments.sh")), "x");
     let piped = Place::new().stdin(&script(8));
-    assert!(piped.error("--directives stdin bash").contains("the #HQ lines of standard input go on beyond"));
+    assert!(piped.error("--directives stdin bash").contains("the #HQ lines of standard input extend beyond"));
 }
 
 #[test]

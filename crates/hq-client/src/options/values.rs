@@ -529,7 +529,7 @@ mod tests {
             ("25:00", "`25:00` is not a time of day"),
             ("soon", "`soon` is not a duration"),
             ("18:00 h", "`18:00 h` is not a time of day"),
-            ("2026-13-40", "`2026-13-40` is not a day"),
+            ("2026-13-40", "`2026-13-40` is not a valid date"),
             ("2026-13-01 10:00", "`2026-13-01 10:00` is not a date and time"),
             ("2026-12-01T25:00", "`2026-12-01T25:00` is not a date and time"),
             ("-5", "is not a duration"),

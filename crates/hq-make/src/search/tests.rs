@@ -274,7 +274,7 @@ fn a_missing_file_with_a_nearby_name_is_hinted_at() {
         "",
         Rerun::Exists,
         "rules.yaml:1:13: `traj_1.xtc` is missing, and no rule makes it\n  target t (targets.yaml:1) requires \
-         an_1.npy\n rule an (rules.yaml:1) makes an_1.npy from traj_1.xtc\n  hint: rules make `trj_{n}.xtc` (rule \
+         an_1.npy\n  rule an (rules.yaml:1) makes an_1.npy from traj_1.xtc\n  hint: rules make `trj_{n}.xtc` (rule \
          md, rules.yaml:2)",
     );
 }
@@ -285,7 +285,7 @@ fn two_makers_of_one_file_are_an_error() {
         "p: {out: ['x_{n}'], script: x}\nq: {out: ['{m}_1'], script: y}\n",
         "t: {out: ['x_1']}\n",
         "rules.yaml:2:1: `x_1` is made by the rule q and by the rule p (rules.yaml:1)\n  target t (targets.yaml:1) \
-         requires x_1\n hint: rename an output; a name without variables takes precedence over one with variables",
+         requires x_1\n  hint: rename an output; a name without variables takes precedence over one with variables",
     );
     runs(
         "p: {out: ['x_{n}'], script: x}\nq: {out: ['x_1'], script: y}\n",
@@ -305,7 +305,7 @@ fn two_makers_of_one_file_are_an_error() {
         "p: {out: ['x_{n}', same], script: x}\n",
         "t: {out: ['x_1', 'x_2']}\n",
         "rules.yaml:1:20: this output of the rule p has no variables, the first has the variables n: one could not \
-         be determined from the other\n hint: use the same variables in all outputs, or split it into two rules",
+         be determined from the other\n  hint: use the same variables in all outputs, or split it into two rules",
     );
 }
 
@@ -369,7 +369,7 @@ fn loops_that_cannot_be_are_refused() {
     refused(
         rule,
         &targets("5"),
-        "targets.yaml:3:8: the loop over `n`: 5cannot loop over \n  hint: write `\"range(5)\"`, or a list",
+        "targets.yaml:3:8: the loop over `n`: cannot loop over 5\n  hint: write `\"range(5)\"`, or a list",
     );
     refused(
         rule,
@@ -439,7 +439,7 @@ fn targets_share_runs_that_are_the_same_and_no_others() {
         rules,
         "t: {v: 1, out: [a]}\nu: {v: 2, out: [a]}\n",
         "rules.yaml:1:1: target t (targets.yaml:1) and target u (targets.yaml:2) both require the run `a` in the \
-         same directory, with different scripts\n hint: use separate directories for the targets, or the same \
+         same directory, with different scripts\n  hint: use separate directories for the targets, or the same \
          attributes",
     );
     runs("a: {out: [a], script: x}\n", "t: {v: 1, out: [a]}\nu: {v: 2, out: [a]}\n", "", Rerun::Exists, "a");

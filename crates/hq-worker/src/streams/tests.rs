@@ -334,7 +334,9 @@ fn what_is_never_written_fails_its_tasks() {
     log.runs(0, b"first");
     log.link.give_up();
     log.streams.link_changed();
-    assert!(matches!(log.ended(), Outcome::Failed(FailureKind::Output, text) if text.contains("not there")));
+    assert!(
+        matches!(log.ended(), Outcome::Failed(FailureKind::Output, text) if text.contains("not available"))
+    );
 }
 
 #[test]

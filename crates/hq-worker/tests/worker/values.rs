@@ -225,7 +225,7 @@ pub(crate) fn a_value_that_cannot_be_stored_fails_or_comes_again(_: &mut ()) {
         assert_eq!(*kind, FailureKind::Output);
         let expected = "The value of leave cannot be stored: 2097";
         assert!(
-            text.starts_with(expected) && text.contains("takes objects of 1000000 bytes at most"),
+            text.starts_with(expected) && text.contains("accepts objects of at most 1000000 bytes"),
             "{text}"
         );
         caller.call(2, "full", "", None).await;

@@ -238,7 +238,7 @@ fn whoever_stops_a_server_that_tells_is_told_what_it_waits_for() {
     command.stderr(fs::File::create(cluster.path("said")).expect("a file"));
     let stopping = Process::start(command);
     patience::until("what it waits for", || match fs::read_to_string(cluster.path("said")) {
-        Ok(said) if said.contains("it waits for 1 notice that is being sent") => Ok(()),
+        Ok(said) if said.contains("for 1 notice that is being sent") => Ok(()),
         said => Err(format!("{said:?}")),
     });
     fs::write(&go, "go").expect("a reader");

@@ -98,7 +98,7 @@ fn what_cannot_be_a_bag_a_payload_or_a_task_is_refused_with_its_place() {
     cluster.ok("pull create a");
     assert!(cluster.fails(2, "pull open 1").contains("take a name that is no number"));
     let refused = cluster.fails(1, "pull create b --payload @/dev/zero");
-    assert!(refused.contains("more than the 65536 bytes"), "{refused}");
+    assert!(refused.contains("more than 65536 bytes"), "{refused}");
     let refused = cluster.fails(1, "pull addfile /dev/zero");
     assert!(refused.contains("Line 1 of /dev/zero"), "{refused}");
     cluster.write("tasks", "c\nd,nosuch\n");
@@ -116,7 +116,7 @@ fn what_cannot_be_a_bag_a_payload_or_a_task_is_refused_with_its_place() {
     let refused = cluster.fails(1, "pull complete -");
     assert!(refused.contains("standard input contains no task names"), "{refused}");
     let refused = cluster.fails(2, "pull steal --wait 1");
-    assert!(refused.contains("write `--wait=1`"), "{refused}");
+    assert!(refused.contains("use `--wait=1`"), "{refused}");
     stop(&cluster);
 }
 
@@ -128,7 +128,7 @@ fn what_nobody_was_told_of_is_given_back() {
     let full = fs::File::options().write(true).open("/dev/full").expect("a full device");
     let ran = command.stdout(full).stderr(Stdio::piped()).output().expect("run");
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.code() == Some(1) && said.contains("is given back: 1@0"), "{said}");
+    assert!(ran.status.code() == Some(1) && said.contains("have been returned: 1@0"), "{said}");
     assert_eq!(cluster.ok("pull steal -q"), "a\n");
     stop(&cluster);
 }
@@ -177,7 +177,7 @@ fn all_workers_are_stopped_without_relays_and_it_is_said() {
     cluster.ok("pull steal -q");
     cluster.worker("--cpus 1");
     let stopped = cluster.hq("worker stop all");
-    assert!(stopped.stderr.contains("Worker 2 is stopping\nRelay 1 is left, "), "{stopped:?}");
+    assert!(stopped.stderr.contains("Worker 2 is stopping\nRelay 1 was not stopped, "), "{stopped:?}");
     cluster.ok("pull complete a");
     stop(&cluster);
 }

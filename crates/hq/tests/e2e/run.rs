@@ -74,7 +74,7 @@ fn a_second_signal_ends_a_run_that_waits_for_its_tasks() {
     assert_eq!(place.line_from(&told), "told");
     let said = place.read("said");
     assert!(
-        said.starts_with("Canceling: ") && said.ends_with("press Ctrl-C again to end at once\n"),
+        said.starts_with("Canceling: ") && said.ends_with("press Ctrl-C again to exit immediately\n"),
         "{said}"
     );
     run.signal(2);
@@ -150,7 +150,7 @@ fn what_cannot_run_here_is_refused_at_once() {
     assert!(error.contains("This machine has no unobtainium"), "{error}");
     let error = place.fails(1, "run --nodes 2 -- true");
     assert!(error.contains("This machine is one node, but each task requests 2"), "{error}");
-    assert!(place.fails(1, "run --ranks-per-node 9000 -- true").contains("asks for 9000 in 9000 ranks"));
+    assert!(place.fails(1, "run --ranks-per-node 9000 -- true").contains("requests 9000 in 9000 ranks"));
     assert!(place.fails(2, "run").contains("no command was given"));
     assert!(place.fails(1, "run --each-line missing -- true").contains("cannot read the entries in missing"));
     let ran = place.hq("run -- no-such-program-anywhere");

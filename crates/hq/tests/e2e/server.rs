@@ -367,14 +367,14 @@ fn a_server_that_may_have_too_few_open_files_says_so_and_does_not_start() {
         let said = start("64", options).output().expect("sh can be run");
         let text = String::from_utf8_lossy(&said.stderr);
         assert_eq!(said.status.code(), Some(1), "{said:?}");
-        let words = ["needs 256 open files", "may have 64 here", "nofile"];
+        let words = ["at least 256 open files", "the limit here is 64", "nofile"];
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     }
     assert!(place.fails(3, "job list").contains("No running instance"), "there is no current server");
     let few = format!("ulimit -n 7; {} job list", env!("CARGO_BIN_EXE_hq"));
     let said = std::process::Command::new("sh").args(["-c", &few]).output().expect("sh can be run");
     let text = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.code() == Some(1) && text.contains("needs 32 open files"), "{said:?}");
+    assert!(said.status.code() == Some(1) && text.contains("at least 32 open files"), "{said:?}");
     // A soft limit is raised.
     let said = start("-S 64", "--detach").output().expect("sh can be run");
     assert_eq!(said.status.code(), Some(0), "{said:?}");

@@ -126,7 +126,7 @@ fn detected_resources_can_be_replaced_but_not_twice() {
         ),
         ("worker start --manager slurm", "SLURM_JOB_ID"),
         ("worker start --min-utilization 2", "0 to 1"),
-        ("worker start --heartbeat 0s", "above zero"),
+        ("worker start --heartbeat 0s", "longer than zero"),
         ("worker start --heartbeat 1ms", "the worker lost too soon; give 100ms or more"),
         ("worker start --time-limit 20s --time-reserve 30s", "leaves no time of the time limit, 20s"),
         ("worker start --group=", "--group"),
@@ -251,7 +251,7 @@ fn deploying_starts_a_worker_for_each_host() {
     let calls = cluster.read("calls");
     assert!(calls.contains("-t -t node1 ") && calls.contains("-t -t -p 2222 node2 "), "{calls}");
     cluster.write("none", "# nobody\n");
-    assert!(cluster.fails(1, "worker deploy-ssh none").contains("has no host name"));
+    assert!(cluster.fails(1, "worker deploy-ssh none").contains("contains no hosts"));
     assert!(cluster.fails(1, "worker deploy-ssh missing").contains("cannot read the host file missing"));
 }
 

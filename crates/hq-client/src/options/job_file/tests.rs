@@ -155,8 +155,11 @@ fn mistakes_are_named_with_their_place() {
         ("[[task]]\ncommand=[\"a\"]\nafter_files=[\"\"]", "task 1: after_files: the path is empty"),
         ("[[task]]\ncommand=[\"a\"]\nlocality=\"\"", "task 1: locality: the key is empty"),
         ("[[task]]\ncommand=[\"a\"]\nlauncher=\"\"", "task 1: launcher: the name is empty"),
-        ("[[task]]\ncommand=[\"a\"]\ntime_limit=0", "task 1: time_limit: a task would be ended at once"),
-        ("[[task]]\ncommand=[\"a\\u0000\"]", "task 1: the command holds a NUL byte"),
+        (
+            "[[task]]\ncommand=[\"a\"]\ntime_limit=0",
+            "task 1: time_limit: with a time limit of zero, a task would be ended at once",
+        ),
+        ("[[task]]\ncommand=[\"a\\u0000\"]", "task 1: the command contains a NUL byte"),
     ] {
         let error = read(content).expect_err(content);
         assert!(error.contains(expected), "{content:?}: {error}");

@@ -112,7 +112,7 @@ fn what_cannot_be_written_is_told_and_hurts_no_other_log() {
     let mut place = Place::new();
     fs::write(place.path("text"), "precious").expect("a file");
     let Written::Refused(why) = place.say("text", false, &[(1, 0, "x")]) else { panic!("written") };
-    assert!(why.starts_with("Cannot write the log: ") && why.contains("is no stream file"), "{why}");
+    assert!(why.starts_with("Cannot write the log: ") && why.contains("is not a stream file"), "{why}");
     let Written::Refused(why) = place.say("text/log", false, &[(1, 0, "x")]) else { panic!("written") };
     assert!(why.starts_with("Cannot write the log /") && why.contains("Not a directory"), "{why}");
     assert_eq!(place.say("log", false, &[(1, 0, "x")]), Written::Done);
