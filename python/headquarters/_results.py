@@ -57,12 +57,13 @@ class Block:
             return False
         if state == FINISHED:
             # As bytes, or as what it has left in a store.
+            value: Any = payload
             if payload and payload[0] == PARTS:
                 held = objects.held_by(end)
                 if held:
                     self.holds[at], self.session = held, objects._session
-                payload = objects.of_end(end) or payload
-            self.ends[at] = payload
+                value = objects.of_end(end) or payload
+            self.ends[at] = value
         else:
             self.ends[at] = end
         if self.deps and state != ABORTED:
