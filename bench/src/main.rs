@@ -43,6 +43,7 @@ mod storm;
 mod stream;
 mod values;
 mod virtual_cluster;
+mod watching;
 mod workflows;
 
 use std::path::PathBuf;
@@ -93,6 +94,11 @@ const ALL: &[Benchmark] = &[
     ("startup", "`hq --version` and `hq job list` against an empty program", startup::run),
     ("idle", "a server with 1 000 idle workers", idle::run),
     ("sampling", "a worker that looks at 128 running tasks, as often as is usual", sampling::run),
+    (
+        "watching",
+        "what happens, told to one client and to a hundred, and what a dashboard costs",
+        watching::run,
+    ),
     ("accounts", "a journal of a million executions: utilization, and a report", accounts::run),
     ("steady", "`submit --wait` 5 000 times from 8 clients", latency::steady),
     ("restart", "a killed server with a million finished tasks", journal::restart),

@@ -66,7 +66,7 @@ class Bag:
     def create(self, name: str, payload: str | bytes = b"", *, after: Iterable[str] = (), **options: Any) -> bool:
         """Creates a task, and says whether it is new.
 
-        ``after`` names tasks that must finish before; ``priority``, ``retries``, ``crash_limit`` and others are as in the protocol.
+        ``after`` names tasks that must finish before; ``needs`` names tags that whoever takes it must have; ``priority``, ``retries``, ``crash_limit`` and others are as in the protocol.
         """
         task = {"name": name, "after": list(after), **_payload(payload), **options}
         new: int = self._ask("create", bag=self.name, tasks=[task])["created"]["new"]
@@ -107,10 +107,12 @@ class Bag:
 class _Ends:
     """What is to be said of tasks with the next question."""
 
-    def __init__(self, bags: str | Iterable[str], *, block: int, label: str | None, lease: float) -> None:
+    def __init__(
+        self, bags: str | Iterable[str], *, block: int, label: str | None, lease: float, tags: Iterable[str]
+    ) -> None:
         self._bags = [bags] if isinstance(bags, str) else list(bags)
         self._block = block
-        self._hello = {"hello": {"label": label, "lease": lease, "grace": _GRACE}}
+        self._hello = {"hello": {"label": label, "lease": lease, "grace": _GRACE, "tags": list(tags)}}
         self._ends: list[dict[str, Any]] = []
         self._ready: deque[Task] = deque()
         #: Ends that were refused, with why: of tasks that others have by now.
@@ -162,9 +164,10 @@ class Puller(_Ends):
     """Takes tasks of bags until these are over."""
 
     def __init__(
-        self, bags: str | Iterable[str] = "pull", *, block: int = 1, label: str | None = None, lease: float = 3600
+        self, bags: str | Iterable[str] = "pull", *, block: int = 1, label: str | None = None, lease: float = 3600,
+        tags: Iterable[str] = (),
     ) -> None:
-        super().__init__(bags, block=block, label=label, lease=lease)
+        super().__init__(bags, block=block, label=label, lease=lease, tags=tags)
         self._line = _Line()
         self._line.ask(self._hello)
 
@@ -195,9 +198,10 @@ class AsyncPuller(_Ends):
     _writer: asyncio.StreamWriter
 
     def __init__(
-        self, bags: str | Iterable[str] = "pull", *, block: int = 1, label: str | None = None, lease: float = 3600
+        self, bags: str | Iterable[str] = "pull", *, block: int = 1, label: str | None = None, lease: float = 3600,
+        tags: Iterable[str] = (),
     ) -> None:
-        super().__init__(bags, block=block, label=label, lease=lease)
+        super().__init__(bags, block=block, label=label, lease=lease, tags=tags)
 
     async def __aenter__(self) -> AsyncPuller:
         path = await asyncio.to_thread(_path)

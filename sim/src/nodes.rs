@@ -212,7 +212,8 @@ impl Node {
             config.time_reserve = hq_model::worker::TIME_RESERVE;
         }
         if let Some(bag) = self.relay_of {
-            let relay = WorkerConfig::relay(bag, PULLED_ROOM_MAX);
+            let tags: &[&str] = if crate::pullers::has_tag(bag) { &[crate::pullers::TAG] } else { &[] };
+            let relay = WorkerConfig::relay(bag, tags, PULLED_ROOM_MAX);
             (config.resources, config.executor) = (relay.resources, relay.executor);
             (config.idle_timeout, config.time_limit) = (None, None);
             config.on_server_lost = OnServerLost::Reconnect;

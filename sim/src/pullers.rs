@@ -19,6 +19,14 @@ use crate::world::{Event, World};
 /// Jobs that may be bags; each of them has a relay.
 pub(crate) const BAGS: RangeInclusive<u32> = 1..=4;
 
+/// Some tasks need it.
+pub(crate) const TAG: &str = "gpu";
+
+/// True where those who take tasks of a bag have it.
+pub(crate) fn has_tag(bag: JobId) -> bool {
+    bag.0 % 2 == 1
+}
+
 /// Somebody opens a bag, or creates tasks in one, some of them again.
 pub(crate) fn creates(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
     let bags: Vec<JobId> = jobs.iter().copied().filter(|job| BAGS.contains(&job.0)).collect();
@@ -34,7 +42,7 @@ pub(crate) fn creates(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
     let texts = |texts: &[Vec<u8>]| Entries::new(texts.iter().map(Vec::as_slice)).unwrap_or_default();
     let spec = TaskSpec {
         body: Body::Pulled,
-        requests: vec![Request::pulled(bag)],
+        requests: vec![Request::pulled(bag, if has_tag(bag) && first % 3 == 0 { &[TAG][..] } else { &[] })],
         kill_grace: Duration::from_secs(5),
         crash_limit: if rng.chance(300) { CrashLimit::Times(2) } else { CrashLimit::Unlimited },
         retry: Retry { max: 1, ..Retry::default() },

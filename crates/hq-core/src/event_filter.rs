@@ -1,8 +1,11 @@
 //! Which of what happens a client wants to hear of.
 
-use hq_model::{IdSet, TaskId};
+use std::borrow::Cow;
 
-use crate::record::Record;
+use hq_model::{Entries, IdSet, TaskId, Usage};
+
+use crate::measures::Measures;
+use crate::record::{Failure, FinishedSpan, Record};
 
 /// As a cursor: only what happens from now on.
 pub const FROM_NOW: u64 = u64::MAX;
@@ -28,7 +31,7 @@ impl EventKind {
         [EventKind::Server, EventKind::Job, EventKind::Task, EventKind::Worker, EventKind::Allocation];
 
     /// What a record is about.
-    fn of(record: &Record) -> EventKind {
+    pub fn of(record: &Record) -> EventKind {
         match record {
             Record::ServerStarted { .. }
             | Record::IdsGiven { .. }
@@ -83,17 +86,72 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// True when a client wants to hear of this. Of records that count together, of all when it wants one.
-    pub fn takes(&self, record: &Record) -> bool {
+    /// What a client hears of a record: nothing where it does not want to. Of records that count together it hears all when it
+    /// wants one. Who wants to hear of jobs and not of tasks is told which tasks ended, since jobs end with them, and no more.
+    pub fn part<'a>(&self, record: &'a Record) -> Option<Cow<'a, Record>> {
         if let Record::Together { records } = record {
-            return records.iter().any(|record| self.takes(record));
+            let wants = |record: &Record| self.part(record).is_some();
+            return records.iter().any(wants).then_some(Cow::Borrowed(record));
         }
-        let of_kind = self.kinds.is_empty() || self.kinds.contains(&EventKind::of(record));
-        of_kind
-            && self
-                .jobs
-                .as_ref()
-                .is_none_or(|jobs| record.job().is_some_and(|job| jobs.contains(TaskId(job.0))))
+        let kind = EventKind::of(record);
+        let of_jobs = self.jobs.as_ref();
+        if !of_jobs.is_none_or(|jobs| record.job().is_some_and(|job| jobs.contains(TaskId(job.0)))) {
+            return None;
+        }
+        match self.kinds.is_empty() || self.kinds.contains(&kind) {
+            true => Some(Cow::Borrowed(record)),
+            false if kind == EventKind::Task && self.hears_ends_alone() => end_alone(record).map(Cow::Owned),
+            false => None,
+        }
+    }
+
+    /// True for who is told of tasks only that they ended.
+    pub fn hears_ends_alone(&self) -> bool {
+        self.kinds.contains(&EventKind::Job) && !self.kinds.contains(&EventKind::Task)
+    }
+
+    /// Puts the ends of a record to those of the one before, where a client is told nothing else of either. False when they stay
+    /// apart.
+    pub fn joins(&self, before: &mut Record, record: &Record) -> bool {
+        match (before, record) {
+            (Record::Finished { span: before, .. }, Record::Finished { span, .. })
+                if self.hears_ends_alone() && before.job == span.job && before.instance == span.instance =>
+            {
+                before.ids.union_with(&span.ids);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+// Which tasks a record ends, and nothing else of it.
+fn end_alone(record: &Record) -> Option<Record> {
+    match record {
+        Record::Finished { worker, span } => {
+            let (measures, results) = (Measures::default(), Entries::default());
+            let (ids, variant) = (span.ids.clone(), None);
+            let span =
+                FinishedSpan { job: span.job, instance: span.instance, ids, measures, results, variant };
+            Some(Record::Finished { worker: *worker, span })
+        }
+        Record::Failed { job, failure } => {
+            let failure = Failure {
+                task: failure.task,
+                instance: failure.instance,
+                worker: failure.worker,
+                kind: failure.kind,
+                error: String::new(),
+                started: None,
+                usage: Usage::default(),
+                nodes: Vec::new(),
+                result: Default::default(),
+                variant: None,
+            };
+            Some(Record::Failed { job: *job, failure })
+        }
+        Record::Canceled { .. } | Record::Aborted { .. } => Some(record.clone()),
+        _ => None,
     }
 }
 
@@ -119,8 +177,37 @@ mod tests {
             (filter(of(4), &[]), [false; 4]),
             (filter(of(3), &[EventKind::Worker]), [false; 4]),
         ] {
-            let takes = [&closed, &leased, &gone, &both].map(|record| filter.takes(record));
+            let takes = [&closed, &leased, &gone, &both].map(|record| filter.part(record).is_some());
             assert_eq!(takes, taken, "{filter:?}");
         }
+    }
+
+    #[test]
+    fn who_wants_to_hear_of_jobs_hears_which_tasks_ended_and_no_more() {
+        let finished = |job, from, to| {
+            let mut writer = crate::measures::MeasuresWriter::new(true);
+            (from..=to).for_each(|_| writer.push(hq_model::Timestamp(7), &Usage::default()));
+            let span = FinishedSpan {
+                job: JobId(job),
+                instance: hq_model::Instance(0),
+                ids: IdSet::range(from, to),
+                measures: writer.finish(),
+                results: Entries::new([b"result".as_slice()]).expect("few"),
+                variant: Some(1),
+            };
+            Record::Finished { worker: WorkerId(1), span }
+        };
+        let filter = EventFilter { jobs: None, kinds: vec![EventKind::Job] };
+        let part = |record: &Record| filter.part(record).expect("an end").into_owned();
+        let mut first = part(&finished(3, 0, 9));
+        let Record::Finished { span, .. } = &first else { panic!("{first:?}") };
+        assert_eq!((span.measures.clone(), span.results.is_empty()), (Measures::default(), true));
+        assert!(filter.joins(&mut first, &part(&finished(3, 10, 19))));
+        assert!(!filter.joins(&mut first, &part(&finished(4, 0, 9))), "of another job");
+        let Record::Finished { span, .. } = &first else { panic!("{first:?}") };
+        assert_eq!(span.ids.to_string(), "0-19");
+        let all = EventFilter::default();
+        assert_eq!(all.part(&finished(3, 0, 9)).as_deref(), Some(&finished(3, 0, 9)));
+        assert!(!all.joins(&mut finished(3, 0, 9), &finished(3, 10, 19)), "it wants their times");
     }
 }

@@ -32,9 +32,13 @@ pub const CANCEL_REASON_MAX: usize = 200;
 /// Ids of a request of which it is said one by one why they are refused; of the others, how many they are.
 pub const REFUSED_MAX: usize = 100;
 /// Progress messages to one watching client are at least this far apart; the last one is never held back.
-pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Clients that watch everything in counts are told what has changed at least this far apart.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// Clients that watch everything in counts are told what has changed at least this far apart, as long as it goes on changing.
 pub const OVERVIEW_INTERVAL: Duration = Duration::from_millis(250);
+/// After a quiet time they are told so often without waiting that long.
+pub const OVERVIEW_BURST: u32 = 8;
+/// But never closer together than this.
+pub const OVERVIEW_GAP: Duration = Duration::from_millis(25);
 /// What workers tell of loads is news to clients that watch everything at most this often.
 pub const LOADS_NEWS_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a step of each level of a series is, and how many of them are kept; older ones are only in the next level.
@@ -93,6 +97,8 @@ pub const PULL_LEASE: Duration = Duration::from_secs(3600);
 pub const PULL_GRACE: Duration = Duration::from_secs(30);
 /// Somebody who asks for tasks waits so long for a server that does not answer.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+/// Sets of tags that are asked with at one relay.
+pub const TAG_SETS_MAX: usize = 1_000;
 /// Most pulled tasks that one session has at once.
 pub const SESSION_TASKS_MAX: usize = 100_000;
 /// Tasks of one session that are told with its name, since when it has them and for how long.

@@ -12,8 +12,8 @@ use crate::{Amount, JobId};
 pub const CPUS: &str = "cpus";
 /// The name of the memory pool; its unit is one MiB.
 pub const MEM: &str = "mem";
-/// How the names of resources begin that relays offer and pulled tasks ask for; what follows is their job. Nothing else may
-/// have such a name.
+/// How the names of resources begin that relays offer and pulled tasks ask for; what follows is their job, and behind that, after
+/// a slash, a tag that whoever takes them must have. Nothing else may have such a name.
 pub const PULLED: &str = "pulled/";
 /// Any vendor's GPUs, in a request.
 pub const GPUS: &str = "gpus";
@@ -199,12 +199,25 @@ pub fn check_variants(requests: &[Request]) -> Result<(), RequestError> {
     Ok(())
 }
 
+/// Names of what is asked for by pulled tasks of a job with these tags, and offered by a relay where whoever has them asks.
+pub fn pulled_names<T: AsRef<str>>(job: JobId, tags: &[T]) -> impl Iterator<Item = String> {
+    let tags = tags.iter().map(move |tag| format!("{PULLED}{job}/{}", tag.as_ref()));
+    std::iter::once(format!("{PULLED}{job}")).chain(tags)
+}
+
 impl Request {
-    /// What a pulled task of a job asks for.
-    pub fn pulled(job: JobId) -> Request {
+    /// What a pulled task of a job asks for, which is given to those alone who have these tags.
+    pub fn pulled<T: AsRef<str>>(job: JobId, tags: &[T]) -> Request {
         let amount = AmountRequest::Some(Amount::whole(1), Policy::default());
-        let resources = vec![ResourceRequest { name: format!("{PULLED}{job}"), amount }];
+        let names = pulled_names(job, tags);
+        let resources = names.map(|name| ResourceRequest { name, amount }).collect();
         Request { resources, weight: WEIGHT_NEUTRAL, ..Request::default() }
+    }
+
+    /// Tags that whoever takes the task must have; none where it is no pulled one.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        let names = self.resources.iter().filter_map(|resource| resource.name.strip_prefix(PULLED));
+        names.filter_map(|rest| rest.split_once('/').map(|(_, tag)| tag))
     }
 
     /// True when it asks for what only relays have.

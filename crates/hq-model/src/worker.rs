@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::request::PULLED;
+use crate::request::{PULLED, pulled_names};
 use crate::task::WordError;
 use crate::{Amount, JobId, PoolKind, ResourcePool, Timestamp, WorkerResources};
 
@@ -192,10 +192,10 @@ impl WorkerConfig {
         self.time_limit.map(|limit| Life { started, limit, reserve: self.time_reserve })
     }
 
-    /// A relay, for pulled tasks of a job.
-    pub fn relay(job: JobId, room_max: u64) -> WorkerConfig {
+    /// A relay, for pulled tasks of a job that whoever has these tags may take.
+    pub fn relay<T: AsRef<str>>(job: JobId, tags: &[T], room_max: u64) -> WorkerConfig {
         let kind = PoolKind::Sum(Amount::whole(room_max));
-        let pools = vec![ResourcePool { name: format!("{PULLED}{job}"), kind }];
+        let pools = pulled_names(job, tags).map(|name| ResourcePool { name, kind: kind.clone() }).collect();
         let resources = WorkerResources { pools, coupling: Vec::new() };
         WorkerConfig { executor: Executor::Pull, ..WorkerConfig::new(resources) }
     }

@@ -49,6 +49,8 @@ pub(crate) struct Hello {
     pub(crate) label: Option<String>,
     pub(crate) lease: Option<f64>,
     pub(crate) grace: Option<f64>,
+    /// What whoever speaks can do.
+    pub(crate) tags: Vec<String>,
 }
 
 /// A bag by its id or its name.
@@ -139,6 +141,8 @@ pub(crate) struct NewTask {
     pub(crate) crash_limit: Option<LimitWord>,
     pub(crate) time_limit: Option<f64>,
     pub(crate) expect: Option<f64>,
+    /// Tags that whoever takes it must have.
+    pub(crate) needs: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -150,6 +154,8 @@ pub(crate) struct Next {
     pub(crate) take: u32,
     pub(crate) wait: f64,
     pub(crate) bags: Vec<BagRef>,
+    /// Instead of those of the connection.
+    pub(crate) tags: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -159,6 +165,8 @@ pub(crate) struct Take {
     pub(crate) count: Option<u32>,
     pub(crate) wait: f64,
     pub(crate) bags: Vec<BagRef>,
+    /// Instead of those of the connection.
+    pub(crate) tags: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -88,8 +88,8 @@ fn parse(message: &[u8]) -> Result<Request, Problem> {
 fn request_of(body: form::request::Body) -> Request {
     use form::request::Body;
     match body {
-        Body::Hello(form::Hello { version, label, lease, grace }) => {
-            Request::Hello(Hello { version, label, lease, grace })
+        Body::Hello(form::Hello { version, label, lease, grace, tags }) => {
+            Request::Hello(Hello { version, label, lease, grace, tags })
         }
         Body::Open(form::Open { name, max_fails }) => Request::Open(Open { name, max_fails }),
         Body::Create(create) => Request::Create(Create {
@@ -100,14 +100,15 @@ fn request_of(body: form::request::Body) -> Request {
             bag: bag_of(create.bag),
             tasks: create.tasks.into_iter().map(new_task_of).collect(),
         }),
-        Body::Next(form::Next { done, take, wait, bags }) => Request::Next(Next {
+        Body::Next(form::Next { done, take, wait, bags, tags }) => Request::Next(Next {
             done: done.into_iter().map(end_of).collect(),
             take,
             wait,
             bags: bags_of(bags),
+            tags,
         }),
-        Body::Take(form::Take { count, wait, bags }) => {
-            Request::Take(Take { count, wait, bags: bags_of(bags) })
+        Body::Take(form::Take { count, wait, bags, tags }) => {
+            Request::Take(Take { count, wait, bags: bags_of(bags), tags })
         }
         Body::Complete(ends) => Request::Complete(ends_of(ends)),
         Body::Fail(ends) => Request::Fail(ends_of(ends)),
@@ -145,6 +146,7 @@ fn new_task_of(task: form::NewTask) -> NewTask {
         crash_limit: task.crash_limit.map(LimitWord::Word),
         time_limit: task.time_limit,
         expect: task.expect,
+        needs: task.needs,
     }
 }
 
@@ -286,24 +288,35 @@ mod tests {
             crash_limit: Some("unlimited".to_owned()),
             time_limit: Some(9.0),
             expect: Some(1.0),
+            needs: vec!["gpu".to_owned()],
             ..form::NewTask::default()
         };
         let task = form::Create { bag: "dock".to_owned(), tasks: vec![task], missing: 1 };
         let new = r#"{"name":"a","after":["b"],"after_any":["c"],"after_tasks":["7@1"],"priority":-3,"retries":2,
-                     "crash_limit":"unlimited","time_limit":9,"expect":1}"#;
+                     "crash_limit":"unlimited","time_limit":9,"expect":1,"needs":["gpu"]}"#;
         let bags = || vec!["dock".to_owned()];
         let ends = || form::Ends { tasks: vec![end.clone()], bag: "b".to_owned() };
-        let next = form::Next { done: vec![end.clone()], take: 2, wait: 1.5, bags: bags() };
+        let next = form::Next {
+            done: vec![end.clone()],
+            take: 2,
+            wait: 1.5,
+            bags: bags(),
+            tags: vec!["t".to_owned()],
+        };
         let hello = form::Hello {
             version: Some(1),
             label: Some("n".to_owned()),
             lease: Some(60.0),
             grace: Some(9.0),
+            tags: vec!["gpu".to_owned()],
         };
         let open = form::Open { name: Some("dock".to_owned()), max_fails: Some(2) };
         let listed = |verb: &str| format!(r#"{{"{verb}":{{"bag":"b","tasks":[{item}]}}}}"#);
         for (frame, line) in [
-            (Body::Hello(hello), r#"{"hello":{"version":1,"label":"n","lease":60,"grace":9}}"#.to_owned()),
+            (
+                Body::Hello(hello),
+                r#"{"hello":{"version":1,"label":"n","lease":60,"grace":9,"tags":["gpu"]}}"#.to_owned(),
+            ),
             (Body::Open(open), r#"{"open":{"name":"dock","max_fails":2}}"#.to_owned()),
             (
                 Body::Create(task),
@@ -311,11 +324,16 @@ mod tests {
             ),
             (
                 Body::Next(next),
-                format!(r#"{{"next":{{"done":[{item}],"take":2,"wait":1.5,"bags":["dock"]}}}}"#),
+                format!(r#"{{"next":{{"done":[{item}],"take":2,"wait":1.5,"bags":["dock"],"tags":["t"]}}}}"#),
             ),
             (
-                Body::Take(form::Take { count: Some(3), wait: 1.0, bags: bags() }),
-                r#"{"take":{"count":3,"wait":1,"bags":["dock"]}}"#.to_owned(),
+                Body::Take(form::Take {
+                    count: Some(3),
+                    wait: 1.0,
+                    bags: bags(),
+                    tags: vec!["t".to_owned()],
+                }),
+                r#"{"take":{"count":3,"wait":1,"bags":["dock"],"tags":["t"]}}"#.to_owned(),
             ),
             (Body::Complete(ends()), listed("complete")),
             (Body::Fail(ends()), listed("fail")),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_core::relay::{BagState, Effect, How, Refusal, Relay, SessionId, Which};
+use hq_core::relay::{BagState, Branch, Effect, How, Refusal, Relay, SessionId, TagsId, Which};
 use hq_model::dependency::{After, Condition};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp};
@@ -17,7 +17,9 @@ use hq_net::HalfSaid;
 use crate::answers::{Answer, Closed, Given, Item, Left, Limits, Opened, Task, Welcome};
 use crate::bags::{self, For};
 use crate::client::NotChanged;
-use crate::contract::{BagRef, Deferred, End, Ends, Hello, Problem, Request, bytes_of, lease, seconds, word};
+use crate::contract::{
+    BagRef, Deferred, End, Ends, Hello, Next, Problem, Request, Take, bytes_of, lease, seconds, word,
+};
 use crate::limits;
 use crate::rights::Rights;
 use crate::shared::Shared;
@@ -31,6 +33,8 @@ pub(crate) struct Speaker {
     shared: Rc<Shared>,
     session: SessionId,
     rights: Rights,
+    // Asked with, where a question says no others.
+    tags: TagsId,
 }
 
 impl Speaker {
@@ -42,7 +46,7 @@ impl Speaker {
             session
         });
         shared.count_connection(1);
-        Speaker { shared: Rc::clone(shared), session, rights: Rights::All }
+        Speaker { shared: Rc::clone(shared), session, rights: Rights::All, tags: TagsId::default() }
     }
 
     /// What all who speak have said of requests that are not complete.
@@ -94,9 +98,9 @@ impl Speaker {
                 opened.map(|(bag, new)| Answer::Opened(Opened { bag: bag.0, name, new }))
             }
             Request::Create(create) => create::create(&self.shared, create).await,
-            Request::Next(next) => self.next(next.done, next.take, next.wait, &next.bags).await,
-            Request::Take(take) => {
-                self.next(Vec::new(), take.count.unwrap_or(1), take.wait, &take.bags).await
+            Request::Next(next) => self.next(next).await,
+            Request::Take(Take { count, wait, bags, tags }) => {
+                self.next(Next { done: Vec::new(), take: count.unwrap_or(1), wait, bags, tags }).await
             }
             Request::Complete(ends) => self.end_all(ends, |_| {}).await,
             Request::Fail(ends) => {
@@ -127,7 +131,9 @@ impl Speaker {
             return Err(Problem::new("version", "this relay speaks version 1"));
         }
         let grace = hello.grace.map(|grace| seconds(grace, "grace", limits::LEASE_MAX)).transpose()?;
+        let tags = self.tags_of(&hello.tags)?;
         self.become_label(hello.label.as_deref(), lease(hello.lease)?, grace)?;
+        self.tags = tags;
         let (accepted, saved) = self.progress();
         Ok(Answer::Welcome(Welcome {
             version: 1,
@@ -146,21 +152,30 @@ impl Speaker {
         }))
     }
 
-    async fn next(
-        &mut self,
-        done: Vec<End>,
-        take: u32,
-        wait: f64,
-        bags: &[BagRef],
-    ) -> Result<Answer, Problem> {
+    // The set of these tags.
+    fn tags_of(&self, tags: &[String]) -> Result<TagsId, Problem> {
+        let tags = hq_model::pulled::tags_of(tags).map_err(Problem::bad)?;
+        self.shared.turn(|relay, _, _| relay.tags(&tags)).ok_or_else(|| {
+            let most = hq_core::limits::TAG_SETS_MAX;
+            Problem::new(
+                "full",
+                format!("tasks are asked for with {most} sets of tags at this relay, and there can be no more: use fewer"),
+            )
+        })
+    }
+
+    async fn next(&mut self, next: Next) -> Result<Answer, Problem> {
+        let Next { done, take, wait, bags, tags } = next;
         let wait = seconds(wait, "wait", limits::WAIT_MAX)?;
+        let tags = if tags.is_empty() { self.tags } else { self.tags_of(&tags)? };
         let (has_done, takes) = (!done.is_empty(), take > 0 || done.is_empty());
         // Before anything is done: what has ended must be told.
         let mut jobs = Vec::new();
         for bag in bags.iter().map(Some).chain(bags.is_empty().then_some(None)).filter(|_| takes) {
             jobs.push(bags::find(&self.shared, bag, For::Taking).await?);
         }
-        self.check_bags(&jobs)?;
+        let branches: Vec<Branch> = jobs.iter().map(|bag| Branch { bag: *bag, tags }).collect();
+        self.check_branches(&branches)?;
         let take = take.min(TAKE_MAX);
         // What can be done at once is done in one turn: it is one look at everything, and one report to the server.
         let (items, given) = if done.iter().any(|end| end.deferred.is_some()) {
@@ -169,7 +184,7 @@ impl Speaker {
             self.shared.turn(|relay, now, effects| {
                 let ended = done.into_iter().map(|end| self.end_now(relay, now, (end, None), effects));
                 let items: Vec<Item> = ended.map(Item::of).collect();
-                (items, relay.take_now(now, self.session, &jobs, take, effects))
+                (items, relay.take_now(now, self.session, &branches, take, effects))
             })
         };
         let (mut tasks, mut state) = (None, None);
@@ -179,7 +194,7 @@ impl Speaker {
         if !given.is_empty() {
             (tasks, state) = (Some(given), Some("some"));
         } else if takes {
-            let (given, found) = self.shared.ask(self.session, jobs.clone(), take, wait).await;
+            let (given, found) = self.shared.ask(self.session, branches, take, wait).await;
             if found == BagState::Over {
                 // There may be another one of that name by the time somebody asks again.
                 jobs.iter().for_each(|job| bags::forget(&self.shared, *job));
@@ -211,9 +226,9 @@ impl Speaker {
         ))
     }
 
-    // Each bag that is asked for is a worker of the server.
-    fn check_bags(&self, asked: &[JobId]) -> Result<(), Problem> {
-        let is_over = self.shared.look(|relay| relay.bags_with(asked) > limits::BAGS_MAX);
+    // Each bag that is asked for, with each set of tags, is a worker of the server.
+    fn check_branches(&self, asked: &[Branch]) -> Result<(), Problem> {
+        let is_over = self.shared.look(|relay| relay.branches_with(asked) > limits::BAGS_MAX);
         if !is_over {
             return Ok(());
         }

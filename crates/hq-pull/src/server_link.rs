@@ -1,12 +1,12 @@
-//! The relay's connection to the server as workers, one for each bag: they share it, each on a line of its own.
+//! The relay's connection to the server as workers, one for each branch: they share it, each on a line of its own.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
+use hq_core::relay::Branch;
 use hq_core::worker::Input;
 use hq_core::worker_messages::{FromWorker, ToWorker};
-use hq_model::JobId;
 use hq_net::{AccessFile, Backoff, FrameReceiver, FrameSender, Role};
 use hq_proto::{OnLine, Versions, decode_to_worker, encode_from_worker, end_of_line, line_of, on_line};
 use tokio::sync::mpsc;
@@ -20,11 +20,11 @@ use crate::shared::{Shared, sleep_until};
 #[derive(Debug)]
 pub(crate) enum Word {
     /// A bag is to have a line.
-    Join(JobId),
+    Join(Branch),
     /// For the server, on the line of a bag.
-    Say(JobId, Box<FromWorker>),
+    Say(Branch, Box<FromWorker>),
     /// All is said for a bag.
-    Leave(JobId),
+    Leave(Branch),
 }
 
 /// Connects when there is a bag, and again when the connection is lost, until nobody says anything more.
@@ -84,8 +84,8 @@ async fn connect(shared: &Shared) -> Result<(FrameSender, FrameReceiver), String
 #[derive(Debug, Default)]
 struct Lines {
     // None where the server has ended it, or none is there yet.
-    of: BTreeMap<JobId, Option<u32>>,
-    bags: BTreeMap<u32, JobId>,
+    of: BTreeMap<Branch, Option<u32>>,
+    bags: BTreeMap<u32, Branch>,
     // None is used twice on one connection.
     last: u32,
     // When bags whose lines the server has ended come again.
@@ -107,24 +107,24 @@ impl Lines {
     }
 
     // Those that have none.
-    fn without(&self) -> Vec<JobId> {
+    fn without(&self) -> Vec<Branch> {
         self.of.iter().filter(|(_, line)| line.is_none()).map(|(bag, _)| *bag).collect()
     }
 
-    fn open(&mut self, bag: JobId) {
+    fn open(&mut self, bag: Branch) {
         self.last += 1;
         self.of.insert(bag, Some(self.last));
         self.bags.insert(self.last, bag);
     }
 
-    fn leave(&mut self, bag: JobId) -> Option<u32> {
+    fn leave(&mut self, bag: Branch) -> Option<u32> {
         let line = self.of.remove(&bag).flatten()?;
         self.bags.remove(&line);
         Some(line)
     }
 
     // The server has ended a line: its bag comes again soon.
-    fn ended(&mut self, line: u32) -> Option<JobId> {
+    fn ended(&mut self, line: u32) -> Option<Branch> {
         let bag = self.bags.remove(&line)?;
         self.of.insert(bag, None);
         self.again_at.get_or_insert_with(|| Instant::now() + limits::REJOIN_PAUSE);
@@ -132,7 +132,7 @@ impl Lines {
     }
 
     // The connection is lost: those that had a line.
-    fn lose(&mut self) -> Vec<JobId> {
+    fn lose(&mut self) -> Vec<Branch> {
         let bags = std::mem::take(&mut self.bags).into_values().collect();
         *self = Lines { of: std::mem::take(&mut self.of), ..Lines::default() };
         self.of.values_mut().for_each(|line| *line = None);
@@ -229,7 +229,7 @@ impl Link<'_> {
             let Some(bag) = self.lines.bags.get(&line).copied() else { continue };
             heard.push((bag, if ends { Input::ServerLost } else { Input::Server(read(frame)?) }));
             if ends {
-                warn!(%bag, "the server has ended the line of a bag, which comes again");
+                warn!(bag = %bag.bag, "the server has ended the line of a bag, which comes again");
                 self.lines.ended(line);
             }
         }
@@ -248,27 +248,33 @@ fn read(frame: &[u8]) -> Result<ToWorker, String> {
 
 #[cfg(test)]
 mod tests {
+    use hq_model::JobId;
+
     use super::*;
+
+    fn of(bag: u32) -> Branch {
+        JobId(bag).into()
+    }
 
     #[test]
     fn each_bag_has_a_line_and_none_is_used_twice() {
         let mut lines = Lines::default();
         for bag in [4, 9] {
-            lines.note(&Word::Join(JobId(bag)));
+            lines.note(&Word::Join(of(bag)));
         }
-        assert_eq!(lines.without(), [JobId(4), JobId(9)]);
+        assert_eq!(lines.without(), [of(4), of(9)]);
         lines.without().into_iter().for_each(|bag| lines.open(bag));
         assert!(lines.without().is_empty());
-        assert_eq!(lines.ended(1), Some(JobId(4)));
+        assert_eq!(lines.ended(1), Some(of(4)));
         assert_eq!(lines.ended(1), None, "it had ended");
-        assert_eq!(lines.without(), [JobId(4)]);
+        assert_eq!(lines.without(), [of(4)]);
         assert!(lines.again_at.is_some());
-        lines.open(JobId(4));
-        assert_eq!(lines.leave(JobId(4)), Some(3));
-        assert_eq!(lines.leave(JobId(4)), None, "it had left");
-        assert_eq!(lines.lose(), [JobId(9)]);
-        assert_eq!((lines.without(), lines.last), (vec![JobId(9)], 0));
-        lines.note(&Word::Leave(JobId(9)));
+        lines.open(of(4));
+        assert_eq!(lines.leave(of(4)), Some(3));
+        assert_eq!(lines.leave(of(4)), None, "it had left");
+        assert_eq!(lines.lose(), [of(9)]);
+        assert_eq!((lines.without(), lines.last), (vec![of(9)], 0));
+        lines.note(&Word::Leave(of(9)));
         assert!(lines.is_empty());
     }
 }

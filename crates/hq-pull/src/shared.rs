@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hq_core::WorkerSecret;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_core::relay::{AskId, BagState, Effect, Given, Relay, SessionId};
+use hq_core::relay::{AskId, BagState, Branch, Effect, Given, Relay, SessionId};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId, Timestamp};
@@ -157,20 +157,20 @@ impl Shared {
 
     fn carry_out(self: &Rc<Self>, effect: Effect) {
         match effect {
-            Effect::Join { bag } => {
-                self.say(Word::Join(bag));
-                self.watch(bag);
+            Effect::Join { branch } => {
+                self.say(Word::Join(branch));
+                self.watch(branch.bag);
             }
-            Effect::Send { bag, message } => self.say(Word::Say(bag, message)),
+            Effect::Send { branch, message } => self.say(Word::Say(branch, message)),
             Effect::Given { ask, tasks, state } => {
                 if let Some(answer) = self.asks.borrow_mut().remove(&ask) {
                     // Who asked is there: its end takes the question back before.
                     let _ = answer.send((tasks, state));
                 }
             }
-            Effect::Left { bag, end } => {
-                info!(%bag, ?end, "the relay has left for this bag");
-                self.say(Word::Leave(bag));
+            Effect::Left { branch, end } => {
+                info!(bag = %branch.bag, ?end, "the relay has left for this bag");
+                self.say(Word::Leave(branch));
                 if end == WorkerEnd::Stopped {
                     self.is_stopped.set(true);
                 }
@@ -202,7 +202,7 @@ impl Shared {
     pub(crate) async fn ask(
         self: &Rc<Self>,
         session: SessionId,
-        bags: Vec<JobId>,
+        branches: Vec<Branch>,
         count: u32,
         wait: Duration,
     ) -> Told {
@@ -224,7 +224,7 @@ impl Shared {
         let (tell, answer) = oneshot::channel();
         self.asks.borrow_mut().insert(ask, tell);
         let _guard = TakeBack(self, ask);
-        self.turn(|relay, now, effects| relay.ask(now, ask, session, (bags, count), wait, effects));
+        self.turn(|relay, now, effects| relay.ask(now, ask, session, (branches, count), wait, effects));
         tokio::select! {
             biased;
             told = answer => told.unwrap_or((Vec::new(), BagState::Unknown)),

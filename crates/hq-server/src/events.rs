@@ -4,6 +4,7 @@
 //! Nobody is sent more than some megabytes that it has not read. Whoever reads the past slowly is left alone
 //! until it has read, and then its reading begins again where it was.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
@@ -16,12 +17,15 @@ use std::time::{Duration, Instant};
 use hq_core::client_messages::{ClientResponse, EventFilter, RequestError};
 use hq_core::record::Record;
 use hq_journal::{RealDisk, replay_until};
-use hq_model::Timestamp;
+use hq_model::{Pace, Timestamp};
 use hq_proto::{ProtoError, decode_record};
 use tracing::warn;
 
 use crate::journal_thread::queue::{JournalQueue, Step};
-use crate::limits::{EVENTS_AT_ONCE, EVENTS_UNREAD_MAX, FOLLOWER_BYTES_MAX, FOLLOWER_TIME_MAX, LINGER_TIME};
+use crate::limits::{
+    EVENTS_AT_ONCE, EVENTS_BURST, EVENTS_GAP, EVENTS_INTERVAL, EVENTS_UNREAD_MAX, FOLLOWER_BYTES_MAX,
+    FOLLOWER_TIME_MAX, LINGER_TIME,
+};
 use crate::memory_size;
 use crate::outbox::{Message, Outbox};
 
@@ -68,22 +72,31 @@ pub(crate) struct Follower {
     bytes: usize,
     /// The number of the record after them.
     next: u64,
+    /// How often it is sent something that would also go together with what comes.
+    pace: Pace,
 }
 
 impl Follower {
     /// A follower that gets nothing before it has the past.
     pub(crate) fn new(reply: Reply, filter: EventFilter, has_past: Arc<AtomicBool>) -> Follower {
-        Follower { reply, has_past, filter, pending: VecDeque::new(), bytes: 0, next: 0 }
+        let pace = Pace::new(EVENTS_GAP, EVENTS_INTERVAL, EVENTS_BURST);
+        Follower { reply, has_past, filter, pending: VecDeque::new(), bytes: 0, next: 0, pace }
     }
 
     /// Something happened that is not on disk yet.
     pub(crate) fn note(&mut self, seq: u64, at: Timestamp, record: &Record) {
         self.next = seq + 1;
-        if !self.filter.takes(record) {
-            return;
+        let Some(record) = self.filter.part(record) else { return };
+        if let Some((_, last_at, last)) = self.pending.back_mut() {
+            let before = memory_size::of_record(last);
+            if self.filter.joins(last, &record) {
+                *last_at = at;
+                self.bytes += memory_size::of_record(last).saturating_sub(before);
+                return;
+            }
         }
-        self.bytes += memory_size::of_record(record);
-        self.pending.push_back((seq, at, record.clone()));
+        self.bytes += memory_size::of_record(&record);
+        self.pending.push_back((seq, at, record.into_owned()));
     }
 
     /// Bytes of what was not sent.
@@ -91,19 +104,36 @@ impl Follower {
         self.bytes
     }
 
-    /// True when something waits only for the client to read what it was sent.
-    pub(crate) fn is_behind(&self) -> bool {
+    /// When more of what has happened may be sent, where that waits for nothing else than its time, or for the client to read what
+    /// it was sent.
+    pub(crate) fn sends_in(&self, now: Timestamp) -> Option<Duration> {
+        self.is_behind().then(|| match self.is_due(now) {
+            true => ROOM_INTERVAL,
+            false => self.pace.next().since(now),
+        })
+    }
+
+    fn is_behind(&self) -> bool {
         self.has_past.load(Ordering::Acquire) && !self.pending.is_empty()
     }
 
-    /// Sends what is on disk now, as far as the client reads it. False when the follower is gone.
-    pub(crate) fn send(&mut self) -> bool {
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.pending.len() >= EVENTS_AT_ONCE || self.bytes >= EVENTS_UNREAD_MAX / 8 || self.pace.next() <= now
+    }
+
+    /// Sends what is on disk now, as far as the client reads it; little of it not too often. False when the follower is gone.
+    pub(crate) fn send(&mut self, now: Timestamp) -> bool {
         if self.reply.outbox.is_gone() {
             return false;
         }
         if self.bytes > FOLLOWER_BYTES_MAX {
             self.give_up();
             return false;
+        }
+        if self.is_behind() && self.is_due(now) {
+            self.pace.told(now);
+        } else {
+            return true;
         }
         while self.is_behind() && self.reply.outbox.bytes() < EVENTS_UNREAD_MAX {
             let count = self.pending.len().min(EVENTS_AT_ONCE);
@@ -270,10 +300,14 @@ impl Progress {
                 return Ok(());
             }
             match decode_record(record) {
-                Ok(record) if !filter.takes(&record.1) => {}
-                Ok(record) => {
-                    bytes += memory_size::of_record(&record.1);
-                    records.push(record);
+                Ok((at, record)) => {
+                    let Some(part) = filter.part(&record) else { return Ok(()) };
+                    bytes += memory_size::of_record(&part);
+                    let part = match part {
+                        Cow::Borrowed(_) => record,
+                        Cow::Owned(part) => part,
+                    };
+                    records.push((at, part));
                 }
                 Err(ProtoError::UnknownRecord { critical: false, .. }) => {}
                 Err(error) => return Err(error.to_string()),

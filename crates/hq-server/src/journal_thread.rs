@@ -24,7 +24,7 @@ use hq_model::{Notice, Timestamp};
 use tracing::{info, warn};
 
 use crate::batch::Batch;
-use crate::events::{Follower, ROOM_INTERVAL, Reply};
+use crate::events::{Follower, Reply};
 use crate::journal_thread::queue::{JournalQueue, Step};
 use crate::limits::{
     self, FOLLOWERS_BYTES_MAX, FOLLOWERS_MAX, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY,
@@ -87,6 +87,7 @@ pub(crate) struct JournalThread<L> {
     unsynced_since: Option<Instant>,
     fault: Option<WriteFault>,
     is_ending: bool,
+    begun: Instant,
 }
 
 /// Since when and why the journal cannot be written.
@@ -135,6 +136,7 @@ impl<L: Log> JournalThread<L> {
             unsynced_since: None,
             fault: None,
             is_ending: false,
+            begun: Instant::now(),
         }
     }
 
@@ -202,7 +204,8 @@ impl<L: Log> JournalThread<L> {
             for (notices, notice) in self.for_notices.drain(..) {
                 notices.send(notice);
             }
-            self.followers.retain_mut(Follower::send);
+            let now = self.now();
+            self.followers.retain_mut(|follower| follower.send(now));
         }
         if let Some(fault) = self.fault.take() {
             info!(after_s = fault.since.elapsed().as_secs(), "the journal is written again");
@@ -214,11 +217,14 @@ impl<L: Log> JournalThread<L> {
         if self.is_ending {
             return Next::End;
         }
-        if self.followers.iter().any(Follower::is_behind) {
-            let soon = ROOM_INTERVAL;
-            return Next::Take(Some(time_left.map_or(soon, |time| time.min(soon))));
-        }
-        Next::Take(time_left)
+        let now = self.now();
+        let soon = self.followers.iter().filter_map(|follower| follower.sends_in(now)).min();
+        Next::Take(soon.into_iter().chain(time_left).min())
+    }
+
+    // A clock that nobody sets.
+    fn now(&self) -> Timestamp {
+        Timestamp(0).after(self.begun.elapsed())
     }
 
     // What is not written stays so. Whoever asked for the end hears that it has come, and what is lost.

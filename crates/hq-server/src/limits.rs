@@ -48,6 +48,12 @@ pub const EVENTS_UNREAD_MAX: usize = 8 << 20;
 pub const LINGER_TIME: Duration = Duration::from_millis(200);
 /// How long a client may leave what it is sent of the past unread before it is disconnected.
 pub const FOLLOWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// A client that follows events is sent little ones at most so often while more of them come.
+pub const EVENTS_INTERVAL: Duration = Duration::from_millis(250);
+/// After a quiet time so many times without waiting that long, but never closer together than the gap.
+pub const EVENTS_BURST: u32 = 4;
+/// That far apart.
+pub const EVENTS_GAP: Duration = Duration::from_millis(1);
 /// Records in one message to a client that reads the journal.
 pub const EVENTS_AT_ONCE: usize = 1000;
 /// How long a server that was asked to end tries to write its journal before it gives up on what

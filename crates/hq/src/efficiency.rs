@@ -15,6 +15,8 @@ pub(crate) const KINDS_MAX: usize = 1_000;
 const BUCKETS: usize = 2_250;
 /// The part of the tasks that must have had enough.
 pub(crate) const ENOUGH: f64 = 0.99;
+/// Shapes of workers of which it is known how long tasks of a kind ran there.
+const OFFERS_MAX: usize = 64;
 /// Room above what was used, for what varies from run to run.
 const MARGIN: f64 = 1.1;
 
@@ -86,6 +88,9 @@ pub(crate) struct Kind {
     rss_kib: Histogram,
     // CPUs that were busy on average, in 1/1000.
     busy: Histogram,
+    requests: Vec<Request>,
+    // How long they ran on workers that offer this, µs.
+    on: Vec<(WorkerResources, u128)>,
 }
 
 /// All kinds of some jobs.
@@ -158,6 +163,8 @@ impl Kind {
             walls_us: Histogram::default(),
             rss_kib: Histogram::default(),
             busy: Histogram::default(),
+            requests: spec.requests.clone(),
+            on: Vec::new(),
         }
     }
 
@@ -175,6 +182,16 @@ impl Kind {
         let Some(offer) = offer else { return };
         self.on_known += 1;
         self.node_us += u128::from(node_time_us(usage.wall_us, node_share(&spec.requests, offer)));
+        // Most tasks ran where the one before did.
+        match self.on.iter().rposition(|(known, _)| known == offer) {
+            Some(place) => {
+                self.on[place].1 += u128::from(usage.wall_us);
+                let last = self.on.len() - 1;
+                self.on.swap(place, last);
+            }
+            None if self.on.len() < OFFERS_MAX => self.on.push((offer.clone(), usage.wall_us.into())),
+            None => {}
+        }
     }
 
     /// Time of the CPUs that tasks asked for, as long as they ran; that which they used where they asked for all. In seconds.
@@ -185,6 +202,32 @@ impl Kind {
     /// Node hours that its tasks used, as far as it is known what their workers offered.
     pub(crate) fn node_hours(&self) -> f64 {
         self.node_us as f64 / 3.6e9
+    }
+
+    /// Node hours that its tasks would not have used if they had asked for what is advised, as far as it is known what their workers
+    /// offered.
+    pub(crate) fn node_hours_saved(&self) -> f64 {
+        let Some(first) = self.requests.first() else { return 0.0 };
+        let mut advised = first.clone();
+        for resource in &mut advised.resources {
+            let AmountRequest::Some(asked, _) = &mut resource.amount else { continue };
+            let enough = match resource.name.as_str() {
+                CPUS => self.cpus_advised(),
+                MEM => self.memory_advised_mib().map(|mib| mib as f64),
+                _ => None,
+            };
+            if let Some(enough) = enough {
+                asked.0 = asked.0.min((enough * UNITS as f64) as u64);
+            }
+        }
+        let advised = [advised];
+        let of = |(offer, wall_us): &(WorkerResources, u128)| {
+            let wall_us = u64::try_from(*wall_us).unwrap_or(u64::MAX);
+            let [used, enough] = [&self.requests[..], &advised[..]]
+                .map(|requests| node_time_us(wall_us, node_share(requests, offer)));
+            used.saturating_sub(enough) as f64
+        };
+        self.on.iter().map(of).sum::<f64>() / 3.6e9
     }
 
     /// The part of the CPU time asked for that was used.
@@ -336,6 +379,22 @@ mod tests {
         kinds.add(JobId(1), &spec(4, None), false, Some((&usage(3600, 1, 10), None)));
         let kind = kinds.sorted().remove(0);
         assert_eq!((kind.node_hours(), kind.on_known, kind.measured), (0.75, 2, 3));
+    }
+
+    #[test]
+    fn node_hours_are_saved_where_what_is_advised_is_a_smaller_part_of_a_worker() {
+        let (mut kinds, small, large) =
+            (Kinds::default(), WorkerResources::cpus(8), WorkerResources::cpus(16));
+        for offer in [&small, &large, &small] {
+            kinds.add(JobId(1), &spec(4, None), false, Some((&usage(3600, 3500, 10), Some(offer))));
+        }
+        let kind = kinds.sorted().remove(0);
+        // One CPU would have been enough: an eighth and a sixteenth instead of a half and a quarter.
+        assert_eq!((kind.node_hours(), kind.cpus_advised()), (1.25, Some(1.0)));
+        assert_eq!(kind.node_hours_saved(), 1.25 - 0.3125);
+        let mut busy = Kinds::default();
+        busy.add(JobId(1), &spec(4, None), false, Some((&usage(3600, 4 * 3600, 10), Some(&small))));
+        assert_eq!(busy.sorted().remove(0).node_hours_saved(), 0.0);
     }
 
     #[test]

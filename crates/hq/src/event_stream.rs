@@ -29,13 +29,8 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    // The records that these events are made from: that a job is complete is told by those of its tasks.
     fn records(&self) -> EventFilter {
-        let mut kinds = self.kinds.clone();
-        if kinds.contains(&EventKind::Job) && !kinds.contains(&EventKind::Task) {
-            kinds.push(EventKind::Task);
-        }
-        EventFilter { jobs: self.jobs.clone(), kinds }
+        EventFilter { jobs: self.jobs.clone(), kinds: self.kinds.clone() }
     }
 
     // True when what was before must be known to tell what comes: that a job is complete.
@@ -72,8 +67,10 @@ pub(crate) fn read<W: Write, F: Future<Output = ()>>(
         match response {
             ClientResponse::Events { records, next } => {
                 // Servers of earlier releases know no filter.
-                for (at, record) in records.iter().filter(|(_, record)| filter.takes(record)) {
-                    events.print(*at, record)?;
+                for (at, record) in &records {
+                    if let Some(record) = filter.part(record) {
+                        events.print(*at, &record)?;
+                    }
                 }
                 if std::mem::take(&mut begins) {
                     begin(&mut watch, wanted.jobs.as_ref(), events)?;

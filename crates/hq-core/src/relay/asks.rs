@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hq_model::{JobId, Timestamp};
+use hq_model::Timestamp;
 
-use super::{AskId, SessionId};
+use super::{AskId, Branch, SessionId};
 
 /// Somebody asks for tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) session: SessionId,
-    /// Of these bags, the first ones first.
-    pub(super) bags: Vec<JobId>,
+    /// Of these branches, the first ones first.
+    pub(super) branches: Vec<Branch>,
     /// At most so many.
     pub(super) count: u32,
     /// The answer may wait so long for something to become ready.
@@ -42,11 +42,12 @@ impl Asks {
         self.0.iter().map(|(id, ask)| (*id, ask.clone())).collect()
     }
 
-    /// How many tasks of each bag are asked for.
-    pub(super) fn wanted(&self) -> BTreeMap<JobId, u64> {
+    /// How many tasks of each branch are asked for.
+    pub(super) fn wanted(&self) -> BTreeMap<Branch, u64> {
         let mut wanted = BTreeMap::new();
         for ask in self.0.values() {
-            ask.bags.iter().for_each(|bag| *wanted.entry(*bag).or_default() += u64::from(ask.count));
+            let count = u64::from(ask.count);
+            ask.branches.iter().for_each(|branch| *wanted.entry(*branch).or_default() += count);
         }
         wanted
     }

@@ -10,9 +10,11 @@ use super::asks::{Ask, Asks};
 use super::due::Due;
 use super::repeats::Way;
 use super::sessions::{Sessions, Taken};
-use super::{AskId, BagState, Effect, Given, How, Refusal, SessionId, SessionInfo, Which};
+use super::{AskId, BagState, Branch, Effect, Given, How, Refusal, SessionId, SessionInfo, TagsId, Which};
 use crate::WorkerSecret;
-use crate::limits::{ANSWER_TIME_MAX, PULLED_RESULT_BYTES_MAX, PULLED_ROOM_MAX, SESSION_TASKS_MAX};
+use crate::limits::{
+    ANSWER_TIME_MAX, PULLED_RESULT_BYTES_MAX, PULLED_ROOM_MAX, SESSION_TASKS_MAX, TAG_SETS_MAX,
+};
 use crate::record::FailureKind;
 use crate::worker::{self, Outcome, Start, Worker};
 use crate::worker_messages::{FromWorker, ToWorker};
@@ -22,15 +24,17 @@ const SIGTERM: u8 = 15;
 /// The relay's state machine.
 #[derive(Debug)]
 pub struct Relay {
-    // What is said of each of its workers, but for the bag.
+    // What is said of each of its workers, but for what they hand on.
     like: WorkerConfig,
     // Each of its workers shows it.
     secret: Option<WorkerSecret>,
-    bags: BTreeMap<JobId, Bag>,
+    branches: BTreeMap<Branch, Outlet>,
+    // Sets of tags that were asked with.
+    tags: Vec<Vec<String>>,
     sessions: Sessions,
     asks: Asks,
-    // Of these bags somebody wanted tasks when they were settled.
-    wanted: BTreeMap<JobId, u64>,
+    // Of these branches somebody wanted tasks when they were settled.
+    wanted: BTreeMap<Branch, u64>,
     due: Due,
     // Closed, and all of their tasks have ended.
     over: BTreeSet<JobId>,
@@ -47,7 +51,7 @@ enum Answers {
 }
 
 #[derive(Debug)]
-struct Bag {
+struct Outlet {
     worker: Worker,
     epoch: Epoch,
 }
@@ -58,7 +62,8 @@ impl Relay {
         Relay {
             like,
             secret: None,
-            bags: BTreeMap::new(),
+            branches: BTreeMap::new(),
+            tags: vec![Vec::new()],
             sessions: Sessions::default(),
             asks: Asks::default(),
             wanted: BTreeMap::new(),
@@ -106,7 +111,13 @@ impl Relay {
 
     fn extend_all(&mut self, now: Timestamp, session: SessionId, lease: Duration, effects: &mut Vec<Effect>) {
         for task in self.sessions.taken_by(session) {
-            self.pass(now, task.job, worker::Input::Extend { task, lease }, effects);
+            self.extend_task(now, task, lease, effects);
+        }
+    }
+
+    fn extend_task(&mut self, now: Timestamp, task: TaskRef, lease: Duration, effects: &mut Vec<Effect>) {
+        if let Some(branch) = self.sessions.holder(task).map(|taken| taken.branch) {
+            self.pass(now, branch, worker::Input::Extend { task, lease }, effects);
         }
     }
 
@@ -120,11 +131,25 @@ impl Relay {
     pub fn release_all(&mut self, now: Timestamp, session: SessionId, effects: &mut Vec<Effect>) -> u64 {
         let tasks = self.sessions.taken_by(session);
         for task in &tasks {
-            self.sessions.drop(*task);
-            self.pass(now, task.job, worker::Input::Released { task: *task }, effects);
+            if let Some(taken) = self.sessions.drop(*task) {
+                self.pass(now, taken.branch, worker::Input::Released { task: *task }, effects);
+            }
         }
         self.forget_idle();
         tasks.len() as u64
+    }
+
+    /// A set of tags, in order and each once, by which whoever can do these asks for tasks; `None` where there are too many of them.
+    pub fn tags(&mut self, tags: &[String]) -> Option<TagsId> {
+        let place = match self.tags.iter().position(|known| known == tags) {
+            Some(place) => place,
+            None if self.tags.len() < TAG_SETS_MAX => {
+                self.tags.push(tags.to_vec());
+                self.tags.len() - 1
+            }
+            None => return None,
+        };
+        u16::try_from(place).ok().map(TagsId)
     }
 
     /// Asks for tasks. Answered by exactly one [`Effect::Given`], unless it is [forgotten](Relay::forget) before.
@@ -133,26 +158,28 @@ impl Relay {
         now: Timestamp,
         ask: AskId,
         session: SessionId,
-        (bags, count): (Vec<JobId>, u32),
+        (branches, count): (Vec<Branch>, u32),
         wait: Duration,
         effects: &mut Vec<Effect>,
     ) {
         let room = self.room(session);
-        for bag in bags.iter().filter(|bag| !self.over.contains(bag)) {
-            if !self.bags.contains_key(bag) && !self.is_ending {
-                let WorkerConfig { resources, executor, .. } = WorkerConfig::relay(*bag, PULLED_ROOM_MAX);
+        for branch in branches.iter().filter(|branch| !self.over.contains(&branch.bag)) {
+            if !self.branches.contains_key(branch) && !self.is_ending {
+                let tags = self.tags.get(usize::from(branch.tags.0)).map(Vec::as_slice).unwrap_or_default();
+                let WorkerConfig { resources, executor, .. } =
+                    WorkerConfig::relay(branch.bag, tags, PULLED_ROOM_MAX);
                 let config = WorkerConfig { resources, executor, ..self.like.clone() };
                 let mut worker = Worker::new(config, now);
                 if let Some(secret) = self.secret {
                     worker = worker.with_secret(secret);
                 }
-                self.bags.insert(*bag, Bag { worker, epoch: Epoch(0) });
-                effects.push(Effect::Join { bag: *bag });
+                self.branches.insert(*branch, Outlet { worker, epoch: Epoch(0) });
+                effects.push(Effect::Join { branch: *branch });
             }
         }
         let until = now.after(wait);
         let patience = until.max(now.after(ANSWER_TIME_MAX));
-        self.asks.insert(ask, Ask { session, bags, count: count.min(room), until, patience });
+        self.asks.insert(ask, Ask { session, branches, count: count.min(room), until, patience });
     }
 
     /// What there is now for somebody who asks and whom nobody came before. None where some wait: they are answered in their
@@ -161,7 +188,7 @@ impl Relay {
         &mut self,
         now: Timestamp,
         session: SessionId,
-        bags: &[JobId],
+        branches: &[Branch],
         count: u32,
         effects: &mut Vec<Effect>,
     ) -> Vec<Given> {
@@ -169,7 +196,7 @@ impl Relay {
             return Vec::new();
         }
         let count = count.min(self.room(session));
-        self.give(now, session, bags, count, effects)
+        self.give(now, session, branches, count, effects)
     }
 
     /// Nobody waits for the answer any more.
@@ -204,8 +231,11 @@ impl Relay {
         if matches!(&how, How::Finished(result) if result.len() > PULLED_RESULT_BYTES_MAX) {
             return Err(Refusal::ResultTooLong);
         }
+        let Some(branch) = self.sessions.holder(task).map(|taken| taken.branch) else {
+            return Err(Refusal::NotHeld);
+        };
         self.sessions.accept(session, task, way);
-        let usage = self.usage(now, task);
+        let usage = self.usage(now, branch, task);
         let input = match how {
             How::Finished(result) => worker::Input::Ended { task, outcome: Outcome::Finished, usage, result },
             How::Failed(error) => {
@@ -213,13 +243,13 @@ impl Relay {
             }
             How::Released => worker::Input::Released { task },
         };
-        self.pass(now, task.job, input, effects);
+        self.pass(now, branch, input, effects);
         Ok(task)
     }
 
     // Of a task that is taken, it is known how long it was.
-    fn usage(&self, now: Timestamp, task: TaskRef) -> Usage {
-        let since = self.bags.get(&task.job).and_then(|bag| bag.worker.taken_since(task));
+    fn usage(&self, now: Timestamp, branch: Branch, task: TaskRef) -> Usage {
+        let since = self.branches.get(&branch).and_then(|outlet| outlet.worker.taken_since(task));
         Usage { wall_us: since.map_or(0, |since| now.0.saturating_sub(since.0)), ..Usage::default() }
     }
 
@@ -258,7 +288,7 @@ impl Relay {
     ) -> Result<TaskRef, Refusal> {
         let task = self.sessions.find(session, which)?;
         let lease = lease.unwrap_or_else(|| self.sessions.lease(session));
-        self.pass(now, task.job, worker::Input::Extend { task, lease }, effects);
+        self.extend_task(now, task, lease, effects);
         Ok(task)
     }
 
@@ -270,9 +300,9 @@ impl Relay {
     /// Somebody waits until all that was said is on the server's disk. To be followed by [`Relay::settle`].
     pub fn hurry(&mut self) {
         // Who has said all has nothing to be hurried.
-        for (id, bag) in self.bags.iter_mut().filter(|(_, bag)| !bag.worker.has_said_all()) {
-            bag.worker.hurry();
-            self.due.touch(*id);
+        for (branch, outlet) in self.branches.iter_mut().filter(|(_, outlet)| !outlet.worker.has_said_all()) {
+            outlet.worker.hurry();
+            self.due.touch(*branch);
         }
     }
 
@@ -282,7 +312,7 @@ impl Relay {
         self.sessions.has_settled(session, number)
     }
 
-    /// True when some of what a session said up to its end of this number was lost with a bag, whose connection to the server
+    /// True when some of what a session said up to its end of this number was lost with a branch, whose connection to the server
     /// was given up: those tasks are given out again. Until this was asked, nothing after the first of them counts as saved.
     pub fn tell_lost(&mut self, session: SessionId, number: u64) -> bool {
         self.sessions.tell_lost(session, number)
@@ -290,36 +320,44 @@ impl Relay {
 
     /// Those who take tasks here; with bags, how many they have of these.
     pub fn sessions(&self, bags: Option<&BTreeSet<JobId>>) -> Vec<SessionInfo> {
-        let held = |task: TaskRef| self.bags.get(&task.job)?.worker.held(task);
+        let held = |task: TaskRef| {
+            let branch = self.sessions.holder(task)?.branch;
+            self.branches.get(&branch)?.worker.held(task)
+        };
         self.sessions.info(bags, held)
     }
 
     /// Bags that are asked for here: how many of their tasks are taken, and how many could be.
     pub fn bags(&self) -> Vec<(JobId, u64, u64)> {
-        let count = |(id, bag): (&JobId, &Bag)| (*id, self.sessions.taken_of(*id), bag.worker.takeable());
-        self.bags.iter().map(count).collect()
+        let mut bags: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
+        for (branch, outlet) in &self.branches {
+            let (taken, ahead) = bags.entry(branch.bag).or_default();
+            *taken += self.sessions.taken_of(*branch);
+            *ahead += outlet.worker.takeable();
+        }
+        bags.into_iter().map(|(bag, (taken, ahead))| (bag, taken, ahead)).collect()
     }
 
-    /// How many bags are asked for here with these.
-    pub fn bags_with(&self, asked: &[JobId]) -> usize {
-        let new: BTreeSet<&JobId> = asked.iter().filter(|bag| !self.bags.contains_key(bag)).collect();
-        self.bags.len() + new.len()
+    /// How many branches there are with these.
+    pub fn branches_with(&self, asked: &[Branch]) -> usize {
+        let new: BTreeSet<&Branch> = asked.iter().filter(|one| !self.branches.contains_key(one)).collect();
+        self.branches.len() + new.len()
     }
 
     // --- the server ---
 
-    /// Something happened to the worker of a bag.
-    pub fn hear(&mut self, now: Timestamp, bag: JobId, input: worker::Input, effects: &mut Vec<Effect>) {
+    /// Something happened to a branch.
+    pub fn hear(&mut self, now: Timestamp, branch: Branch, input: worker::Input, effects: &mut Vec<Effect>) {
         match &input {
             worker::Input::Server(ToWorker::Welcome(welcome)) => {
-                if let Some(bag) = self.bags.get_mut(&bag) {
-                    bag.epoch = welcome.epoch;
+                if let Some(outlet) = self.branches.get_mut(&branch) {
+                    outlet.epoch = welcome.epoch;
                 }
             }
-            worker::Input::Server(ToWorker::Saved { report }) => self.sessions.saved(bag, *report),
+            worker::Input::Server(ToWorker::Saved { report }) => self.sessions.saved(branch, *report),
             _ => {}
         }
-        self.pass(now, bag, input, effects);
+        self.pass(now, branch, input, effects);
     }
 
     /// The bag is closed, and all of its tasks have ended.
@@ -330,36 +368,36 @@ impl Relay {
     /// The relay is to end: nothing new is given, and what is taken is waited for.
     pub fn interrupt(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.is_ending = true;
-        for bag in self.bags.keys().copied().collect::<Vec<_>>() {
-            self.pass(now, bag, worker::Input::Interrupt, effects);
+        for branch in self.branches.keys().copied().collect::<Vec<_>>() {
+            self.pass(now, branch, worker::Input::Interrupt, effects);
         }
     }
 
     /// Acts after a batch of what was said: gives what there is, sends reports. To be called before the shell waits for more.
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.answer(now, Answers::Tasks, effects);
-        self.settle_bags(now, effects);
+        self.settle_branches(now, effects);
         // That there is nothing is known when the server was told of all that is asked for.
         if self.answer(now, Answers::All, effects) {
-            self.settle_bags(now, effects);
+            self.settle_branches(now, effects);
         }
         self.forget_idle();
     }
 
     // Says how much is wanted, and lets the workers act on that.
-    fn settle_bags(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn settle_branches(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let wanted = self.asks.wanted();
         let mut due = self.due.take(now);
         due.extend(wanted.keys().chain(self.wanted.keys()));
         for id in due {
             let count = wanted.get(&id).copied().unwrap_or(0);
             let mut said = Vec::new();
-            if let Some(bag) = self.bags.get_mut(&id) {
-                bag.worker.handle(now, worker::Input::Wanted { count }, &mut said);
-                bag.worker.settle(now, &mut said);
+            if let Some(outlet) = self.branches.get_mut(&id) {
+                outlet.worker.handle(now, worker::Input::Wanted { count }, &mut said);
+                outlet.worker.settle(now, &mut said);
             }
             self.take_in(now, id, said, effects);
-            self.due.settled(id, self.bags.get(&id).and_then(|bag| bag.worker.next_wakeup()));
+            self.due.settled(id, self.branches.get(&id).and_then(|outlet| outlet.worker.next_wakeup()));
         }
         self.wanted = wanted;
     }
@@ -371,7 +409,7 @@ impl Relay {
 
     /// True when nobody has or wants anything, and all that was said is on the server's disk.
     pub fn is_idle(&self) -> bool {
-        self.asks.is_empty() && self.bags.values().all(|bag| bag.worker.is_idle_relay())
+        self.asks.is_empty() && self.branches.values().all(|outlet| outlet.worker.is_idle_relay())
     }
 
     /// True when it was asked to end.
@@ -381,7 +419,7 @@ impl Relay {
 
     /// True when it has ended for all bags.
     pub fn has_left(&self) -> bool {
-        self.bags.is_empty()
+        self.branches.is_empty()
     }
 
     fn forget_idle(&mut self) {
@@ -394,17 +432,19 @@ impl Relay {
     fn answer(&mut self, now: Timestamp, answers: Answers, effects: &mut Vec<Effect>) -> bool {
         let mut has_answered = false;
         for (id, ask) in self.asks.in_order() {
-            let tasks = self.give(now, ask.session, &ask.bags, ask.count, effects);
-            let is_known = |bag: &JobId| {
-                self.over.contains(bag) || self.bags.get(bag).is_some_and(|bag| bag.worker.has_all_there_is())
+            let tasks = self.give(now, ask.session, &ask.branches, ask.count, effects);
+            let is_over = |branch: &Branch| self.over.contains(&branch.bag);
+            let is_known = |branch: &Branch| {
+                let outlet = self.branches.get(branch);
+                is_over(branch) || outlet.is_some_and(|outlet| outlet.worker.has_all_there_is())
             };
             let state = if !tasks.is_empty() {
                 BagState::Some
             } else if answers == Answers::Tasks {
                 continue;
-            } else if ask.bags.iter().all(|bag| self.over.contains(bag)) && !ask.bags.is_empty() {
+            } else if ask.branches.iter().all(is_over) && !ask.branches.is_empty() {
                 BagState::Over
-            } else if ask.count == 0 || (ask.until <= now && ask.bags.iter().all(is_known)) {
+            } else if ask.count == 0 || (ask.until <= now && ask.branches.iter().all(is_known)) {
                 BagState::Wait
             } else if ask.patience <= now || self.is_ending {
                 BagState::Unknown
@@ -424,25 +464,24 @@ impl Relay {
         &mut self,
         now: Timestamp,
         session: SessionId,
-        bags: &[JobId],
+        branches: &[Branch],
         count: u32,
         effects: &mut Vec<Effect>,
     ) -> Vec<Given> {
         let lease = self.sessions.lease(session);
         let mut given = Vec::new();
-        for id in bags {
+        for id in branches {
             let count = count - given.len() as u32;
-            let Some(bag) = self.bags.get_mut(id).filter(|bag| count > 0 && bag.worker.takeable() > 0) else {
-                continue;
-            };
+            let outlet = self.branches.get_mut(id).filter(|outlet| count > 0 && outlet.worker.takeable() > 0);
+            let Some(outlet) = outlet else { continue };
             let mut said = Vec::new();
             self.due.touch(*id);
-            bag.worker.handle(now, worker::Input::Take { count, lease }, &mut said);
-            let epoch = bag.epoch;
+            outlet.worker.handle(now, worker::Input::Take { count, lease }, &mut said);
+            let epoch = outlet.epoch;
             for effect in said {
                 match effect {
                     worker::Effect::Start(start) => {
-                        given.extend(self.take(session, epoch, lease, start));
+                        given.extend(self.take((session, *id), epoch, lease, start));
                     }
                     other => self.take_in(now, *id, vec![other], effects),
                 }
@@ -451,13 +490,20 @@ impl Relay {
         given
     }
 
-    fn take(&mut self, session: SessionId, epoch: Epoch, lease: Duration, start: Start) -> Option<Given> {
+    fn take(
+        &mut self,
+        (session, branch): (SessionId, Branch),
+        epoch: Epoch,
+        lease: Duration,
+        start: Start,
+    ) -> Option<Given> {
         let entry = start.entry.as_ref().map(|entry| entry.text().to_vec()).unwrap_or_default();
         // The server checks what is submitted.
         let (name, payload) = pulled::parts_of(&entry)?;
         let attempt = format!("{epoch}.{}", start.instance);
         let taken = Taken {
             session,
+            branch,
             instance: start.instance,
             attempt: attempt.clone(),
             name: name.to_vec(),
@@ -467,36 +513,42 @@ impl Relay {
         Some(Given { task: start.task, name: name.to_vec(), payload: payload.to_vec(), attempt, lease })
     }
 
-    fn pass(&mut self, now: Timestamp, bag: JobId, input: worker::Input, effects: &mut Vec<Effect>) {
-        let Some(known) = self.bags.get_mut(&bag) else { return };
-        self.due.touch(bag);
+    fn pass(&mut self, now: Timestamp, branch: Branch, input: worker::Input, effects: &mut Vec<Effect>) {
+        let Some(known) = self.branches.get_mut(&branch) else { return };
+        self.due.touch(branch);
         let mut said = Vec::new();
         known.worker.handle(now, input, &mut said);
-        self.take_in(now, bag, said, effects);
+        self.take_in(now, branch, said, effects);
     }
 
-    // What the worker of a bag wants done.
-    fn take_in(&mut self, now: Timestamp, bag: JobId, said: Vec<worker::Effect>, effects: &mut Vec<Effect>) {
+    // What a branch wants done.
+    fn take_in(
+        &mut self,
+        now: Timestamp,
+        branch: Branch,
+        said: Vec<worker::Effect>,
+        effects: &mut Vec<Effect>,
+    ) {
         for effect in said {
             match effect {
                 worker::Effect::Send(message) => {
                     if let FromWorker::Report(report) = &message {
-                        self.sessions.told(bag, report);
+                        self.sessions.told(branch, report);
                     }
-                    effects.push(Effect::Send { bag, message: Box::new(message) });
+                    effects.push(Effect::Send { branch, message: Box::new(message) });
                 }
                 // Whoever has it cannot be reached: it is over here, and they are told so when they speak of it.
                 worker::Effect::Signal { task, ends: Some(_), .. } => {
                     self.sessions.end_outside(task, Refusal::Canceled);
                     let killed = Outcome::Failed(FailureKind::Signal(SIGTERM), String::new());
-                    let usage = self.usage(now, task);
-                    self.pass(now, bag, worker::Input::ended(task, killed, usage), effects);
+                    let usage = self.usage(now, branch, task);
+                    self.pass(now, branch, worker::Input::ended(task, killed, usage), effects);
                 }
                 worker::Effect::Expired { task } => self.sessions.end_outside(task, Refusal::Stale),
                 worker::Effect::Exit(end) => {
-                    self.bags.remove(&bag);
-                    self.sessions.lose_bag(bag);
-                    effects.push(Effect::Left { bag, end });
+                    self.branches.remove(&branch);
+                    self.sessions.lose_branch(branch);
+                    effects.push(Effect::Left { branch, end });
                 }
                 // Nothing is started, armed or printed here.
                 _ => {}
@@ -509,11 +561,11 @@ impl Relay {
     /// # Errors
     /// Names a task.
     pub fn check(&self) -> Result<(), String> {
-        for (id, bag) in &self.bags {
-            bag.worker.check()?;
-            let (taken, running) = (self.sessions.taken_of(*id), bag.worker.running_count() as u64);
+        for (id, outlet) in &self.branches {
+            outlet.worker.check()?;
+            let (taken, running) = (self.sessions.taken_of(*id), outlet.worker.running_count() as u64);
             if taken != running {
-                return Err(format!("{taken} tasks of bag {id} are taken, and {running} run"));
+                return Err(format!("{taken} tasks of {id:?} are taken, and {running} run"));
             }
         }
         Ok(())
@@ -526,6 +578,6 @@ impl Relay {
 
     /// The server's ids of its workers.
     pub fn workers(&self) -> Vec<WorkerId> {
-        self.bags.values().filter_map(|bag| bag.worker.id()).collect()
+        self.branches.values().filter_map(|outlet| outlet.worker.id()).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! A relay: pulled tasks go to whoever asks for them, and what becomes of them goes to the server.
 //!
-//! To the server a relay is a worker, one for each bag that somebody asks for; a bag is an open job. So leases, attempts,
+//! To the server a relay is a worker, one for each bag and each set of tags that somebody asks with; a bag is an open job, and a tag
+//! says what whoever asks can do. So leases, attempts,
 //! reports that are kept until they are on disk, losses and ways back are those of workers. What is here is who has which
 //! task: sessions that take them, and say how they ended.
 
@@ -22,6 +23,26 @@ use crate::worker_messages::{FromWorker, WorkerEnd};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
+/// A set of tags that somebody asked with, by its place among those of a relay; the first one is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TagsId(pub u16);
+
+/// A worker of a relay: what it hands to those who ask for tasks of a bag with these tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Branch {
+    /// The bag.
+    pub bag: JobId,
+    /// What whoever asks can do.
+    pub tags: TagsId,
+}
+
+impl From<JobId> for Branch {
+    /// For those without tags.
+    fn from(bag: JobId) -> Branch {
+        Branch { bag, tags: TagsId::default() }
+    }
+}
+
 /// Names a question for tasks that is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskId(pub u64);
@@ -29,15 +50,15 @@ pub struct AskId(pub u64);
 /// What a relay wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Connect to the server for a bag. Answered by [`worker::Input::ServerFound`](crate::worker::Input::ServerFound).
+    /// Connect to the server for a branch. Answered by [`worker::Input::ServerFound`](crate::worker::Input::ServerFound).
     Join {
-        /// The bag.
-        bag: JobId,
+        /// The branch.
+        branch: Branch,
     },
-    /// Send to the server, over the connection of a bag.
+    /// Send to the server, over the connection of a branch.
     Send {
-        /// The bag.
-        bag: JobId,
+        /// The branch.
+        branch: Branch,
         /// What.
         message: Box<FromWorker>,
     },
@@ -50,10 +71,10 @@ pub enum Effect {
         /// What is true beside them.
         state: BagState,
     },
-    /// All is said for a bag; its connection can be closed.
+    /// All is said for a branch; its connection can be closed.
     Left {
-        /// The bag.
-        bag: JobId,
+        /// The branch.
+        branch: Branch,
         /// Why.
         end: WorkerEnd,
     },

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
 
-use hq_model::{ByteString, JobId, TaskRef};
+use hq_model::{ByteString, TaskRef};
 
-use super::{How, SessionId, Which};
+use super::{Branch, How, SessionId, Which};
 use crate::limits::ENDED_ATTEMPTS_KEPT;
 
 /// Who said it: a label outlives its sessions.
@@ -19,6 +19,7 @@ pub(super) enum Who {
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     pub(super) task: TaskRef,
+    pub(super) branch: Branch,
     pub(super) attempt: String,
     pub(super) name: ByteString,
     pub(super) way: Way,
@@ -71,9 +72,10 @@ impl Repeats {
         }
     }
 
-    pub(super) fn lose_bag(&mut self, bag: JobId) {
-        let of_bag: Vec<TaskRef> = self.by_task.keys().filter(|task| task.job == bag).copied().collect();
-        of_bag.into_iter().for_each(|task| self.remove(task));
+    pub(super) fn lose_branch(&mut self, branch: Branch) {
+        let of_branch = self.by_task.iter().filter(|(_, (_, _, said))| said.branch == branch);
+        let of_branch: Vec<TaskRef> = of_branch.map(|(task, _)| *task).collect();
+        of_branch.into_iter().for_each(|task| self.remove(task));
     }
 
     /// The task, if just this was said of it before.

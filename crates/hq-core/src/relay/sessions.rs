@@ -6,7 +6,7 @@ use std::time::Duration;
 use hq_model::{ByteString, Instance, JobId, TaskId, TaskRef, Timestamp};
 
 use super::repeats::{Repeats, Said, Way, Who};
-use super::{HeldInfo, Refusal, SessionId, SessionInfo, Which};
+use super::{Branch, HeldInfo, Refusal, SessionId, SessionInfo, Which};
 use crate::limits::{ENDED_ATTEMPTS_KEPT, HELD_SHOWN_MAX};
 use crate::worker_messages::Report;
 
@@ -29,9 +29,9 @@ pub(super) struct Sessions {
     ended_order: VecDeque<TaskRef>,
     repeats: Repeats,
     // Ends that no report speaks of yet, and by reports that are not saved.
-    untold: BTreeMap<TaskRef, (SessionId, u64)>,
-    told: BTreeMap<(JobId, u64), Vec<(SessionId, u64)>>,
-    last_report: BTreeMap<JobId, u64>,
+    untold: BTreeMap<TaskRef, (Branch, SessionId, u64)>,
+    told: BTreeMap<(Branch, u64), Vec<(SessionId, u64)>>,
+    last_report: BTreeMap<Branch, u64>,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Session {
     taken: BTreeSet<TaskRef>,
     accepted: u64,
     unsaved: BTreeMap<u64, Said>,
-    // The first of what was accepted and lost with its bag, until the session has been told so.
+    // The first of what was accepted and lost with its branch, until the session has been told so.
     lost_from: Option<u64>,
 }
 
@@ -52,6 +52,7 @@ struct Session {
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) session: SessionId,
+    pub(super) branch: Branch,
     pub(super) instance: Instance,
     pub(super) attempt: String,
     pub(super) name: ByteString,
@@ -243,11 +244,11 @@ impl Sessions {
 
     /// The end of a task that a session has is taken in.
     pub(super) fn accept(&mut self, id: SessionId, task: TaskRef, way: Way) {
-        let Some(Taken { attempt, name, .. }) = self.drop(task) else { return };
+        let Some(Taken { branch, attempt, name, .. }) = self.drop(task) else { return };
         let Some(session) = self.all.get_mut(&id) else { return };
         session.accepted += 1;
-        session.unsaved.insert(session.accepted, Said { task, attempt, name, way });
-        self.untold.insert(task, (id, session.accepted));
+        session.unsaved.insert(session.accepted, Said { task, branch, attempt, name, way });
+        self.untold.insert(task, (branch, id, session.accepted));
     }
 
     /// A session does not hear whether what it said is saved: until it does, saying it again counts for nothing.
@@ -263,8 +264,8 @@ impl Sessions {
     }
 
     /// A report was made.
-    pub(super) fn told(&mut self, bag: JobId, report: &Report) {
-        let last = self.last_report.entry(bag).or_default();
+    pub(super) fn told(&mut self, branch: Branch, report: &Report) {
+        let last = self.last_report.entry(branch).or_default();
         if report.number <= *last {
             return;
         }
@@ -277,16 +278,16 @@ impl Sessions {
             .flat_map(|(job, ids)| ids.iter().map(move |id| TaskRef::new(job, id)))
             .collect();
         said.extend(report.failed.iter().map(|(job, failure)| TaskRef::new(*job, failure.task)));
-        let ends: Vec<(SessionId, u64)> =
-            said.into_iter().filter_map(|task| self.untold.remove(&task)).collect();
+        let ends = said.into_iter().filter_map(|task| self.untold.remove(&task));
+        let ends: Vec<(SessionId, u64)> = ends.map(|(_, session, number)| (session, number)).collect();
         if !ends.is_empty() {
-            self.told.insert((bag, report.number), ends);
+            self.told.insert((branch, report.number), ends);
         }
     }
 
-    /// Reports of a bag up to this one are on disk.
-    pub(super) fn saved(&mut self, bag: JobId, report: u64) {
-        while let Some((&key, _)) = self.told.range((bag, 0)..=(bag, report)).next() {
+    /// Reports of a branch up to this one are on disk.
+    pub(super) fn saved(&mut self, branch: Branch, report: u64) {
+        while let Some((&key, _)) = self.told.range((branch, 0)..=(branch, report)).next() {
             for (id, number) in self.told.remove(&key).unwrap_or_default() {
                 let Some(session) = self.all.get_mut(&id) else { continue };
                 session.unsaved.remove(&number);
@@ -297,12 +298,14 @@ impl Sessions {
         }
     }
 
-    /// Nothing more is heard of a bag: what was said and not saved is lost, and so is what was taken.
-    pub(super) fn lose_bag(&mut self, bag: JobId) {
-        let of_bag: Vec<TaskRef> = self.taken.keys().filter(|task| task.job == bag).copied().collect();
-        of_bag.into_iter().for_each(|task| self.end_outside(task, Refusal::Stale));
-        let untold = self.untold.extract_if(.., |task, _| task.job == bag).map(|(_, end)| end);
-        let told = self.told.extract_if(.., |(of, _), _| *of == bag).flat_map(|(_, ends)| ends);
+    /// Nothing more is heard of a branch: what was said and not saved is lost, and so is what was taken.
+    pub(super) fn lose_branch(&mut self, branch: Branch) {
+        let of_branch = self.taken.iter().filter(|(_, taken)| taken.branch == branch);
+        let of_branch: Vec<TaskRef> = of_branch.map(|(task, _)| *task).collect();
+        of_branch.into_iter().for_each(|task| self.end_outside(task, Refusal::Stale));
+        let untold = self.untold.extract_if(.., |_, (of, ..)| *of == branch);
+        let untold = untold.map(|(_, (_, session, number))| (session, number));
+        let told = self.told.extract_if(.., |(of, _), _| *of == branch).flat_map(|(_, ends)| ends);
         for (id, number) in untold.chain(told) {
             let Some(session) = self.all.get_mut(&id) else { continue };
             session.unsaved.remove(&number);
@@ -311,8 +314,8 @@ impl Sessions {
                 self.perhaps_idle.insert(id);
             }
         }
-        self.repeats.lose_bag(bag);
-        self.last_report.remove(&bag);
+        self.repeats.lose_branch(branch);
+        self.last_report.remove(&branch);
     }
 
     /// How far what a session said is accepted, and how far it is safe.
@@ -320,7 +323,7 @@ impl Sessions {
         self.all.get(&id).map_or((0, 0), |session| (session.accepted, session.saved()))
     }
 
-    /// True when some of what a session said up to this was lost with its bag. It is told so once.
+    /// True when some of what a session said up to this was lost with its branch. It is told so once.
     pub(super) fn tell_lost(&mut self, id: SessionId, number: u64) -> bool {
         let session = self.all.get_mut(&id);
         session.is_some_and(|session| session.lost_from.take_if(|first| *first <= number).is_some())
@@ -378,10 +381,11 @@ impl Sessions {
         self.all.values().map(info).collect()
     }
 
-    /// How many tasks of a bag are taken.
-    pub(super) fn taken_of(&self, bag: JobId) -> u64 {
-        let from = TaskRef::new(bag, TaskId(0));
-        let to = TaskRef::new(bag, TaskId(u32::MAX));
-        self.taken.range(from..=to).count() as u64
+    /// How many tasks of a branch are taken.
+    pub(super) fn taken_of(&self, branch: Branch) -> u64 {
+        let from = TaskRef::new(branch.bag, TaskId(0));
+        let to = TaskRef::new(branch.bag, TaskId(u32::MAX));
+        let of_bag = self.taken.range(from..=to);
+        of_bag.filter(|(_, taken)| taken.branch == branch).count() as u64
     }
 }

@@ -203,7 +203,7 @@ impl Server {
         };
         if is_pulled {
             reasons.extend(self.share_reason(class, template.job));
-            reasons.push(waits_for_puller(template.job));
+            reasons.push(self.waits_for_puller(template.job, requests));
             return reasons;
         }
         if is_able {
@@ -446,10 +446,31 @@ fn taken(job: JobId, host: &str, time: &str) -> String {
     )
 }
 
-// Of a pulled task that could be taken.
-fn waits_for_puller(job: JobId) -> Reason {
-    let text = format!("it waits until somebody takes it, as `hq pull steal --bag {job}` does");
-    Reason::new(ReasonKind::Puller, text)
+impl Server {
+    // Of a pulled task that could be taken, by those who have its tags.
+    fn waits_for_puller(&self, job: JobId, requests: &[hq_model::Request]) -> Reason {
+        let tags: Vec<&str> = requests.iter().flat_map(hq_model::Request::tags).collect();
+        let asked: String = tags.iter().map(|tag| format!(" --tag {tag}")).collect();
+        let (noun, list) = (if tags.len() == 1 { "tag" } else { "tags" }, tags.join(", "));
+        let has_tags = |live: &LiveWorker| {
+            let has = |name: &String| live.resources.pools.iter().any(|pool| pool.name == *name);
+            hq_model::request::pulled_names(job, &tags).all(|name| has(&name))
+        };
+        let is_there = || self.live.values().any(|live| live.is_relay && has_tags(live));
+        let text = match tags.is_empty() {
+            true => format!("it waits until somebody takes it, as `hq pull steal --bag {job}` does"),
+            false if is_there() => {
+                format!(
+                    "it waits until somebody with the {noun} {list} takes it, as `hq pull steal --bag {job}{asked}` does"
+                )
+            }
+            false => format!(
+                "it waits for somebody with the {noun} {list}, and nobody with that asks for tasks of bag {job}: `hq pull steal \
+                 --bag {job}{asked}` does"
+            ),
+        };
+        Reason::new(ReasonKind::Puller, text)
+    }
 }
 
 // Of pulled tasks that a relay has. It says a little later that somebody has taken one.

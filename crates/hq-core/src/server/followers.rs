@@ -50,6 +50,11 @@ impl Followers {
         !self.on.is_empty()
     }
 
+    /// How many they are.
+    pub(super) fn count(&self) -> u64 {
+        self.on.len() as u64
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = (TaskRef, WorkerId)> {
         self.on.iter().map(|(task, worker)| (*task, *worker))

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use hq_model::job::Counters;
-use hq_model::{Amount, Epoch, JobState, Timestamp};
+use hq_model::{Amount, Epoch, JobState, Pace, Timestamp};
 
 use super::clients::{Asked, WAIT_BYTES};
 use super::machine::Server;
 use super::{ConnectionId, Effect, Gate};
 use crate::client_messages::{ClientResponse, JobSummary};
-use crate::limits::{JOBS_PAGE_MAX, LOADS_NEWS_INTERVAL, OVERVIEW_INTERVAL};
+use crate::limits::{JOBS_PAGE_MAX, LOADS_NEWS_INTERVAL, OVERVIEW_BURST, OVERVIEW_GAP, OVERVIEW_INTERVAL};
 use crate::overview::{Ended, Overview, ResourceUse, ServerProcess, WorkerCounts};
 use crate::record::Record;
 
@@ -20,7 +20,7 @@ use crate::record::Record;
 const EPOCH_BITS: u32 = 40;
 
 /// What changes, and who waits for that.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Watching {
     // How often something has changed.
     changes: u64,
@@ -29,8 +29,22 @@ pub(super) struct Watching {
     waits: BTreeMap<Asked, u64>,
     // What watching clients were told last.
     told: Option<Overview>,
+    pace: Pace,
     // When what workers tell of loads was news last.
     loads_told: Timestamp,
+}
+
+impl Default for Watching {
+    fn default() -> Watching {
+        Watching {
+            changes: 0,
+            ended: Ended::default(),
+            waits: BTreeMap::new(),
+            told: None,
+            pace: Pace::new(OVERVIEW_GAP, OVERVIEW_INTERVAL, OVERVIEW_BURST),
+            loads_told: Timestamp(0),
+        }
+    }
 }
 
 impl Watching {
@@ -85,7 +99,7 @@ impl Watching {
     /// When those that wait may be told what has changed.
     pub(super) fn next_wakeup(&self) -> Option<Timestamp> {
         let is_new = self.waits.values().any(|seen| *seen != self.changes);
-        is_new.then(|| self.told.as_ref().map_or(Timestamp(0), |told| told.now.after(OVERVIEW_INTERVAL)))
+        is_new.then(|| self.pace.next())
     }
 }
 
@@ -122,14 +136,16 @@ impl Server {
             answer(asked, overview.clone(), effects);
         }
         self.watching.told = Some(overview);
+        self.watching.pace.told(now);
     }
 
     fn overview(&self, now: Timestamp) -> Overview {
         let mut tasks = Counters::default();
         let mut jobs: BTreeMap<JobState, u64> = JobState::ALL.into_iter().map(|state| (state, 0)).collect();
-        // Those that are in line, and those that wait on a worker.
+        // Those that are in line and whose job may go on, and those that wait on a worker for room alone.
         let classes = self.queue.in_order().chain(self.queue.pulled());
-        let mut ready: u64 = classes.map(|class| self.queue.count(class)).sum();
+        let mut ready: u64 =
+            classes.filter(|class| !self.is_spent(*class)).map(|class| self.queue.count(class)).sum();
         for (id, job) in &self.state.jobs {
             let running = self.running.count(*id);
             ready += job.leased_count().saturating_sub(running);
@@ -137,6 +153,7 @@ impl Server {
             tasks.add(&counters);
             *jobs.entry(job.state(running)).or_default() += 1;
         }
+        ready = ready.saturating_sub(self.followers.count());
         let info = &self.options.info;
         let process =
             ServerProcess { journal_fails: info.journal_trouble.is_some(), ..ServerProcess::default() };

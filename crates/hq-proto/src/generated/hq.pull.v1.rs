@@ -74,6 +74,9 @@ pub struct Hello {
     /// until the leases are over.
     #[prost(double, optional, tag = "4")]
     pub grace: ::core::option::Option<f64>,
+    /// What whoever speaks can do: tasks that need other tags are not given to it.
+    #[prost(string, repeated, tag = "5")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Makes a bag, or finds the open one of this name.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -117,6 +120,9 @@ pub struct NewTask {
     pub time_limit: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "10")]
     pub expect: ::core::option::Option<f64>,
+    /// Tags that whoever takes it must have.
+    #[prost(string, repeated, tag = "11")]
+    pub needs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Says how tasks ended, and takes others.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -129,6 +135,9 @@ pub struct Next {
     pub wait: f64,
     #[prost(string, repeated, tag = "4")]
     pub bags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Those of `hello` where there are none.
+    #[prost(string, repeated, tag = "5")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Take {
@@ -139,6 +148,9 @@ pub struct Take {
     pub wait: f64,
     #[prost(string, repeated, tag = "3")]
     pub bags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Those of `hello` where there are none.
+    #[prost(string, repeated, tag = "4")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// How a task ended: it has finished, unless one of `failed`, `released` and `deferred` is there.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -21,6 +21,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "Hello", size: size_of::<Hello>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Bytes },
+        Field { number: 5, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "Open", size: size_of::<Open>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },
@@ -36,13 +37,16 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 4, is_repeated: true, content: Content::Bytes },
         Field { number: 5, is_repeated: true, content: Content::Bytes },
         Field { number: 8, is_repeated: false, content: Content::Bytes },
+        Field { number: 11, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "Next", size: size_of::<Next>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(8) },
         Field { number: 4, is_repeated: true, content: Content::Bytes },
+        Field { number: 5, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "Take", size: size_of::<Take>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Bytes },
+        Field { number: 4, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "End", size: size_of::<End>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },

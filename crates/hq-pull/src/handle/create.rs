@@ -33,6 +33,7 @@ struct Options {
     crash_limit: Option<LimitWord>,
     time_limit: Option<f64>,
     expect: Option<f64>,
+    needs: Vec<String>,
 }
 
 // Tasks that have all in common but their names, their payloads, and the names of tasks whose success they wait for.
@@ -111,7 +112,8 @@ async fn create_in(
 
 impl Group {
     fn move_to(&mut self, from: JobId, to: JobId) {
-        self.spec.requests = vec![Request::pulled(to)];
+        let tags: Vec<&str> = self.spec.requests.iter().flat_map(Request::tags).collect();
+        self.spec.requests = vec![Request::pulled(to, &tags)];
         for after in self.after.iter_mut().filter(|after| after.job == from && after.key.is_some()) {
             after.job = to;
         }
@@ -228,6 +230,7 @@ fn options_of(task: &NewTask) -> Options {
         crash_limit: task.crash_limit.clone(),
         time_limit: task.time_limit,
         expect: task.expect,
+        needs: task.needs.clone(),
     }
 }
 
@@ -247,9 +250,10 @@ fn spec_of(bag: JobId, task: &Options) -> Result<TaskSpec, Problem> {
             "with a `time_limit` of 0 the task would be ended at once; leave it out for no limit",
         ));
     }
+    let needs = pulled::tags_of(&task.needs).map_err(|error| Problem::bad(format!("needs: {error}")))?;
     Ok(TaskSpec {
         body: Body::Pulled,
-        requests: vec![Request::pulled(bag)],
+        requests: vec![Request::pulled(bag, &needs)],
         priority: task.priority,
         retry: Retry { max: task.retries, ..Retry::default() },
         crash_limit,
@@ -384,6 +388,8 @@ mod tests {
         assert!(refused(large).contains("may have 65536"));
         let bad = NewTask { crash_limit: Some(LimitWord::Word("often".into())), ..named("a") };
         assert!(refused(bad).contains("crash limit"));
+        let bad = NewTask { needs: vec!["a b".into()], ..named("a") };
+        assert!(refused(bad).contains("needs: `a b` is no tag"));
         let bad = NewTask { after_tasks: vec!["x".into()], ..named("a") };
         assert!(refused(bad).contains("is not JOB"));
     }

@@ -55,6 +55,14 @@ pub(crate) struct WorkerOption {
     pub worker: Option<String>,
 }
 
+/// What whoever takes tasks can do.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TagOption {
+    /// Also take tasks that need this tag; can be repeated
+    #[arg(long = "tag", value_name = "TAG", value_parser = NonEmptyStringValueParser::new())]
+    pub tags: Vec<String>,
+}
+
 /// Create a bag, unless one with this name is open
 ///
 /// A bag is an open job, so `hq job info`, `hq job cancel` and the other job commands work on it.
@@ -95,6 +103,9 @@ pub(crate) struct CreateArgs {
     /// Number of retries if it fails
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = values::count::<u32>)]
     pub retry: Option<u32>,
+    /// Tag that whoever takes the task must have; can be repeated
+    #[arg(long, value_name = "TAG", value_parser = NonEmptyStringValueParser::new())]
+    pub needs: Vec<String>,
     /// Treat dependencies that do not exist as finished
     #[arg(long)]
     pub missing_is_done: bool,
@@ -112,6 +123,9 @@ pub(crate) struct AddfileArgs {
     /// The file, or - for standard input
     #[arg(value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub file: String,
+    /// Tag that whoever takes the tasks must have; can be repeated
+    #[arg(long, value_name = "TAG", value_parser = NonEmptyStringValueParser::new())]
+    pub needs: Vec<String>,
     /// Treat dependencies that do not exist as finished
     #[arg(long)]
     pub missing_is_done: bool,
@@ -146,6 +160,9 @@ pub(crate) struct StealArgs {
     /// Return the tasks automatically if nothing is heard for this long [default: 1h]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub lease: Option<Duration>,
+    /// What it can do.
+    #[command(flatten)]
+    pub tag: TagOption,
     /// Who has them.
     #[command(flatten)]
     pub worker: WorkerOption,
@@ -331,6 +348,9 @@ pub(crate) struct RunArgs {
     /// Exit if no task was ready for this long [default: never]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub patience: Option<Duration>,
+    /// What the program can do.
+    #[command(flatten)]
+    pub tag: TagOption,
     /// Who has the tasks.
     #[command(flatten)]
     pub worker: WorkerOption,

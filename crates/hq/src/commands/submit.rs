@@ -104,9 +104,14 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     if wait.follow {
         return submit_and_follow(context, session, submit, warnings, wait.allow_failures);
     }
+    // An open job would be waited for until it is closed.
+    let again = match (&submit.target, wait.progress) {
+        (Target::Open(_), _) => "hq job wait --without-close",
+        (Target::New(_), true) => "hq job progress",
+        (Target::New(_), false) => "hq job wait",
+    };
     let (mut submitted, mut watch) =
         send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
-    let again = if wait.progress { "hq job progress" } else { "hq job wait" };
     context.printer.announce(&mut submitted)?;
     context.printer.warn(before.outputs_of(submitted.job).as_slice());
     let followed = wait_for(context, &mut watch, &submitted, (&wait, on_notify, again));

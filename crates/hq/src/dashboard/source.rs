@@ -8,19 +8,23 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hq_client::error::EXIT_NO_SERVER;
 use hq_client::{ClientError, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse, Overview};
+use hq_model::{Pace, Timestamp};
 
 use super::wants::{Action, Want};
 use crate::commands::unexpected;
 use crate::error::HqError;
 use crate::jobs::SharedSession;
 
-/// The counts are asked for at most so often.
+/// The counts are asked for at most so often while they go on changing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// After a quiet time they are asked for so often without waiting that long, but at least this far apart.
+const LOOK_BURST: u32 = 8;
+const LOOK_GAP: Duration = Duration::from_millis(25);
 /// How long to wait before a server that was lost is looked for again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -97,6 +101,10 @@ impl Watcher {
 
     /// Tells what has changed, or that the server is lost, until nobody listens.
     pub(crate) fn run(mut self, mut tell: impl FnMut(News) -> bool) {
+        let mut pace = Pace::new(LOOK_GAP, LOOK_INTERVAL, LOOK_BURST);
+        // No clock that anybody sets.
+        let begun = Instant::now();
+        let since = || Timestamp(0).after(begun.elapsed());
         loop {
             let news = match self.session.request(ClientRequest::Overview { seen: self.seen }) {
                 Ok(ClientResponse::Overview(overview)) => {
@@ -118,7 +126,8 @@ impl Watcher {
                     self.session = again;
                 }
             } else {
-                thread::sleep(LOOK_INTERVAL);
+                pace.told(since());
+                thread::sleep(pace.next().since(since()));
             }
         }
     }

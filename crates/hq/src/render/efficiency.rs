@@ -18,6 +18,8 @@ const HEADER: [&str; 6] =
     ["Tasks", "Ask for", "CPU used", "Memory of 99 %", "Time of 99 %", "Enough would be"];
 /// Below this part of the CPU time that was asked for, it is pointed out.
 const LOW: f64 = 0.5;
+/// Fewer node hours are not worth a line.
+const SAVED_SHOWN: f64 = 0.01;
 
 impl Report for Efficiency {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
@@ -51,6 +53,14 @@ impl Report for Efficiency {
         let unused: f64 = self.kinds.iter().filter_map(Kind::core_hours_unused).sum();
         if unused >= 0.1 {
             writeln!(out, "{unused:.1} core hours were requested but not used")?;
+        }
+        let saved: f64 = self.kinds.iter().map(Kind::node_hours_saved).sum();
+        if saved >= SAVED_SHOWN {
+            let hours: f64 = self.kinds.iter().map(Kind::node_hours).sum();
+            writeln!(
+                out,
+                "{saved:.2} of {hours:.2} node hours would have been saved by requesting what would be enough"
+            )?;
         }
         if self.left_out > 0 {
             let tasks = counted(self.left_out, "task");
@@ -124,7 +134,7 @@ fn advice(kind: &Kind) -> String {
         words.push(format!("--cpus {enough}"));
     }
     if let Some(enough) = kind.memory_advised_mib()
-        && kind.memory_mib.is_none_or(|asked| (enough as f64) < asked || enough as f64 > asked * 1.25)
+        && kind.memory_mib.is_some_and(|asked| (enough as f64) < asked || enough as f64 > asked * 1.25)
     {
         words.push(format!("--mem {}", mib(enough).replace(' ', "")));
     }
@@ -158,7 +168,11 @@ fn document(kind: &Kind) -> Value {
             "time_max": is_known.then(|| time_max as f64 / 1e6),
             "core_hours_unused": kind.core_hours_unused(),
         },
-        "enough": { "cpus": kind.cpus_advised(), "memory_bytes": kind.memory_advised_mib().map(bytes) },
+        "enough": {
+            "cpus": kind.cpus_advised(),
+            "memory_bytes": kind.memory_advised_mib().map(bytes),
+            "node_hours_saved": kind.node_hours_saved(),
+        },
     })
 }
 

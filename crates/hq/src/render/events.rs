@@ -176,6 +176,12 @@ impl<W: Write> Events<W> {
     }
 
     fn events(&mut self, at: Timestamp, record: &Record) -> Result<(), HqError> {
+        // But for these, which may be events of jobs, too.
+        let is_of_tasks = EventKind::of(record) == EventKind::Task
+            && !matches!(record, Record::Together { .. } | Record::Canceled { .. });
+        if is_of_tasks && !self.kinds.is_empty() && !self.kinds.contains(&EventKind::Task) {
+            return Ok(());
+        }
         match record {
             Record::ServerStarted { epoch, uid, release } => {
                 let event = json!({ "server_uid": uid, "starts": epoch.0, "version": release });

@@ -195,7 +195,10 @@ pub(crate) fn resources_long(resources: &WorkerResources) -> String {
 
 // What a relay offers: as many tasks as somebody takes.
 fn of_relay(pool: &ResourcePool) -> Option<String> {
-    pool.name.strip_prefix(PULLED).map(|bag| format!("tasks of bag {bag}"))
+    pool.name.strip_prefix(PULLED).map(|rest| match rest.split_once('/') {
+        Some((_, tag)) => format!("those with the tag {tag}"),
+        None => format!("tasks of bag {rest}"),
+    })
 }
 
 fn sorted(pools: &[ResourcePool]) -> Vec<&ResourcePool> {

@@ -15,7 +15,7 @@ use super::super::machine::{Answer, Server};
 use super::super::queue::ClassId;
 use super::super::workers::too_long;
 use super::verdict::{about, leaving};
-use super::{NOT_WHOLE, is_with_relay, named, waits_for_puller};
+use super::{NOT_WHOLE, is_with_relay, named};
 use crate::client_messages::ClientResponse;
 use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
 use crate::limits::{EXPLAINED_BUSY_MAX, EXPLAINED_GROUPS_MAX, EXPLAINED_WORKERS_MAX};
@@ -133,6 +133,7 @@ impl Server {
     fn with_workers(&self, now: Timestamp, id: JobId, job: &Job) -> Vec<TaskGroup> {
         let mut groups = Vec::new();
         let running = self.running.ids_of(id);
+        let blocked = self.readiness.blocked(id);
         let workers: BTreeSet<WorkerId> = self.running.of_job(id).values().map(|run| run.worker).collect();
         if !running.is_empty() {
             let each = if running.len() == 1 { "it runs" } else { "they run" };
@@ -145,7 +146,9 @@ impl Server {
         // Those of workers that start them, and of workers that take nothing new any more.
         let mut handed: BTreeMap<Option<String>, (IdSet, BTreeSet<WorkerId>)> = BTreeMap::new();
         for (worker, ids) in &job.leased {
+            // What is handed out ahead is among those that wait for others.
             let waiting = ids.difference(&running);
+            let waiting = blocked.map_or_else(|| waiting.clone(), |blocked| waiting.difference(blocked));
             let is_relay =
                 self.live.get(worker).is_some_and(|live| live.is_relay && live.connection.is_some());
             if !waiting.is_empty() && is_relay {
@@ -219,7 +222,7 @@ impl Server {
         }
         if requests.iter().any(hq_model::Request::is_pulled) {
             reasons.extend(self.share_reason(class, id));
-            reasons.push(waits_for_puller(id));
+            reasons.push(self.waits_for_puller(id, requests));
             return reasons;
         }
         reasons.extend(self.share_reason(class, id));

@@ -67,10 +67,12 @@ fn check_pulled(submit: &Submit) -> Result<(), RequestError> {
     };
     let asks_for_one = |request: &Request| {
         let (time_request, weight) = (request.time_request, request.weight);
-        Request { time_request, weight, ..Request::pulled(job) } == *request
+        let tags: Vec<String> = request.tags().map(str::to_owned).collect();
+        let are_tags = pulled::tags_of(&tags).is_ok_and(|plain| plain == tags);
+        are_tags && Request { time_request, weight, ..Request::pulled(job, &tags) } == *request
     };
     if spec.requests.len() != 1 || !spec.requests.iter().all(asks_for_one) {
-        return invalid("A pulled task asks for no resources.");
+        return invalid("A pulled task asks for no resources but its tags.");
     }
     if spec.service || spec.speculate.is_some() || spec.has_aftermath() {
         return invalid("A pulled task is no service, prints nothing, and is not started a second time.");

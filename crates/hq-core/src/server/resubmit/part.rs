@@ -86,9 +86,9 @@ impl Part<'_> {
         let mut spec = self.submit.task.clone();
         if spec.body.is_pulled() {
             // They are asked for by their bag.
-            let asked = hq_model::Request::pulled(self.new).resources;
             for request in &mut std::sync::Arc::make_mut(&mut spec).requests {
-                request.resources.clone_from(&asked);
+                let tags: Vec<&str> = request.tags().collect();
+                request.resources = hq_model::Request::pulled(self.new, &tags).resources;
             }
         }
         if spec.input_objects.iter().any(|input| input.from.job.is_none()) {

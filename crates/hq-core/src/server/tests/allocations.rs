@@ -16,7 +16,7 @@ use crate::client_messages::RequestError;
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn params() -> QueueParams {
+pub(super) fn params() -> QueueParams {
     QueueParams {
         manager: "slurm".into(),
         backlog: 1,
@@ -32,11 +32,11 @@ fn first(number: u32) -> AllocationRef {
 }
 
 impl World {
-    fn alloc(&mut self, request: AllocRequest) -> ClientResponse {
+    pub(super) fn alloc(&mut self, request: AllocRequest) -> ClientResponse {
         self.ask(ClientRequest::Alloc(request))
     }
 
-    fn queue(&mut self, params: QueueParams) {
+    pub(super) fn queue(&mut self, params: QueueParams) {
         let request = AllocRequest::Add { params: Box::new(params), dry_run: false };
         assert!(matches!(self.alloc(request), ClientResponse::Alloc(AllocResponse::Added(_))));
         self.orders();

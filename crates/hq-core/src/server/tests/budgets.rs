@@ -47,6 +47,8 @@ fn nothing_starts_when_the_budget_is_spent_until_there_is_more() {
     assert_eq!((world.sent(2), world.stalled(job)), (String::new(), None), "what runs goes on");
     world.reports(2, |r| r.finished = vec![finished_within(HOUR_US, job, 2, 4, 0)]);
     assert_eq!(world.states(job), "waiting: 5 waiting, 5 finished");
+    let counts = world.ask(ClientRequest::Overview { seen: None });
+    assert!(matches!(counts, ClientResponse::Overview(counts) if counts.ready == 0), "no room helps them");
     assert_eq!(world.budget(job), Some(JobBudget { limit: Some(HOUR), used: HOUR * 7 / 4 }));
     let why = "its budget of 1 node hour is spent: its tasks used 1.75, and no more of them start; `hq job budget 1 \
                NODEHOURS` gives it more";

@@ -13,7 +13,7 @@ impl World {
     }
 
     // So many tasks, each of which waits for the one before it.
-    fn chain(&mut self, count: u32) -> JobId {
+    pub(super) fn chain(&mut self, count: u32) -> JobId {
         self.chain_of(count, |_| {})
     }
 

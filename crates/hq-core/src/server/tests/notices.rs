@@ -1,9 +1,10 @@
 //! Who is told of jobs: once for each moment, whatever dies in between, and not of what is no standstill.
 
 use hq_model::notice::{Moment, NoticeEvent, NoticeRule, NoticeTarget};
-use hq_model::{OnClose, OutputSink};
+use hq_model::{OnClose, OutputSink, QueueId};
 
 use super::*;
+use crate::alloc::messages::AllocRequest;
 use crate::client_messages::{JobPage, NoticeInfo};
 use crate::limits::{NOTICE_PAUSES, NOTICES_AT_ONCE};
 use crate::record::Record;
@@ -228,6 +229,19 @@ fn a_job_that_no_worker_can_run_stands_still() {
     world.wait(60 * MINUTE);
     world.wait(60 * MINUTE);
     assert_eq!(world.titles().len(), 1);
+}
+
+#[test]
+fn a_job_whose_only_queue_a_user_has_paused_stands_still() {
+    let mut world = World::new();
+    world.queue(super::allocations::params());
+    world.alloc(AllocRequest::Pause { queue: QueueId(1) });
+    world.worker(2, 1);
+    world.submit_as(telling(&[Moment::Stall]), 2, |spec| spec.requests = vec![cpus(4)]);
+    world.wait(MINUTE);
+    world.wait(MINUTE);
+    let [notice] = &world.notices[..] else { panic!("{:?}", world.notices) };
+    assert!(notice.details().contains("paused by a user"), "{}", notice.details());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Everything in counts, and who watches that.
 
 use super::*;
-use crate::limits::OVERVIEW_INTERVAL;
+use crate::limits::{OVERVIEW_BURST, OVERVIEW_GAP, OVERVIEW_INTERVAL};
 use crate::overview::{Ended, Overview, WorkerCounts};
 
 impl World {
@@ -83,9 +83,25 @@ fn whoever_watches_is_told_only_so_often_and_all_at_once() {
     assert_eq!(world.look(10, Some(first.change - 1)).map(|told| told.change), Some(first.change));
     assert_eq!(world.look(10, Some(first.change)), None, "not yet");
     let wakeup = world.server.next_wakeup().expect("a time");
-    assert_eq!(wakeup, first.now.after(OVERVIEW_INTERVAL));
-    let second = world.told_overview(OVERVIEW_INTERVAL).expect("something is new");
-    assert_eq!(open(&second), 2);
+    assert_eq!(wakeup, first.now.after(OVERVIEW_GAP), "it was quiet before");
+    let mut told = world.told_overview(OVERVIEW_GAP).expect("something is new");
+    assert_eq!(open(&told), 2);
+    for _ in 0..OVERVIEW_BURST + 2 {
+        assert_eq!(world.look(10, Some(told.change)), None);
+        world.change();
+        let wakeup = world.server.next_wakeup().expect("a time");
+        let pause = wakeup.since(world.now);
+        told = world.told_overview(pause).expect("something is new");
+    }
+    assert_eq!(world.look(10, Some(told.change)), None);
+    world.change();
+    let pause = world.server.next_wakeup().expect("a time").since(told.now);
+    let step = Duration::from_millis(1);
+    assert!(
+        pause + step >= OVERVIEW_INTERVAL && pause <= OVERVIEW_INTERVAL,
+        "it goes on changing: {pause:?}"
+    );
+    world.told_overview(pause).expect("something is new");
     world.change();
     let fresh = world.look(11, None).expect("an answer at once");
     assert_eq!(world.look(11, Some(fresh.change)), None, "nothing older than it has seen");
@@ -134,4 +150,19 @@ fn the_latest_jobs_come_in_pages() {
     assert_eq!(page("", Some(JobId(2)), 2), [1]);
     assert_eq!(page("3", None, 10), [3]);
     assert_eq!(page("no such name", None, 10), Vec::<u32>::new());
+}
+
+#[test]
+fn what_is_ready_needs_nothing_but_room() {
+    let mut world = World::new();
+    world.worker(2, 2);
+    let chain = world.chain(2);
+    world.reports(2, |r| r.started = vec![started(chain, 0, 0)]);
+    let seen = world.look(9, None).expect("an answer at once");
+    assert_eq!((seen.tasks.running, seen.tasks.waiting), (1, 1));
+    assert_eq!(seen.ready, 0, "it was handed out ahead, and waits for another one");
+    let explained = world.ask(ClientRequest::ExplainJobs { jobs: Selector::All });
+    let ClientResponse::ExplainedJobs(jobs) = explained else { panic!("{explained:?}") };
+    let with_second = jobs[0].groups.iter().filter(|group| group.ids.contains(TaskId(1)));
+    assert_eq!(with_second.count(), 1, "{:?}", jobs[0].groups);
 }

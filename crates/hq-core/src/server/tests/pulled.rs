@@ -3,6 +3,7 @@
 mod limits;
 mod payloads;
 mod relays;
+mod tags;
 mod unsaved;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,9 @@ use hq_model::dependency::{After, Dependencies, NamedEdges};
 use hq_model::pulled::entry_of;
 
 use super::*;
-use crate::relay::{AskId, BagState, Effect as RelayEffect, Given, How, Refusal, Relay, SessionId, Which};
+use crate::relay::{
+    AskId, BagState, Branch, Effect as RelayEffect, Given, How, Refusal, Relay, SessionId, TagsId, Which,
+};
 use crate::worker;
 
 struct Table {
@@ -95,12 +98,12 @@ impl Table {
                     assert!(before.is_none(), "a question is answered once");
                 }
                 _ if self.cut.contains(&number) => {}
-                RelayEffect::Join { bag } => {
-                    self.found(number, bag);
+                RelayEffect::Join { branch } => {
+                    self.found(number, branch);
                     has_said = true;
                 }
-                RelayEffect::Send { bag, message } => {
-                    self.world.says(connection(number, bag), *message);
+                RelayEffect::Send { branch, message } => {
+                    self.world.says(connection(number, branch), *message);
                     has_said = true;
                 }
                 RelayEffect::Left { .. } => {}
@@ -109,10 +112,10 @@ impl Table {
         has_said
     }
 
-    fn found(&mut self, number: u64, bag: JobId) {
+    fn found(&mut self, number: u64, branch: Branch) {
         let mut effects = Vec::new();
         let relay = self.relays.get_mut(&number).expect("there");
-        relay.hear(self.world.now, bag, worker::Input::ServerFound, &mut effects);
+        relay.hear(self.world.now, branch, worker::Input::ServerFound, &mut effects);
         self.carry_out(number, effects);
     }
 
@@ -121,15 +124,15 @@ impl Table {
         self.world.to_workers.retain(|(to, message)| {
             let is_ours = to / 1000 == number;
             if is_ours {
-                heard.push((JobId((to % 1000) as u32), message.clone()));
+                heard.push((branch_of(*to), message.clone()));
             }
             !is_ours
         });
         let has_heard = !heard.is_empty();
-        for (bag, message) in heard {
+        for (branch, message) in heard {
             let mut effects = Vec::new();
             let relay = self.relays.get_mut(&number).expect("there");
-            relay.hear(self.world.now, bag, worker::Input::Server(message), &mut effects);
+            relay.hear(self.world.now, branch, worker::Input::Server(message), &mut effects);
             self.carry_out(number, effects);
         }
         has_heard
@@ -158,12 +161,16 @@ impl Table {
     }
 
     fn take_tasks(&mut self, number: u64, label: &str, bag: JobId, count: u32) -> (Vec<Given>, BagState) {
+        self.take_as(number, label, bag.into(), count)
+    }
+
+    fn take_as(&mut self, number: u64, label: &str, branch: Branch, count: u32) -> (Vec<Given>, BagState) {
         let session = self.session(number, label);
         self.last_ask += 1;
         let ask = AskId(self.last_ask);
         let mut effects = Vec::new();
         let relay = self.relays.get_mut(&number).expect("there");
-        relay.ask(self.world.now, ask, session, (vec![bag], count), Duration::ZERO, &mut effects);
+        relay.ask(self.world.now, ask, session, (vec![branch], count), Duration::ZERO, &mut effects);
         self.carry_out(number, effects);
         self.pump();
         self.given.remove(&ask).expect("an answer")
@@ -198,8 +205,14 @@ impl Table {
     }
 }
 
-fn connection(number: u64, bag: JobId) -> u64 {
-    number * 1000 + u64::from(bag.0)
+// Of a branch of a relay: few bags, and fewer sets of tags.
+fn connection(number: u64, branch: impl Into<Branch>) -> u64 {
+    let branch = branch.into();
+    number * 1000 + u64::from(branch.tags.0) * 100 + u64::from(branch.bag.0)
+}
+
+fn branch_of(connection: u64) -> Branch {
+    Branch { bag: JobId((connection % 100) as u32), tags: TagsId((connection % 1000 / 100) as u16) }
 }
 
 fn named(name: &str) -> Which {
@@ -211,7 +224,7 @@ fn held_by(bag: JobId, task: u32, label: &str) -> Refusal {
 }
 
 fn pulled_spec(bag: JobId) -> TaskSpec {
-    TaskSpec { body: Body::Pulled, requests: vec![Request::pulled(bag)], ..TaskSpec::default() }
+    TaskSpec { body: Body::Pulled, requests: vec![Request::pulled(bag, &[""; 0])], ..TaskSpec::default() }
 }
 
 #[test]
@@ -300,7 +313,7 @@ fn relays_have_pulled_tasks_alone_and_others_none() {
     // What asks for nothing at all fits everywhere else.
     table.world.submit(9, |spec| spec.requests = vec![Request::default()]);
     assert_eq!(table.take(1, "x", bag, 5), "Wait");
-    let spec = TaskSpec { requests: vec![Request::pulled(bag)], ..one_cpu() };
+    let spec = TaskSpec { requests: vec![Request::pulled(bag, &[""; 0])], ..one_cpu() };
     let refused = table.world.answer_to(Submit::new(Target::Open(bag), TaskIds::Next(1), spec));
     let ClientResponse::Error(RequestError::Invalid(text)) = refused else { panic!("{refused:?}") };
     assert!(text.contains("begin with `pulled/`"), "{text}");
@@ -493,7 +506,7 @@ fn what_is_taken_survives_a_server() {
     table.world.to_workers.clear();
     let mut effects = Vec::new();
     let relay = table.relays.get_mut(&1).expect("there");
-    relay.hear(table.world.now, bag, worker::Input::ServerLost, &mut effects);
+    relay.hear(table.world.now, bag.into(), worker::Input::ServerLost, &mut effects);
     // Accepted while nobody is there, and told when somebody is.
     let session = table.session(1, "x");
     let relay = table.relays.get_mut(&1).expect("there");
@@ -502,7 +515,7 @@ fn what_is_taken_survives_a_server() {
     assert_eq!(ended, Ok(given[0].task));
     assert_eq!(relay.progress(session), (1, 0));
     table.carry_out(1, effects);
-    table.found(1, bag);
+    table.found(1, bag.into());
     table.pump();
     assert_eq!(table.relays[&1].progress(session), (1, 1));
     let own = Which::Task(given[1].task, Some(given[1].attempt.clone()));
@@ -580,7 +593,7 @@ fn who_waits_until_all_is_saved_is_told_what_was_lost_with_a_server_that_stayed_
     let mut now = table.world.now;
     let relay = table.relays.get_mut(&1).expect("there");
     relay.connected(now, session, &mut effects);
-    relay.hear(now, bag, worker::Input::ServerLost, &mut effects);
+    relay.hear(now, bag.into(), worker::Input::ServerLost, &mut effects);
     let own = Which::Task(given[0].task, Some(given[0].attempt.clone()));
     relay.end(now, session, &own, How::Finished(Vec::new()), &mut effects).expect("it has the task");
     relay.settle(now, &mut effects);
@@ -610,8 +623,8 @@ fn a_relay_that_is_gone_for_good_loses_what_it_had() {
     table.cut.clear();
     let mut effects = Vec::new();
     let relay = table.relays.get_mut(&1).expect("there");
-    relay.hear(table.world.now, bag, worker::Input::ServerLost, &mut effects);
-    table.found(1, bag);
+    relay.hear(table.world.now, bag.into(), worker::Input::ServerLost, &mut effects);
+    table.found(1, bag.into());
     table.pump();
     let own = Which::Task(given[0].task, Some(given[0].attempt.clone()));
     assert!(table.end(1, "x", &own, How::Finished(Vec::new())).is_err());

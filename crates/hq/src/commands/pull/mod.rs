@@ -149,6 +149,7 @@ fn create(context: &Context, args: CreateArgs) -> Result<Done, HqError> {
         "after": args.after,
         "priority": args.priority.unwrap_or(0),
         "retries": args.retry.unwrap_or(0),
+        "needs": args.needs,
     });
     match String::from_utf8(payload) {
         Ok(text) => task["payload"] = json!(text),
@@ -192,6 +193,9 @@ fn addfile(context: &Context, args: &AddfileArgs) -> Result<Done, HqError> {
     let (mut bag_id, mut new, mut known) = (Value::Null, 0, 0);
     let missing = if args.missing_is_done { "done" } else { "error" };
     while !some.is_empty() {
+        if !args.needs.is_empty() {
+            some.iter_mut().for_each(|task| task["needs"] = json!(args.needs));
+        }
         let request = json!({"create": {"bag": bag(&args.bag), "tasks": some, "missing": missing}});
         let created = line.ask(&request).map_err(|error| lines.at_fault(error))?["created"].take();
         bag_id = created["bag"].clone();
@@ -218,7 +222,8 @@ fn steal(context: &Context, args: StealArgs) -> Result<Done, HqError> {
     let mut line = Line::open(context)?;
     line.ask(&json!({"hello": {"label": label, "lease": args.lease.map(|lease| lease.as_secs_f64())}}))?;
     let wait = args.wait.unwrap_or(Duration::ZERO).as_secs_f64();
-    let take = json!({"take": {"count": args.count, "wait": wait, "bags": [bag(&args.bag)]}});
+    let (bags, tags) = ([bag(&args.bag)], args.tag.tags);
+    let take = json!({"take": {"count": args.count, "wait": wait, "bags": bags, "tags": tags}});
     let answer = line.ask(&take).map_err(|error| match error.exit {
         EXIT_FAILED => HqError { exit: EXIT_REFUSED, ..error },
         _ => error,

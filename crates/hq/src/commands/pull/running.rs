@@ -115,7 +115,7 @@ impl Crew {
     fn open(&self) -> Result<Line, HqError> {
         let (lease, grace) = (LEASE.as_secs_f64(), GRACE.as_secs_f64());
         let mut line = Line::open_in(&self.server_dir)?;
-        line.ask(&json!({"hello": {"label": self.label, "lease": lease, "grace": grace}}))?;
+        line.ask(&json!({"hello": {"label": self.label, "lease": lease, "grace": grace, "tags": self.args.tag.tags}}))?;
         self.state().held.found(line.relay());
         Ok(line)
     }

@@ -15,8 +15,8 @@ impl Table {
         let gone = Input::WorkerGone { connection: ConnectionId(connection(1, bag)), is_closed: false };
         self.world.step(gone);
         let relay = self.relays.get_mut(&1).expect("there");
-        relay.hear(self.world.now, bag, worker::Input::ServerLost, &mut Vec::new());
-        self.found(1, bag);
+        relay.hear(self.world.now, bag.into(), worker::Input::ServerLost, &mut Vec::new());
+        self.found(1, bag.into());
         self.pump();
     }
 
@@ -79,7 +79,7 @@ fn while_the_journal_cannot_be_written_nothing_is_given_and_then_the_same_sessio
     let session = table.session(1, "x");
     let (now, mut effects) = (table.world.now, Vec::new());
     let relay = table.relays.get_mut(&1).expect("there");
-    relay.ask(now, AskId(99), session, (vec![bag], 5), Duration::from_secs(60), &mut effects);
+    relay.ask(now, AskId(99), session, (vec![bag.into()], 5), Duration::from_secs(60), &mut effects);
     table.carry_out(1, effects);
     table.pump();
     table.wait(Duration::from_secs(30));

@@ -4,8 +4,11 @@ import { Component } from "/lib.js";
 
 // As many points as the command keeps. When there are more, every second one of the older half goes.
 const POINTS_MAX = 1024;
-// A list is asked for again at most so often.
+// A list is asked for again at most so often while things go on changing.
 const REFRESH_MS = 1000;
+// After a quiet time it is asked for so often without waiting that long, but at least this far apart.
+const REFRESH_BURST = 4;
+const REFRESH_GAP_MS = 25;
 // What changes without a word is looked at so often.
 const LOOK_MS = 2000;
 // How long to wait before the command is looked for again.
@@ -190,6 +193,7 @@ export class Load extends Component {
     super(props);
     this.state = { data: null, error: null, of: null };
     this.asked = 0;
+    this.paid = 0;
     this.took = 0;
     this.due = this.due.bind(this);
   }
@@ -216,8 +220,9 @@ export class Load extends Component {
 
   due() {
     if (this.timer || document.hidden || this.request || live.status === "closed") return;
-    const pause = Math.max(REFRESH_MS, this.took * 5);
-    const wait = Math.max(0, this.asked + pause - performance.now());
+    const gap = Math.max(REFRESH_GAP_MS, this.took * 5);
+    const next = Math.max(this.asked + gap, this.paid - REFRESH_BURST * REFRESH_MS);
+    const wait = Math.max(0, next - performance.now());
     this.timer = setTimeout(() => {
       this.timer = null;
       this.ask();
@@ -230,6 +235,7 @@ export class Load extends Component {
     const url = this.props.url;
     this.request = request;
     this.asked = performance.now();
+    this.paid = Math.max(this.paid, this.asked) + REFRESH_MS;
     const done = (state) => {
       if (this.request !== request) return;
       this.request = null;
