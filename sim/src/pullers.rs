@@ -24,7 +24,7 @@ pub(crate) const TAG: &str = "gpu";
 
 /// True where those who take tasks of a bag have it.
 pub(crate) fn has_tag(bag: JobId) -> bool {
-    bag.0 % 2 == 1
+    bag.0 == 4
 }
 
 /// Somebody opens a bag, or creates tasks in one, some of them again.

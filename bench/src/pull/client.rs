@@ -110,7 +110,7 @@ impl Puller {
             ..form::End::default()
         });
         let (done, bags) = (done.collect(), vec![self.bag.clone()]);
-        match self.ask_frame(Body::Next(form::Next { done, take, wait: 10.0, bags }))? {
+        match self.ask_frame(Body::Next(form::Next { done, take, wait: 10.0, bags, tags: Vec::new() }))? {
             Answered::Given(given) => {
                 if let Some(refused) = given.done.into_iter().find_map(|item| item.error) {
                     return Err(refused.into());

@@ -379,7 +379,9 @@ fn submitted_from_wire(submitted: form::Submitted) -> Result<Record, ProtoError>
 const SUMMED_TASKS_MIN: u64 = 256;
 
 fn finished_to_wire(worker: WorkerId, span: &FinishedSpan, at: Timestamp) -> form::Finished {
-    let total = (span.ids.len() >= SUMMED_TASKS_MIN).then(|| span.measures.total().to_wire());
+    // Who is told of ends alone is told no measures: then the sum is all there is to know.
+    let is_summed = span.ids.len() >= SUMMED_TASKS_MIN || span.measures.count() == 0;
+    let total = is_summed.then(|| span.measures.total().to_wire());
     form::Finished { worker: worker.0, span: Some(span_to_wire(span, at)), total, nodes: Vec::new() }
 }
 

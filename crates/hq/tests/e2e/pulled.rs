@@ -96,28 +96,6 @@ fn finished(task: &Value) -> Value {
 }
 
 #[test]
-fn a_task_is_taken_by_those_alone_who_have_its_tags() {
-    let cluster = Cluster::server();
-    cluster.ok("pull create fold --needs gpu --needs big");
-    cluster.ok("pull create plain");
-    assert_eq!(cluster.ok("pull steal -q -n 9"), "plain\n");
-    let explained = cluster.ok("task explain 1 0");
-    assert!(explained.contains("it waits for somebody with the tags big, gpu"), "{explained}");
-    assert_eq!(cluster.hq("pull steal -q --tag gpu").exit, 1, "it lacks one");
-    assert_eq!(cluster.ok("pull steal -q --tag big --tag gpu"), "fold\n");
-    cluster.ok("pull complete fold plain");
-    cluster.write("tasks", "a\nb,a\n");
-    cluster.ok("pull addfile tasks --needs gpu");
-    cluster.ok("pull close");
-    assert_eq!(cluster.ok("pull run --tag gpu -- true"), "2 tasks finished, 0 failed\n");
-    for command in ["create x --needs a/b", "steal --tag a/b", "run --tag a/b -- true"] {
-        let refused = cluster.hq(&format!("pull {command}"));
-        assert!(refused.exit != 0 && refused.stderr.contains("`a/b` is no tag"), "{}", refused.stderr);
-    }
-    stop_with_relay(&cluster);
-}
-
-#[test]
 fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
     let cluster = Cluster::server();
     assert_eq!(cluster.ok("pull create dock-1 --payload 'ligand 1'"), "1 new in bag 1\n");

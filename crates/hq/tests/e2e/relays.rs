@@ -1,4 +1,5 @@
-//! Relays whose files are removed under them or whose worker is interrupted, and what commands say of and to them.
+//! Relays whose files are removed under them or whose worker is interrupted, who gets what from them, and what commands say of and to
+//! them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -179,5 +180,27 @@ fn all_workers_are_stopped_without_relays_and_it_is_said() {
     let stopped = cluster.hq("worker stop all");
     assert!(stopped.stderr.contains("Worker 2 is stopping\nRelay 1 was not stopped, "), "{stopped:?}");
     cluster.ok("pull complete a");
+    stop(&cluster);
+}
+
+#[test]
+fn a_task_is_taken_by_those_alone_who_have_its_tags() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create fold --needs gpu --needs big");
+    cluster.ok("pull create plain");
+    assert_eq!(cluster.ok("pull steal -q -n 9"), "plain\n");
+    let explained = cluster.ok("task explain 1 0");
+    assert!(explained.contains("it waits for somebody with the tags big, gpu"), "{explained}");
+    assert_eq!(cluster.hq("pull steal -q --tag gpu").exit, 1, "it lacks one");
+    assert_eq!(cluster.ok("pull steal -q --tag big --tag gpu"), "fold\n");
+    cluster.ok("pull complete fold plain");
+    cluster.write("tasks", "a\nb,a\n");
+    cluster.ok("pull addfile tasks --needs gpu");
+    cluster.ok("pull close");
+    assert_eq!(cluster.ok("pull run --tag gpu -- true"), "2 tasks finished, 0 failed\n");
+    for command in ["create x --needs a/b", "steal --tag a/b", "run --tag a/b -- true"] {
+        let refused = cluster.hq(&format!("pull {command}"));
+        assert!(refused.exit != 0 && refused.stderr.contains("`a/b` is no tag"), "{}", refused.stderr);
+    }
     stop(&cluster);
 }

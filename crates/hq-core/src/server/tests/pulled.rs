@@ -164,18 +164,6 @@ impl Table {
         self.take_as(number, label, bag.into(), count)
     }
 
-    fn take_as(&mut self, number: u64, label: &str, branch: Branch, count: u32) -> (Vec<Given>, BagState) {
-        let session = self.session(number, label);
-        self.last_ask += 1;
-        let ask = AskId(self.last_ask);
-        let mut effects = Vec::new();
-        let relay = self.relays.get_mut(&number).expect("there");
-        relay.ask(self.world.now, ask, session, (vec![branch], count), Duration::ZERO, &mut effects);
-        self.carry_out(number, effects);
-        self.pump();
-        self.given.remove(&ask).expect("an answer")
-    }
-
     fn end(&mut self, number: u64, label: &str, which: &Which, how: How) -> Result<(), Refusal> {
         let session = self.session(number, label);
         let mut effects = Vec::new();

@@ -3,6 +3,24 @@
 use super::*;
 
 impl Table {
+    pub(super) fn take_as(
+        &mut self,
+        number: u64,
+        label: &str,
+        branch: Branch,
+        count: u32,
+    ) -> (Vec<Given>, BagState) {
+        let session = self.session(number, label);
+        self.last_ask += 1;
+        let ask = AskId(self.last_ask);
+        let mut effects = Vec::new();
+        let relay = self.relays.get_mut(&number).expect("there");
+        relay.ask(self.world.now, ask, session, (vec![branch], count), Duration::ZERO, &mut effects);
+        self.carry_out(number, effects);
+        self.pump();
+        self.given.remove(&ask).expect("an answer")
+    }
+
     fn tagged(&mut self, bag: JobId, names: &[&str], needs: &[&str]) -> ClientResponse {
         self.create_as(bag, names, &[], |spec| spec.requests = vec![Request::pulled(bag, needs)])
     }
