@@ -66,21 +66,27 @@ pub(crate) async fn find_or_make(
         },
     };
     check_name(name)?;
-    let known = BagRef::Name(name.to_owned());
-    if let Some(job) = shared.bags.borrow().get(&known) {
-        return Ok((*job, false));
+    let named = BagRef::Name(name.to_owned());
+    if let Some(job) = known(shared, Some(&named)) {
+        return Ok((job, false));
     }
     let (job, is_new) = look_up(shared, name, what_for, (None, before_making)).await?;
     if !is_new {
         check_is_bag(shared, job).await?;
     }
-    shared.bags.borrow_mut().insert(known, job);
+    // Who looks at an ended one must not find it for those who take from the next one of its name.
+    if what_for != For::Looking {
+        shared.bags.borrow_mut().insert(named, job);
+    }
     Ok((job, is_new))
 }
 
-/// The job of a bag that was named before, as far as that is known.
+/// The job of a bag that was named before, as far as that is known. Where it is over, there may be another one of its name.
 pub(crate) fn known(shared: &Shared, bag: Option<&BagRef>) -> Option<JobId> {
-    shared.bags.borrow().get(bag?).copied()
+    let bag = bag?;
+    let job = shared.bags.borrow().get(bag).copied()?;
+    let may_be_another = matches!(bag, BagRef::Name(_)) && shared.look(|relay| relay.knows_over(job));
+    (!may_be_another).then_some(job)
 }
 
 // What is only looked at need not be one that others name.

@@ -365,6 +365,11 @@ impl Relay {
         self.over.insert(bag);
     }
 
+    /// True when that was said.
+    pub fn knows_over(&self, bag: JobId) -> bool {
+        self.over.contains(&bag)
+    }
+
     /// The relay is to end: nothing new is given, and what is taken is waited for.
     pub fn interrupt(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.is_ending = true;

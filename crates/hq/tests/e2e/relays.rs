@@ -204,3 +204,19 @@ fn a_task_is_taken_by_those_alone_who_have_its_tags() {
     }
     stop(&cluster);
 }
+
+#[test]
+fn a_bag_that_was_submitted_again_is_found_by_its_name() {
+    let cluster = Cluster::server();
+    cluster.write("tasks", "a\nb\n");
+    cluster.ok("pull addfile tasks --bag v");
+    cluster.ok("pull close v");
+    assert_eq!(cluster.hq("pull run --bag v -- false").exit, 1);
+    assert!(cluster.ok("pull look a --bag v").contains("failed"));
+    cluster.ok("pull status v");
+    cluster.ok("job resubmit last --failed");
+    assert_eq!(cluster.ok("pull steal -q --bag v"), "a\n");
+    cluster.ok("pull complete a");
+    assert_eq!(cluster.ok("pull run --bag v -- true"), "1 task finished, 0 failed\n");
+    stop(&cluster);
+}
