@@ -66,7 +66,8 @@ class Bag:
     def create(self, name: str, payload: str | bytes = b"", *, after: Iterable[str] = (), **options: Any) -> bool:
         """Creates a task, and says whether it is new.
 
-        ``after`` names tasks that must finish before; ``needs`` names tags that whoever takes it must have; ``priority``, ``retries``, ``crash_limit`` and others are as in the protocol.
+        ``after`` names tasks that must finish before; ``needs``, tags that whoever takes it must have, ``priority``,
+        ``retries``, ``crash_limit`` and others are as in the protocol.
         """
         task = {"name": name, "after": list(after), **_payload(payload), **options}
         new: int = self._ask("create", bag=self.name, tasks=[task])["created"]["new"]

@@ -132,9 +132,12 @@ impl Follower {
         }
         if self.is_behind() && self.is_due(now) {
             self.pace.told(now);
-        } else {
-            return true;
+            self.send_pending();
         }
+        true
+    }
+
+    fn send_pending(&mut self) {
         while self.is_behind() && self.reply.outbox.bytes() < EVENTS_UNREAD_MAX {
             let count = self.pending.len().min(EVENTS_AT_ONCE);
             let records = self.pending.drain(..count).map(|(_, at, record)| (at, record));
@@ -143,7 +146,6 @@ impl Follower {
             let next = self.pending.front().map_or(self.next, |first| first.0);
             self.reply.send(ClientResponse::Events { records, next });
         }
-        true
     }
 
     /// The client does not keep up.
@@ -151,8 +153,9 @@ impl Follower {
         self.reply.done(Err("sent: this client does not read as fast as things happen".into()));
     }
 
-    /// The server ends.
-    pub(crate) fn end(self) {
+    /// The server ends: what only waited for its time is sent.
+    pub(crate) fn end(mut self) {
+        self.send_pending();
         self.reply.done(Ok(()));
     }
 }
