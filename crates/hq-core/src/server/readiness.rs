@@ -164,6 +164,11 @@ impl Readiness {
         std::mem::take(&mut self.found)
     }
 
+    /// True when an ending of a job was heard of and has not been looked at.
+    pub(super) fn has_ending_of(&self, job: JobId) -> bool {
+        self.waits.has_ending_of(job)
+    }
+
     /// The next ending that was heard of, with what it leads to. The tasks concerned do not wait any more.
     pub(super) fn next_ending(&mut self, state: &State) -> Option<(Ending, Outcome)> {
         self.waits.next_ending(state)

@@ -154,7 +154,8 @@ fn is_fed_on(state: &State, job: &Job) -> bool {
     generator.is_some_and(|generator| !generator.tasks_ended())
 }
 
-fn is_given_up(job: &Job) -> bool {
+/// True when not all tasks of a job were made or reduced.
+pub(super) fn is_given_up(job: &Job) -> bool {
     matches!(job.fed_end(), FedEnd::Canceled | FedEnd::Aborted | FedEnd::Failed)
 }
 

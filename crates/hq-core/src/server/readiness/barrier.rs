@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hq_model::dependency::{After, Condition, Mapping};
 use hq_model::{IdSet, JobId, TaskId, TaskState};
 
-use super::artifact::{Artifact, Standing, Status, bad_end_of, has_enough};
+use super::artifact::{Artifact, Standing, Status, bad_end_of, has_enough, is_given_up};
 use crate::mark;
 use crate::never;
 use crate::server::state::State;
@@ -83,8 +83,16 @@ impl Barrier {
                         let whole = Artifact::Job(self.after.job, self.after.condition);
                         match whole.status(state) {
                             Status::Available => true,
-                            // Of a task that ended without success it is heard by itself.
-                            Status::Never(_) if job.is_none_or(|job| bad_end_of(job).is_none()) => {
+                            // Of a task that ended without success it is heard by itself, unless nobody wanted it then.
+                            Status::Never(_)
+                                if job.is_none_or(|job| {
+                                    bad_end_of(job).is_none() || ids.is_empty() && is_given_up(job)
+                                }) =>
+                            {
+                                mark!(
+                                    "a job is given up whose tasks were not wanted",
+                                    job.is_some_and(|job| bad_end_of(job).is_some())
+                                );
                                 return (IdSet::new(), self.waiting.clone());
                             }
                             Status::Never(_) => {

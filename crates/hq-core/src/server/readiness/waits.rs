@@ -280,6 +280,11 @@ impl Waits {
         }
     }
 
+    /// True when an ending of a job was noted and has not been looked at.
+    pub(super) fn has_ending_of(&self, job: JobId) -> bool {
+        self.endings.iter().any(|ending| ending.job == job)
+    }
+
     /// The next ending that was noted, with what it leads to. The tasks concerned do not wait any more.
     pub(super) fn next_ending(&mut self, state: &State) -> Option<(Ending, Outcome)> {
         let ending = self.endings.pop_front()?;

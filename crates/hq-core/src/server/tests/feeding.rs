@@ -1,5 +1,6 @@
 //! Jobs that a generator feeds and a reducer drains.
 
+mod behind;
 mod entries;
 
 use hq_model::TaskRef;

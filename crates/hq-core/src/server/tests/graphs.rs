@@ -284,3 +284,30 @@ fn a_job_that_ends_with_a_failure_among_successes_has_not_finished() {
         "0: Task 1@1 failed, for which this task waits. `hq job failures 1` shows why."
     );
 }
+
+#[test]
+fn what_waits_for_a_job_hears_of_its_end_though_it_is_forgotten_at_once() {
+    let mut world = World::new();
+    let first = world.submit(2, |_| ());
+    let waits = [Condition::AnyEnd, Condition::Success];
+    let [anyhow, well] = waits.map(|condition| {
+        let after = vec![After { condition, ..After::of(first) }];
+        world.graph(1, after, Edges::default()).expect("a job")
+    });
+    let jobs = || Selector::Ids(IdSet::single(TaskId(first.0)));
+    let bodies = [
+        ClientRequest::Cancel { jobs: jobs(), tasks: None, reason: None },
+        ClientRequest::ForgetJobs { jobs: jobs(), states: Vec::new() },
+    ];
+    // Both are heard before the server looks at what has come of them.
+    let mut effects = Vec::new();
+    for body in bodies {
+        world.server.handle(world.now, Input::Client { connection: CLIENT, request: 1, body }, &mut effects);
+    }
+    world.server.settle(world.now, &mut effects);
+    world.take(effects);
+    assert_eq!(world.states(anyhow), "waiting: 1 waiting");
+    assert_eq!(world.states(well), "aborted: 1 aborted");
+    world.worker(10, 4);
+    assert_eq!(world.sent(10), format!("{anyhow}:0/0"));
+}
