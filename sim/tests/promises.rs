@@ -18,7 +18,7 @@ enum Marks {
 type Regression = (u64, Marks, &'static str);
 
 /// Seeds that broke a promise once.
-const REGRESSIONS: [Regression; 41] = [
+const REGRESSIONS: [Regression; 42] = [
     (
         4_875_838_604_539_528_997,
         Marks::None("none of 9 600 seeds comes by the branch; a test of the values in hq-core does"),
@@ -226,10 +226,15 @@ const REGRESSIONS: [Regression; 41] = [
         "what had changed beside a draft that was dropped was told to nobody whose notice it was, and a job that had ended was said \
          to stand still",
     ),
+    (
+        40_006_957,
+        Marks::Reached(&["a job is given up whose tasks were not wanted"]),
+        "a job waited for ever for one whose reducer had enough, and then failed",
+    ),
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [Regression; 21] = [
+const STRICT_REGRESSIONS: [Regression; 26] = [
     (
         5_000_170,
         Marks::Reached(&["a hungry worker has no store"]),
@@ -326,6 +331,28 @@ const STRICT_REGRESSIONS: [Regression; 21] = [
         5_000_435,
         Marks::Reached(&["a second attempt waits for room"]),
         "a second attempt counted as running in room that something else had been quicker to take",
+    ),
+    (
+        8_000_725,
+        Marks::Reached(&["a pool is let go that another one was taken beside"]),
+        "a pool that was kept for a task was let go when another one that it needs was taken, and offered to nobody",
+    ),
+    (40_002_055, Marks::Reached(&["a pool is let go that another one was taken beside"]), "as 8_000_725"),
+    (
+        40_005_835,
+        Marks::None("the strict observer was mended"),
+        "a call kept room beside an idle runner that could not serve it, which counted as room for others",
+    ),
+    (
+        8_002_002,
+        Marks::Reached(&["a pool is let go that another one was taken beside"]),
+        "the strict observer forgot what was kept until a task of lower priority was placed beside it",
+    ),
+    (
+        8_011_903,
+        Marks::Reached(&["a picky worker begins with what it was kept for"]),
+        "an idle worker that starts only for enough was given to others first, beside which what it was kept for had no \
+         room, so it got nothing",
     ),
 ];
 

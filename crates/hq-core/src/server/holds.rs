@@ -147,7 +147,7 @@ impl Server {
             for class in self.queue.in_order().chain(self.queue.pulled()) {
                 let key = self.queue.key(class);
                 // What waits there kept room as long as something was left of what it lacks.
-                if live.waits_before(key.priority) {
+                if live.waits_before(key.priority) || self.reserve.has_let_go(worker) {
                     continue;
                 }
                 let without = self.without(live, &run, Some(key.priority));

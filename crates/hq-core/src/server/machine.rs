@@ -377,6 +377,7 @@ impl Server {
         self.watch_files(effects);
         if self.stopping.is_none() && !self.is_read_only() {
             self.note_change();
+            self.reserve.begin_settling();
             self.take_back_late(now, effects);
             self.dispatch(now, effects);
             self.allocate(now, effects);

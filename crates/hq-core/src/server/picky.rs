@@ -13,6 +13,7 @@ use super::dispatch::Batches;
 use super::machine::Server;
 use super::queue::ClassId;
 use crate::limits::{PICKY_CLASSES_MAX, PICKY_STEPS_MAX};
+use crate::mark;
 
 /// Tasks of a class, as one of its variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,11 @@ impl Server {
             };
             for part in set {
                 self.fill_with(now, *id, &part, batches);
+                if self.kept_on(now, *id) == Some(part.class) {
+                    mark!("a picky worker begins with what it was kept for");
+                    let let_go = self.has_what_was_kept_for(now, part.class);
+                    self.changes.of_workers(let_go);
+                }
             }
         }
     }
@@ -61,7 +67,10 @@ impl Server {
     // What an idle worker that starts only for enough might get, and at most how much of each.
     fn parts_for(&mut self, now: Timestamp, worker: WorkerId) -> Vec<Part> {
         let mut parts = Vec::new();
-        let classes: Vec<ClassId> = self.queue.in_order().take(PICKY_CLASSES_MAX).collect();
+        // What is kept room there goes before all others, which could not begin without it.
+        let kept = self.kept_on(now, worker);
+        let others = self.queue.in_order().filter(|class| Some(*class) != kept);
+        let classes: Vec<ClassId> = kept.into_iter().chain(others).take(PICKY_CLASSES_MAX).collect();
         for class in classes {
             let most = self.queue.count(class).min(self.share_room(class));
             if most == 0 || !self.is_due(class) {
@@ -78,7 +87,11 @@ impl Server {
                 if lives && count > 0 {
                     let weight = u64::from(key.requests[choice.variant as usize].weight);
                     let worth = live.capacity().cpus_of(&choice.needs).max(1).saturating_mul(weight);
-                    let (rank, priority, needs) = (choice.rank, key.priority, choice.needs);
+                    let (worth, priority) = match kept == Some(class) {
+                        true => (worth.max(1), i32::MAX),
+                        false => (worth, key.priority),
+                    };
+                    let (rank, needs) = (choice.rank, choice.needs);
                     parts.push(Part { class, rank, count, needs, priority, worth });
                 }
             }

@@ -32,9 +32,28 @@ pub(super) struct Reserve {
     firmly: Option<WorkerId>,
     // When something stops to be kept that was kept when the last round ended.
     until: Option<Timestamp>,
+    // What was scarce for it on each of the workers when the last round ended, and when this one began.
+    lacked: BTreeMap<WorkerId, Lacks>,
+    // The workers of which something was let go since the server has begun to settle.
+    let_go: BTreeSet<WorkerId>,
     // Of the round: whether the first one was met, and how many were that could never run.
     is_met: bool,
     unfit: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lacks {
+    // As a set.
+    pools: u64,
+    is_firm: bool,
+}
+
+impl Lacks {
+    // Less is kept than before, though nothing has become free.
+    fn lets_go(self, before: Option<Lacks>) -> bool {
+        let is_more = before.is_none_or(|before| before.is_firm || self.pools & !before.pools != 0);
+        !self.is_firm && self.pools.count_ones() > 1 && is_more
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +149,17 @@ impl Reserve {
         !self.is_met && self.unfit < UNFIT_CLASSES_MAX
     }
 
+    /// The server begins to settle.
+    pub(super) fn begin_settling(&mut self) {
+        self.let_go.clear();
+    }
+
+    /// True when something of a worker was let go while the server settled: who had been kept from it came too late for what
+    /// others were given before.
+    pub(super) fn has_let_go(&self, worker: WorkerId) -> bool {
+        self.let_go.contains(&worker)
+    }
+
     fn is_for(&self, class: ClassId) -> bool {
         self.first.is_some_and(|first| first.class == class)
     }
@@ -144,6 +174,7 @@ impl Reserve {
         self.first = None;
         self.firmly = None;
         self.until = None;
+        self.lacked.clear();
         self.chosen_of = (0, 0);
         std::mem::take(&mut self.workers).into_keys().collect()
     }
@@ -159,6 +190,10 @@ impl Server {
         let Some(first) = self.reserve.first else { return BTreeSet::new() };
         if self.queue.count(first.class) == 0 {
             return self.reserve.let_all();
+        }
+        let now_lack = self.what_lacks();
+        for (id, lacked) in &mut self.reserve.lacked {
+            lacked.pools &= now_lack.get(id).map_or(0, |lacks| lacks.pools);
         }
         let may_start = self.share_room(first.class) > 0;
         self.reserve.first = Some(First { may_start, ..first });
@@ -176,6 +211,34 @@ impl Server {
             first.keeps_from_equal(now).into_iter().chain(first.keeps_from_lower(now)).min()
         });
         self.reserve.until = left.map(|left| now.after(left));
+        self.let_what_is_of_no_use();
+    }
+
+    // Of a worker that is not kept firmly a pool is kept only while nothing else lacks there. Where a task was placed that took
+    // another pool, too, the first one is let go: others, to which it was not offered in this round, may have it.
+    fn let_what_is_of_no_use(&mut self) {
+        let lacks = self.what_lacks();
+        let let_go = lacks.iter().filter(|(id, lacks)| lacks.lets_go(self.reserve.lacked.get(id).copied()));
+        let let_go: BTreeSet<WorkerId> = let_go.map(|(id, _)| *id).collect();
+        mark!("a pool is let go that another one was taken beside", !let_go.is_empty());
+        self.reserve.let_go.extend(&let_go);
+        self.changes.of_workers(let_go);
+        self.reserve.lacked = lacks;
+    }
+
+    fn what_lacks(&self) -> BTreeMap<WorkerId, Lacks> {
+        let lacks = |(id, needs): (&WorkerId, &Needs)| {
+            let pools = self.live.get(id)?.capacity().scarce(needs);
+            Some((*id, Lacks { pools, is_firm: self.reserve.firmly == Some(*id) }))
+        };
+        self.reserve.workers.iter().filter_map(lacks).collect()
+    }
+
+    /// The class that is kept room on a worker, and to which others give way there.
+    pub(super) fn kept_on(&self, now: Timestamp, worker: WorkerId) -> Option<ClassId> {
+        let first = self.reserve.first.filter(|_| self.reserve.workers.contains_key(&worker))?;
+        let is_kept = first.keeps_from_equal(now).or_else(|| first.keeps_from_lower(now)).is_some();
+        is_kept.then_some(first.class)
     }
 
     /// True when others of its priority wait for a class.
@@ -259,7 +322,8 @@ impl Server {
     }
 
     // Those that take tasks that were to wait.
-    fn that_take_others(&self, mut workers: BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
+    fn that_take_others(&mut self, mut workers: BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
+        self.reserve.let_go.extend(&workers);
         let is_open = |live: &LiveWorker| live.takes_tasks() && !live.is_idle_and_picky();
         workers.retain(|id| !self.gathering.has(*id) && self.live.get(id).is_some_and(is_open));
         workers

@@ -98,8 +98,12 @@ impl Runners {
         if !matches!(origin, None | Some(Origin::Unknown)) {
             return false;
         }
-        let is_idle = |runner: &Runner| matches!(runner.state, State::Idle(_)) && runner.is_of(template);
-        !self.all.values().any(is_idle) && zygotes.find(now, template, effects) == Origin::Unknown
+        !has_idle(&self.all, template) && zygotes.find(now, template, effects) == Origin::Unknown
+    }
+
+    /// True when an idle runner has had calls of such functions.
+    pub(super) fn has_idle(&self, template: &Arc<Template>) -> bool {
+        has_idle(&self.all, template)
     }
 
     /// True while calls of such functions wait for a zygote, as far as they need a new runner.
@@ -285,6 +289,10 @@ impl Runner {
 }
 
 // Ranks are started by a launcher of MPI.
+fn has_idle(all: &BTreeMap<RunnerId, Runner>, template: &Arc<Template>) -> bool {
+    all.values().any(|runner| matches!(runner.state, State::Idle(_)) && runner.is_of(template))
+}
+
 fn may_be_forked(template: &Template) -> bool {
     template.spec.body.function().is_some() && !template.spec.starts_ranks()
 }

@@ -33,7 +33,9 @@ impl Worker {
             let known = &self.templates[&batch.template];
             let job = batch.template.job;
             let Some(placed) = in_time(known, batch, life, now) else { continue };
-            if self.runners.are_awaited(&known.template) {
+            // Beside an idle runner, which may not serve it, a call is tried, and what it lacks is kept for it.
+            let awaits_runner = self.runners.are_awaited(&known.template);
+            if awaits_runner && !self.runners.has_idle(&known.template) {
                 continue;
             }
             let mut tasks = batch.left.iter().map(|task| TaskRef::new(job, task));
@@ -47,7 +49,7 @@ impl Worker {
                         && keeps_room(now.since(*since), other == priority)
                 });
                 let is_kept = is_kept || way.pools & self.lending.kept() != 0;
-                let may = request.nodes == 0 && !is_kept && has_time(life, now, request);
+                let may = request.nodes == 0 && !awaits_runner && !is_kept && has_time(life, now, request);
                 // There may be enough of each, and not together.
                 let fits = may && self.pools.scarce(&way.needs) == 0;
                 if fits && self.pools.clone().take(&way.needs, &mut Grant::default()) {
