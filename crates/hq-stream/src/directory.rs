@@ -170,6 +170,14 @@ impl Directory {
         Ok(self.attempts_of(job, tasks)?.0)
     }
 
+    /// The tasks of which a fault of one of the files may have something. Nothing where that is not known.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn tasks_in(path: &Path, fault: &Fault) -> Result<Option<BTreeMap<JobId, IdSet>>, StreamError> {
+        StreamFile::open(path)?.tasks_in(fault)
+    }
+
     /// Where the bytes are that the latest attempts of a job's tasks printed on a channel, in order of tasks, and of each
     /// task in the order in which they were written.
     ///

@@ -125,6 +125,12 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
+    // Where what is behind it begins.
+    pub(crate) fn end(&self) -> u64 {
+        let (Fault::Torn { offset, bytes } | Fault::Damaged { offset, bytes }) = *self;
+        offset.saturating_add(bytes)
+    }
+
     // Whether what begins there is a part of it.
     pub(crate) fn holds(&self, place: u64) -> bool {
         let (Fault::Torn { offset, bytes } | Fault::Damaged { offset, bytes }) = *self;

@@ -1,10 +1,11 @@
 //! Finds the blocks that hold what some tasks printed, by the indexes of a file and without reading the rest of it.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use hq_model::{IdSet, JobId, TaskId, TaskRef};
 
-use crate::error::StreamError;
+use crate::error::{Fault, StreamError};
 use crate::file::{Scan, StreamFile, read_up_to};
 use crate::format::{HEAD_BYTES, Head, Kind, LINE_BYTES, SUMMARY_BYTES, key_at, u32_at, u64_at};
 use crate::limits::INDEX_BYTES;
@@ -55,12 +56,52 @@ impl StreamFile {
         Ok((indexed.blocks, indexed.behind))
     }
 
-    // Goes through the indexes from the last to the first. Nothing when one of them is not what was written, or they do not
-    // follow each other from the beginning of the file to its last one.
+    // The blocks that hold something of some tasks. Nothing where the indexes cannot be used.
     fn by_indexes(&self, job: JobId, tasks: &IdSet) -> Result<Option<Indexed>, StreamError> {
+        let (mut blocks, mut has_other_jobs) = (Vec::new(), false);
+        let wants = |summary: &Summary| {
+            has_other_jobs |= summary.first.job != job || summary.last.job != job;
+            let known = summary.tasks_of(job);
+            known.is_some_and(|known| tasks.ranges().any(|range| overlap(&range, &known)))
+        };
+        let behind = self.each_index(wants, |summary, lines| {
+            let Some(known) = summary.tasks_of(job) else { return };
+            for range in tasks.ranges().filter(|range| overlap(range, &known)) {
+                add_blocks(lines, job, &range, &mut blocks);
+            }
+        })?;
+        Ok(behind.map(|behind| Indexed { blocks, behind, has_other_jobs }))
+    }
+
+    /// The tasks of which something was in the blocks that a fault has, by the indexes. Nothing where these do not say it.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn tasks_in(&self, fault: &Fault) -> Result<Option<BTreeMap<JobId, IdSet>>, StreamError> {
+        let mut found: BTreeMap<JobId, IdSet> = BTreeMap::new();
+        let behind = self.each_index(
+            |_| true,
+            |_, lines| {
+                for line in lines.iter().filter(|line| fault.holds(u64_at(&line[..], 16))) {
+                    let task = key_at(line, 0).task;
+                    found.entry(task.job).or_default().insert(task.task);
+                }
+            },
+        )?;
+        Ok(behind.filter(|behind| fault.end() <= *behind).map(|_| found))
+    }
+
+    // Goes through the indexes from the last to the first and tells the lines of those that are wanted. Says where the last one
+    // ends. Nothing when one of them is not what was written, or they do not follow each other from the beginning of the file
+    // to its last one.
+    fn each_index(
+        &self,
+        mut wants: impl FnMut(&Summary) -> bool,
+        mut take: impl FnMut(&Summary, &[[u8; LINE_BYTES]]),
+    ) -> Result<Option<u64>, StreamError> {
         let end = self.length()?;
         let Some(mut at) = self.last_index(end)? else { return Ok(None) };
-        let mut indexed = Indexed { blocks: Vec::new(), behind: self.first_block, has_other_jobs: false };
+        let mut last = self.first_block;
         let mut payload = Vec::new();
         // Where the first block begins that the index behind this one knows.
         let mut known_from = None;
@@ -68,26 +109,20 @@ impl StreamFile {
             let Some(summary) = self.summary(at, end)? else { return Ok(None) };
             let behind = at + summary.head.block_bytes();
             match known_from {
-                None => indexed.behind = behind,
+                None => last = behind,
                 Some(from) if from != behind => return Ok(None),
                 Some(_) => {}
             }
             known_from = Some(summary.from);
-            indexed.has_other_jobs |= summary.first.job != job || summary.last.job != job;
-            if let Some(known) = summary.tasks_of(job)
-                && tasks.ranges().any(|range| overlap(&range, &known))
-            {
+            if wants(&summary) {
                 if !self.payload(at, &summary.head, &mut payload)? {
                     return Ok(None);
                 }
-                let (lines, _) = payload[SUMMARY_BYTES..].as_chunks::<LINE_BYTES>();
-                for range in tasks.ranges().filter(|range| overlap(range, &known)) {
-                    add_blocks(lines, job, &range, &mut indexed.blocks);
-                }
+                take(&summary, payload[SUMMARY_BYTES..].as_chunks::<LINE_BYTES>().0);
             }
             at = summary.before;
         }
-        Ok((known_from.unwrap_or(self.first_block) == self.first_block).then_some(indexed))
+        Ok((known_from.unwrap_or(self.first_block) == self.first_block).then_some(last))
     }
 
     /// Where the last index begins and ends, if it is what was written.

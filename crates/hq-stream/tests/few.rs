@@ -176,6 +176,13 @@ fn check_tasks(path: &Path, whole: Option<&BTreeMap<TaskRef, Vec<Line>>>, tasks:
                     is_cut || told(&faults, block),
                     "{task:?} at {block}: {faults:?}, not {all_faults:?}"
                 );
+                for fault in all_faults.iter().filter(|fault| told(&[**fault], block)) {
+                    let whose = Directory::tasks_in(path, fault).unwrap();
+                    let is_named = whose.as_ref().is_none_or(|whose| {
+                        whose.get(&task.job).is_some_and(|tasks| tasks.contains(task.task))
+                    });
+                    assert!(is_named, "{task:?} at {block}: {whose:?}");
+                }
             }
             for (from, behind) in faults.iter().map(span) {
                 let is_known =

@@ -1,15 +1,22 @@
 //! What many tasks printed into streams, read together.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use hq_core::client_messages::TaskInfo;
-use hq_model::{ByteString, Channel, IdSet, JobId, TaskState};
-use hq_stream::{Directory, Fault, Piece, StreamError};
+use hq_core::record::FailureKind;
+use hq_model::{ByteString, Channel, IdSet, JobId, TaskRef, TaskState, counted};
+use hq_stream::{Contents, Directory, Fault, Piece, StreamError};
 
+use crate::error::HqError;
 use crate::render::Printer;
+
+/// Ranges of tasks of a job, and jobs, that are named where bytes of them are damaged.
+const TASKS_NAMED_MAX: usize = 8;
+const JOBS_NAMED_MAX: usize = 4;
 
 /// Streams of a server, of which one job's is open at a time.
 pub(crate) struct Streams {
@@ -19,6 +26,11 @@ pub(crate) struct Streams {
     channel: Channel,
     printer: Printer,
     open: Option<Open>,
+    // How many parts of files were damaged that had, or may have had, output of what is read.
+    damaged: u64,
+    // Tasks that have ended without success and of which nothing is there, with the first of them.
+    silent: u64,
+    first_silent: Option<TaskRef>,
 }
 
 struct Open {
@@ -44,7 +56,7 @@ impl Streams {
         channel: Channel,
         printer: Printer,
     ) -> Streams {
-        Streams { server_uid, tasks, channel, printer, open: None }
+        Streams { server_uid, tasks, channel, printer, open: None, damaged: 0, silent: 0, first_silent: None }
     }
 
     /// Copies what a task printed into a directory. Calls for one job and directory follow one another.
@@ -75,7 +87,13 @@ impl Streams {
             }
             Err(error) => return Ok(Err(error.clone())),
         };
-        if task.state == TaskState::Finished && !content.tasks.contains(task.task) {
+        let has_ended = task.started.is_some() && task.state.is_terminal();
+        if has_ended && !content.tasks.contains(task.task) {
+            if !was_written_to_its_end(task) {
+                self.silent += 1;
+                self.first_silent.get_or_insert(TaskRef::new(job, task.task));
+                return Ok(Ok(()));
+            }
             let dir = String::from_utf8_lossy(&open.dir);
             return Ok(Err(format!(
                 "{dir}: what task {} of job {job} printed is no longer there",
@@ -88,8 +106,32 @@ impl Streams {
         Ok(copied.map_err(|error| error.to_string()))
     }
 
+    /// Says what may be missing of what was copied.
+    ///
+    /// # Errors
+    /// When files were damaged.
+    pub(crate) fn end(&mut self) -> Result<(), HqError> {
+        if let Some(first) = self.first_silent.take() {
+            let text = match std::mem::take(&mut self.silent) {
+                1 => format!(
+                    "No output of task {first} is there: it was ended before it printed, or it was removed"
+                ),
+                tasks => format!(
+                    "No output of {tasks} tasks is there, of which {first} is the first: they were ended before they \
+                     printed, or it was removed"
+                ),
+            };
+            self.printer.warn(&[text]);
+        }
+        match not_whole(std::mem::take(&mut self.damaged)) {
+            Some(text) => Err(HqError::failed("damaged-output", text)
+                .hint("the warnings name the files and the tasks; everything else was printed")),
+            None => Ok(()),
+        }
+    }
+
     // Nothing where no task has begun to write.
-    fn read(&self, job: JobId, dir: &[u8]) -> Result<Option<Content>, StreamError> {
+    fn read(&mut self, job: JobId, dir: &[u8]) -> Result<Option<Content>, StreamError> {
         let Some(directory) = Directory::of_server(Path::new(OsStr::from_bytes(dir)), &self.server_uid)?
         else {
             return Ok(None);
@@ -98,13 +140,95 @@ impl Streams {
             Some(tasks) => directory.contents_of_any(job, tasks)?,
             None => directory.contents()?,
         };
-        // A write that is not finished is that of a task that runs.
-        let damage = contents.faults.iter().filter(|(_, fault)| matches!(fault, Fault::Damaged { .. }));
-        let damage = damage.map(|(path, fault)| format!("{}: {fault}", path.display()));
         let copies = directory.passed_over.iter().filter(|error| matches!(error, StreamError::Copy { .. }));
-        self.printer.damaged(&copies.map(ToString::to_string).chain(damage).collect::<Vec<_>>());
+        let mut warnings: Vec<String> = copies.map(ToString::to_string).collect();
+        let damage = Damage::of(&contents, false, &mut warnings)?;
+        self.damaged += damage.among(Some(job), self.tasks.as_ref());
+        self.printer.damaged(&warnings);
         let tasks: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
         let pieces = directory.pieces(&contents, job, &tasks, self.channel)?;
         Ok(Some(Content { directory, tasks, pieces }))
     }
+}
+
+// Its worker told its end after what it had printed was safe, and something is written even where that is nothing.
+fn was_written_to_its_end(task: &TaskInfo) -> bool {
+    let is_so = |failure| {
+        !matches!(
+            failure,
+            FailureKind::Crashes | FailureKind::Lost | FailureKind::EndedEarly | FailureKind::Start
+        )
+    };
+    match task.state {
+        TaskState::Finished => true,
+        TaskState::Failed => task.failure.is_some_and(is_so),
+        TaskState::Waiting | TaskState::Running | TaskState::Canceled | TaskState::Aborted => false,
+    }
+}
+
+/// Parts of files that are damaged: of each the tasks of which it had output, where that is known.
+#[derive(Debug)]
+pub(crate) struct Damage(Vec<Option<BTreeMap<JobId, IdSet>>>);
+
+impl Damage {
+    /// Finds it, and what to say of it. A write that is not finished may be that of a task that runs: it is told on demand.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn of(
+        contents: &Contents,
+        is_torn_told: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Damage, StreamError> {
+        let mut parts = Vec::new();
+        for (path, fault) in &contents.faults {
+            let place = path.display();
+            if matches!(fault, Fault::Torn { .. }) {
+                warnings.extend(is_torn_told.then(|| format!("{place}: {fault}")));
+                continue;
+            }
+            let tasks = Directory::tasks_in(path, fault)?;
+            let whose = match &tasks {
+                Some(tasks) => whose(tasks),
+                None => "it is not known which tasks had output there".to_owned(),
+            };
+            warnings.push(format!("{place}: {fault}; {whose}"));
+            parts.push(tasks);
+        }
+        Ok(Damage(parts))
+    }
+
+    /// How many parts had, or may have had, output of these: of a job, some of its tasks if any are named, or of all.
+    pub(crate) fn among(&self, job: Option<JobId>, some: Option<&IdSet>) -> u64 {
+        let is_of = |tasks: &BTreeMap<JobId, IdSet>| match job {
+            None => !tasks.is_empty(),
+            Some(job) => tasks.get(&job).is_some_and(|own| some.is_none_or(|some| some.intersects(own))),
+        };
+        self.0.iter().filter(|tasks| tasks.as_ref().is_none_or(is_of)).count() as u64
+    }
+}
+
+// Of which tasks damaged bytes were.
+fn whose(tasks: &BTreeMap<JobId, IdSet>) -> String {
+    if tasks.is_empty() {
+        return "no output was in them".into();
+    }
+    let of_job = |(job, tasks): (&JobId, &IdSet)| match tasks.len() {
+        1 => format!("task {job}@{tasks}"),
+        count if tasks.range_count() > TASKS_NAMED_MAX => format!("{count} tasks of job {job}"),
+        _ => format!("tasks {job}@{tasks}"),
+    };
+    let jobs: Vec<String> = tasks.iter().take(JOBS_NAMED_MAX).map(of_job).collect();
+    let more = match tasks.len().saturating_sub(JOBS_NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and of {}", counted(more as u64, "more job")),
+    };
+    format!("they had output of {}{more}", jobs.join(", "))
+}
+
+/// What to say where so many parts with output that was asked for are damaged; nothing where none is.
+pub(crate) fn not_whole(damaged: u64) -> Option<String> {
+    let parts = counted(damaged, "part");
+    let verb = if damaged == 1 { "is" } else { "are" };
+    (damaged > 0).then(|| format!("The output is not complete: {parts} of the files with it {verb} damaged"))
 }

@@ -1,11 +1,12 @@
 //! `hq output-log …`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use hq_client::options::values::{self, IdsInOrder};
-use hq_model::IdSet;
+use hq_model::{IdSet, JobId};
 
 use super::job::Channel;
 
@@ -45,9 +46,9 @@ pub(crate) enum OutputLogCommand {
 /// Print all output in the order it was written, each line with its job, task and channel
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// Only this job
-    #[arg(long, allow_hyphen_values = true, value_name = "ID", value_parser = values::count::<u32>)]
-    pub job: Option<u32>,
+    /// Only this job. `last`: the latest one with output
+    #[arg(long, allow_hyphen_values = true, value_name = "ID")]
+    pub job: Option<StreamJob>,
     /// Only this output channel
     #[arg(long)]
     pub channel: Option<Channel>,
@@ -59,7 +60,7 @@ pub(crate) struct ShowArgs {
 #[derive(Args, Debug)]
 #[command(override_usage = "hq output-log DIR cat [OPTIONS] [JOB] <stdout|stderr>")]
 pub(crate) struct CatArgs {
-    /// The job, and the output channel: stdout or stderr
+    /// The job (`last`: the latest one with output), and the output channel: stdout or stderr
     #[arg(
         allow_negative_numbers = true,
         value_names = ["JOB", "CHANNEL"],
@@ -79,10 +80,40 @@ pub(crate) struct CatArgs {
 /// Print the output of tasks as JSON: an array with the id of each task, whether it has ended, and its outputs
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// The job; can be omitted if there is only one
-    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = values::count::<u32>)]
-    pub job: Option<u32>,
+    /// The job; can be omitted if there is only one. `last`: the latest one with output
+    #[arg(allow_negative_numbers = true, value_name = "JOB")]
+    pub job: Option<StreamJob>,
     /// Only these tasks
     #[arg(long, visible_alias = "tasks", allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids)]
     pub task: Option<IdSet>,
+}
+
+/// A job with output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum StreamJob {
+    /// This one.
+    Id(JobId),
+    /// The latest one.
+    Last,
+}
+
+impl StreamJob {
+    /// Its id, if that was given.
+    pub(crate) fn id(self) -> Option<JobId> {
+        match self {
+            StreamJob::Id(id) => Some(id),
+            StreamJob::Last => None,
+        }
+    }
+}
+
+impl FromStr for StreamJob {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StreamJob, String> {
+        match text.trim() {
+            "last" => Ok(StreamJob::Last),
+            id => values::count::<u32>(id).map(|id| StreamJob::Id(JobId(id))),
+        }
+    }
 }

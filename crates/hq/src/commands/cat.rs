@@ -179,7 +179,7 @@ impl Outputs {
             }
             self.printer.damaged(&begun.not_all_of(job, self.channel));
         }
-        failures.end()
+        failures.end().and(self.streams.end())
     }
 
     // What a call printed comes with what it left behind.

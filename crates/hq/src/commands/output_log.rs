@@ -9,11 +9,12 @@ use hq_stream::{Contents, Directory, Found, Piece, Started, StreamError, StreamF
 use super::{Context, Done};
 use crate::cli::OutputMode;
 use crate::cli::job::Channel;
-use crate::cli::output_log::{CatArgs, OutputLogArgs, OutputLogCommand, ShowArgs};
+use crate::cli::output_log::{CatArgs, OutputLogArgs, OutputLogCommand, ShowArgs, StreamJob};
 use crate::error::HqError;
 use crate::json_text::JsonText;
 use crate::render::{Printer, Report, style::Style};
 use crate::report::{StreamJobs, StreamSummary};
+use crate::streams::{Damage, not_whole};
 
 pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqError> {
     let path = args.path;
@@ -38,16 +39,18 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
         Some((job, tasks)) => directory.contents_of(job, tasks)?,
         None => directory.contents()?,
     };
-    warnings.extend(contents.faults.iter().map(|(path, fault)| format!("{}: {fault}", path.display())));
+    let damage = Damage::of(&contents, true, &mut warnings)?;
     context.printer.damaged(&warnings);
     match args.command {
         OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)?),
         OutputLogCommand::Jobs => Done::ok(StreamJobs(contents.jobs().collect())),
-        OutputLogCommand::Show(args) => show(context, directory, contents, &args),
-        OutputLogCommand::Cat(args) => cat(context, directory, contents, args),
+        OutputLogCommand::Show(args) => show(context, directory, contents, &damage, &args),
+        OutputLogCommand::Cat(args) => cat(context, directory, contents, &damage, args),
         OutputLogCommand::Export(args) => {
             let job = the_job(&contents, args.job)?;
+            let is_some = args.task.is_some();
             let (tasks, exit) = the_tasks(&contents, job, args.task)?;
+            let exit = exit.max(exit_of(&damage, Some(job), is_some.then_some(&tasks)));
             let channels = [hq_stream::Channel::Stdout, hq_stream::Channel::Stderr];
             let [stdout, stderr] = channels.map(|channel| directory.pieces(&contents, job, &tasks, channel));
             let pieces = [stdout?, stderr?];
@@ -60,13 +63,16 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
 fn wanted(command: &OutputLogCommand) -> Option<(Option<JobId>, &IdSet)> {
     let (job, tasks) = match command {
         OutputLogCommand::Cat(args) => match &args.what[..] {
-            [job, _] => (job.parse().ok(), args.task.as_ref().map(|given| &given.ids)),
+            [job, _] => (
+                job.parse::<StreamJob>().ok().and_then(StreamJob::id),
+                args.task.as_ref().map(|given| &given.ids),
+            ),
             _ => (None, args.task.as_ref().map(|given| &given.ids)),
         },
-        OutputLogCommand::Export(args) => (args.job, args.task.as_ref()),
+        OutputLogCommand::Export(args) => (args.job.and_then(StreamJob::id), args.task.as_ref()),
         OutputLogCommand::Summary | OutputLogCommand::Jobs | OutputLogCommand::Show(_) => return None,
     };
-    Some((job.map(JobId), tasks?))
+    Some((job, tasks?))
 }
 
 impl From<StreamError> for HqError {
@@ -105,8 +111,11 @@ fn summary(path: String, directory: &Directory, contents: &Contents) -> Result<S
     Ok(summary)
 }
 
-fn the_job(contents: &Contents, given: Option<u32>) -> Result<JobId, HqError> {
-    if let Some(job) = given.map(JobId) {
+fn the_job(contents: &Contents, given: Option<StreamJob>) -> Result<JobId, HqError> {
+    if let (Some(StreamJob::Last), Some(last)) = (given, contents.jobs().last()) {
+        return Ok(last);
+    }
+    if let Some(job) = given.and_then(StreamJob::id) {
         return match contents.jobs().any(|known| known == job) {
             true => Ok(job),
             false => Err(HqError::failed("no-output", format!("Job {job} not found"))
@@ -139,7 +148,22 @@ fn the_tasks(contents: &Contents, job: JobId, given: Option<IdSet>) -> Result<(I
     Ok((found, 1))
 }
 
-fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArgs) -> Result<Done, HqError> {
+// Says that something of what is printed is damaged, which is no success.
+fn exit_of(damage: &Damage, job: Option<JobId>, tasks: Option<&IdSet>) -> u8 {
+    let text = not_whole(damage.among(job, tasks));
+    text.map_or(0, |text| {
+        Printer::refused(&text);
+        1
+    })
+}
+
+fn cat(
+    context: &Context,
+    directory: Directory,
+    contents: Contents,
+    damage: &Damage,
+    args: CatArgs,
+) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
             "cat prints output unchanged and has no JSON output; use export, or another --output-mode",
@@ -148,14 +172,18 @@ fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArg
     let wrong = |text: &str, expected: &str| HqError::usage(format!("`{text}` is not an {expected}"));
     let (channel, job) = match &args.what[..] {
         [channel] => (channel, None),
-        [job, channel, ..] => (channel, Some(job.parse::<u32>().map_err(|_| wrong(job, "id of a job"))?)),
+        [job, channel, ..] => {
+            (channel, Some(job.parse::<StreamJob>().map_err(|_| wrong(job, "id of a job"))?))
+        }
         [] => return Err(HqError::usage("give the output channel: stdout or stderr")),
     };
     let channel = Channel::from_str(channel, false)
         .map_err(|_| wrong(channel, "output channel: use stdout or stderr"))?;
     let job = the_job(&contents, job)?;
     let (given, order) = args.task.map_or((None, None), |given| (Some(given.ids), Some(given.parts)));
+    let is_all = given.is_none();
     let (tasks, exit) = the_tasks(&contents, job, given)?;
+    let exit = exit.max(exit_of(damage, Some(job), (!is_all).then_some(&tasks)));
     let channel = hq_stream::Channel::from(channel);
     let number = usize::from(channel.number());
     let is_unfinished = |task: &TaskId| {
@@ -194,6 +222,7 @@ fn show(
     context: &Context,
     directory: Directory,
     contents: Contents,
+    damage: &Damage,
     args: &ShowArgs,
 ) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
@@ -202,7 +231,8 @@ fn show(
         ));
     }
     let job = args.job.map(|job| the_job(&contents, Some(job))).transpose()?;
-    Done::ok(Shown { directory, contents, job, channel: args.channel.map(Into::into) })
+    let exit = exit_of(damage, job, None);
+    Ok(Done::ok(Shown { directory, contents, job, channel: args.channel.map(Into::into) })?.exit(exit))
 }
 
 // Everything in order, line by line.

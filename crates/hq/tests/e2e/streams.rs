@@ -326,13 +326,21 @@ fn what_is_damaged_is_left_out_and_told() {
     for line in ["output-log out cat 2 stdout --task 0", "output-log out cat 2 stdout"] {
         let ran = cluster.hq(line);
         assert!(ran.stderr.contains("damaged bytes were left out: "), "{ran:?}");
-        assert_eq!(ran.stdout, "");
+        assert!(ran.stderr.contains("they had output of task 2@0"), "{ran:?}");
+        assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""), "{ran:?}");
+    }
+    // Of the others everything is there.
+    for line in
+        ["output-log out show --job last", "output-log out cat last stdout", "output-log out export 1"]
+    {
+        assert_eq!(cluster.hq(line).exit, 0, "{line}");
     }
     let ran = cluster.hq("job cat 2 stdout --tasks 0");
     assert!(ran.stderr.contains("damaged bytes were left out: "), "{ran:?}");
     assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""));
     for line in ["output-log out cat 3 stdout --task 0", "job cat 3 stdout", "job cat 3 stdout --tasks 0"] {
-        assert_eq!(cluster.hq(line).stdout, "third\n", "{line}");
+        let ran = cluster.hq(line);
+        assert_eq!((ran.exit, ran.stdout.as_str()), (0, "third\n"), "{line}");
     }
 }
 
@@ -351,6 +359,18 @@ fn a_directory_that_was_removed_is_made_again() {
     // What the first ones printed is gone, which is said.
     let error = cluster.fails(1, "job cat 1 stdout");
     assert!(error.contains("what task 0 of job 1 printed is no longer there"), "{error}");
+    // Also of what failed; what was canceled may have printed nothing.
+    cluster.hq("submit --wait --stream out -- sh -c 'echo d; exit 3'");
+    let begun = cluster.pipe("begun");
+    cluster.ok("submit --stream out -- sh -c 'echo e; echo x > begun; exec sleep 1000'");
+    cluster.line_from(&begun);
+    cluster.ok("job cancel last");
+    let _ = fs::remove_dir_all(cluster.path("out"));
+    cluster.ok("submit --wait --stream out -- echo f");
+    let error = cluster.fails(1, "job cat 4 stdout");
+    assert!(error.contains("what task 0 of job 4 printed is no longer there"), "{error}");
+    let ran = cluster.hq("job cat 5 stdout");
+    assert!(ran.stderr.contains("No output of task 5@0 is there"), "{ran:?}");
 }
 
 #[test]
