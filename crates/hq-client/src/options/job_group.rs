@@ -173,7 +173,15 @@ fn table_of(
                 }
                 (None, Ok(other)) => others.push(After { condition, ..other }),
                 (None, Err(_)) => {
-                    return Err(wrong(format!("{key}: no job of the file is named `{text}`")));
+                    let whole =
+                        text.split_once('@').map(|(job, _)| job).filter(|job| names.contains_key(*job));
+                    let message = match whole {
+                        Some(job) => format!(
+                            "{key}: `{text}` names tasks of a job of this file; tables wait for whole jobs: use `{job}`"
+                        ),
+                        None => format!("{key}: no job of the file is named `{text}`"),
+                    };
+                    return Err(wrong(message));
                 }
             }
         }
@@ -363,6 +371,10 @@ mod tests {
             ),
             (format!("{a}after=[\"b\"]\n"), "job.toml: job `a`: after: no job of the file is named `b`"),
             (format!("{a}after_any=[\"b c\"]\n"), "job `a`: after_any: no job of the file is named `b c`"),
+            (
+                format!("{a}[[job]]\nname=\"b\"\nafter=[\"a@1-8\"]\ncommand=[\"x\"]\n"),
+                "tables wait for whole jobs: use `a`",
+            ),
             (
                 format!("{a}after=[\"b\"]\n[[job]]\nname=\"b\"\ncommand=[\"x\"]\nafter_any=[\"a\"]\n"),
                 "job.toml: jobs wait for each other in a cycle: job `a` -> job `b` -> job `a`",
