@@ -26,6 +26,10 @@ pub(crate) enum JournalCommand {
     /// Only useful with `hq server start --journal-durability os`; otherwise all acknowledged changes are already on
     /// disk.
     Flush,
+    /// Print the JSON Schema of events
+    ///
+    /// It describes the lines of `export`, `stream` and `replay`. No server is asked.
+    Schema,
     Report(ReportArgs),
     Utilization(UtilizationArgs),
     Profile(ProfileArgs),

@@ -22,10 +22,10 @@ use crate::cli::journal::{
 use crate::error::HqError;
 use crate::event_stream::{self, Wanted};
 use crate::history::History;
-use crate::render::events::Events;
+use crate::render::events::{EVENT_SCHEMA, Events};
 use crate::render::history_page;
 use crate::replaced::replace;
-use crate::report::{Changed, JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
+use crate::report::{Changed, JournalChecked, JournalRepaired, Plain, Sentence, Streamed, Utilization};
 
 /// What to do when there is no journal where it was looked for.
 const NAME_IT: &str = "give the directory of the journal: it is `journal` in the server directory, \
@@ -41,6 +41,7 @@ pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, Hq
         JournalCommand::Replay(chosen) => read_events(context, wanted(&chosen), None),
         JournalCommand::Prune => order(context, ClientRequest::PruneJournal, "The journal was pruned"),
         JournalCommand::Flush => order(context, ClientRequest::FlushJournal, "The journal is on disk"),
+        JournalCommand::Schema => Done::ok(Plain(EVENT_SCHEMA.into())),
         JournalCommand::Report(args) => report(&args),
         JournalCommand::Utilization(args) => utilization(&journal_of(context, args.journal.clone())?, &args),
         JournalCommand::Profile(args) => {

@@ -18,6 +18,9 @@ use super::results::base64_of;
 use super::{StandardOutput, sample};
 use crate::error::HqError;
 
+/// The JSON Schema of events.
+pub(crate) const EVENT_SCHEMA: &str = include_str!("../../../../docs/reference/events.schema.json");
+
 /// Tasks that an event names at most; more are several events.
 const TASKS_IN_EVENT: usize = 10_000;
 /// Events that name the tasks that ended together; of further ones there is one that has their ids alone.
@@ -505,7 +508,17 @@ mod tests {
     fn types() -> BTreeSet<&'static str> {
         let sources = [include_str!("events.rs"), include_str!("alloc_events.rs")];
         let words = sources.into_iter().flat_map(|source| source.split('"').skip(1).step_by(2));
-        let begins = ["server-", "worker-", "job-", "task-", "autoalloc-", "attempt-", "files-", "service-"];
+        let begins = [
+            "server-",
+            "worker-",
+            "job-",
+            "task-",
+            "autoalloc-",
+            "attempt-",
+            "files-",
+            "service-",
+            "object-",
+        ];
         let is_type = |word: &&str| {
             begins.iter().any(|begin| word.len() > begin.len() && word.starts_with(begin))
                 && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
@@ -520,6 +533,11 @@ mod tests {
         assert!(types.len() > 25, "{types:?}");
         let missing: Vec<_> = types.iter().filter(|word| !page.contains(&format!("`{word}`"))).collect();
         assert_eq!(missing, Vec::<&&str>::new());
+        let schema: Value = serde_json::from_str(EVENT_SCHEMA).expect("JSON");
+        let chosen = schema["properties"]["event"]["allOf"].as_array().expect("a list");
+        let described =
+            chosen.iter().map(|one| one["if"]["properties"]["type"]["const"].as_str().expect("a type"));
+        assert_eq!(described.collect::<BTreeSet<_>>(), types);
     }
 
     #[test]

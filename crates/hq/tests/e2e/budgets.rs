@@ -38,4 +38,5 @@ fn a_job_stops_when_its_budget_is_spent_and_goes_on_with_more() {
         costs.contains("Node hours") && costs.contains("node hours were used, which cost 0.00"),
         "{costs}"
     );
+    crate::events::keep_their_schema(&cluster);
 }

@@ -36,6 +36,7 @@ fn failures_are_told_by_cause() {
     lines.sort_unstable();
     let killed = "1 10 Program terminated with exit code 137. Received signal 9 (SIGKILL).";
     assert_eq!(lines, [killed, "1 10 Program terminated with exit code 3."]);
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -54,6 +55,7 @@ fn the_same_exit_code_is_told_apart_by_last_words() {
         assert_eq!(line(&causes[1]).as_deref(), Some("no file x"));
         assert_eq!(causes[0]["count_is_estimate"], false);
     }
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -85,6 +87,7 @@ fn whoever_waits_is_told_of_the_first_failure() {
         let last = format!("Tasks of other jobs also failed: `hq job failures {named}` shows all of them");
         assert_eq!(said.lines().last(), Some(last.as_str()), "{line}: {said}");
     }
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -104,6 +107,7 @@ fn words_of_tasks_are_one_cause_although_numbers_differ() {
     cluster.server.take();
     cluster.start_server("");
     expected(&causes(&cluster, "1"));
+    crate::events::keep_their_schema(&cluster);
 }
 
 // Fails in what it was given until somebody makes a file.

@@ -40,6 +40,7 @@ fn a_named_task_is_made_once() {
     assert_eq!(known["existing_tasks"], 1);
     let ran = cluster.ok("task info 1 3");
     assert!(ran.contains("| Key") && ran.contains("last"), "{ran}");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -58,6 +59,7 @@ fn a_task_adds_tasks_to_its_own_job() {
     cluster.ok("job wait 1");
     assert_eq!(cluster.read("sum"), "1\n2\n3\n");
     assert_eq!(cluster.json("job list --all")[0]["task_stats"]["finished"], 5);
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -79,6 +81,7 @@ fn a_job_file_names_tasks_and_those_of_its_open_job() {
     cluster.ok("job wait 1");
     let info = cluster.ok("task info 1 20");
     assert!(info.contains("| Dependencies | 10-11 "), "{info}");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -96,6 +99,7 @@ fn a_job_file_of_thousands_of_distinct_tasks_goes_in_few_requests() {
     assert_eq!(cluster.json("job list --all")[0]["task_count"], 3_000);
     let events = cluster.ok("journal replay");
     assert_eq!(events.lines().filter(|line| line.contains("\"job-created\"")).count(), 3_000);
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -127,6 +131,7 @@ fn a_job_file_that_is_refused_in_the_middle_leaves_nothing() {
     assert!(refused.contains("Task 5 already exists in job 3"), "{refused}");
     assert!(refused.contains("some tasks of the file may be in job 3"), "{refused}");
     assert_eq!(cluster.json("job info 3")[0]["info"]["task_count"], 501);
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -146,6 +151,7 @@ fn a_task_puts_itself_back_behind_what_it_made() {
     cluster.ok("submit --job 1 --stdout decided -- bash decide.sh");
     cluster.ok("job wait 1");
     assert_eq!(cluster.read("decided"), "3 by instance 1\n");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -172,6 +178,7 @@ fn who_puts_a_task_back_is_that_task() {
     cluster.ok("submit --wait --stdout said -- bash other.sh");
     let said = cluster.read("said");
     assert_eq!(said.matches("This runs in task 3@0 (instance 0), but HQ_JOB_ID").count(), 2, "{said}");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -189,6 +196,7 @@ fn outputs_that_were_promised_must_be_there() {
     cluster.write("job.toml", "[[task]]\ncommand = [\"true\"]\noutputs = [\"nothing\"]\n");
     cluster.ok("job submit-file job.toml");
     cluster.fails(1, "job wait 3");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -209,6 +217,7 @@ fn tasks_start_when_their_service_is_ready() {
     cluster.ok("submit --wait --stdout no -- bash no.sh");
     assert!(cluster.read("no").contains("Task 3@0 is no service"));
     cluster.ok("job cancel 1");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod dashboard;
 mod end_by;
 mod enforce;
 mod entries;
+mod events;
 mod explain;
 mod failures;
 mod feed;

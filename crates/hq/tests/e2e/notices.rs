@@ -75,6 +75,7 @@ fn a_command_is_told_of_the_end_and_of_the_first_failure() {
     assert!(cluster.ok("job info 1").contains("end: ./told.sh 'x y' (sent "));
     let events = cluster.ok("journal replay");
     assert!(events.contains("job-notice-due") && events.contains("job-notice-sent"), "{events}");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -102,6 +103,7 @@ fn a_document_is_posted_and_redirects_are_not_followed() {
     };
     let trouble = patience::answer(trouble).expect("it is said why it was not sent");
     assert_eq!(trouble, "the answer was 302 Found: redirects are not followed");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -122,6 +124,7 @@ fn mails_go_through_sendmail_and_names_of_jobs_stay_out_of_headers() {
     assert!(lines[2].starts_with("Subject: =?UTF-8?B?"), "{head}");
     assert!(!lines.iter().any(|line| line.starts_with("Bcc")), "{head}");
     assert!(body.lines().all(|line| line.len() <= 76), "{body}");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -140,6 +143,7 @@ fn a_server_that_was_killed_while_it_told_tells_again() {
     assert_eq!(cluster.line_from(&told), "1");
     fs::write(&go, "go").expect("a reader");
     assert_eq!(cluster.notices_of("1"), ["end sent"]);
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]

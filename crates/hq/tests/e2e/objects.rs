@@ -129,6 +129,7 @@ fn what_is_kept_or_needed_outlives_a_full_store() {
     // There is room at the next try.
     cluster.ok("job wait 6");
     assert_eq!(cluster.json("worker info 1")[0]["object_store"]["used"], 4_000_000);
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -308,6 +309,7 @@ fn what_was_put_outlives_the_server() {
     cluster.ok("worker wait 1");
     assert_eq!(cluster.ok("object get 1@0:note"), "note");
     assert_eq!(cluster.json("job info 1")[0]["info"]["name"], "note");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -323,6 +325,7 @@ fn a_file_on_the_node_of_a_worker_needs_no_connection_to_it() {
     cluster.worker("--cpus 1 --detect-resources none");
     let put = cluster.ok("object put note");
     assert!(put.starts_with("Object 1@0:note: 4 B on worker 2 ("), "{put}");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -338,6 +341,7 @@ fn a_file_that_the_kernel_writes_while_it_is_read_is_put_whole() {
         let whole = std::fs::read(cluster.path(path)).expect(path);
         assert_eq!(cluster.ok(&format!("object get {id}")).as_bytes(), whole, "{path}");
     }
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -364,6 +368,7 @@ fn what_cannot_be_put_is_refused_with_a_way_out() {
     let sizes = "large has 3.0 MiB, but the largest object store of a worker holds 1.0 MiB";
     check(&cluster, 1, "large", [sizes, "--object-store DIR:SIZE"]);
     assert!(cluster.ok("object list").ends_with("0 objects\n"));
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]

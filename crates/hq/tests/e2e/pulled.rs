@@ -124,6 +124,7 @@ fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
     assert_eq!(directory.permissions().mode() & 0o777, 0o700);
     assert_eq!(socket.metadata().expect("there").permissions().mode() & 0o777, 0o600);
     stop_with_relay(&cluster);
+    crate::events::keep_their_schema(&cluster);
 }
 
 // A relay that started by itself ends with its server.
@@ -153,6 +154,7 @@ fn tasks_of_a_worker_find_the_relay_beside_it_which_ends_with_the_worker() {
     patience::until("the end of the relay", ended);
     assert_eq!(cluster.ok("pull steal -q --wait=60s"), "a\n", "what was taken there was given back");
     stop_with_relay(&cluster);
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -170,6 +172,7 @@ fn who_died_while_it_waited_is_given_nothing() {
         let taken = line.ask(&json!({"next": {"take": 1, "wait": 50, "bags": ["b"]}}));
         assert_eq!(taken["tasks"][0]["name"], name);
     }
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]

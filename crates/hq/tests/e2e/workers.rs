@@ -27,6 +27,7 @@ fn workers_are_listed_with_what_they_offer() {
     assert_eq!(config["heartbeat_interval"], 8.0);
     assert!(cluster.fails(1, "worker info 9").contains("Worker 9 not found."));
     assert!(cluster.fails(1, "worker address 9").contains("Worker 9 not found."));
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -39,6 +40,7 @@ fn a_worker_shows_what_it_is_once_it_is_registered() {
     let told = told.as_array().expect("as of `hq worker info`");
     assert_eq!((told.len(), &told[0]["id"]), (1, &2.into()), "{told:?}");
     assert_eq!(cluster.ok(&format!("{start} quiet")), "");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -69,6 +71,7 @@ fn a_worker_samples_its_node() {
     assert_eq!(shown["cpu_usage"]["cpu_per_core_percent_usage"].as_array().map(Vec::len), Some(cpus.len()));
     stream.kill().expect("a child");
     stream.wait().expect("a child");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
@@ -100,6 +103,7 @@ fn what_a_running_task_uses_is_shown() {
     cluster.ok("job cancel 1");
     cluster.fails(1, "job wait 1");
     assert!(cluster.json("task info 1 0")[0]["use_now"].is_null(), "it has ended");
+    crate::events::keep_their_schema(&cluster);
 }
 
 #[test]
