@@ -311,10 +311,13 @@ fn a_stream_to_which_nothing_goes_is_pointed_out() {
 
 #[test]
 fn what_is_damaged_is_left_out_and_told() {
-    let cluster = Cluster::new();
+    let mut cluster = Cluster::new();
     for text in ["first", "second", "third"] {
         cluster.ok(&format!("submit --wait --stream out -- echo {text}"));
     }
+    // With its end a worker writes whose output is where.
+    cluster.ok("worker stop all");
+    cluster.workers.remove(0).end();
     for entry in fs::read_dir(cluster.path("out")).expect("a stream directory") {
         let path = entry.expect("an entry").path();
         let mut bytes = fs::read(&path).expect("a stream file");
