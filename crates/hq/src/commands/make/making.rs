@@ -14,7 +14,7 @@ use hq_make::{Digests, Known, Plan, Rerun, Run, RunId, RunState, order};
 use hq_model::{JobId, TaskId, counted};
 use hq_worker::launcher::Launcher;
 
-use super::before::{Before, clear, job_name};
+use super::before::{Before, GoesOn, clear, job_name};
 use super::following::{Ends, cancel, follow_to_the_end};
 use super::{Context, home_path, level, load, places, planned, refused, remembered, rerun};
 use crate::cli::make::{MakeArgs, OrderArg};
@@ -24,8 +24,8 @@ use crate::error::{EXIT_SIGNAL, HqError};
 use crate::jobs::only;
 use crate::logging;
 use crate::make::{
-    Disk, Ending, Follower, Home, How, Job, LastRun, Place, Sha256, Started, Submission, ended_lines, hex,
-    name_of, submission,
+    Disk, Ending, Follower, Home, How, Job, LastRun, Mark, Place, Ran, Sha256, Started, Submission,
+    ended_lines, hex, name_of, submission,
 };
 use crate::render::make::Shown;
 use crate::render::text;
@@ -47,8 +47,8 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     let known = ManuallyDrop::new(remembered(&args, &make, rerun));
     home.tidy(&known)?;
     let mut plan = ManuallyDrop::new(planned(context, &args, &make, &known, rerun)?);
-    if let Some((job, runs)) = &before.goes_on {
-        return maker.join(*job, runs, &plan);
+    if let Some(goes_on) = &before.goes_on {
+        return maker.join(goes_on, &plan);
     }
     if maker.absorb(&plan, &before)? {
         *plan = planned(context, &args, &make, &remembered(&args, &make, rerun), rerun)?;
@@ -109,7 +109,7 @@ impl Maker<'_> {
         Ok(0)
     }
 
-    fn how(&self, plan: &Plan, node: order::Node) -> How {
+    fn how(&self, plan: &Plan, node: order::Node, mark: Option<Mark>) -> How {
         let how = &self.args.how;
         let max_fails = if how.fail_fast { Some(0) } else { how.max_fails };
         let priorities = match self.args.order {
@@ -125,24 +125,27 @@ impl Maker<'_> {
             latency: how.latency,
             within: self.args.minutes,
             priorities,
+            mark,
         }
     }
 
-    fn submission(&self, plan: &Plan, node: order::Node) -> Result<Submission, HqError> {
+    fn submission(&self, plan: &Plan, node: order::Node, mark: Option<Mark>) -> Result<Submission, HqError> {
         let dir = std::env::current_dir()?;
         let name = job_name()?;
-        submission(plan, &name, dir.as_os_str().as_bytes(), &self.how(plan, node))
+        submission(plan, &name, dir.as_os_str().as_bytes(), &self.how(plan, node, mark))
     }
 
     fn submit(&self, plan: &Plan) -> Result<u8, HqError> {
         end_quietly_when_nobody_reads();
         let mut session = self.context.connect()?;
+        let mark = Mark::new(self.home.path(), logging::now());
         // What nodes there will be is not known.
-        let Submission { file, runs: _, started } =
-            self.submission(plan, order::Node { cpus: 0, gpus: 0 })?;
+        let node = order::Node { cpus: 0, gpus: 0 };
+        let Submission { file, runs: _, started } = self.submission(plan, node, Some(mark.clone()))?;
         let place =
             Place::Server { uid: session.server_uid().to_owned(), dir: self.context.server_dir.clone() };
-        let job = Job { place, job: None, runs: started.len() };
+        let mark = Some(mark.text().to_owned());
+        let job = Job { place, job: None, runs: started.len(), mark };
         self.home.begin(&job, &started)?;
         let submitted =
             session.submit_file(file, None, &mut |warnings| self.context.printer.advise(warnings, false));
@@ -194,10 +197,10 @@ impl Maker<'_> {
         Ok(exit.max(u8::from(!plan.missing.is_empty())))
     }
 
-    fn join(&self, job: JobId, runs: &[Started], plan: &Plan) -> Result<u8, HqError> {
+    fn join(&self, GoesOn { job, runs, tasks }: &GoesOn, plan: &Plan) -> Result<u8, HqError> {
         end_quietly_when_nobody_reads();
-        let texts: HashMap<&str, &str> =
-            runs.iter().map(|run| (run.name.as_str(), run.text.as_str())).collect();
+        let its_runs = tasks.iter().filter_map(|task| runs.get(task.0 as usize));
+        let texts: HashMap<&str, &str> = its_runs.map(|run| (run.name.as_str(), run.text.as_str())).collect();
         let is_other =
             |run: &&Run| texts.get(name_of(run).as_str()) != Some(&hex(&Sha256.of_text(run.text())).as_str());
         let other = plan.needed().find(is_other);
@@ -219,10 +222,10 @@ impl Maker<'_> {
         let mut session = self.context.connect()?;
         if self.args.place.wait || self.args.place.progress {
             self.context.printer.note(&format!("Job {job} is already making the files"));
-            return follow_to_the_end(self.context, &mut session, job, runs);
+            return follow_to_the_end(self.context, &mut session, *job, runs);
         }
         let text = format!("Job {job} is already making the files\n");
-        let document = serde_json::json!({ "id": job.0, "runs": runs.len() });
+        let document = serde_json::json!({ "id": job.0, "runs": tasks.len() });
         self.context.printer.print(&mut Shown::of(text, document).quiet(format!("{job}\n")))?;
         Ok(0)
     }
@@ -232,7 +235,7 @@ impl Maker<'_> {
         let (cpus, resources) = (&self.args.place.cpus, &self.args.place.resources);
         let (config, worker_args) = worker::config_with(cpus.as_ref(), resources)?;
         let node = node_of(&config);
-        let Submission { file, runs, started } = self.submission(plan, node)?;
+        let Submission { file, runs, started } = self.submission(plan, node, None)?;
         let count = nodes.as_ref().map_or(1, |nodes| nodes.others + u32::from(nodes.is_here));
         for submit in &file.submits {
             check_fits(&config.resources, count, &submit.spec.requests)
@@ -244,7 +247,7 @@ impl Maker<'_> {
             ClusterOptions { state: Some(self.home.state()), jobs_before: 0, is_shared: nodes.is_some() };
         let mut cluster = Cluster::start(options)?;
         let mut session = Session::connect_to(cluster.access().clone())?;
-        let job = Job { place: Place::Here, job: None, runs: started.len() };
+        let job = Job { place: Place::Here, job: None, runs: started.len(), mark: None };
         self.home.begin(&job, &started)?;
         let submitted = session.submit_file(file, None, &mut |_| {});
         let SubmittedFile { job: id, .. } =
@@ -266,7 +269,7 @@ impl Maker<'_> {
         let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
         if ended.exit() != 0 {
             // Nodes that were lost have moved nothing.
-            clear(self.context, &mut session, id, &started)?;
+            clear(self.context, &mut session, &Ran::Here(id), &started)?;
         }
         drop(session);
         cluster.stop()?;
