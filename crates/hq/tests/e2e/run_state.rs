@@ -96,6 +96,42 @@ fn a_run_that_was_killed_before_it_told_its_end_tells_it_and_runs_nothing_again(
 }
 
 #[test]
+fn an_interrupted_run_goes_on_with_its_log() {
+    for with_command in [true, false] {
+        let place = Place::new();
+        let words =
+            ["run", "--state", "kept", "--log", "a.log", "--array", "1-2", "--cpus", "all", "--", "sh"];
+        let script =
+            "echo $HQ_TASK_ID; test $HQ_TASK_ID != 2 || test ! -p go || { echo > running; read line < go; }";
+        let running = place.pipe("running");
+        let go = place.pipe("go");
+        let mut command = place.command(words.into_iter().chain(["-c", script]));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let run = Process::start(command);
+        place.line_from(&running);
+        run.signal(2);
+        assert_eq!(run.end(), 130);
+        std::fs::remove_file(go).expect("a pipe");
+        let again = match with_command {
+            true => place.run(words.into_iter().chain(["-c", script])),
+            false => place.hq("run --state kept"),
+        };
+        assert!(again.exit == 0 && again.stderr.starts_with("Resuming job 1\n"), "{again:?}");
+        let log = format!("Log: {}\n", place.path("a.log").display());
+        assert!(again.stdout.contains(&log), "{again:?}");
+        assert_eq!(place.ok("output-log a.log cat 1 stdout"), "1\n2\n");
+        // Without its server it is that of another one.
+        let error = place.fails(1, "run --log a.log -- true");
+        assert!(
+            error.contains("is the log of another server") && error.contains("NAME-%{JOB_ID}"),
+            "{error}"
+        );
+        let error = place.fails(1, "run --state other --log a.log -- true");
+        assert!(error.contains("is the log of another server"), "{error}");
+    }
+}
+
+#[test]
 fn one_directory_is_of_one_run_at_a_time() {
     let place = Place::new();
     let running = place.pipe("running");
