@@ -26,6 +26,7 @@ use super::leftovers::{Alive, PREFIX, PREFIX_HIDDEN, Removal};
 use super::nodes::OtherNodes;
 use super::state::StateDir;
 use crate::error::HqError;
+use crate::render::text;
 use crate::signals::Signals;
 
 /// Where a server is started.
@@ -198,7 +199,7 @@ fn not_started(error: ServerError, state: Option<&StateDir>, is_shared: bool) ->
             let journal = state.server_dir().join("journal");
             let hint = ["check", "repair"].iter().fold(hint, |hint, verb| {
                 let command = format!("`hq journal {verb}`");
-                hint.replace(&command, &format!("`hq journal {verb} {}`", journal.display()))
+                hint.replace(&command, &format!("`hq journal {verb} {}`", text::path_word(&journal)))
             });
             HqError::from(error).hint(hint)
         }

@@ -132,6 +132,31 @@ fn an_interrupted_run_goes_on_with_its_log() {
 }
 
 #[test]
+fn what_resumes_a_run_can_be_given_to_a_shell() {
+    let place = Place::new();
+    let running = place.pipe("running");
+    place.pipe("go");
+    let mut command = place.command(["run", "--state", "it's kept", "--stdout", "none", "--stderr", "none"]);
+    command.args(["--", "sh", "-c", "test -e again || { echo > running; read line < go; }"]);
+    command.stdout(Stdio::null()).stderr(std::fs::File::create(place.path("said")).expect("a file"));
+    let run = Process::start(command);
+    place.line_from(&running);
+    run.signal(2);
+    assert_eq!(run.end(), 130);
+    place.write("again", "");
+    let other = place.fails(1, "run --state \"it's kept\" -- true");
+    for said in [place.read("said"), other] {
+        let (_, rest) = said.split_once("`hq run --state ").expect("a command");
+        let (word, _) = rest.split_once('`').expect("its end");
+        let word = shlex::split(word).expect("a word");
+        assert_eq!(word, [place.path("it's kept").display().to_string()], "{said}");
+    }
+    place.ok("run --state \"it's kept\"");
+    let none = place.fails(1, "run --state \"it's kept\"");
+    assert!(none.contains(r#"it's kept" -- COMMAND`"#), "{none}");
+}
+
+#[test]
 fn one_directory_is_of_one_run_at_a_time() {
     let place = Place::new();
     let running = place.pipe("running");

@@ -34,6 +34,7 @@ use crate::failures::{FailedJob, FailureStream, Look};
 use crate::jobs::{SharedSession, only};
 use crate::logging;
 use crate::progress::Progress;
+use crate::render::text;
 use crate::report::RunEnded;
 use crate::signals::{HeldSignals, Signals};
 use crate::telling::Teller;
@@ -182,8 +183,12 @@ fn what(
         (None, Some(kept)) => kept.save(&state)?,
         (None, None) => {
             let dir = state.path().display();
-            return Err(HqError::failed("bad-input", format!("there is no interrupted run in {dir}"))
-                .hint(format!("`hq run --state {dir} -- COMMAND` starts a run that can be resumed")));
+            return Err(HqError::failed("bad-input", format!("there is no interrupted run in {dir}")).hint(
+                format!(
+                    "`hq run --state {} -- COMMAND` starts a run that can be resumed",
+                    text::path_word(state.path())
+                ),
+            ));
         }
     }
     Ok(What { submit: new, job, state: Some(state) })
@@ -271,7 +276,7 @@ fn stopping(running: u64, signal: u8, state: &StateDir) -> HqError {
         count => format!("; the {count} running tasks are ended, and will start again"),
     };
     HqError::interrupted(signal, format!("Interrupted{again}"))
-        .hint(format!("`hq run --state {}` resumes it", state.path().display()))
+        .hint(format!("`hq run --state {}` resumes it", text::path_word(state.path())))
 }
 
 fn canceling(running: u64) -> String {
