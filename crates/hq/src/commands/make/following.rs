@@ -56,6 +56,11 @@ impl Ends {
         }
     }
 
+    /// Whether all of them have ended well.
+    pub(super) fn are_good(&self) -> bool {
+        self.failed.is_empty() && self.canceled + self.aborted == 0
+    }
+
     /// What is said at the end.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Making: on a server of our own, or as a job of one that stays.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
@@ -13,9 +13,11 @@ use hq_core::explanation::ReasonKind;
 use hq_make::{Digests, Known, Plan, Rerun, Run, RunId, RunState, order};
 use hq_model::{JobId, TaskId, counted};
 use hq_worker::launcher::Launcher;
+use tokio::sync::watch;
 
 use super::before::{Before, GoesOn, clear, job_name};
-use super::following::{Ends, cancel, follow_to_the_end};
+use super::ending::{END_TIME, Written, cancel_aside, goes_unanswered, until_written};
+use super::following::{Ends, follow_to_the_end};
 use super::{Context, home_path, level, load, places, planned, refused, remembered, rerun};
 use crate::cli::make::{MakeArgs, OrderArg};
 use crate::commands::{end_quietly_when_nobody_reads, unexpected, worker};
@@ -264,7 +266,19 @@ impl Maker<'_> {
         held.release()?;
         let begin = Instant::now();
         let (ends, signal) =
-            self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started))?;
+            match self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started))? {
+                Followed::Over(ends, signal) if ends.are_good() && signal.is_none() => (ends, signal),
+                // More is asked, and signals are not heard meanwhile: so it is to be answered.
+                Followed::Over(ends, signal) => match until_written(&mut session, &mut signals, signal)? {
+                    Written::Yes(signal) => (ends, signal),
+                    Written::NotInTime(signal) => {
+                        return Err(self.end_unwritten(cluster, session, signals, signal));
+                    }
+                },
+                Followed::Unwritten(signal) => {
+                    return Err(self.end_unwritten(cluster, session, signals, signal));
+                }
+            };
         let mut ended = ends.ended(&mut session, id, &started, begin)?;
         let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
         if ended.exit() != 0 {
@@ -284,14 +298,31 @@ impl Maker<'_> {
         Ok(signal.map_or(ended.exit(), |signal| EXIT_SIGNAL + signal))
     }
 
-    // Says how the runs go, and remembers how they ended. Gives the signal that ended them, if one did.
+    // Tasks have their grace, and the next one finds the job as it was when the journal could be written last.
+    fn end_unwritten(
+        &self,
+        mut cluster: Cluster,
+        mut session: Session,
+        mut signals: Signals,
+        signal: u8,
+    ) -> HqError {
+        if let Err(error) = cluster.end_without_server(&mut session, &mut signals, (signal, END_TIME)) {
+            return error;
+        }
+        let state = self.home.path().display();
+        HqError::interrupted(signal, format!("Interrupted; the journal in {state} cannot be written")).hint(
+            "the next `hq make` moves aside what was left half done, and may make again what was made last",
+        )
+    }
+
+    // Says how the runs go, and remembers how they ended.
     fn follow(
         &self,
         cluster: &mut Cluster,
         session: &mut Session,
         signals: &mut Signals,
         (job, plan, runs, started): (JobId, &Plan, &[RunId], &[Started]),
-    ) -> Result<(Ends, Option<u8>), HqError> {
+    ) -> Result<Followed, HqError> {
         let run_of = |task: TaskId| plan.run(runs[task.0 as usize]);
         let ends = RefCell::new(Ends::default());
         let mut first = None;
@@ -316,12 +347,16 @@ impl Maker<'_> {
         enum Event {
             Signal(u8),
             WorkerEnded(HqError),
+            NotCanceled,
         }
         let access = cluster.access().clone();
+        let (asked, is_unwritten) = (Cell::new(None), Cell::new(false));
+        let (canceled, cancels) = watch::channel(false);
         let next = async || {
             tokio::select! {
                 signal = signals.next() => Event::Signal(signal),
                 end = cluster.worker_ended() => Event::WorkerEnded(end),
+                () = goes_unanswered(asked.get(), cancels.clone()) => Event::NotCanceled,
             }
         };
         let act = |_: &mut Session, progress: &mut crate::progress::Progress, event| match event {
@@ -331,30 +366,31 @@ impl Maker<'_> {
                 self.context
                     .printer
                     .note("Canceling: running tasks are being ended; press Ctrl-C again to exit immediately");
-                cancel_aside(&access, job)
+                asked.set(Some(tokio::time::Instant::now()));
+                cancel_aside(&access, job, canceled.clone())
             }
             Event::Signal(signal) => Err(interrupted_twice(signal)),
             Event::WorkerEnded(end) => Err(end),
+            Event::NotCanceled => {
+                is_unwritten.set(true);
+                Err(HqError::failed("journal", "the job cannot be canceled"))
+            }
         };
-        Follower::new(job, started, self.context.printer).follow(session, &mut hear, next, act)?;
-        Ok((ends.into_inner(), first))
+        let followed =
+            Follower::new(job, started, self.context.printer).follow(session, &mut hear, next, act);
+        match (followed, first) {
+            (Err(_), Some(signal)) if is_unwritten.get() => Ok(Followed::Unwritten(signal)),
+            (followed, first) => followed.map(|()| Followed::Over(ends.into_inner(), first)),
+        }
     }
 }
 
-// While the journal cannot be written, who cancels waits for that; the next signal does not.
-fn cancel_aside(access: &hq_net::AccessFile, job: JobId) -> Result<(), HqError> {
-    let access = access.clone();
-    let work = move || {
-        let canceled = Session::connect_to(access)
-            .map_err(HqError::from)
-            .and_then(|mut session| cancel(&mut session, job, "hq make was interrupted"));
-        // The server has ended before, at the next signal.
-        if let Err(error) = canceled {
-            tracing::debug!(error = error.text, "the job could not be canceled");
-        }
-    };
-    std::thread::Builder::new().name("hq-cancel".into()).spawn(work)?;
-    Ok(())
+// How the runs went.
+enum Followed {
+    // All have ended: after this signal, if there was one.
+    Over(Ends, Option<u8>),
+    // After this signal they could not be canceled.
+    Unwritten(u8),
 }
 
 fn node_of(config: &hq_model::worker::WorkerConfig) -> order::Node {
