@@ -183,6 +183,18 @@ fn no_run_writes_over_what_another_left() {
 }
 
 #[test]
+fn standard_output_is_no_place_for_outputs_of_tasks() {
+    let place = Place::new();
+    for command in ["run", "submit"] {
+        let error = place.fails(2, &format!("{command} --stdout - -- true"));
+        assert!(error.contains("`-` is no standard output here") && error.contains("`./-`"), "{error}");
+    }
+    place.write("job.toml", "[[task]]\nstderr = \"-\"\ncommand = [\"true\"]\n");
+    assert!(place.fails(1, "job submit-file job.toml").contains("task 1: stderr: `-` is no standard output"));
+    assert!(!place.path("-").exists());
+}
+
+#[test]
 fn a_log_of_another_run_is_refused_before_anything_runs() {
     let place = Place::new();
     place.ok("run --log L -- echo one");
