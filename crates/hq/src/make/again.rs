@@ -1,6 +1,7 @@
 //! The jobs of a server that make files of one directory: what `hq make` has submitted, and what runs such tasks again.
 
 use std::path::Path;
+use std::time::Duration;
 
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary};
@@ -10,6 +11,7 @@ use super::mark::Mark;
 use crate::commands::unexpected;
 use crate::error::HqError;
 use crate::jobs::only;
+use crate::logging;
 
 /// A job that makes files of a directory, or has.
 #[derive(Clone, Debug)]
@@ -84,19 +86,38 @@ pub(crate) fn tasks_of(session: &mut Session, job: JobId, states: &[TaskState]) 
     }
 }
 
+/// How long a job has taken so far, and whether that is all: from its submit to its end, by the clock of its server.
+///
+/// # Errors
+/// When the server refuses or is lost.
+pub(crate) fn taken_so_far(session: &mut Session, job: JobId) -> Result<(Duration, bool), HqError> {
+    let (jobs, now) = page_of(session, job, IdSet::new())?;
+    let Some(detail) = jobs.into_iter().next() else { return Ok((Duration::ZERO, false)) };
+    let until = detail.ended.or(now).unwrap_or_else(logging::now);
+    Ok((until.since(detail.submitted), detail.ended.is_some()))
+}
+
 // With what its tasks carry: all came with submits of one call.
 fn looked_at(session: &mut Session, job: JobId) -> Result<Option<(JobDetail, Option<Mark>)>, HqError> {
     let first = tasks_of(session, job, &[])?.first();
-    let page = Some(JobPage { tasks: Some(first.map_or_else(IdSet::new, IdSet::single)), from: None });
-    let ClientResponse::JobDetails { jobs, .. } =
-        session.request(ClientRequest::JobInfo { jobs: only([job]), page })?
-    else {
-        return unexpected();
-    };
+    let (jobs, _) = page_of(session, job, first.map_or_else(IdSet::new, IdSet::single))?;
     Ok(jobs.into_iter().next().map(|detail| {
         let mark = detail.submits.first().and_then(|submit| Mark::among(&submit.spec.env));
         (detail, mark)
     }))
+}
+
+// A job with the submits of these tasks, and the time of the server.
+fn page_of(
+    session: &mut Session,
+    job: JobId,
+    tasks: IdSet,
+) -> Result<(Vec<JobDetail>, Option<Timestamp>), HqError> {
+    let page = Some(JobPage { tasks: Some(tasks), from: None });
+    match session.request(ClientRequest::JobInfo { jobs: only([job]), page })? {
+        ClientResponse::JobDetails { jobs, now, .. } => Ok((jobs, now)),
+        _ => unexpected(),
+    }
 }
 
 fn has_ended(job: &JobSummary) -> bool {

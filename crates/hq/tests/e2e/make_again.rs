@@ -81,6 +81,9 @@ fn while_its_tasks_run_again_nobody_else_makes_the_files() {
     fs::write(go, "on\n").expect("it reads");
     let followed = server.ok("make --follow");
     assert!(followed.contains("completed  d/two.0\n"), "{followed}");
+    // However long that is watched.
+    let took = || server.json("make --follow")["duration"].as_f64();
+    assert!(took() > Some(0.0) && took() == took());
     // What it has made is good.
     let listed = server.hq("make --list");
     assert_eq!((listed.exit, listed.stderr.as_str()), (0, ""), "{listed:?}");

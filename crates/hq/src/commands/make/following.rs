@@ -14,7 +14,7 @@ use crate::embedded::StateDir;
 use crate::error::HqError;
 use crate::jobs::only;
 use crate::make::{
-    Ending, FailedRun, Follower, Job, Place, Started, job_in, last_lines, started_in, too_late,
+    Ending, FailedRun, Follower, Job, Place, Started, job_in, last_lines, started_in, taken_so_far, too_late,
 };
 use crate::render::make::MakeEnded;
 use crate::signals::Signals;
@@ -122,6 +122,8 @@ pub(super) fn follow_to_the_end(
     job: JobId,
     runs: &[Started],
 ) -> Result<u8, HqError> {
+    // Whoever comes late tells how long the job took, and not how long that was watched.
+    let (before, is_over) = taken_so_far(session, job)?;
     let mut signals = session.enter(Signals::catch)?;
     let begin = Instant::now();
     let mut ends = Ends::default();
@@ -132,6 +134,7 @@ pub(super) fn follow_to_the_end(
         |_, _, signal| Err(HqError::interrupted(signal, format!("Interrupted; job {job} continues"))),
     )?;
     let mut ended = ends.ended(session, job, runs, begin)?;
+    ended.duration = if is_over { before } else { before + ended.duration };
     context.printer.print(&mut ended)?;
     Ok(ended.exit())
 }
