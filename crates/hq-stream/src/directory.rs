@@ -42,8 +42,8 @@ struct Copier {
 pub enum Found {
     /// None at all.
     Nothing,
-    /// Of more than one server, where none was named.
-    Several(Vec<String>),
+    /// Of more than one server, where none was named: the names, each with the time of its first file, in that order.
+    Several(Vec<(String, Timestamp)>),
     /// These.
     Files(Directory),
 }
@@ -94,7 +94,7 @@ impl Directory {
         }
         let mut files = match server_uid {
             Some(uid) => by_server.remove(uid).unwrap_or_default(),
-            None if by_server.len() > 1 => return Ok(Found::Several(by_server.into_keys().collect())),
+            None if by_server.len() > 1 => return Ok(Found::Several(in_order(&by_server))),
             None => by_server.into_values().next().unwrap_or_default(),
         };
         if files.is_empty() {
@@ -354,6 +354,15 @@ struct Candidate {
     worker: WorkerId,
     length: Reverse<u64>,
     path: PathBuf,
+}
+
+// The servers, each with the time of its first file, in that order.
+fn in_order(by_server: &BTreeMap<String, Vec<Candidate>>) -> Vec<(String, Timestamp)> {
+    let first = |files: &[Candidate]| files.iter().map(|file| file.created).min().unwrap_or_default();
+    let mut servers: Vec<(String, Timestamp)> =
+        by_server.iter().map(|(uid, files)| (uid.clone(), first(files))).collect();
+    servers.sort_by_key(|(_, begun)| *begun);
+    servers
 }
 
 // They are sorted.

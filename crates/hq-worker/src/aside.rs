@@ -16,13 +16,7 @@ use crate::limits::ASIDE_NAMES_MAX;
 /// # Errors
 /// When it cannot be renamed, or too many names are taken.
 pub fn move_aside(path: &Path, instance: Instance) -> io::Result<Option<PathBuf>> {
-    for number in 1..=ASIDE_NAMES_MAX {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(format!(".failed-{instance}"));
-        if number > 1 {
-            aside.push(format!(".{number}"));
-        }
-        let aside = PathBuf::from(aside);
+    for aside in names(path, instance) {
         match rename_to_new(path, &aside) {
             Ok(()) => return Ok(Some(aside)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -31,6 +25,18 @@ pub fn move_aside(path: &Path, instance: Instance) -> io::Result<Option<PathBuf>
         }
     }
     Err(io::Error::other("too many files of failed attempts are there already"))
+}
+
+/// The names under which files of an attempt are put out of the way, in the order in which they are taken.
+pub fn names(path: &Path, instance: Instance) -> impl Iterator<Item = PathBuf> {
+    (1..=ASIDE_NAMES_MAX).map(move |number| {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(format!(".failed-{instance}"));
+        if number > 1 {
+            aside.push(format!(".{number}"));
+        }
+        PathBuf::from(aside)
+    })
 }
 
 /// Renames, but never onto something.

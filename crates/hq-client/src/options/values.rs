@@ -469,6 +469,11 @@ pub fn output(text: OsString) -> Result<OutputArg, String> {
     if path.is_empty() && on_close == OnClose::Keep {
         return Err("the path is empty; use `none` to discard the output".into());
     }
+    if path == b"-" {
+        return Err("`-` is no standard output here, as each task writes to a file: give its path, `none` to discard \
+                    the output, or `./-` for a file of this name"
+            .into());
+    }
     let path = (!path.is_empty()).then(|| path.to_vec());
     Ok(OutputArg::File { path, on_close })
 }
@@ -615,6 +620,11 @@ mod tests {
             assert_eq!(output(text.into()), Err(error), "{text}");
         }
         assert!(output("".into()).is_err());
+        for text in ["-", "-:rm-if-empty"] {
+            let error = output(text.into()).expect_err("no standard output");
+            assert!(error.starts_with("`-` is no standard output here"), "{error}");
+        }
+        assert_eq!(output("./-".into()), file(Some("./-"), OnClose::Keep));
     }
 
     #[test]

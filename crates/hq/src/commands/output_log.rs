@@ -30,7 +30,11 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
         }
         Found::Several(servers) => {
             let text = format!("Found streams from multiple server instances in {}", path.display());
-            let hint = format!("choose one with --server-uid: {}", servers.join(", "));
+            let style = Style::of_stderr();
+            let servers: Vec<String> =
+                servers.iter().map(|(uid, begun)| format!("{uid} (since {})", style.time(*begun))).collect();
+            let hint =
+                format!("choose one with --server-uid, the last is the latest: {}", servers.join(", "));
             return Err(HqError::failed("no-output", text).hint(hint));
         }
     };

@@ -26,6 +26,7 @@ use super::leftovers::{Alive, PREFIX, PREFIX_HIDDEN, Removal};
 use super::nodes::OtherNodes;
 use super::state::StateDir;
 use crate::error::HqError;
+use crate::render::text;
 use crate::signals::Signals;
 
 /// Where a server is started.
@@ -159,6 +160,29 @@ impl Cluster {
         })
     }
 
+    /// As `end_workers` after a signal, but asks nothing of the server, which cannot write: it would hear of no end, so the worker
+    /// of this machine has so long for its tasks. Others end with their server.
+    ///
+    /// # Errors
+    /// When there was a second signal.
+    pub(crate) fn end_without_server(
+        &mut self,
+        session: &mut Session,
+        signals: &mut Signals,
+        (signal, time): (u8, Duration),
+    ) -> Result<(), HqError> {
+        let Some(worker) = &mut self.worker else { return Ok(()) };
+        let ended = session.wait_for(async {
+            // Where the time is over, it ends at once when it is dropped.
+            match tokio::time::timeout(time, worker.end(signals, Some(signal))).await {
+                Ok(ended) => ended.map(drop),
+                Err(_) => Ok(()),
+            }
+        });
+        self.worker = None;
+        ended
+    }
+
     /// Ends what is left in order, and removes what is not to stay.
     pub(crate) fn stop(self) -> Result<(), HqError> {
         let Cluster { others, worker, server, server_dir: _, shared, dir, _alive, removal } = self;
@@ -198,7 +222,7 @@ fn not_started(error: ServerError, state: Option<&StateDir>, is_shared: bool) ->
             let journal = state.server_dir().join("journal");
             let hint = ["check", "repair"].iter().fold(hint, |hint, verb| {
                 let command = format!("`hq journal {verb}`");
-                hint.replace(&command, &format!("`hq journal {verb} {}`", journal.display()))
+                hint.replace(&command, &format!("`hq journal {verb} {}`", text::path_word(&journal)))
             });
             HqError::from(error).hint(hint)
         }

@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
+use super::mark::Mark;
 use crate::embedded::StateDir;
 use crate::error::HqError;
 
@@ -22,6 +23,8 @@ const KNOWN: &str = "known";
 const JOB: &str = "job.json";
 /// Its runs, a line each, in the order of its tasks.
 const STARTED: &str = "started";
+/// Where the last job was that was not here, which may be run again there.
+const SERVER: &str = "server.json";
 /// How the last one ended.
 const LAST: &str = "last.json";
 /// How long one that was killed has for the end of its tasks.
@@ -75,6 +78,16 @@ pub(crate) struct Job {
     pub job: Option<u32>,
     /// How many runs it has.
     pub runs: usize,
+    /// What its tasks carry on a server that stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+}
+
+impl Job {
+    /// What its tasks carry.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        self.mark.as_deref().map(Mark::of_text)
+    }
 }
 
 /// A run of a job, as it was started.
@@ -195,13 +208,23 @@ impl Home {
         started_in(&self.path)
     }
 
-    /// Forgets the job: its end has been seen.
+    /// The server that had a job whose end has been seen.
+    pub(crate) fn server_before(&self) -> Option<Place> {
+        serde_json::from_slice(&fs::read(self.path.join(SERVER)).ok()?).ok()
+    }
+
+    /// Forgets it: it is not there any more.
+    pub(crate) fn forget_server(&self) -> Result<(), HqError> {
+        remove(&self.path.join(SERVER))
+    }
+
+    /// Forgets the job: its end has been seen. Where it was is kept: others may run its tasks again there.
     pub(crate) fn end(&self) -> Result<(), HqError> {
+        if let Some(Job { place: place @ Place::Server { .. }, .. }) = self.unended() {
+            self.write(SERVER, |out| Ok(serde_json::to_writer(out, &place)?))?;
+        }
         for name in [JOB, STARTED] {
-            match fs::remove_file(self.path.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-                _ => {}
-            }
+            remove(&self.path.join(name))?;
         }
         match fs::remove_dir_all(self.state().server_dir()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
@@ -263,6 +286,13 @@ impl Home {
 
     fn not_written(&self, name: &str, error: &io::Error) -> HqError {
         HqError::failed("io", format!("{} cannot be written: {error}", self.path.join(name).display()))
+    }
+}
+
+fn remove(path: &Path) -> Result<(), HqError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
@@ -346,7 +376,7 @@ mod tests {
         let path = dir.path().join(".hq-make");
         let home = Home::take(&path).expect("free");
         assert!(home.unended().is_none());
-        let job = Job { place: Place::Here, job: None, runs: 2 };
+        let job = Job { place: Place::Here, job: None, runs: 2, mark: None };
         home.begin(&job, &[started("a"), started("b\n")]).expect("writable");
         home.note(&Job { job: Some(3), ..job }).expect("writable");
         assert_eq!(home.unended().and_then(|job| job.job), Some(3));
@@ -354,6 +384,13 @@ mod tests {
         assert_eq!(names, ["a", "b\n"]);
         home.end().expect("writable");
         assert!(home.unended().is_none() && home.started().is_err());
+        assert!(home.server_before().is_none());
+        let place = Place::Server { uid: "a1b2c3".into(), dir: "/s".into() };
+        home.note(&Job { place: place.clone(), job: Some(3), runs: 2, mark: None }).expect("writable");
+        home.end().expect("writable");
+        assert_eq!(home.server_before(), Some(place));
+        home.forget_server().expect("writable");
+        assert!(home.server_before().is_none());
     }
 
     #[test]

@@ -21,10 +21,11 @@ use serde::Serialize;
 use super::digests::{Sha256, hex};
 use super::files::Disk;
 use super::home::Started;
+use super::mark::Mark;
 use crate::error::HqError;
 
 /// Between SIGTERM and SIGKILL.
-const KILL_GRACE: Duration = Duration::from_secs(5);
+pub(super) const KILL_GRACE: Duration = Duration::from_secs(5);
 /// What Linux takes as one argument of a program, with its end.
 const ARGUMENT_BYTES_MAX: usize = 128 << 10;
 /// Spreads over so many numbers of nodes are tried.
@@ -56,6 +57,8 @@ pub(crate) struct How {
     pub within: Option<Duration>,
     /// Which of the plan's runs come first: one number each, the larger the sooner.
     pub priorities: Option<Vec<i32>>,
+    /// What the tasks carry on a server that stays.
+    pub mark: Option<Mark>,
 }
 
 /// A job that makes what a plan needs.
@@ -292,6 +295,7 @@ fn spec_of(run: &Run, kind: &Kind, how: &How) -> Result<TaskSpec, HqError> {
     let env = run.env.iter().enumerate();
     let env =
         env.map(|(at, (name, _))| (name.clone().into_bytes(), format!("%{{ENTRY.env.{at}}}").into_bytes()));
+    let env = env.chain(how.mark.as_ref().map(Mark::variable));
     let retry = run.retry.or(how.retry).unwrap_or(0);
     Ok(TaskSpec {
         body: Body::Program { args },

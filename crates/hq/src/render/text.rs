@@ -1,6 +1,7 @@
 //! The words and numbers of tables.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use hq_core::worker_messages::WorkerEnd;
@@ -67,14 +68,20 @@ pub(crate) fn body_lines(what: &Body) -> String {
 
 /// A command as a shell takes it.
 pub(crate) fn command(args: &[Vec<u8>]) -> String {
-    let quoted: Vec<String> = args
-        .iter()
-        .map(|arg| match shlex::bytes::try_quote(arg) {
-            Ok(quoted) => bytes(&quoted),
-            Err(_) => bytes(arg),
-        })
-        .collect();
+    let quoted: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
     quoted.join(" ")
+}
+
+/// A path as a word of a command that is shown.
+pub(crate) fn path_word(path: &Path) -> String {
+    quoted(path.as_os_str().as_encoded_bytes())
+}
+
+fn quoted(arg: &[u8]) -> String {
+    match shlex::bytes::try_quote(arg) {
+        Ok(quoted) => bytes(&quoted),
+        Err(_) => bytes(arg),
+    }
 }
 
 /// Values one below the other.

@@ -27,6 +27,7 @@ mod journal;
 mod lifeline;
 mod logs;
 mod make;
+mod make_again;
 mod many_bags;
 mod matrix;
 mod metrics;

@@ -319,6 +319,28 @@ fn what_is_ended_without_waiting_for_it_is_moved_aside_by_the_next() {
 }
 
 #[test]
+fn one_signal_ends_it_also_where_its_journal_cannot_be_written() {
+    let rules = "r:\n  out: [x]\n  script: |\n    echo half > x\n    read line < go\nnext:\n  inp: [x]\n  out: [y]\n  script: touch y\n";
+    let place = place(rules, "t:\n  dirname: .\n  out: [y]\n");
+    place.pipe("go");
+    let mut command = place.command(["make"]);
+    command.stdout(Stdio::null()).stderr(fs::File::create(place.path("said")).expect("a file"));
+    let make = Process::start(command);
+    crate::patience::until("it runs", || {
+        if place.path("x").exists() { Ok(()) } else { Err("no file".to_owned()) }
+    });
+    fs::rename(place.path(".hq-make"), place.path("gone")).expect("there");
+    make.signal(15);
+    assert_eq!(make.end(), 128 + 15);
+    let said = place.read("said");
+    assert!(
+        said.contains("ERROR Interrupted; the journal in ") && said.contains("cannot be written"),
+        "{said}"
+    );
+    assert!(!place.path("x").exists(), "it had its grace");
+}
+
+#[test]
 fn there_is_one_at_a_time_and_others_may_follow() {
     let place = place(HALVES, HALVES_TARGETS);
     let go = place.pipe("go_0");

@@ -183,6 +183,35 @@ fn no_run_writes_over_what_another_left() {
 }
 
 #[test]
+fn streams_of_several_runs_are_told_apart_by_their_times() {
+    let place = Place::new();
+    for text in ["one", "two"] {
+        place.ok(&format!("run --stream out -- echo {text}"));
+    }
+    let error = place.fails(1, "output-log out cat stdout");
+    let (_, servers) =
+        error.split_once("choose one with --server-uid, the last is the latest: ").expect("a hint");
+    let uids: Vec<&str> =
+        servers.split(", ").filter_map(|server| Some(server.split_once(" (since 20")?.0)).collect();
+    assert_eq!(uids.len(), 2, "{error}");
+    for (uid, text) in [(uids[0], "one\n"), (uids[1], "two\n")] {
+        assert_eq!(place.ok(&format!("output-log out --server-uid {uid} cat stdout")), text);
+    }
+}
+
+#[test]
+fn standard_output_is_no_place_for_outputs_of_tasks() {
+    let place = Place::new();
+    for command in ["run", "submit"] {
+        let error = place.fails(2, &format!("{command} --stdout - -- true"));
+        assert!(error.contains("`-` is no standard output here") && error.contains("`./-`"), "{error}");
+    }
+    place.write("job.toml", "[[task]]\nstderr = \"-\"\ncommand = [\"true\"]\n");
+    assert!(place.fails(1, "job submit-file job.toml").contains("task 1: stderr: `-` is no standard output"));
+    assert!(!place.path("-").exists());
+}
+
+#[test]
 fn a_log_of_another_run_is_refused_before_anything_runs() {
     let place = Place::new();
     place.ok("run --log L -- echo one");

@@ -96,6 +96,67 @@ fn a_run_that_was_killed_before_it_told_its_end_tells_it_and_runs_nothing_again(
 }
 
 #[test]
+fn an_interrupted_run_goes_on_with_its_log() {
+    for with_command in [true, false] {
+        let place = Place::new();
+        let words =
+            ["run", "--state", "kept", "--log", "a.log", "--array", "1-2", "--cpus", "all", "--", "sh"];
+        let script =
+            "echo $HQ_TASK_ID; test $HQ_TASK_ID != 2 || test ! -p go || { echo > running; read line < go; }";
+        let running = place.pipe("running");
+        let go = place.pipe("go");
+        let mut command = place.command(words.into_iter().chain(["-c", script]));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let run = Process::start(command);
+        place.line_from(&running);
+        run.signal(2);
+        assert_eq!(run.end(), 130);
+        std::fs::remove_file(go).expect("a pipe");
+        let again = match with_command {
+            true => place.run(words.into_iter().chain(["-c", script])),
+            false => place.hq("run --state kept"),
+        };
+        assert!(again.exit == 0 && again.stderr.starts_with("Resuming job 1\n"), "{again:?}");
+        let log = format!("Log: {}\n", place.path("a.log").display());
+        assert!(again.stdout.contains(&log), "{again:?}");
+        assert_eq!(place.ok("output-log a.log cat 1 stdout"), "1\n2\n");
+        // Without its server it is that of another one.
+        let error = place.fails(1, "run --log a.log -- true");
+        assert!(
+            error.contains("is the log of another server") && error.contains("NAME-%{JOB_ID}"),
+            "{error}"
+        );
+        let error = place.fails(1, "run --state other --log a.log -- true");
+        assert!(error.contains("is the log of another server"), "{error}");
+    }
+}
+
+#[test]
+fn what_resumes_a_run_can_be_given_to_a_shell() {
+    let place = Place::new();
+    let running = place.pipe("running");
+    place.pipe("go");
+    let mut command = place.command(["run", "--state", "it's kept", "--stdout", "none", "--stderr", "none"]);
+    command.args(["--", "sh", "-c", "test -e again || { echo > running; read line < go; }"]);
+    command.stdout(Stdio::null()).stderr(std::fs::File::create(place.path("said")).expect("a file"));
+    let run = Process::start(command);
+    place.line_from(&running);
+    run.signal(2);
+    assert_eq!(run.end(), 130);
+    place.write("again", "");
+    let other = place.fails(1, "run --state \"it's kept\" -- true");
+    for said in [place.read("said"), other] {
+        let (_, rest) = said.split_once("`hq run --state ").expect("a command");
+        let (word, _) = rest.split_once('`').expect("its end");
+        let word = shlex::split(word).expect("a word");
+        assert_eq!(word, [place.path("it's kept").display().to_string()], "{said}");
+    }
+    place.ok("run --state \"it's kept\"");
+    let none = place.fails(1, "run --state \"it's kept\"");
+    assert!(none.contains(r#"it's kept" -- COMMAND`"#), "{none}");
+}
+
+#[test]
 fn one_directory_is_of_one_run_at_a_time() {
     let place = Place::new();
     let running = place.pipe("running");

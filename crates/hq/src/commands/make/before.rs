@@ -1,26 +1,37 @@
 //! The job before, whose end nobody has seen: what it has done, and what it left half done.
 
-use hq_client::{ClientError, Session};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
-use hq_model::job::JobState;
-use hq_model::{IdSet, JobId, TaskState, counted_are};
+use std::path::Path;
+
+use hq_client::Session;
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_model::{IdSet, JobId, counted_are};
 
 use super::Context;
-use super::following::has_ended;
 use crate::commands::unexpected;
 use crate::embedded::{Cluster, ClusterOptions};
 use crate::error::HqError;
-use crate::jobs::only;
-use crate::make::{Home, Job, Place, Started, settle};
+use crate::make::{
+    Home, Job, MakingJob, Place, Ran, Started, Wanted, completed, half_done, making_jobs, settle, tasks_of,
+};
 use crate::render::text;
 
 /// What became of it.
 #[derive(Default)]
 pub(super) struct Before {
     /// It is not over, and is to be joined.
-    pub goes_on: Option<(JobId, Vec<Started>)>,
+    pub goes_on: Option<GoesOn>,
     /// Those of its runs that have ended well.
     pub completed: Vec<Started>,
+}
+
+/// A job that makes files here now.
+pub(super) struct GoesOn {
+    /// Its number.
+    pub job: JobId,
+    /// The runs that are remembered.
+    pub runs: Vec<Started>,
+    /// Those of them that it has.
+    pub tasks: IdSet,
 }
 
 impl Before {
@@ -29,9 +40,12 @@ impl Before {
     /// # Errors
     /// When its server cannot be asked, or it goes on.
     pub(super) fn of(context: &Context, home: &Home, joins: bool) -> Result<Before, HqError> {
-        let Some(Job { place, job, .. }) = home.unended() else { return Ok(Before::default()) };
+        let Some(remembered) = home.unended() else {
+            nothing_goes_on(home)?;
+            return Ok(Before::default());
+        };
         let Ok(runs) = home.started() else { return Ok(Before::default()) };
-        match place {
+        match &remembered.place {
             Place::Here => {
                 let state = home.state();
                 if !state.server_dir().join(hq_server::directory::JOURNAL).exists() {
@@ -40,7 +54,7 @@ impl Before {
                 let options = ClusterOptions { state: Some(state), jobs_before: 0, is_shared: false };
                 let cluster = Cluster::start(options)?;
                 let mut session = Session::connect_to(cluster.access().clone())?;
-                let before = interrupted(context, &mut session, job, runs)?;
+                let before = interrupted(context, &mut session, remembered.job, runs)?;
                 drop(session);
                 cluster.stop()?;
                 // Files that somebody puts there now are not of those runs.
@@ -49,7 +63,7 @@ impl Before {
             }
             Place::Server { uid, dir } => {
                 let busy = |why: String| {
-                    let job = job.map_or_else(|| "A job".to_owned(), |job| format!("Job {job}"));
+                    let job = remembered.job.map_or_else(|| "A job".to_owned(), |job| format!("Job {job}"));
                     HqError::failed(
                         "make-busy",
                         format!(
@@ -62,31 +76,75 @@ impl Before {
                         home.path().display()
                     ))
                 };
-                let mut session = Session::connect(&dir).map_err(|error| busy(error.to_string()))?;
+                let mut session = Session::connect(dir).map_err(|error| busy(error.to_string()))?;
                 if session.server_uid() != uid {
                     return Err(busy(format!("the server there is now {}", session.server_uid())));
                 }
-                let Some(job) =
-                    job.map(JobId).map_or_else(|| unnamed(&mut session, &runs), |job| Ok(Some(job)))?
-                else {
-                    return Ok(Before::default());
-                };
-                match has_ended(&mut session, job)? {
-                    None => Ok(Before::default()),
-                    Some((true, ..)) => over(context, &mut session, job, &runs),
-                    Some((false, done, total)) if !joins => Err(HqError::failed(
-                        "make-busy",
-                        format!(
-                            "Job {job} of the server in {} is making files here: {done} of {} ended",
-                            dir.display(),
-                            counted_are(total, "run", "has", "have")
-                        ),
-                    )
-                    .hint(format!("`hq make --follow` shows its progress, `hq job cancel {job}` ends it"))),
-                    Some((false, ..)) => Ok(Before { goes_on: Some((job, runs)), completed: Vec::new() }),
+                let jobs = jobs_of(&mut session, home.path(), &remembered)?;
+                let active: Vec<&MakingJob> = jobs.iter().filter(|job| !job.has_ended).collect();
+                match active[..] {
+                    [] => over(context, &mut session, &on_server(&jobs), &runs),
+                    [one] if joins && one.is_same => {
+                        let tasks = tasks_of(&mut session, one.job, &[])?;
+                        let goes_on = GoesOn { job: one.job, runs, tasks };
+                        Ok(Before { goes_on: Some(goes_on), completed: Vec::new() })
+                    }
+                    [.., last] => Err(goes_on(last, dir)),
                 }
             }
         }
+    }
+}
+
+/// The jobs that are remembered or run their tasks again, and others that make files here.
+///
+/// # Errors
+/// When the server is lost.
+pub(super) fn jobs_of(
+    session: &mut Session,
+    home: &Path,
+    remembered: &Job,
+) -> Result<Vec<MakingJob>, HqError> {
+    let (name, mark) = (job_name()?, remembered.mark());
+    let job = remembered.job.map(JobId);
+    let mut jobs = making_jobs(session, &Wanted { home, name: &name, job, mark: mark.as_ref() })?;
+    // Its client was killed before it heard the number; of a job that was never submitted as a whole nothing is left.
+    if job.is_none()
+        && jobs.iter().find(|job| job.is_same).is_some_and(|job| job.total != remembered.runs as u64)
+    {
+        jobs.retain(|job| !job.is_same);
+    }
+    Ok(jobs)
+}
+
+/// Those that are remembered or run their tasks again, where all have ended.
+pub(super) fn on_server(jobs: &[MakingJob]) -> Ran {
+    Ran::OnServer(jobs.iter().filter(|job| job.is_same).map(|job| (job.job, job.ended)).collect())
+}
+
+fn goes_on(job: &MakingJob, dir: &Path) -> HqError {
+    let MakingJob { job, done, total, .. } = job;
+    HqError::failed(
+        "make-busy",
+        format!(
+            "Job {job} of the server in {} is making files here: {done} of {} ended",
+            dir.display(),
+            counted_are(*total, "run", "has", "have")
+        ),
+    )
+    .hint(format!("`hq make --follow` shows its progress, `hq job cancel {job}` ends it"))
+}
+
+// Tasks of a job whose end was seen may run again. A server that cannot be asked any more runs none.
+fn nothing_goes_on(home: &Home) -> Result<(), HqError> {
+    let Some(Place::Server { uid, dir }) = home.server_before() else { return Ok(()) };
+    let session = Session::connect(&dir).ok().filter(|session| session.server_uid() == uid);
+    let Some(mut session) = session else { return home.forget_server() };
+    let name = job_name()?;
+    let wanted = Wanted { home: home.path(), name: &name, job: None, mark: None };
+    match making_jobs(&mut session, &wanted)?.last() {
+        Some(job) => Err(goes_on(job, &dir)),
+        None => Ok(()),
     }
 }
 
@@ -106,26 +164,26 @@ fn interrupted(
     let Some(job) = known.filter(|known| jobs.iter().any(|job| job.job == *known)) else {
         return Ok(Before::default());
     };
-    over(context, session, job, &runs)
+    over(context, session, &Ran::Here(job), &runs)
 }
 
-// A job that does not go on.
-fn over(context: &Context, session: &mut Session, job: JobId, runs: &[Started]) -> Result<Before, HqError> {
-    clear(context, session, job, runs)?;
-    Ok(Before { goes_on: None, completed: completed(session, job, runs)? })
+// Jobs that do not go on.
+fn over(context: &Context, session: &mut Session, ran: &Ran, runs: &[Started]) -> Result<Before, HqError> {
+    clear(context, session, ran, runs)?;
+    Ok(Before { goes_on: None, completed: completed(session, ran, runs)? })
 }
 
-/// Moves aside what the runs of a job left that nobody has seen to their end, and says so.
+/// Moves aside what runs left that nobody has seen to their end, and says so.
 ///
 /// # Errors
 /// When the server is lost, or a file cannot be moved.
 pub(super) fn clear(
     context: &Context,
     session: &mut Session,
-    job: JobId,
+    ran: &Ran,
     runs: &[Started],
 ) -> Result<(), HqError> {
-    for (from, to) in settle(session, job, runs)? {
+    for (from, to) in settle(&half_done(session, ran, runs)?)? {
         context.printer.note(&format!(
             "{} was left by an interrupted run: it is now {}",
             from.display(),
@@ -133,30 +191,6 @@ pub(super) fn clear(
         ));
     }
     Ok(())
-}
-
-// Those of the runs of a job that have ended well.
-fn completed(session: &mut Session, job: JobId, runs: &[Started]) -> Result<Vec<Started>, HqError> {
-    let request = ClientRequest::TaskIds { jobs: only([job]), states: vec![TaskState::Finished] };
-    match session.request(request)? {
-        ClientResponse::TaskIds(jobs) => {
-            let ids = jobs.into_iter().next().map_or_else(IdSet::new, |(_, ids)| ids);
-            Ok(ids.iter().filter_map(|task| runs.get(task.0 as usize).cloned()).collect())
-        }
-        _ => Err(ClientError::Unexpected.into()),
-    }
-}
-
-// The job of a submit whose client was killed before it heard the number: one that goes on, with its name and its runs.
-fn unnamed(session: &mut Session, runs: &[Started]) -> Result<Option<JobId>, HqError> {
-    let name = job_name()?;
-    match session.request(ClientRequest::ListJobs { states: vec![JobState::Waiting, JobState::Running] })? {
-        ClientResponse::JobList(jobs) => {
-            let is_it = |job: &&JobSummary| job.name == name && job.counters.total() == runs.len() as u64;
-            Ok(jobs.iter().rev().find(is_it).map(|job| job.job))
-        }
-        _ => unexpected(),
-    }
 }
 
 /// What a job that makes files here is called.

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use hq_client::Session;
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::ClientRequest;
 use hq_model::{JobId, TaskId};
 
+use super::before::jobs_of;
 use super::{Context, home_path};
 use crate::cli::make::MakeArgs;
-use crate::commands::unexpected;
 use crate::embedded::StateDir;
 use crate::error::HqError;
 use crate::jobs::only;
 use crate::make::{
-    Ending, FailedRun, Follower, Job, Place, Started, job_in, last_lines, started_in, too_late,
+    Ending, FailedRun, Follower, Job, Place, Started, job_in, last_lines, started_in, taken_so_far, too_late,
 };
 use crate::render::make::MakeEnded;
 use crate::signals::Signals;
@@ -56,6 +56,11 @@ impl Ends {
         }
     }
 
+    /// Whether all of them have ended well.
+    pub(super) fn are_good(&self) -> bool {
+        self.failed.is_empty() && self.canceled + self.aborted == 0
+    }
+
     /// What is said at the end.
     ///
     /// # Errors
@@ -90,15 +95,24 @@ impl Ends {
 pub(super) fn follow(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let path = std::path::absolute(home_path(args))?;
     let nothing = || HqError::failed("bad-input", "Nothing is being made here now").hint("`hq make` starts");
-    let Some(Job { place, job: Some(job), .. }) = job_in(&path) else { return Err(nothing()) };
+    let Some(remembered @ Job { job: Some(job), .. }) = &job_in(&path) else { return Err(nothing()) };
     let runs = started_in(&path)?;
-    let dir = match place {
+    let dir = match &remembered.place {
         Place::Here => StateDir::within(&path).server_dir(),
-        Place::Server { dir, .. } => dir,
+        Place::Server { dir, .. } => dir.clone(),
     };
     // Whoever was killed has left its state, and nobody answers.
     let mut session = Session::connect(&dir).map_err(|_| nothing())?;
-    follow_to_the_end(context, &mut session, JobId(job), &runs)
+    let job = match &remembered.place {
+        Place::Here => JobId(*job),
+        Place::Server { .. } => {
+            let jobs = jobs_of(&mut session, &path, remembered)?;
+            // The latest, but rather one that goes on.
+            let latest = jobs.iter().filter(|job| job.is_same).max_by_key(|job| (!job.has_ended, job.job));
+            latest.map_or(JobId(*job), |latest| latest.job)
+        }
+    };
+    follow_to_the_end(context, &mut session, job, &runs)
 }
 
 /// Follows a job that somebody else has begun: when this is interrupted, it goes on.
@@ -108,6 +122,8 @@ pub(super) fn follow_to_the_end(
     job: JobId,
     runs: &[Started],
 ) -> Result<u8, HqError> {
+    // Whoever comes late tells how long the job took, and not how long that was watched.
+    let (before, is_over) = taken_so_far(session, job)?;
     let mut signals = session.enter(Signals::catch)?;
     let begin = Instant::now();
     let mut ends = Ends::default();
@@ -118,19 +134,9 @@ pub(super) fn follow_to_the_end(
         |_, _, signal| Err(HqError::interrupted(signal, format!("Interrupted; job {job} continues"))),
     )?;
     let mut ended = ends.ended(session, job, runs, begin)?;
+    ended.duration = if is_over { before } else { before + ended.duration };
     context.printer.print(&mut ended)?;
     Ok(ended.exit())
-}
-
-/// Whether a job has ended: `None` when there is none of this number.
-pub(super) fn has_ended(session: &mut Session, job: JobId) -> Result<Option<(bool, u64, u64)>, HqError> {
-    match session.request(ClientRequest::ListJobs { states: Vec::new() })? {
-        ClientResponse::JobList(jobs) => Ok(jobs.into_iter().find(|one| one.job == job).map(|job| {
-            let (done, total) = (job.counters.terminal(), job.counters.total());
-            (!job.is_open && done == total, done, total)
-        })),
-        _ => unexpected(),
-    }
 }
 
 /// Cancels what is left of a job.

@@ -6,14 +6,14 @@ use std::path::Path;
 
 use hq_client::Session;
 use hq_make::{FileId, FileState, Plan, Rerun, Run, RunState, picture};
-use hq_model::{JobId, counted};
+use hq_model::counted;
 use serde_json::{Value, json};
 
-use super::following::has_ended;
+use super::before::{jobs_of, on_server};
 use super::{Context, home_path, load, planned, remembered, rerun};
 use crate::cli::make::{GraphOfArg, MakeArgs};
 use crate::error::HqError;
-use crate::make::{FailedRun, Job, Place, failed, job_in, last_in, name_of, started_in};
+use crate::make::{FailedRun, Job, Place, failed, half_done, job_in, last_in, name_of, started_in};
 use crate::render::make::{Failures, Shown};
 use crate::render::text::one_line;
 
@@ -30,11 +30,10 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let make = load(context, args)?;
     let rerun = rerun(args)?;
     let plan = planned(context, args, &make, &remembered(args, &make, rerun), rerun)?;
-    if job_in(&home_path(args)).is_some() {
-        context.printer.note(
-            "A run was interrupted here, or is still active: its unfinished files are treated as they are until the \
-             next `hq make`",
-        );
+    if let Some(what) = unfinished(&home_path(args))? {
+        context
+            .printer
+            .note(&format!("{what}: its unfinished files are treated as they are until the next `hq make`"));
     }
     let is_incomplete = !plan.missing.is_empty();
     let exit = u8::from(is_incomplete);
@@ -67,17 +66,37 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
 
 // What has failed of a job whose end nobody has seen yet, if the server that has it still knows it.
 fn of_job_on_server(home: &Path) -> Result<Option<Vec<FailedRun>>, HqError> {
-    let Some(Job { place: Place::Server { uid, dir }, job: Some(job), .. }) = job_in(home) else {
+    let Some(remembered) = job_in(home) else { return Ok(None) };
+    let Job { place: Place::Server { uid, dir }, job: Some(job), .. } = &remembered else {
         return Ok(None);
     };
-    let mut session = Session::connect(&dir).map_err(|error| {
+    let mut session = Session::connect(dir).map_err(|error| {
         HqError::from(error)
             .hint(format!("job {job} of the server in {} was the last to make files here", dir.display()))
     })?;
-    if session.server_uid() != uid || has_ended(&mut session, JobId(job))?.is_none() {
+    if session.server_uid() != uid {
         return Ok(None);
     }
-    Ok(Some(failed(&mut session, JobId(job), &started_in(home)?)?))
+    let jobs = jobs_of(&mut session, home, &remembered)?;
+    if !jobs.iter().any(|job| job.is_same) {
+        return Ok(None);
+    }
+    Ok(Some(failed(&mut session, &on_server(&jobs), &started_in(home)?)?))
+}
+
+// Whose files may be half done: of a job on a server, it is known whether some are.
+fn unfinished(home: &Path) -> Result<Option<String>, HqError> {
+    let Some(remembered) = job_in(home) else { return Ok(None) };
+    let unknown = || Ok(Some("A run was interrupted here, or is still active".to_owned()));
+    let Place::Server { uid, dir } = &remembered.place else { return unknown() };
+    let session = Session::connect(dir).ok().filter(|session| session.server_uid() == uid);
+    let (Some(mut session), Ok(runs)) = (session, started_in(home)) else { return unknown() };
+    let jobs = jobs_of(&mut session, home, &remembered)?;
+    if let Some(job) = jobs.iter().rev().find(|job| !job.has_ended) {
+        return Ok(Some(format!("Job {} is making files here", job.job)));
+    }
+    let is_any = !half_done(&mut session, &on_server(&jobs), &runs)?.is_empty();
+    Ok(is_any.then(|| "A run was interrupted here".to_owned()))
 }
 
 // Nobody asks for what is not known: the name is wrong.

@@ -1,6 +1,6 @@
 //! Making: on a server of our own, or as a job of one that stays.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
@@ -13,9 +13,11 @@ use hq_core::explanation::ReasonKind;
 use hq_make::{Digests, Known, Plan, Rerun, Run, RunId, RunState, order};
 use hq_model::{JobId, TaskId, counted};
 use hq_worker::launcher::Launcher;
+use tokio::sync::watch;
 
-use super::before::{Before, clear, job_name};
-use super::following::{Ends, cancel, follow_to_the_end};
+use super::before::{Before, GoesOn, clear, job_name};
+use super::ending::{END_TIME, Written, cancel_aside, goes_unanswered, until_written};
+use super::following::{Ends, follow_to_the_end};
 use super::{Context, home_path, level, load, places, planned, refused, remembered, rerun};
 use crate::cli::make::{MakeArgs, OrderArg};
 use crate::commands::{end_quietly_when_nobody_reads, unexpected, worker};
@@ -24,8 +26,8 @@ use crate::error::{EXIT_SIGNAL, HqError};
 use crate::jobs::only;
 use crate::logging;
 use crate::make::{
-    Disk, Ending, Follower, Home, How, Job, LastRun, Place, Sha256, Started, Submission, ended_lines, hex,
-    name_of, submission,
+    Disk, Ending, Follower, Home, How, Job, LastRun, Mark, Place, Ran, Sha256, Started, Submission,
+    ended_lines, hex, name_of, submission,
 };
 use crate::render::make::Shown;
 use crate::render::text;
@@ -47,8 +49,8 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     let known = ManuallyDrop::new(remembered(&args, &make, rerun));
     home.tidy(&known)?;
     let mut plan = ManuallyDrop::new(planned(context, &args, &make, &known, rerun)?);
-    if let Some((job, runs)) = &before.goes_on {
-        return maker.join(*job, runs, &plan);
+    if let Some(goes_on) = &before.goes_on {
+        return maker.join(goes_on, &plan);
     }
     if maker.absorb(&plan, &before)? {
         *plan = planned(context, &args, &make, &remembered(&args, &make, rerun), rerun)?;
@@ -109,7 +111,7 @@ impl Maker<'_> {
         Ok(0)
     }
 
-    fn how(&self, plan: &Plan, node: order::Node) -> How {
+    fn how(&self, plan: &Plan, node: order::Node, mark: Option<Mark>) -> How {
         let how = &self.args.how;
         let max_fails = if how.fail_fast { Some(0) } else { how.max_fails };
         let priorities = match self.args.order {
@@ -125,24 +127,27 @@ impl Maker<'_> {
             latency: how.latency,
             within: self.args.minutes,
             priorities,
+            mark,
         }
     }
 
-    fn submission(&self, plan: &Plan, node: order::Node) -> Result<Submission, HqError> {
+    fn submission(&self, plan: &Plan, node: order::Node, mark: Option<Mark>) -> Result<Submission, HqError> {
         let dir = std::env::current_dir()?;
         let name = job_name()?;
-        submission(plan, &name, dir.as_os_str().as_bytes(), &self.how(plan, node))
+        submission(plan, &name, dir.as_os_str().as_bytes(), &self.how(plan, node, mark))
     }
 
     fn submit(&self, plan: &Plan) -> Result<u8, HqError> {
         end_quietly_when_nobody_reads();
         let mut session = self.context.connect()?;
+        let mark = Mark::new(self.home.path(), logging::now());
         // What nodes there will be is not known.
-        let Submission { file, runs: _, started } =
-            self.submission(plan, order::Node { cpus: 0, gpus: 0 })?;
+        let node = order::Node { cpus: 0, gpus: 0 };
+        let Submission { file, runs: _, started } = self.submission(plan, node, Some(mark.clone()))?;
         let place =
             Place::Server { uid: session.server_uid().to_owned(), dir: self.context.server_dir.clone() };
-        let job = Job { place, job: None, runs: started.len() };
+        let mark = Some(mark.text().to_owned());
+        let job = Job { place, job: None, runs: started.len(), mark };
         self.home.begin(&job, &started)?;
         let submitted =
             session.submit_file(file, None, &mut |warnings| self.context.printer.advise(warnings, false));
@@ -194,10 +199,10 @@ impl Maker<'_> {
         Ok(exit.max(u8::from(!plan.missing.is_empty())))
     }
 
-    fn join(&self, job: JobId, runs: &[Started], plan: &Plan) -> Result<u8, HqError> {
+    fn join(&self, GoesOn { job, runs, tasks }: &GoesOn, plan: &Plan) -> Result<u8, HqError> {
         end_quietly_when_nobody_reads();
-        let texts: HashMap<&str, &str> =
-            runs.iter().map(|run| (run.name.as_str(), run.text.as_str())).collect();
+        let its_runs = tasks.iter().filter_map(|task| runs.get(task.0 as usize));
+        let texts: HashMap<&str, &str> = its_runs.map(|run| (run.name.as_str(), run.text.as_str())).collect();
         let is_other =
             |run: &&Run| texts.get(name_of(run).as_str()) != Some(&hex(&Sha256.of_text(run.text())).as_str());
         let other = plan.needed().find(is_other);
@@ -219,10 +224,10 @@ impl Maker<'_> {
         let mut session = self.context.connect()?;
         if self.args.place.wait || self.args.place.progress {
             self.context.printer.note(&format!("Job {job} is already making the files"));
-            return follow_to_the_end(self.context, &mut session, job, runs);
+            return follow_to_the_end(self.context, &mut session, *job, runs);
         }
         let text = format!("Job {job} is already making the files\n");
-        let document = serde_json::json!({ "id": job.0, "runs": runs.len() });
+        let document = serde_json::json!({ "id": job.0, "runs": tasks.len() });
         self.context.printer.print(&mut Shown::of(text, document).quiet(format!("{job}\n")))?;
         Ok(0)
     }
@@ -232,7 +237,7 @@ impl Maker<'_> {
         let (cpus, resources) = (&self.args.place.cpus, &self.args.place.resources);
         let (config, worker_args) = worker::config_with(cpus.as_ref(), resources)?;
         let node = node_of(&config);
-        let Submission { file, runs, started } = self.submission(plan, node)?;
+        let Submission { file, runs, started } = self.submission(plan, node, None)?;
         let count = nodes.as_ref().map_or(1, |nodes| nodes.others + u32::from(nodes.is_here));
         for submit in &file.submits {
             check_fits(&config.resources, count, &submit.spec.requests)
@@ -244,7 +249,7 @@ impl Maker<'_> {
             ClusterOptions { state: Some(self.home.state()), jobs_before: 0, is_shared: nodes.is_some() };
         let mut cluster = Cluster::start(options)?;
         let mut session = Session::connect_to(cluster.access().clone())?;
-        let job = Job { place: Place::Here, job: None, runs: started.len() };
+        let job = Job { place: Place::Here, job: None, runs: started.len(), mark: None };
         self.home.begin(&job, &started)?;
         let submitted = session.submit_file(file, None, &mut |_| {});
         let SubmittedFile { job: id, .. } =
@@ -261,12 +266,24 @@ impl Maker<'_> {
         held.release()?;
         let begin = Instant::now();
         let (ends, signal) =
-            self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started))?;
+            match self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started))? {
+                Followed::Over(ends, signal) if ends.are_good() && signal.is_none() => (ends, signal),
+                // More is asked, and signals are not heard meanwhile: so it is to be answered.
+                Followed::Over(ends, signal) => match until_written(&mut session, &mut signals, signal)? {
+                    Written::Yes(signal) => (ends, signal),
+                    Written::NotInTime(signal) => {
+                        return Err(self.end_unwritten(cluster, session, signals, signal));
+                    }
+                },
+                Followed::Unwritten(signal) => {
+                    return Err(self.end_unwritten(cluster, session, signals, signal));
+                }
+            };
         let mut ended = ends.ended(&mut session, id, &started, begin)?;
         let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
         if ended.exit() != 0 {
             // Nodes that were lost have moved nothing.
-            clear(self.context, &mut session, id, &started)?;
+            clear(self.context, &mut session, &Ran::Here(id), &started)?;
         }
         drop(session);
         cluster.stop()?;
@@ -281,14 +298,31 @@ impl Maker<'_> {
         Ok(signal.map_or(ended.exit(), |signal| EXIT_SIGNAL + signal))
     }
 
-    // Says how the runs go, and remembers how they ended. Gives the signal that ended them, if one did.
+    // Tasks have their grace, and the next one finds the job as it was when the journal could be written last.
+    fn end_unwritten(
+        &self,
+        mut cluster: Cluster,
+        mut session: Session,
+        mut signals: Signals,
+        signal: u8,
+    ) -> HqError {
+        if let Err(error) = cluster.end_without_server(&mut session, &mut signals, (signal, END_TIME)) {
+            return error;
+        }
+        let state = self.home.path().display();
+        HqError::interrupted(signal, format!("Interrupted; the journal in {state} cannot be written")).hint(
+            "the next `hq make` moves aside what was left half done, and may make again what was made last",
+        )
+    }
+
+    // Says how the runs go, and remembers how they ended.
     fn follow(
         &self,
         cluster: &mut Cluster,
         session: &mut Session,
         signals: &mut Signals,
         (job, plan, runs, started): (JobId, &Plan, &[RunId], &[Started]),
-    ) -> Result<(Ends, Option<u8>), HqError> {
+    ) -> Result<Followed, HqError> {
         let run_of = |task: TaskId| plan.run(runs[task.0 as usize]);
         let ends = RefCell::new(Ends::default());
         let mut first = None;
@@ -313,12 +347,16 @@ impl Maker<'_> {
         enum Event {
             Signal(u8),
             WorkerEnded(HqError),
+            NotCanceled,
         }
         let access = cluster.access().clone();
+        let (asked, is_unwritten) = (Cell::new(None), Cell::new(false));
+        let (canceled, cancels) = watch::channel(false);
         let next = async || {
             tokio::select! {
                 signal = signals.next() => Event::Signal(signal),
                 end = cluster.worker_ended() => Event::WorkerEnded(end),
+                () = goes_unanswered(asked.get(), cancels.clone()) => Event::NotCanceled,
             }
         };
         let act = |_: &mut Session, progress: &mut crate::progress::Progress, event| match event {
@@ -328,30 +366,31 @@ impl Maker<'_> {
                 self.context
                     .printer
                     .note("Canceling: running tasks are being ended; press Ctrl-C again to exit immediately");
-                cancel_aside(&access, job)
+                asked.set(Some(tokio::time::Instant::now()));
+                cancel_aside(&access, job, canceled.clone())
             }
             Event::Signal(signal) => Err(interrupted_twice(signal)),
             Event::WorkerEnded(end) => Err(end),
+            Event::NotCanceled => {
+                is_unwritten.set(true);
+                Err(HqError::failed("journal", "the job cannot be canceled"))
+            }
         };
-        Follower::new(job, started, self.context.printer).follow(session, &mut hear, next, act)?;
-        Ok((ends.into_inner(), first))
+        let followed =
+            Follower::new(job, started, self.context.printer).follow(session, &mut hear, next, act);
+        match (followed, first) {
+            (Err(_), Some(signal)) if is_unwritten.get() => Ok(Followed::Unwritten(signal)),
+            (followed, first) => followed.map(|()| Followed::Over(ends.into_inner(), first)),
+        }
     }
 }
 
-// While the journal cannot be written, who cancels waits for that; the next signal does not.
-fn cancel_aside(access: &hq_net::AccessFile, job: JobId) -> Result<(), HqError> {
-    let access = access.clone();
-    let work = move || {
-        let canceled = Session::connect_to(access)
-            .map_err(HqError::from)
-            .and_then(|mut session| cancel(&mut session, job, "hq make was interrupted"));
-        // The server has ended before, at the next signal.
-        if let Err(error) = canceled {
-            tracing::debug!(error = error.text, "the job could not be canceled");
-        }
-    };
-    std::thread::Builder::new().name("hq-cancel".into()).spawn(work)?;
-    Ok(())
+// How the runs went.
+enum Followed {
+    // All have ended: after this signal, if there was one.
+    Over(Ends, Option<u8>),
+    // After this signal they could not be canceled.
+    Unwritten(u8),
 }
 
 fn node_of(config: &hq_model::worker::WorkerConfig) -> order::Node {

@@ -1,6 +1,7 @@
 //! `hq make`: reads rules and targets, and shows, makes or removes what they ask for.
 
 mod before;
+mod ending;
 mod following;
 mod looking;
 mod making;

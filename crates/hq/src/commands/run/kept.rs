@@ -97,8 +97,9 @@ impl Kept {
             ),
         )
         .hint(format!(
-            "to resume it, run `hq run --state {dir}` without a command; use another directory for a \
-                different run, or remove {dir} to discard the interrupted one"
+            "to resume it, run `hq run --state {}` without a command; use another directory for a \
+             different run, or remove {dir} to discard the interrupted one",
+            text::path_word(state.path())
         )))
     }
 }

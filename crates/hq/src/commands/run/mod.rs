@@ -34,6 +34,7 @@ use crate::failures::{FailedJob, FailureStream, Look};
 use crate::jobs::{SharedSession, only};
 use crate::logging;
 use crate::progress::Progress;
+use crate::render::text;
 use crate::report::RunEnded;
 use crate::signals::{HeldSignals, Signals};
 use crate::telling::Teller;
@@ -66,11 +67,9 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
                      server: use `hq submit`",
                 ));
             }
-            // Each run has a server of its own.
-            if let Some(why) = submit::unusable_log(&submit, "") {
-                return Err(HqError::failed("bad-input", why).hint(
-                    "each hq run needs its own log: --log 'NAME-%{JOB_ID}' includes the job id in its name",
-                ));
+            // Each run has a server of its own, unless that is kept.
+            if state.is_none() {
+                check_log(&submit, "")?;
             }
             context.printer.warn(&warnings);
             context.printer.hint(&hints);
@@ -99,6 +98,10 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let options = ClusterOptions { state: state.clone(), jobs_before, is_shared: nodes.is_some() };
     let mut cluster = Cluster::start(options)?;
     let session = Rc::new(RefCell::new(Session::connect_to(cluster.access().clone())?));
+    if let (Some(_), Some((submit, _))) = (&state, &new) {
+        // What an interrupted run has written is gone on with.
+        check_log(submit, session.borrow().server_uid())?;
+    }
     let what = what(&mut session.borrow_mut(), state.clone(), new)?;
     // A job that is resumed has its number.
     number.take_if(|_| what.job.is_some());
@@ -136,6 +139,15 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     Ok(exit)
 }
 
+// Refuses a log that another server has written.
+fn check_log(submit: &Submit, server_uid: &str) -> Result<(), HqError> {
+    match submit::unusable_log(submit, server_uid) {
+        None => Ok(()),
+        Some(why) => Err(HqError::failed("bad-input", why)
+            .hint("each hq run needs its own log: --log 'NAME-%{JOB_ID}' includes the job id in its name")),
+    }
+}
+
 // Which tasks failed and why, while there is a server that knows it.
 fn failures(session: &SharedSession, report: &RunEnded) -> Result<Option<(FailedJob, IdSet)>, HqError> {
     let Some(job) = report.waited.jobs.iter().find(|job| job.counters.failed > 0) else { return Ok(None) };
@@ -171,8 +183,12 @@ fn what(
         (None, Some(kept)) => kept.save(&state)?,
         (None, None) => {
             let dir = state.path().display();
-            return Err(HqError::failed("bad-input", format!("there is no interrupted run in {dir}"))
-                .hint(format!("`hq run --state {dir} -- COMMAND` starts a run that can be resumed")));
+            return Err(HqError::failed("bad-input", format!("there is no interrupted run in {dir}")).hint(
+                format!(
+                    "`hq run --state {} -- COMMAND` starts a run that can be resumed",
+                    text::path_word(state.path())
+                ),
+            ));
         }
     }
     Ok(What { submit: new, job, state: Some(state) })
@@ -187,7 +203,11 @@ fn execute(
     (what, on_notify, teller): (What, Option<NotifyCommand>, Teller),
 ) -> Result<(Option<RunEnded>, Option<u8>), HqError> {
     let What { submit, job, state } = what;
-    let outputs = submit.as_ref().map(|(submit, _)| OutputPaths::new(submit, session.server_uid()));
+    let outputs = match (&submit, job) {
+        (Some((submit, _)), _) => Some(OutputPaths::new(submit, session.server_uid())),
+        (None, Some(job)) => OutputPaths::of_job(session, job)?,
+        (None, None) => None,
+    };
     let has_notifications = on_notify.is_some();
     let (job, mut watch) = match (job, submit) {
         (Some(job), _) => {
@@ -256,7 +276,7 @@ fn stopping(running: u64, signal: u8, state: &StateDir) -> HqError {
         count => format!("; the {count} running tasks are ended, and will start again"),
     };
     HqError::interrupted(signal, format!("Interrupted{again}"))
-        .hint(format!("`hq run --state {}` resumes it", state.path().display()))
+        .hint(format!("`hq run --state {}` resumes it", text::path_word(state.path())))
 }
 
 fn canceling(running: u64) -> String {

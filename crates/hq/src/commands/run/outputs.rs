@@ -5,10 +5,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use hq_client::Session;
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, SubmitInfo};
 use hq_model::job::TaskIds;
 use hq_model::paths::PathTemplates;
 use hq_model::{Channel, Entry, JobId, OnClose, Stream, Submit, TaskId, TaskRef, TaskSpec};
 
+use crate::commands::unexpected;
+use crate::error::HqError;
+use crate::jobs::only;
 use crate::report::Waited;
 
 /// Where outputs go, with placeholders only for what differs between tasks.
@@ -30,6 +35,38 @@ impl OutputPaths {
         let task = task.map(|task| (task, submit.entries.get(0).map(|entry| Entry::new(entry.to_vec()))));
         let paths = PathTemplates::new(&submit.spec, &submit.submit_dir, server_uid);
         OutputPaths { spec: Arc::clone(&submit.spec), paths, task }
+    }
+
+    /// Of a job that has one submit, as the server knows it.
+    ///
+    /// # Errors
+    /// When the server is lost.
+    pub(super) fn of_job(session: &mut Session, job: JobId) -> Result<Option<OutputPaths>, HqError> {
+        let page = Some(JobPage { tasks: None, from: None });
+        let ClientResponse::JobDetails { jobs, .. } =
+            session.request(ClientRequest::JobInfo { jobs: only([job]), page })?
+        else {
+            return unexpected();
+        };
+        let submits = jobs.into_iter().next().map_or_else(Vec::new, |job| job.submits);
+        let [SubmitInfo { ids, spec, submit_dir, .. }] = &submits[..] else { return Ok(None) };
+        let paths = PathTemplates::new(spec, submit_dir, session.server_uid());
+        let spec = Arc::clone(spec);
+        if ids.len() != 1 {
+            return Ok(Some(OutputPaths { spec, paths, task: None }));
+        }
+        let request = ClientRequest::ListTasks {
+            jobs: only([job]),
+            tasks: None,
+            states: Vec::new(),
+            after: None,
+            limit: 1,
+            grouped: false,
+            with_entries: true,
+        };
+        let ClientResponse::Tasks { tasks, .. } = session.request(request)? else { return unexpected() };
+        let task = tasks.into_iter().next().map(|(_, task)| (task.task, task.entry.map(Entry::new)));
+        Ok(Some(OutputPaths { spec, paths, task }))
     }
 
     /// The paths of the job, but for files that have been removed again.

@@ -1,0 +1,189 @@
+//! `hq make` after what it has submitted to a server was run again there, or has ended without success.
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use crate::cluster::Cluster;
+
+// The first of each pair fails until there is `ok`, and waits where there is a pipe for it.
+const PAIRS: &str = r#"
+one:
+  out: ["one_{n}"]
+  script: |
+    test -e ../ok || exit 3
+    echo half > one_{n}
+    test ! -p ../go_{n} || read line < ../go_{n}
+    echo whole {n} > one_{n}
+two:
+  inp: ["one_{n}"]
+  out: ["two_{n}"]
+  script: |
+    cp one_{n} two_{n}
+"#;
+const PAIRS_TARGETS: &str = "t:\n  dirname: d\n  loop:\n    n: \"range(2)\"\n    out: [\"two_{n}\"]\n";
+
+fn pairs() -> Cluster {
+    let server = Cluster::new();
+    server.write("rules.yaml", PAIRS);
+    server.write("targets.yaml", PAIRS_TARGETS);
+    server
+}
+
+fn until_it_is_there(server: &Cluster, name: &str) {
+    crate::patience::until(
+        name,
+        || {
+            if server.path(name).exists() { Ok(()) } else { Err("no file".to_owned()) }
+        },
+    );
+}
+
+fn until_these_are(server: &Cluster, state: &str, tasks: &str) {
+    crate::patience::until(state, || {
+        let found = server.ok(&format!("job task-ids 1 --filter {state}"));
+        if found.trim() == tasks { Ok(()) } else { Err(found) }
+    });
+}
+
+fn aside(server: &Cluster) -> Vec<String> {
+    let entries = fs::read_dir(server.path("d")).expect("a directory");
+    let names = entries.map(|entry| entry.expect("a name").file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains(".failed-")).collect()
+}
+
+#[test]
+fn while_its_tasks_run_again_nobody_else_makes_the_files() {
+    let server = pairs();
+    assert_eq!(server.hq("make --submit --wait").exit, 1);
+    server.write("ok", "");
+    let go = server.pipe("go_0");
+    assert_eq!(server.ok("job resubmit 1"), "Job submitted successfully, job ID: 2\n");
+    until_it_is_there(&server, "d/one_0");
+    let busy = |job: u32, args: &str| {
+        let error = server.fails(1, args);
+        assert!(
+            error.contains(&format!("Job {job} of the server in "))
+                && error.contains(" is making files here: "),
+            "{error}"
+        );
+        assert!(error.contains(&format!("`hq job cancel {job}` ends it")), "{error}");
+    };
+    busy(2, "make");
+    busy(2, "make --delete --yes");
+    assert_eq!(server.ok("make --submit"), "Job 2 is already making the files\n");
+    let listed = server.hq("make --list");
+    assert!(listed.stderr.contains("Job 2 is making files here: its unfinished files"), "{listed:?}");
+    // Also where nobody heard the number of the first job.
+    let remembered = server.read(".hq-make/job.json");
+    server.write(".hq-make/job.json", remembered.replace("\"job\":1", "\"job\":null"));
+    busy(2, "make");
+    server.write(".hq-make/job.json", remembered);
+    fs::write(go, "on\n").expect("it reads");
+    let followed = server.ok("make --follow");
+    assert!(followed.contains("completed  d/two.0\n"), "{followed}");
+    // However long that is watched.
+    let took = || server.json("make --follow")["duration"].as_f64();
+    assert!(took() > Some(0.0) && took() == took());
+    // What it has made is good.
+    let listed = server.hq("make --list");
+    assert_eq!((listed.exit, listed.stderr.as_str()), (0, ""), "{listed:?}");
+    let failed = server.hq("make --list-failed");
+    assert_eq!((failed.exit, failed.stdout.as_str()), (0, ""), "{failed:?}");
+    let ran = server.hq("make");
+    let nothing = "Nothing to do: all 2 wanted files exist\n";
+    assert_eq!((ran.exit, ran.stdout.as_str(), ran.stderr.as_str()), (0, nothing, ""), "{ran:?}");
+    assert_eq!((server.read("d/two_0"), server.read("d/two_1")), ("whole 0\n".into(), "whole 1\n".into()));
+    // Its end was seen, and it is run once more.
+    fs::remove_file(server.path("go_0")).expect("a pipe");
+    let go = server.pipe("go_1");
+    server.ok("job resubmit 1");
+    busy(3, "make");
+    fs::write(go, "on\n").expect("it reads");
+    server.ok("job wait 3");
+    server.ok("make");
+}
+
+#[test]
+fn what_runs_again_after_another_submit_counts_too() {
+    let server = pairs();
+    for job in 1..=2 {
+        assert_eq!(server.ok("make --submit"), format!("Job {job} makes the files: 4 runs\n"));
+        assert_eq!(server.hq(&format!("job wait {job}")).exit, 1);
+    }
+    server.write("ok", "");
+    let go = server.pipe("go_0");
+    server.ok("job resubmit 1");
+    for args in ["make", "make --submit"] {
+        let error = server.fails(1, args);
+        assert!(error.contains("Job 3 of the server in ") && error.contains("hq job cancel 3"), "{error}");
+    }
+    fs::write(go, "on\n").expect("it reads");
+    server.ok("job wait 3");
+    assert_eq!(server.ok("make"), "Nothing to do: all 2 wanted files exist\n");
+}
+
+#[test]
+fn what_did_not_run_when_the_job_ended_left_nothing_half_done() {
+    for is_canceled in [true, false] {
+        let server = pairs();
+        if is_canceled {
+            server.write("ok", "");
+            server.pipe("go_0");
+            server.ok("make --submit");
+            until_it_is_there(&server, "d/one_0");
+            until_these_are(&server, "finished", "1,3");
+            server.ok("job cancel 1");
+            // The worker moves it aside.
+            crate::patience::until("it is ended", || {
+                if server.path("d/one_0").exists() { Err("a file".to_owned()) } else { Ok(()) }
+            });
+        } else {
+            assert_eq!(server.hq("make --submit --wait").exit, 1);
+        }
+        let left = aside(&server);
+        server.write("d/one_0", "by hand\n");
+        server.write("d/two_0", "by hand\n");
+        let listed = server.hq("make --list");
+        assert_eq!((listed.exit, listed.stderr.as_str()), (0, ""), "{listed:?}");
+        server.write("ok", "");
+        let ran = server.hq("make --here");
+        assert!(ran.exit == 0 && !ran.stderr.contains("interrupted"), "{ran:?}");
+        assert_eq!(
+            (server.read("d/one_0"), server.read("d/two_0")),
+            ("by hand\n".into(), "by hand\n".into())
+        );
+        assert_eq!(server.read("d/two_1"), "whole 1\n");
+        assert_eq!(aside(&server), left);
+    }
+}
+
+#[test]
+fn what_a_lost_worker_left_is_half_done_and_what_came_later_is_not() {
+    let mut server = pairs();
+    server.write("ok", "");
+    for name in ["go_0", "go_1"] {
+        server.pipe(name);
+    }
+    server.ok("make --submit");
+    for name in ["d/one_0", "d/one_1"] {
+        until_it_is_there(&server, name);
+    }
+    until_these_are(&server, "running", "0-1");
+    // Killed without a word to anybody.
+    server.workers.clear();
+    server.ok("job cancel 1");
+    let later = fs::File::options().append(true).open(server.path("d/one_1")).expect("there");
+    later.set_modified(SystemTime::now() + Duration::from_secs(600)).expect("a time");
+    let listed = server.hq("make --list");
+    assert!(listed.stderr.contains("A run was interrupted here: its unfinished files"), "{listed:?}");
+    for name in ["go_0", "go_1"] {
+        fs::remove_file(server.path(name)).expect("a pipe");
+    }
+    let ran = server.hq("make");
+    assert!(
+        ran.exit == 0 && ran.stderr.contains("one_0 was left by an interrupted run: it is now one_0.failed-"),
+        "{ran:?}"
+    );
+    assert!(!ran.stderr.contains("one_1"), "{ran:?}");
+    assert_eq!((server.read("d/two_0"), server.read("d/one_1")), ("whole 0\n".into(), "half\n".into()));
+}
