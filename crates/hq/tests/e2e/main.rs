@@ -43,6 +43,7 @@ mod pulled_unsaved;
 mod pullers;
 mod reference;
 mod relays;
+mod relays_below;
 mod reports;
 mod run;
 mod run_state;
