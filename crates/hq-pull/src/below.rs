@@ -25,12 +25,13 @@ use crate::shared::Shared;
 
 /// Serves a connection of a relay below until it ends.
 pub(crate) async fn serve(stream: UnixStream, _place: Place, shared: Rc<Shared>) {
-    let Come { wish, name, sender, mut receiver } =
+    let Come { wish, name, mut sender, mut receiver } =
         match hop::welcome(stream, shared.way_up().relays_with_this()).await {
             Ok(come) => come,
             Err(error) => return debug!(error, "a relay that came below is not served"),
         };
     receiver.count_in(Arc::clone(shared.below_said()));
+    sender.set_patience(limits::BELOW_STALL_MAX);
     let ended = match wish {
         Wish::Nothing => return,
         Wish::Lines => {
@@ -229,11 +230,37 @@ fn asked_by_relays(request: &ClientRequest) -> Option<Asked> {
         | ClientRequest::ListTasks { .. }
         | ClientRequest::Results { .. } => Some(Asked::Look),
         ClientRequest::OpenJob { .. }
-        | ClientRequest::SubmitAll { .. }
         | ClientRequest::Defer { .. }
         | ClientRequest::CloseJobs { .. }
         | ClientRequest::ForgetJobs { .. }
         | ClientRequest::WatchJobs { .. } => Some(Asked::Change),
+        // Tasks for whoever asks a relay, and no programs.
+        ClientRequest::SubmitAll { submits, .. } => {
+            let all = submits.iter().all(|submit| submit.spec.body.is_pulled());
+            all.then_some(Asked::Change)
+        }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_model::job::{Target, TaskIds};
+    use hq_model::{Body, ByteString, JobId, Submit, TaskSpec};
+
+    use super::*;
+
+    #[test]
+    fn what_no_relay_asks_is_not_passed_on() {
+        let submit = |bodies: &[Body]| {
+            let spec = |body: &Body| TaskSpec { body: body.clone(), ..TaskSpec::default() };
+            let of = |body| Submit::new(Target::Open(JobId(1)), TaskIds::Next(1), spec(body));
+            ClientRequest::SubmitAll { key: 1, submits: bodies.iter().map(of).collect() }
+        };
+        let program = || Body::Program { args: vec![ByteString::from("true")] };
+        assert_eq!(asked_by_relays(&ClientRequest::ServerInfo), Some(Asked::Look));
+        assert_eq!(asked_by_relays(&submit(&[Body::Pulled, Body::Pulled])), Some(Asked::Change));
+        assert_eq!(asked_by_relays(&submit(&[Body::Pulled, program()])), None);
+        assert_eq!(asked_by_relays(&ClientRequest::StopServer), None);
     }
 }

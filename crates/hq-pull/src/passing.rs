@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use hq_core::worker_messages::FromWorker;
+use hq_model::worker::Executor;
 use hq_net::queue::QueueSender;
-use hq_proto::{OnLine, end_of_line, on_line, pass_on_line};
+use hq_proto::{OnLine, decode_from_worker, end_of_line, on_line, pass_on_line};
 
 /// Names a connection of a relay below, for the life of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,8 +27,6 @@ struct Below {
     to: ToBelow,
     // By their numbers there: those that the server knows.
     lines: BTreeMap<u32, u32>,
-    // None that is not larger is new.
-    last: u32,
 }
 
 /// What became of a frame from the server.
@@ -46,7 +46,7 @@ impl Passing {
         if is_open {
             tell_open(&to);
         }
-        self.relays.insert(below, Below { to, lines: BTreeMap::new(), last: 0 });
+        self.relays.insert(below, Below { to, lines: BTreeMap::new() });
     }
 
     /// The server can be reached.
@@ -54,8 +54,8 @@ impl Passing {
         self.relays.values().for_each(|below| tell_open(&below.to));
     }
 
-    /// What a relay below says on a line, as it is said to the server. A line that is new has the number which `next` gives; where
-    /// it gives none, there is no room, and the line ends.
+    /// What a relay below says on a line, as it is said to the server. A line begins with the hello of a relay, and has the number
+    /// which `next` gives; where it gives none, there is no room, and the line ends.
     pub(crate) fn says(
         &mut self,
         below: BelowId,
@@ -72,10 +72,9 @@ impl Passing {
         let known = from.lines.get(&line.line).copied();
         let ours = match known {
             Some(ours) => ours,
-            // The server has ended it.
-            None if line.line <= from.last => return None,
+            // The server has ended it, or what speaks there is for the server itself.
+            None if !is_hello_of_relay(&frame) => return None,
             None => {
-                from.last = line.line;
                 let Some(ours) = next() else {
                     // Who does not take that has no line, either.
                     let _ = push(&from.to, end_of_line(line.line));
@@ -129,6 +128,13 @@ impl Passing {
     }
 }
 
+fn is_hello_of_relay(frame: &[u8]) -> bool {
+    match decode_from_worker(frame) {
+        Ok(FromWorker::Hello(hello)) => hello.config.executor == Executor::Pull,
+        _ => false,
+    }
+}
+
 fn tell_open(to: &ToBelow) {
     push(to, Vec::new());
 }
@@ -140,8 +146,11 @@ fn push(to: &ToBelow, frame: Vec<u8>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use hq_core::worker_messages::{FromWorker, ToWorker};
+pub(crate) mod tests {
+    use hq_core::worker::{Effect, Input, Worker};
+    use hq_core::worker_messages::ToWorker;
+    use hq_model::worker::WorkerConfig;
+    use hq_model::{JobId, Timestamp};
     use hq_net::queue::{QueueReceiver, bounded_bytes};
     use hq_proto::{decode_to_worker, encode_from_worker, encode_to_worker, line_of};
 
@@ -158,9 +167,36 @@ mod tests {
         OnLine { ends: true, ..on(line) }
     }
 
-    // What somebody below says on a line, and the line on which the server hears it.
-    fn says(passing: &mut Passing, below: BelowId, line: u32, next: Option<u32>) -> Option<u32> {
-        let frame = on_line(encode_from_worker(&FromWorker::Heartbeat), line);
+    /// What a worker says first.
+    pub(crate) fn hello(executor: Executor) -> Vec<u8> {
+        let config = WorkerConfig { executor, ..WorkerConfig::relay(JobId(1), &["gpu"], 1) };
+        let mut effects = Vec::new();
+        Worker::new(config, Timestamp(1)).handle(Timestamp(1), Input::ServerFound, &mut effects);
+        let said = effects.into_iter().find_map(|effect| match effect {
+            Effect::Send(said) => Some(encode_from_worker(&said)),
+            _ => None,
+        });
+        said.expect("a hello")
+    }
+
+    // On which line the server hears the hello of a relay below on a line.
+    fn opens(passing: &mut Passing, below: BelowId, line: u32, next: Option<u32>) -> Option<u32> {
+        hears_as(passing, below, line, hello(Executor::Pull), next)
+    }
+
+    // The same of what is said later.
+    fn says(passing: &mut Passing, below: BelowId, line: u32) -> Option<u32> {
+        hears_as(passing, below, line, encode_from_worker(&FromWorker::Heartbeat), Some(99))
+    }
+
+    fn hears_as(
+        passing: &mut Passing,
+        below: BelowId,
+        line: u32,
+        said: Vec<u8>,
+        next: Option<u32>,
+    ) -> Option<u32> {
+        let frame = on_line(said, line);
         let said = passing.says(below, on(line), frame, || next)?;
         let heard = line_of(&said).expect("a message");
         assert!(heard.is_passed && !heard.ends);
@@ -200,9 +236,9 @@ mod tests {
         assert_eq!((waiting(&mut one), waiting(&mut other)), (vec![(0, false)], vec![]), "one is told so");
         passing.open();
         assert_eq!(waiting(&mut other), [(0, false)]);
-        assert_eq!(says(&mut passing, ONE, 1, Some(5)), Some(5));
-        assert_eq!(says(&mut passing, OTHER, 1, Some(6)), Some(6));
-        assert_eq!(says(&mut passing, ONE, 1, None), Some(5), "it is there");
+        assert_eq!(opens(&mut passing, ONE, 1, Some(5)), Some(5));
+        assert_eq!(opens(&mut passing, OTHER, 1, Some(6)), Some(6));
+        assert_eq!(says(&mut passing, ONE, 1), Some(5));
         assert_eq!((hears(&mut passing, 6), hears(&mut passing, 5)), (Heard::Passed, Heard::Passed));
         assert_eq!(hears(&mut passing, 7), Heard::NotBelow);
         assert_eq!(
@@ -215,18 +251,20 @@ mod tests {
     fn a_line_ends_on_both_sides_and_is_not_used_again() {
         let (mut passing, mut one, _) = two(1 << 20);
         for line in [1, 2] {
-            says(&mut passing, ONE, line, Some(line + 10));
+            opens(&mut passing, ONE, line, Some(line + 10));
         }
         assert_eq!(passing.hears(end(11), &end_of_line(11)), Heard::Passed);
         assert_eq!(waiting(&mut one).last(), Some(&(1, true)));
-        assert_eq!(says(&mut passing, ONE, 1, Some(13)), None, "what was on its way is for nobody");
+        assert_eq!(says(&mut passing, ONE, 1), None, "what was on its way is for nobody");
+        let program = hears_as(&mut passing, ONE, 7, hello(Executor::Process), Some(13));
+        assert_eq!(program, None, "a worker that runs programs is for the server itself");
         assert_eq!(passing.says(ONE, end(2), Vec::new(), || None), Some(end_of_line(12)));
         assert_eq!(passing.says(ONE, end(2), Vec::new(), || None), None);
         assert_eq!(hears(&mut passing, 12), Heard::NotBelow);
-        assert_eq!(says(&mut passing, ONE, 3, None), None, "there is no room");
+        assert_eq!(opens(&mut passing, ONE, 3, None), None, "there is no room");
         assert_eq!(waiting(&mut one), [(3, true)]);
         assert_eq!(
-            (passing.lines(), says(&mut passing, ONE, 4, Some(14)), passing.lines()),
+            (passing.lines(), opens(&mut passing, ONE, 4, Some(14)), passing.lines()),
             (0, Some(14), 1)
         );
     }
@@ -235,11 +273,11 @@ mod tests {
     fn who_has_gone_takes_its_lines_along_and_who_does_not_listen_is_given_up() {
         let (mut passing, mut one, _other) = two(200);
         for line in [1, 2] {
-            says(&mut passing, ONE, line, Some(line + 10));
-            says(&mut passing, OTHER, line, Some(line + 20));
+            opens(&mut passing, ONE, line, Some(line + 10));
+            opens(&mut passing, OTHER, line, Some(line + 20));
         }
         assert_eq!(passing.gone(ONE), [11, 12]);
-        assert_eq!((passing.gone(ONE), says(&mut passing, ONE, 3, Some(13))), (vec![], None));
+        assert_eq!((passing.gone(ONE), opens(&mut passing, ONE, 3, Some(13))), (vec![], None));
         assert!(matches!(one.try_recv(), Some(frame) if frame.is_empty()) && one.try_recv().is_none());
         let given_up =
             std::iter::repeat_with(|| hears(&mut passing, 21)).find(|heard| *heard != Heard::Passed);
@@ -250,7 +288,7 @@ mod tests {
     #[test]
     fn with_the_server_all_who_are_below_are_lost() {
         let (mut passing, mut one, _) = two(1 << 20);
-        says(&mut passing, ONE, 1, Some(1));
+        opens(&mut passing, ONE, 1, Some(1));
         passing.lose();
         assert!(passing.is_empty() && hears(&mut passing, 1) == Heard::NotBelow);
         assert_eq!(waiting(&mut one), [(0, false)], "and nobody sends more");

@@ -337,6 +337,7 @@ fn read(frame: &[u8]) -> Result<ToWorker, String> {
 #[cfg(test)]
 mod tests {
     use hq_model::JobId;
+    use hq_model::worker::Executor;
 
     use super::*;
 
@@ -352,7 +353,8 @@ mod tests {
         assert!(!lines.is_empty() && lines.without().is_empty());
         let on = |line| OnLine { line, ends: false, is_passed: false };
         let said = |lines: &mut Lines, line| {
-            let frame = lines.pass(BelowId(1), on(line), Vec::new())?;
+            let hello = crate::passing::tests::hello(Executor::Pull);
+            let frame = lines.pass(BelowId(1), on(line), hello)?;
             Some(line_of(&frame).expect("a message").line)
         };
         lines.open(of(4));
