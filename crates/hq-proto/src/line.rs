@@ -13,7 +13,8 @@ pub struct OnLine {
     pub line: u32,
     /// Nothing more is said there. The message has nothing else.
     pub ends: bool,
-    /// Whoever speaks there is behind the other end of the connection, and does not end with it.
+    /// Whoever speaks there is behind the other end of the connection, and does not end with it. Where the line ends: it is not
+    /// reached any more, and may live.
     pub is_passed: bool,
 }
 
@@ -34,6 +35,12 @@ pub fn pass_on_line(mut message: Vec<u8>, line: u32) -> Vec<u8> {
 /// Says that nothing more is said on a line.
 pub fn end_of_line(line: u32) -> Vec<u8> {
     form::OnLine { line, ends: true, passed: false }.encode_to_vec()
+}
+
+/// Says that nothing more is said on a line, because whoever spoke there, behind the one who says this, is not reached any
+/// more. It may live, and come again.
+pub fn loss_of_line(line: u32) -> Vec<u8> {
+    form::OnLine { line, ends: true, passed: true }.encode_to_vec()
 }
 
 /// Of which line a message from or to a worker is.
@@ -83,6 +90,7 @@ mod tests {
             assert_eq!(line_of(&message), Ok(OnLine { line, ends: false, is_passed: true }));
         }
         assert_eq!(decode_from_worker(&message), Ok(said));
+        assert_eq!(line_of(&loss_of_line(7)), Ok(OnLine { line: 7, ends: true, is_passed: true }));
         let back = on_line(on_line(encode_to_worker(&ToWorker::Saved { report: 7 }), 300), 7);
         assert_eq!(line_of(&back), Ok(OnLine { line: 7, ends: false, is_passed: false }));
         assert_eq!(decode_to_worker(&back), Ok(ToWorker::Saved { report: 7 }));

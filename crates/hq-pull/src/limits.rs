@@ -81,6 +81,8 @@ pub const LINES_MAX: usize = 16_384;
 pub const BELOW_SAID_BYTES_MAX: usize = 8 << 20;
 /// What was said to a relay below and not taken, in bytes. Where it is more, the connection is ended; it comes again.
 pub const BELOW_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// What is said to the server before it is looked whether it has said something.
+pub(crate) const WORDS_AT_ONCE: usize = 1024;
 /// A relay below that takes nothing for so long is disconnected.
 pub(crate) const BELOW_STALL_MAX: Duration = Duration::from_secs(60);
 /// Questions of a relay below that are not answered, in bytes. Where it is so much, no more are read.

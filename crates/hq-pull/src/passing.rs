@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hq_core::worker_messages::FromWorker;
 use hq_model::worker::Executor;
 use hq_net::queue::QueueSender;
-use hq_proto::{OnLine, decode_from_worker, end_of_line, on_line, pass_on_line};
+use hq_proto::{OnLine, decode_from_worker, end_of_line, loss_of_line, on_line, pass_on_line};
 
 /// Names a connection of a relay below, for the life of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,8 +25,16 @@ pub(crate) struct Passing {
 #[derive(Debug)]
 struct Below {
     to: ToBelow,
-    // By their numbers there: those that the server knows.
-    lines: BTreeMap<u32, u32>,
+    // By their numbers there.
+    lines: BTreeMap<u32, Line>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    // The number that the server knows.
+    ours: u32,
+    // Who speaks there is behind that relay, and may live when it has gone.
+    is_passed: bool,
 }
 
 /// What became of a frame from the server.
@@ -36,8 +44,17 @@ pub(crate) enum Heard {
     NotBelow,
     /// It waits for whom it is for.
     Passed,
-    /// Whom it is for has not taken so much that it is given up: these lines have no end any more.
-    GivenUp(Vec<u32>),
+    /// Whom it is for has not taken so much that it is given up. The server is to be told this.
+    GivenUp(Vec<Vec<u8>>),
+}
+
+/// Whether a relay below has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Its process has ended most likely.
+    Ended,
+    /// It lives, and comes again.
+    Lives,
 }
 
 impl Passing {
@@ -65,11 +82,11 @@ impl Passing {
     ) -> Option<Vec<u8>> {
         let from = self.relays.get_mut(&below)?;
         if line.ends {
-            let ours = from.lines.remove(&line.line)?;
+            let ours = from.lines.remove(&line.line)?.ours;
             self.whose.remove(&ours);
-            return Some(end_of_line(ours));
+            return Some(if line.is_passed { loss_of_line(ours) } else { end_of_line(ours) });
         }
-        let known = from.lines.get(&line.line).copied();
+        let known = from.lines.get(&line.line).map(|line| line.ours);
         let ours = match known {
             Some(ours) => ours,
             // The server has ended it, or what speaks there is for the server itself.
@@ -80,7 +97,7 @@ impl Passing {
                     let _ = push(&from.to, end_of_line(line.line));
                     return None;
                 };
-                from.lines.insert(line.line, ours);
+                from.lines.insert(line.line, Line { ours, is_passed: line.is_passed });
                 self.whose.insert(ours, (below, line.line));
                 ours
             }
@@ -99,17 +116,25 @@ impl Passing {
         }
         match push(&to.to, said) {
             true => Heard::Passed,
-            false => Heard::GivenUp(self.gone(below)),
+            false => Heard::GivenUp(self.leave(below, Left::Lives)),
         }
     }
 
-    /// A relay below has gone: its lines, whose ends are to be said to the server.
-    pub(crate) fn gone(&mut self, below: BelowId) -> Vec<u32> {
+    /// A relay below has gone: what is to be said to the server of its lines.
+    pub(crate) fn gone(&mut self, below: BelowId) -> Vec<Vec<u8>> {
+        self.leave(below, Left::Ended)
+    }
+
+    fn leave(&mut self, below: BelowId, left: Left) -> Vec<Vec<u8>> {
         let Some(Below { lines, .. }) = self.relays.remove(&below) else { return Vec::new() };
-        for line in lines.values() {
-            self.whose.remove(line);
-        }
-        lines.into_values().collect()
+        let ends = lines.into_values().map(|Line { ours, is_passed }| {
+            self.whose.remove(&ours);
+            match left {
+                Left::Ended if !is_passed => end_of_line(ours),
+                _ => loss_of_line(ours),
+            }
+        });
+        ends.collect()
     }
 
     /// The server is lost: so are all who are below, which come again.
@@ -259,6 +284,9 @@ pub(crate) mod tests {
         let program = hears_as(&mut passing, ONE, 7, hello(Executor::Process), Some(13));
         assert_eq!(program, None, "a worker that runs programs is for the server itself");
         assert_eq!(passing.says(ONE, end(2), Vec::new(), || None), Some(end_of_line(12)));
+        opens(&mut passing, ONE, 8, Some(18));
+        let lost = OnLine { is_passed: true, ..end(8) };
+        assert_eq!(passing.says(ONE, lost, Vec::new(), || None), Some(loss_of_line(18)), "it may live");
         assert_eq!(passing.says(ONE, end(2), Vec::new(), || None), None);
         assert_eq!(hears(&mut passing, 12), Heard::NotBelow);
         assert_eq!(opens(&mut passing, ONE, 3, None), None, "there is no room");
@@ -276,12 +304,14 @@ pub(crate) mod tests {
             opens(&mut passing, ONE, line, Some(line + 10));
             opens(&mut passing, OTHER, line, Some(line + 20));
         }
-        assert_eq!(passing.gone(ONE), [11, 12]);
+        let behind = on_line(hello(Executor::Pull), 9);
+        passing.says(ONE, OnLine { is_passed: true, ..on(9) }, behind, || Some(19));
+        assert_eq!(passing.gone(ONE), [end_of_line(11), end_of_line(12), loss_of_line(19)]);
         assert_eq!((passing.gone(ONE), opens(&mut passing, ONE, 3, Some(13))), (vec![], None));
         assert!(matches!(one.try_recv(), Some(frame) if frame.is_empty()) && one.try_recv().is_none());
         let given_up =
             std::iter::repeat_with(|| hears(&mut passing, 21)).find(|heard| *heard != Heard::Passed);
-        assert_eq!(given_up, Some(Heard::GivenUp(vec![21, 22])));
+        assert_eq!(given_up, Some(Heard::GivenUp(vec![loss_of_line(21), loss_of_line(22)])));
         assert!(passing.is_empty() && passing.lines() == 0);
     }
 

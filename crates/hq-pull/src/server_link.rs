@@ -210,10 +210,12 @@ impl Link<'_> {
                     if word.is_none() {
                         break;
                     }
-                    let mut next = word;
+                    let (mut next, mut said) = (word, 0);
                     while let Some(word) = next {
                         self.say(word).await?;
-                        next = words.try_recv().ok();
+                        said += 1;
+                        // However much many say, the server is heard in between.
+                        next = if said < limits::WORDS_AT_ONCE { words.try_recv().ok() } else { None };
                     }
                     if self.lines.is_empty() {
                         break;
@@ -290,18 +292,18 @@ impl Link<'_> {
     }
 
     // Says that nothing more is said on some lines.
-    async fn end(&mut self, lines: &[u32]) -> Result<(), String> {
-        for line in lines {
-            self.sender.send(&end_of_line(*line)).await.map_err(|error| error.to_string())?;
+    async fn end(&mut self, ends: &[Vec<u8>]) -> Result<(), String> {
+        for end in ends {
+            self.sender.send(end).await.map_err(|error| error.to_string())?;
         }
-        match lines {
+        match ends {
             [] => Ok(()),
             _ => self.sender.flush().await.map_err(|error| error.to_string()),
         }
     }
 
-    // The lines of a relay below that does not listen, which have to end.
-    fn hear(&mut self, frames: &[Vec<u8>]) -> Result<Vec<u32>, String> {
+    // What is to be said of the lines of a relay below that does not listen.
+    fn hear(&mut self, frames: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
         let mut heard = Vec::with_capacity(frames.len());
         let mut given_up = Vec::new();
         for frame in frames {
@@ -309,9 +311,9 @@ impl Link<'_> {
             let OnLine { line, ends, .. } = on_line;
             let Some(bag) = self.lines.bags.get(&line).copied() else {
                 // What comes for one that has left is for nobody.
-                if let Heard::GivenUp(lines) = self.lines.passing.hears(on_line, frame) {
+                if let Heard::GivenUp(ends) = self.lines.passing.hears(on_line, frame) {
                     warn!("a relay below this one does not take what is said to it, and is given up");
-                    given_up.extend(lines);
+                    given_up.extend(ends);
                 }
                 continue;
             };

@@ -55,7 +55,7 @@ impl Lines {
         OnLine { line, ends, is_passed }: OnLine,
     ) -> Result<Option<ConnectionId>, TooMany> {
         if ends {
-            self.end(line);
+            self.end(line, !is_passed);
             return Ok(None);
         }
         if line == 0 {
@@ -73,9 +73,9 @@ impl Lines {
         Ok(Some(speaker))
     }
 
-    fn end(&mut self, line: u32) {
+    fn end(&mut self, line: u32, is_closed: bool) {
         if let Some(Line { speaker: connection, .. }) = self.open.remove(&line) {
-            self.inbox.push(Event::input(Input::WorkerGone { connection, is_closed: true }), Room::none());
+            self.inbox.push(Event::input(Input::WorkerGone { connection, is_closed }), Room::none());
         }
     }
 
@@ -140,7 +140,10 @@ mod tests {
     fn whoever_is_behind_a_connection_does_not_end_with_it() {
         let mut lines = lines();
         speaker(&mut lines, 1);
-        lines.speaker(OnLine { line: 2, ends: false, is_passed: true }).expect("room");
+        for line in [2, 3] {
+            lines.speaker(OnLine { line, ends: false, is_passed: true }).expect("room");
+        }
+        lines.speaker(OnLine { line: 3, ends: true, is_passed: true }).expect("no harm");
         let inbox = Arc::clone(&lines.inbox);
         lines.all_gone(true);
         let mut entries = Vec::new();
@@ -152,7 +155,7 @@ mod tests {
             },
             _ => None,
         });
-        assert_eq!(ends.collect::<Vec<_>>(), [(8, true), (9, false)]);
+        assert_eq!(ends.collect::<Vec<_>>(), [(10, false), (8, true), (9, false)]);
     }
 
     #[test]

@@ -200,6 +200,31 @@ fn what_was_taken_far_below_a_server_that_is_killed_stays_taken() {
 }
 
 #[test]
+fn a_relay_whose_parent_has_a_parent_has_the_whole_grace_of_workers_too() {
+    let (cluster, far) = nodes("");
+    let top = Relay::start(&cluster, "top", None);
+    let middle = Relay::start(&far, "middle", Some(&top.socket));
+    let bottom = Relay::start(&far, "bottom", Some(&middle.socket));
+    for relay in [&middle, &bottom] {
+        let name = relay.socket.file_name().expect("a name").to_string_lossy();
+        // Of one bag the first relay would have both, one of them ahead.
+        relay.ok(&far, &format!("pull create {name} --bag of-{name}"));
+        let stolen = relay.ok(&far, &format!("pull steal -q --bag of-{name} --as {name}"));
+        assert_eq!(stolen, format!("{name}\n"));
+    }
+    middle.kill();
+    // What it had is given to others after the short grace of those who were killed.
+    assert_eq!(top.ok(&cluster, "pull steal -q --wait --bag of-middle --as other"), "middle\n");
+    let middle = Relay::start(&far, "middle", Some(&top.socket));
+    bottom.ok(&far, "pull complete bottom --as bottom");
+    top.ok(&cluster, "pull complete middle --as other");
+    for name in ["middle", "bottom"] {
+        let looked = middle.ok(&far, &format!("pull look {name} --bag of-{name}"));
+        assert_eq!(looked, format!("{name} finished\n"));
+    }
+}
+
+#[test]
 fn a_parent_that_is_none_is_named_with_a_way_out() {
     let (cluster, far) = nodes("");
     let own = far.root().join("own");
