@@ -187,6 +187,12 @@ impl Puller {
         self.ask_well("sync")
     }
 
+    /// Asks for the state of a task that is not there: one question of the relay to its server.
+    pub(super) fn look(&mut self) -> Result<(), BoxError> {
+        self.question = format!("{{\"bag\":\"{}\",\"names\":[\"nobody\"]}}", self.bag);
+        self.ask("look")
+    }
+
     fn ask_well(&mut self, name: &str) -> Result<(), BoxError> {
         self.ask(name)?;
         let text = std::str::from_utf8(&self.answer[self.body..])?;

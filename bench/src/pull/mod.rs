@@ -28,6 +28,8 @@ const TASKS: u32 = 600_000;
 const NODES: u32 = 1_000_000;
 /// So many are to be done in ten seconds.
 const NODES_IN_10_S: f64 = 1e6;
+/// A relay more may take so many µs.
+const HOP_US_MAX: f64 = 30.0;
 /// Starts of commands.
 const STARTS: u32 = 100;
 
@@ -37,7 +39,7 @@ const STARTS: u32 = 100;
 /// When the cluster does not do what it should.
 pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let cluster = bench.cluster(&[], 0, &[])?;
-    let relay = Relay::start(&cluster)?;
+    let relay = Relay::start(&cluster, "relay", None)?;
     let mut rows = Vec::new();
     for (spelling, most) in [(Spelling::Frames, 1.6), (Spelling::Lines, 2.5), (Spelling::Http, 0.0)] {
         rows.push(one_by_one(bench, &relay, spelling, most)?);
@@ -51,6 +53,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
         let target = format!("{least:.0} tasks/s");
         rows.push(Row::at_most(&name, format!("{rate:.0} tasks/s"), &target, least / rate, 1.0));
     }
+    rows.push(hop(bench, &cluster, &relay)?);
     rows.push(python(bench, &relay)?);
     rows.push(shell(bench, &cluster, &relay)?);
     rows.extend(graph(bench, &cluster, &relay)?);
@@ -64,11 +67,14 @@ struct Relay {
 }
 
 impl Relay {
-    fn start(cluster: &Cluster) -> Result<Relay, BoxError> {
-        let socket = cluster.home().join("relay/pull");
-        let log = File::create(cluster.home().join("relay.log"))?;
-        let mut command = cluster.command(&["pull", "relay", "--socket"]);
-        let process = command.arg(&socket).stdout(log.try_clone()?).stderr(log).spawn()?;
+    fn start(cluster: &Cluster, name: &str, parent: Option<&Relay>) -> Result<Relay, BoxError> {
+        let socket = cluster.home().join(name).join("pull");
+        let log = File::create(cluster.home().join(format!("{name}.log")))?;
+        let mut command = cluster.command(&["pull", "relay"]);
+        if let Some(parent) = parent {
+            command.arg("--parent").arg(&parent.socket);
+        }
+        let process = command.arg("--socket").arg(&socket).stdout(log.try_clone()?).stderr(log).spawn()?;
         let relay = Relay { process, socket };
         let until = Instant::now() + Duration::from_secs(30);
         while Puller::connect(&relay.socket, Spelling::Lines, "any").is_err() {
@@ -120,6 +126,36 @@ fn one_by_one(bench: &Bench, relay: &Relay, spelling: Spelling, most: f64) -> Re
         return Ok(Row::shown(&name, value, ours / trips));
     }
     Ok(Row::at_most(&name, value, &format!("{most} round trips"), ours / trips, most))
+}
+
+// A question to the server by a relay, and by one below it, in turns: what one hop more costs.
+fn hop(bench: &Bench, cluster: &Cluster, relay: &Relay) -> Result<Row, BoxError> {
+    let count = bench.tasks(MESSAGES);
+    let below = Relay::start(cluster, "below", Some(relay))?;
+    let mut pullers = [relay, &below].map(|relay| relay.puller(Spelling::Lines, "hop"));
+    for puller in &mut pullers {
+        puller.as_mut().map_err(|error| error.to_string())?.create(1)?;
+    }
+    let [direct, below] = pullers;
+    let (mut direct, mut below) = (direct?, below?);
+    direct.look()?;
+    let mut bare = echo::Echo::start(&bench.hq, direct.sizes())?;
+    let mut taken = [Vec::new(), Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        taken[0].push(bare.round_trips(count)?);
+        for (puller, taken) in [&mut direct, &mut below].into_iter().zip(&mut taken[1..]) {
+            let begun = Instant::now();
+            for _ in 0..count {
+                puller.look()?;
+            }
+            taken.push(begun.elapsed());
+        }
+    }
+    let [trip, direct, below] = taken.map(|taken| median(taken) / f64::from(count) * 1e6);
+    let (more, most) = (below - direct, trip.max(HOP_US_MAX));
+    let value = format!("{more:.1} µs more than {direct:.1} µs; a bare round trip {trip:.1} µs");
+    let target = format!("{HOP_US_MAX} µs or 1 round trip");
+    Ok(Row::at_most("pull: one relay more", value, &target, more / most, 1.0))
 }
 
 // Tasks a second, from the first question to all of them saved.

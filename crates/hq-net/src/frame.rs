@@ -145,8 +145,8 @@ pub fn frames_over(
     (sender, receiver)
 }
 
-// Nothing larger than a hello passes until the limits are raised.
-fn frames(
+/// Frames over any two streams. Nothing larger than a hello passes until the limits are raised.
+pub(crate) fn frames(
     read: Box<dyn AsyncRead + Send + Unpin>,
     write: Box<dyn AsyncWrite + Send + Unpin>,
 ) -> (FrameSender, FrameReceiver) {

@@ -27,7 +27,7 @@ pub use backoff::Backoff;
 pub use connect::{ConnectError, connect};
 pub use frame::{FrameReceiver, FrameSender, NetError, frames_over};
 pub use half_said::HalfSaid;
-pub use handshake::Peer;
+pub use handshake::{Misunderstanding, Peer, greet_over};
 pub use hq_proto::Role;
 pub use keys::{KeyError, Keys, PublicKey, SecretKey};
 pub use listen::{ANY_ADDRESS, HandshakeError, Incoming, ListenError, Listener};

@@ -46,7 +46,7 @@ pub use hello::{
     Hello, Passage, Role, VersionError, Versions, decode_hello, decode_passage, encode_hello, encode_passage,
 };
 pub use journal::{decode_record, encode_record};
-pub use line::{OnLine, end_of_line, line_of, on_line};
+pub use line::{OnLine, end_of_line, line_of, loss_of_line, on_line, pass_on_line};
 pub use node::{
     PieceHead, decode_ask_relay, decode_from_node, decode_to_node, encode_ask_relay, encode_from_node,
     encode_to_node, piece_head, split_piece,

@@ -190,6 +190,10 @@ pub(crate) struct Left {
 pub(crate) struct Standing {
     pub(crate) bags: Vec<Bag>,
     pub(crate) sessions: Vec<Session>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) above: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) below: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]

@@ -5,15 +5,16 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Instant;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
-use hq_net::{AccessError, AccessFile, Backoff, FrameReceiver, FrameSender, Role};
+use hq_net::{Backoff, FrameReceiver, FrameSender, Role};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info};
 
+use crate::above::{NotThere, WayUp};
 use crate::contract::{Problem, no_server};
 use crate::limits;
 
@@ -32,6 +33,24 @@ struct Way {
     calls: mpsc::UnboundedSender<Call>,
     // The last attempt to reach the server has failed.
     is_away: watch::Receiver<bool>,
+    // How often a connection was lost.
+    losses: watch::Receiver<u64>,
+}
+
+/// Says when a connection is lost.
+#[derive(Debug)]
+pub(crate) struct Losses([watch::Receiver<u64>; 2]);
+
+impl Losses {
+    /// Returns when one has been lost since this was asked for.
+    pub(crate) async fn any(&mut self) {
+        let [changes, looks] = &mut self.0;
+        // Without a link there is nothing to lose, and nobody who asks.
+        tokio::select! {
+            _ = changes.changed() => {}
+            _ = looks.changed() => {}
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -57,10 +76,10 @@ impl From<Problem> for NotChanged {
 
 impl Client {
     /// Connects when there is something to ask. `gone` is told when the server has been stopped, as far as can be seen.
-    pub(crate) fn start(access: &Path, gone: &mpsc::UnboundedSender<()>) -> Client {
+    pub(crate) fn start(way_up: &Rc<WayUp>, gone: &mpsc::UnboundedSender<()>) -> Client {
         Client {
-            changes: Way::start(access, gone),
-            looks: Way::start(access, gone),
+            changes: Way::start(way_up, gone),
+            looks: Way::start(way_up, gone),
             is_failing: Cell::new(false),
         }
     }
@@ -102,6 +121,21 @@ impl Client {
         self.changes.follow(request)
     }
 
+    /// The same for what changes nothing.
+    pub(crate) fn follow_look(&self, request: ClientRequest) -> mpsc::UnboundedReceiver<ClientResponse> {
+        self.looks.follow(request)
+    }
+
+    /// Says when one of the connections is lost from now on.
+    pub(crate) fn losses(&self) -> Losses {
+        let since_now = |way: &Way| {
+            let mut losses = way.losses.clone();
+            losses.mark_unchanged();
+            losses
+        };
+        Losses([since_now(&self.changes), since_now(&self.looks)])
+    }
+
     /// Returns what ails the journal once something has been waited for that long and it cannot be written.
     pub(crate) async fn trouble(&self) -> String {
         loop {
@@ -132,12 +166,14 @@ impl Client {
 }
 
 impl Way {
-    fn start(access: &Path, gone: &mpsc::UnboundedSender<()>) -> Way {
+    fn start(way_up: &Rc<WayUp>, gone: &mpsc::UnboundedSender<()>) -> Way {
         let (calls, waiting) = mpsc::unbounded_channel();
         let (away, is_away) = watch::channel(false);
-        let (access, gone) = (access.to_owned(), gone.clone());
-        tokio::task::spawn_local(Link { access, gone, away, waiting, open: BTreeMap::new(), last: 0 }.run());
-        Way { calls, is_away }
+        let (lost, losses) = watch::channel(0);
+        let (way_up, gone) = (Rc::clone(way_up), gone.clone());
+        let link = Link { way_up, gone, away, lost, waiting, open: BTreeMap::new(), last: 0 };
+        tokio::task::spawn_local(link.run());
+        Way { calls, is_away, losses }
     }
 
     fn follow(&self, request: ClientRequest) -> mpsc::UnboundedReceiver<ClientResponse> {
@@ -169,9 +205,10 @@ impl Way {
 }
 
 struct Link {
-    access: PathBuf,
+    way_up: Rc<WayUp>,
     gone: mpsc::UnboundedSender<()>,
     away: watch::Sender<bool>,
+    lost: watch::Sender<u64>,
     waiting: mpsc::UnboundedReceiver<Call>,
     open: BTreeMap<u64, Call>,
     last: u64,
@@ -188,6 +225,7 @@ impl Link {
             self.away.send_replace(false);
             if let Err(error) = self.talk(&mut sender, &mut receiver).await {
                 info!(%error, "the server is lost to questions");
+                self.lost.send_modify(|losses| *losses += 1);
             } else {
                 return;
             }
@@ -237,15 +275,15 @@ impl Link {
         let mut backoff = Backoff::new(limits::RECONNECT_PAUSE_MIN, limits::RECONNECT_PAUSE_MAX);
         let mut missing_since = None;
         loop {
-            match attempt(&self.access).await {
+            match self.way_up.connect(Role::Client).await {
                 Ok(connection) => return connection,
-                Err(Attempt::Missing) => {
+                Err(NotThere::Missing(_)) => {
                     let since = *missing_since.get_or_insert_with(Instant::now);
                     if since.elapsed() > limits::STOPPED_AFTER {
                         let _ = self.gone.send(());
                     }
                 }
-                Err(Attempt::Other(error)) => {
+                Err(NotThere::Other(error)) => {
                     missing_since = None;
                     debug!(%error, "the server is not there");
                 }
@@ -268,20 +306,6 @@ impl Link {
     fn drop_unheard(&mut self) {
         self.open.retain(|_, call| !call.answers.is_closed());
     }
-}
-
-enum Attempt {
-    Missing,
-    Other(String),
-}
-
-async fn attempt(access: &Path) -> Result<(FrameSender, FrameReceiver), Attempt> {
-    let access = AccessFile::load(access).map_err(|error| match error {
-        AccessError::Missing { .. } => Attempt::Missing,
-        other => Attempt::Other(other.to_string()),
-    })?;
-    let endpoint = access.endpoint(Role::Client).map_err(|error| Attempt::Other(error.to_string()))?;
-    hq_net::connect(endpoint, Role::Client).await.map_err(|error| Attempt::Other(error.to_string()))
 }
 
 async fn send(sender: &mut FrameSender, number: u64, request: &ClientRequest) -> Result<(), String> {

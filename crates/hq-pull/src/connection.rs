@@ -15,8 +15,8 @@ use crate::passage::has_gone;
 use crate::places::Place;
 use crate::rights::{self, Rights};
 use crate::shared::Shared;
-use crate::stream::{Reading, Writing, split};
-use crate::{frames, http, limits};
+use crate::stream::{Reading, Writing, reunite, split};
+use crate::{below, frames, hop, http, limits};
 
 pub(crate) type Reader = BufReader<Reading>;
 pub(crate) type Writer = BufWriter<Writing>;
@@ -25,15 +25,27 @@ pub(crate) type Writer = BufWriter<Writing>;
 const BUFFER_BYTES: usize = 32 << 10;
 
 /// Serves a connection until it ends. One that has said nothing yet needs no room for what it may say.
-pub(crate) async fn serve(stream: UnixStream, _place: Place, shared: Rc<Shared>) {
-    match split(stream) {
-        Ok((reading, writing)) => {
-            if reading.has_something().await.is_ok() {
-                speaking(reading, writing, shared).await;
-            }
-        }
-        Err(error) => debug!(%error, "a connection cannot be served"),
+pub(crate) async fn serve(stream: UnixStream, place: Place, shared: Rc<Shared>) {
+    let cannot = |error| debug!(%error, "a connection cannot be served");
+    let (reading, writing) = match split(stream) {
+        Ok(ends) => ends,
+        Err(error) => return cannot(error),
+    };
+    if reading.has_something().await.is_err() {
+        return;
     }
+    if reading.first_byte() == Some(hop::FIRST_BYTE) {
+        return match reunite(reading, writing) {
+            Ok(stream) => relaying(stream, place, shared).await,
+            Err(error) => cannot(error),
+        };
+    }
+    speaking(reading, writing, shared).await;
+}
+
+// As below.
+fn relaying(stream: UnixStream, place: Place, shared: Rc<Shared>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(below::serve(stream, place, shared))
 }
 
 // Not async: what it makes must not count as part of whoever waits for it.
@@ -60,6 +72,12 @@ async fn spoken(reader: &mut Reader, writer: &mut Writer, mut speaker: Speaker) 
     }
     match first {
         None => Ok(()),
+        // Only who may do all can pass on what others do.
+        Some(hop::FIRST_BYTE) => {
+            let problem = Problem::new("denied", "its holder may take tasks, and have no relays below");
+            write(writer, &mut Vec::new(), &Answer::Error(problem)).await?;
+            writer.flush().await
+        }
         // The first of the four bytes of a length.
         Some(0 | 1) => frames::serve(reader, writer, speaker).await,
         Some(b'A'..=b'Z') => http::serve(reader, writer, speaker).await,

@@ -203,6 +203,8 @@ fn answer_of(answer: Answer) -> form::Answer {
         Answer::Status(standing) => Body::Status(form::Standing {
             bags: standing.bags.into_iter().map(standing_of).collect(),
             sessions: standing.sessions.into_iter().map(session_of).collect(),
+            above: standing.above,
+            below: standing.below,
         }),
     };
     form::Answer { body: Some(body) }

@@ -8,15 +8,21 @@ use std::time::Duration;
 
 use hq_net::HalfSaid;
 use hq_net::half_said::Part;
+use hq_net::limits::HALF_SAID_GRACE;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 
 use crate::connection::Reader;
 use crate::contract::Problem;
-use crate::limits::{HALF_SAID_BYTES_MAX, KEPT_BYTES_MAX};
+use crate::limits::{BELOW_HALF_SAID_BYTES_MAX, HALF_SAID_BYTES_MAX, KEPT_BYTES_MAX};
 
 /// Of all clients of a relay. The oldest goes at once.
 pub(crate) fn of_relay() -> Arc<HalfSaid> {
     HalfSaid::new(HALF_SAID_BYTES_MAX, Duration::ZERO)
+}
+
+/// Of all relays below one. What comes on slowly is waited for.
+pub(crate) fn of_relays_below() -> Arc<HalfSaid> {
+    HalfSaid::new(BELOW_HALF_SAID_BYTES_MAX, HALF_SAID_GRACE)
 }
 
 /// A request that comes, and its bytes as far as they have come.

@@ -2,23 +2,27 @@
 //!
 //! One thread. What is decided is in [`hq_core::relay`]; here are the socket, the spellings of what is said there (frames,
 //! lines of JSON and HTTP/1.1, told apart by the first byte), and the connections to the server: one as a worker for each bag that
-//! somebody asks for, and one as a client.
+//! somebody asks for, and two as a client. These may lead to the socket of another relay, which passes on what is said.
 
+mod above;
 mod answers;
 mod bags;
 mod base64;
+mod below;
 mod client;
 mod connection;
 mod contract;
 mod frames;
 mod half_said;
 mod handle;
+mod hop;
 mod http;
 pub mod limits;
 mod numbers;
 #[cfg(test)]
 mod openapi_tests;
 mod passage;
+mod passing;
 mod places;
 mod rights;
 mod server_link;
@@ -27,7 +31,7 @@ pub mod socket;
 mod stream;
 mod tunnel;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,8 +40,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use tracing::{info, warn};
 
+pub use above::Above;
 pub use bags::{DEFAULT as DEFAULT_BAG, check_new_name as check_bag_name};
 pub use base64::{decode as from_base64, encode as base64};
+pub use hop::{ParentError, relays_above};
 pub use passage::{PassageError, pass};
 pub use rights::preface;
 pub use socket::{Listening, SocketError};
@@ -46,8 +52,8 @@ pub use tunnel::{TunnelOptions, connect as connect_as_puller, run as run_tunnel}
 /// How to run a relay.
 #[derive(Debug)]
 pub struct Options {
-    /// The access file of the server, read again for each attempt to connect.
-    pub access: PathBuf,
+    /// The server, or another relay.
+    pub above: Above,
     /// What the relay says of itself as a worker.
     pub config: WorkerConfig,
     /// It ends when nobody has said anything and nobody has had anything for so long.
@@ -68,6 +74,11 @@ pub enum RelayError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+/// What a relay is called by others, where it listens at this path.
+pub fn name_of(hostname: &str, socket: &Path) -> String {
+    format!("{hostname}:{}", socket.display())
 }
 
 /// Runs a relay until it is asked to end, its server has been stopped, or nobody needs it. To be called on a thread that
@@ -97,7 +108,8 @@ async fn serve(options: Options, mut listening: Listening) -> Result<(), RelayEr
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("no signal handlers"))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(system("no signal handlers"))?;
     let secret = hq_net::worker_secret::draw().map_err(system("no randomness"))?;
-    let shared = shared::Shared::start(options, secret);
+    let own = name_of(&options.config.hostname, listening.path());
+    let shared = shared::Shared::start(options, own, secret);
     let places = places::Places::new(1);
     let accepting =
         |listener| tokio::task::spawn_local(accept(listener, Rc::clone(&shared), Rc::clone(&places)));
@@ -113,7 +125,7 @@ async fn serve(options: Options, mut listening: Listening) -> Result<(), RelayEr
             () = &mut keeping => break,
             _ = look.tick(), if !is_ending => match listening.renew() {
                 _ if shared.has_lost_its_server() => {
-                    info!("the server has been stopped, or its directory removed");
+                    info!("{}", shared.way_up().how_it_ended());
                     break;
                 }
                 Ok(false) => continue,

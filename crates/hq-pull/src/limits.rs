@@ -68,3 +68,33 @@ pub const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
 pub const SOCKET_PATH_MAX: usize = 107;
 /// A worker of a bag for which nobody asks leaves after this time.
 pub const BAG_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Relays above another one, up to the server.
+pub const RELAYS_ABOVE_MAX: usize = 16;
+/// Longest introduction of a relay to the one above it, and back, in bytes.
+pub(crate) const INTRODUCTION_BYTES_MAX: usize = 64 << 10;
+/// By as much what is passed on for a relay below becomes longer at most, in bytes.
+pub(crate) const LINE_HEAD_BYTES: usize = 16;
+/// Lines that a relay has to its server, for its own bags and for relays below. The server takes no more; what would be one more
+/// comes again later.
+pub const LINES_MAX: usize = 16_384;
+/// What a relay below has said and what has not left for the server yet, in bytes. Where it is so much, it is not read from.
+pub const BELOW_SAID_BYTES_MAX: usize = 8 << 20;
+/// What was said to a relay below and not taken, in bytes. Where it is more, the connection is ended; it comes again.
+pub const BELOW_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// What is said to the server before it is looked whether it has said something.
+pub(crate) const WORDS_AT_ONCE: usize = 1024;
+/// A relay below that takes nothing for so long is disconnected.
+pub(crate) const BELOW_STALL_MAX: Duration = Duration::from_secs(60);
+/// Questions of a relay below that are not answered, in bytes. Where it is so much, no more are read.
+pub const BELOW_ASKED_BYTES_MAX: usize = 64 << 20;
+/// A question that is answered once counts as so many bytes at least, for its answer may be long.
+pub(crate) const BELOW_QUESTION_BYTES_MIN: usize = 64 << 10;
+/// What one counts that is answered when a bag is over.
+pub(crate) const BELOW_WATCH_BYTES: usize = 1 << 10;
+/// What has come of messages of relays below that are not complete, of all of them together, in bytes. Where it is more, the
+/// connection of the oldest one that has stopped is ended.
+pub const BELOW_HALF_SAID_BYTES_MAX: usize = 64 << 20;
+/// A relay below waits for so long until this one has reached the server, before it is told that it has not.
+pub const SERVER_WAIT: Duration = Duration::from_secs(10);
+/// And it waits for so long to hear that.
+pub(crate) const WAY_UP_TIME: Duration = Duration::from_secs(15);

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,16 +18,19 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::info;
 
+use crate::above::WayUp;
 use crate::client::Client;
 use crate::contract::{BagRef, Problem, no_server};
 use crate::half_said;
+use crate::passing::BelowId;
 use crate::server_link::Word;
 use crate::{Options, limits, server_link};
 
 /// All of it.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    options: Options,
+    idle_timeout: Option<Duration>,
+    way_up: Rc<WayUp>,
     clock: Clock,
     relay: RefCell<Relay>,
     asks: RefCell<BTreeMap<AskId, oneshot::Sender<Told>>>,
@@ -43,6 +45,12 @@ pub(crate) struct Shared {
     pub(crate) bags: RefCell<BTreeMap<BagRef, JobId>>,
     /// What has come of requests that are not complete.
     pub(crate) half_said: Arc<HalfSaid>,
+    // The same of relays below.
+    below_said: Arc<HalfSaid>,
+    // Those, by their connections.
+    below: RefCell<BTreeMap<BelowId, String>>,
+    last_below: Cell<u64>,
+    below_left: Notify,
     watched: RefCell<BTreeSet<JobId>>,
     gone: RefCell<Option<mpsc::UnboundedReceiver<()>>>,
     connections: Cell<usize>,
@@ -65,13 +73,17 @@ struct Link {
 }
 
 impl Shared {
-    pub(crate) fn start(options: Options, secret: WorkerSecret) -> Rc<Shared> {
+    /// Of a relay that others know by this name.
+    pub(crate) fn start(options: Options, own: String, secret: WorkerSecret) -> Rc<Shared> {
         let (tell_gone, gone) = mpsc::unbounded_channel();
-        let relay = Relay::new(options.config.clone()).with_secret(secret);
+        let Options { above, config, idle_timeout } = options;
+        let relay = Relay::new(config).with_secret(secret);
+        let way_up = Rc::new(WayUp::new(above, own));
         let (words, said) = mpsc::unbounded_channel();
         let shared = Rc::new(Shared {
-            client: Client::start(&options.access, &tell_gone),
-            options,
+            client: Client::start(&way_up, &tell_gone),
+            idle_timeout,
+            way_up,
             clock: Clock::start(),
             relay: RefCell::new(relay),
             asks: RefCell::default(),
@@ -80,6 +92,10 @@ impl Shared {
             awaiting: RefCell::default(),
             bags: RefCell::default(),
             half_said: half_said::of_relay(),
+            below_said: half_said::of_relays_below(),
+            below: RefCell::default(),
+            last_below: Cell::new(0),
+            below_left: Notify::new(),
             watched: RefCell::default(),
             gone: RefCell::new(Some(gone)),
             connections: Cell::new(0),
@@ -94,8 +110,8 @@ impl Shared {
         shared
     }
 
-    // One that has ended has nobody to tell.
-    fn say(&self, word: Word) {
+    /// For whoever speaks to the server. One that has ended has nobody to tell.
+    pub(crate) fn say(&self, word: Word) {
         if let Some(link) = &*self.link.borrow() {
             let _ = link.words.send(word);
         }
@@ -105,8 +121,33 @@ impl Shared {
         self.clock.now()
     }
 
-    pub(crate) fn access(&self) -> &Path {
-        &self.options.access
+    /// The way to the server.
+    pub(crate) fn way_up(&self) -> &WayUp {
+        &self.way_up
+    }
+
+    /// What relays below have said of messages that are not complete.
+    pub(crate) fn below_said(&self) -> &Arc<HalfSaid> {
+        &self.below_said
+    }
+
+    /// The relays below this one.
+    pub(crate) fn relays_below(&self) -> Vec<String> {
+        self.below.borrow().values().cloned().collect()
+    }
+
+    /// A relay of this name has come below.
+    pub(crate) fn enter_below(self: &Rc<Self>, name: &str) -> Below {
+        let id = BelowId(self.last_below.get() + 1);
+        self.last_below.set(id.0);
+        self.below.borrow_mut().insert(id, name.to_owned());
+        Below { id, counted: self.counted() }
+    }
+
+    /// A connection that counts as long as this is there.
+    pub(crate) fn counted(self: &Rc<Self>) -> Counted {
+        self.count_connection(1);
+        Counted(Rc::clone(self))
     }
 
     pub(crate) fn count_connection(&self, by: isize) {
@@ -331,7 +372,7 @@ impl Shared {
     /// Looks whether the access file is still there. True when it has been missing for so long that its server has been stopped,
     /// or its directory removed, and nothing that is here can be given back or saved any more.
     pub(crate) fn has_lost_its_server(&self) -> bool {
-        if self.access().exists() {
+        if self.way_up.is_there() {
             self.missing_since.set(None);
             return false;
         }
@@ -343,15 +384,54 @@ impl Shared {
 
     // When nobody has said anything for the idle timeout, if nobody does before.
     fn silent_at(&self) -> Option<Instant> {
-        let timeout = self.options.idle_timeout.filter(|_| self.connections.get() == 0)?;
+        let timeout = self.idle_timeout.filter(|_| self.connections.get() == 0)?;
         Some(self.last_used.get() + timeout)
     }
 
-    /// Lets the last words to the server leave.
+    /// Lets the last words to the server leave, and those of the server to relays below.
     pub(crate) async fn say_goodbye(&self) {
         let Some(Link { words, task }) = self.link.take() else { return };
         drop(words);
-        let _ = timeout(limits::FAREWELL_LIMIT, task).await;
+        let leave = async {
+            let _ = task.await;
+            while !self.below.borrow().is_empty() {
+                self.below_left.notified().await;
+            }
+        };
+        let _ = timeout(limits::FAREWELL_LIMIT, leave).await;
+    }
+}
+
+/// A connection, as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Counted(Rc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.count_connection(-1);
+    }
+}
+
+/// A relay below this one, as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Below {
+    id: BelowId,
+    counted: Counted,
+}
+
+impl Below {
+    /// Its connection.
+    pub(crate) fn id(&self) -> BelowId {
+        self.id
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        let shared = &self.counted.0;
+        shared.below.borrow_mut().remove(&self.id);
+        shared.say(Word::Gone(self.id));
+        shared.below_left.notify_one();
     }
 }
 

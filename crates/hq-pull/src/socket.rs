@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as BlockingListener;
 use std::path::{Path, PathBuf};
@@ -231,9 +232,21 @@ pub(crate) fn check_peer(stream: &UnixStream) -> io::Result<()> {
 /// When nobody listens there, or somebody else.
 pub fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
     let stream = std::os::unix::net::UnixStream::connect(path)?;
+    check_listener(&stream)?;
+    Ok(stream)
+}
+
+/// The same within a runtime.
+pub(crate) async fn connect_within(path: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(path).await?;
+    check_listener(&stream)?;
+    Ok(stream)
+}
+
+fn check_listener(stream: &impl AsFd) -> io::Result<()> {
     let own = geteuid().as_raw();
-    match socket_peercred(&stream)?.uid.as_raw() {
-        uid if uid == own || uid == 0 => Ok(stream),
+    match socket_peercred(stream)?.uid.as_raw() {
+        uid if uid == own || uid == 0 => Ok(()),
         uid => {
             let text = format!("user {uid} listens there in place of a relay of user {own}");
             Err(io::Error::new(io::ErrorKind::PermissionDenied, text))

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use rustix::net::{RecvFlags, recv};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
@@ -35,6 +36,16 @@ pub(crate) fn split(stream: tokio::net::UnixStream) -> io::Result<(Reading, Writ
     Ok((Reading(Rc::clone(&socket)), Writing { socket, room: None }))
 }
 
+/// The socket as it was, where nothing has been read from it.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn reunite(reading: Reading, writing: Writing) -> io::Result<tokio::net::UnixStream> {
+    drop(writing);
+    let socket = Rc::try_unwrap(reading.0).map_err(|_| io::Error::from(ErrorKind::ResourceBusy))?;
+    tokio::net::UnixStream::from_std(socket.into_inner())
+}
+
 fn watched(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
     // SAFETY: the socket is owned by what watches it, which never lends it to be changed: its descriptor stays open and the
     // same until it is watched no more.
@@ -50,6 +61,15 @@ impl Reading {
     /// Waits until there is something to read, or the end.
     pub(crate) async fn has_something(&self) -> io::Result<()> {
         self.0.readable().await.map(drop)
+    }
+
+    /// The first byte that is there to be read, which stays there.
+    pub(crate) fn first_byte(&self) -> Option<u8> {
+        let mut byte = [0];
+        match recv(self.0.get_ref(), &mut byte, RecvFlags::PEEK) {
+            Ok((1, _)) => Some(byte[0]),
+            _ => None,
+        }
     }
 }
 
@@ -130,6 +150,23 @@ mod tests {
             }
             theirs.write_all(b"{").await.expect("somebody reads");
             waiting.await.expect("a socket");
+        });
+    }
+
+    #[test]
+    fn the_first_byte_can_be_seen_before_it_is_read() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (ours, mut theirs) = tokio::net::UnixStream::pair().expect("a pair");
+            let (reading, writing) = split(ours).expect("a socket");
+            assert_eq!(reading.first_byte(), None);
+            theirs.write_all(b"xy").await.expect("somebody reads");
+            reading.has_something().await.expect("a socket");
+            assert_eq!(reading.first_byte(), Some(b'x'));
+            let mut whole = reunite(reading, writing).expect("nobody else has it");
+            let mut heard = [0; 2];
+            whole.read_exact(&mut heard).await.expect("two bytes");
+            assert_eq!(&heard, b"xy");
         });
     }
 

@@ -90,7 +90,7 @@ pub const RELAY_HOLDER_TIME: Duration = Duration::from_secs(10);
 /// How often who waits hears that it goes on.
 pub const RELAY_WORD_TIME: Duration = Duration::from_secs(3);
 /// Workers that may share a connection, beside the first; a relay has one for each bag.
-pub const LINES_MAX: usize = 16_384;
+pub const LINES_MAX: usize = hq_pull::limits::LINES_MAX;
 /// Arguments, environment and standard input of a task together, in bytes; a submit with more is refused.
 pub const TASK_BYTES_MAX: usize = 32 << 20;
 /// Longest entry of a submit, in bytes; a submit with a longer one is refused.
@@ -186,6 +186,12 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("connections to a relay", LimitValue::count(hq_pull::limits::CONNECTIONS_MAX)),
         ("bags of a relay", LimitValue::count(hq_pull::limits::BAGS_MAX)),
         ("requests half said to a relay", bytes(hq_pull::limits::HALF_SAID_BYTES_MAX)),
+        ("lines of a relay", LimitValue::count(LINES_MAX)),
+        ("relays above a relay", LimitValue::count(hq_pull::limits::RELAYS_ABOVE_MAX)),
+        ("said by a relay below", bytes(hq_pull::limits::BELOW_SAID_BYTES_MAX)),
+        ("asked by a relay below", bytes(hq_pull::limits::BELOW_ASKED_BYTES_MAX)),
+        ("queue to a relay below", bytes(hq_pull::limits::BELOW_QUEUE_BYTES_MAX)),
+        ("half said by relays below", bytes(hq_pull::limits::BELOW_HALF_SAID_BYTES_MAX)),
         ("arguments of a task", bytes(TASK_BYTES_MAX)),
         ("entry of a task", bytes(ENTRY_BYTES_MAX)),
         ("descriptors reserved", LimitValue::count(DESCRIPTORS_RESERVED)),

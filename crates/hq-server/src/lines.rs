@@ -20,7 +20,14 @@ pub(crate) struct Lines {
     // What is said of no line.
     first: ConnectionId,
     outbox: Arc<Outbox>,
-    open: BTreeMap<u32, ConnectionId>,
+    open: BTreeMap<u32, Line>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    speaker: ConnectionId,
+    // Who speaks there is behind the other end of the connection.
+    is_passed: bool,
 }
 
 /// A connection has so many lines that it may have no more.
@@ -43,35 +50,39 @@ impl Lines {
     ///
     /// # Errors
     /// When it is one too many.
-    pub(crate) fn speaker(&mut self, OnLine { line, ends }: OnLine) -> Result<Option<ConnectionId>, TooMany> {
+    pub(crate) fn speaker(
+        &mut self,
+        OnLine { line, ends, is_passed }: OnLine,
+    ) -> Result<Option<ConnectionId>, TooMany> {
         if ends {
-            self.end(line);
+            self.end(line, !is_passed);
             return Ok(None);
         }
         if line == 0 {
             return Ok(Some(self.first));
         }
-        if let Some(speaker) = self.open.get(&line) {
-            return Ok(Some(*speaker));
+        if let Some(open) = self.open.get(&line) {
+            return Ok(Some(open.speaker));
         }
         if self.open.len() >= LINES_MAX {
             return Err(TooMany);
         }
         let speaker = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
-        self.open.insert(line, speaker);
+        self.open.insert(line, Line { speaker, is_passed });
         self.inbox.push(Event::Opened(speaker, Arc::new(self.outbox.of_line(line))), Room::none());
         Ok(Some(speaker))
     }
 
-    fn end(&mut self, line: u32) {
-        if let Some(connection) = self.open.remove(&line) {
-            self.inbox.push(Event::input(Input::WorkerGone { connection, is_closed: true }), Room::none());
+    fn end(&mut self, line: u32, is_closed: bool) {
+        if let Some(Line { speaker: connection, .. }) = self.open.remove(&line) {
+            self.inbox.push(Event::input(Input::WorkerGone { connection, is_closed }), Room::none());
         }
     }
 
-    /// The connection is gone, and all of its lines with it.
+    /// The connection is gone, and all of its lines with it. Who closed it was not those who are behind it: they may live.
     pub(crate) fn all_gone(self, is_closed: bool) {
-        for connection in self.open.into_values() {
+        for Line { speaker: connection, is_passed } in self.open.into_values() {
+            let is_closed = is_closed && !is_passed;
             self.inbox.push(Event::input(Input::WorkerGone { connection, is_closed }), Room::none());
         }
     }
@@ -87,7 +98,7 @@ mod tests {
     }
 
     fn speaker(lines: &mut Lines, line: u32) -> ConnectionId {
-        lines.speaker(OnLine { line, ends: false }).expect("room").expect("it goes on")
+        lines.speaker(OnLine { line, ends: false, is_passed: false }).expect("room").expect("it goes on")
     }
 
     // What the deciding thread hears.
@@ -111,8 +122,12 @@ mod tests {
         assert_eq!(speaker(&mut lines, 0), ConnectionId(7), "nothing is said of lines");
         let (one, other) = (speaker(&mut lines, 1), speaker(&mut lines, 9));
         assert_eq!((one, other, speaker(&mut lines, 1)), (ConnectionId(8), ConnectionId(9), one));
-        assert_eq!(lines.speaker(OnLine { line: 1, ends: true }).expect("no harm"), None);
-        assert_eq!(lines.speaker(OnLine { line: 5, ends: true }).expect("no harm"), None, "it never was");
+        assert_eq!(lines.speaker(OnLine { line: 1, ends: true, is_passed: false }).expect("no harm"), None);
+        assert_eq!(
+            lines.speaker(OnLine { line: 5, ends: true, is_passed: false }).expect("no harm"),
+            None,
+            "it never was"
+        );
         assert_eq!(heard(&lines), ["8 opened", "9 opened", "8 closed"]);
         let inbox = Arc::clone(&lines.inbox);
         lines.all_gone(true);
@@ -122,17 +137,39 @@ mod tests {
     }
 
     #[test]
+    fn whoever_is_behind_a_connection_does_not_end_with_it() {
+        let mut lines = lines();
+        speaker(&mut lines, 1);
+        for line in [2, 3] {
+            lines.speaker(OnLine { line, ends: false, is_passed: true }).expect("room");
+        }
+        lines.speaker(OnLine { line: 3, ends: true, is_passed: true }).expect("no harm");
+        let inbox = Arc::clone(&lines.inbox);
+        lines.all_gone(true);
+        let mut entries = Vec::new();
+        inbox.take(&mut entries, None);
+        let ends = entries.into_iter().filter_map(|entry| match entry.into_parts().1 {
+            Event::Input(input) => match *input {
+                Input::WorkerGone { connection, is_closed } => Some((connection.0, is_closed)),
+                _ => None,
+            },
+            _ => None,
+        });
+        assert_eq!(ends.collect::<Vec<_>>(), [(10, false), (8, true), (9, false)]);
+    }
+
+    #[test]
     fn a_connection_cannot_open_lines_without_end() {
         let mut lines = lines();
         for line in 1..=LINES_MAX as u32 {
             speaker(&mut lines, line);
         }
-        let one_too_many = OnLine { line: u32::MAX, ends: false };
+        let one_too_many = OnLine { line: u32::MAX, ends: false, is_passed: false };
         assert_eq!(
             lines.speaker(one_too_many).expect_err("too many").to_string(),
             "it opens more than 16384 lines"
         );
-        lines.speaker(OnLine { line: 3, ends: true }).expect("no harm");
+        lines.speaker(OnLine { line: 3, ends: true, is_passed: false }).expect("no harm");
         assert!(lines.speaker(one_too_many).is_ok());
     }
 }

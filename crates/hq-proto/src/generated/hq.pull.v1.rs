@@ -378,6 +378,12 @@ pub struct Standing {
     pub bags: ::prost::alloc::vec::Vec<Bag>,
     #[prost(message, repeated, tag = "2")]
     pub sessions: ::prost::alloc::vec::Vec<Session>,
+    /// The relays between the one that answers and its server, the nearest first, by their nodes and sockets.
+    #[prost(string, repeated, tag = "3")]
+    pub above: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The relays below the one that answers, as far as they are connected.
+    #[prost(string, repeated, tag = "4")]
+    pub below: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Bag {

@@ -3974,6 +3974,10 @@ pub struct OnLine {
     /// Nothing more is said there, in neither direction, and it is not used again.
     #[prost(bool, tag = "241")]
     pub ends: bool,
+    /// Whoever speaks there is not at the other end of the connection, but behind whoever is, and does not end with it. Where the
+    /// line ends: it is not reached any more, and may live.
+    #[prost(bool, tag = "242")]
+    pub passed: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {

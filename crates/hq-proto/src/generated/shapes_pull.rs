@@ -137,6 +137,8 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "Standing", size: size_of::<Standing>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(29) },
         Field { number: 2, is_repeated: true, content: Content::Message(30) },
+        Field { number: 3, is_repeated: true, content: Content::Bytes },
+        Field { number: 4, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "Bag", size: size_of::<Bag>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Bytes },

@@ -162,7 +162,11 @@ pub(super) async fn status(
         accepted: session.accepted,
         saved: session.saved,
     });
-    Ok(Answer::Status(Standing { bags, sessions: sessions.collect() }))
+    let (above, below) = match rights {
+        Rights::All => (shared.way_up().relays(), shared.relays_below()),
+        Rights::Bags(_) => (Vec::new(), Vec::new()),
+    };
+    Ok(Answer::Status(Standing { bags, sessions: sessions.collect(), above, below }))
 }
 
 fn only(bag: JobId) -> Selector {

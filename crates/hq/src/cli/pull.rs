@@ -375,12 +375,20 @@ pub(crate) struct EnvArgs {}
 ///
 /// All `hq pull` commands, and programs in any language, talk to the relay. Commands start one automatically if none
 /// is running; it ends when it has not been used for ten minutes, or together with its server.
+///
+/// With --parent, it reaches the server through another relay and not by connections of its own. With --socket, it then
+/// needs no access file.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq pull relay &\n  hq pull relay --socket /run/user/1000/dock")]
+#[command(
+    after_help = "Examples:\n  hq pull relay &\n  hq pull relay --socket /run/user/1000/dock\n  hq pull relay --parent /run/user/1000/dock --socket /run/user/1000/dock-2"
+)]
 pub(crate) struct RelayArgs {
     /// Path of the socket, in a directory that you own [default: in $XDG_RUNTIME_DIR or /tmp]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
+    /// Socket of a running relay that passes everything on to the server [default: connect to the server]
+    #[arg(long, value_name = "PATH")]
+    pub parent: Option<PathBuf>,
     /// Exit if it has not been used for this long [default: never]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,

@@ -92,6 +92,15 @@ impl Report for Pulled {
         for session in answer["status"]["sessions"].as_array().into_iter().flatten() {
             held_by(out, session)?;
         }
+        let status = &answer["status"];
+        for (place, text) in [("above", "below the relays"), ("below", "above the relays")] {
+            let relays = status[place].as_array().map(Vec::as_slice).unwrap_or_default();
+            let relays: Vec<&str> = relays.iter().filter_map(Value::as_str).collect();
+            if !relays.is_empty() {
+                let text = if relays.len() == 1 { text.trim_end_matches('s') } else { text };
+                writeln!(out, "This relay is {text} {}", relays.join(", "))?;
+            }
+        }
         Ok(())
     }
 

@@ -45,6 +45,7 @@ mod pulled_unsaved;
 mod pullers;
 mod reference;
 mod relays;
+mod relays_below;
 mod reports;
 mod run;
 mod run_state;

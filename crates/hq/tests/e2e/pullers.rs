@@ -102,6 +102,16 @@ fn a_node_that_has_the_file_of_a_puller_takes_tasks_without_a_relay() {
 }
 
 #[test]
+fn a_puller_has_no_relay_below_that_of_the_server() {
+    let nodes = Nodes::new();
+    let (_listens, path) = nodes.listen();
+    let below = nodes.far.root().join("own/below");
+    let line = format!("pull relay --parent {} --socket {}", path.display(), below.display());
+    let refused = nodes.far.fails(3, &line);
+    assert!(refused.contains("refuses one below it: ") && refused.contains("may take tasks"), "{refused}");
+}
+
+#[test]
 fn a_puller_may_nothing_but_speak_of_its_bags() {
     let nodes = Nodes::new();
     let far = &nodes.far;

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hq_client::error::EXIT_FAILED;
+use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER};
 use hq_client::options::values;
 use hq_model::key::is_task_id;
 use hq_model::pulled::PAYLOAD_BYTES_MAX;
@@ -19,7 +19,7 @@ use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, TaskId, TaskRef, WorkerResources};
 use hq_net::{AccessFile, Role};
 use hq_pull::socket::path_to;
-use hq_pull::{Listening, Options, TunnelOptions};
+use hq_pull::{Above, Listening, Options, TunnelOptions};
 use serde_json::{Value, json};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -288,7 +288,12 @@ fn ends(
 fn wait(context: &Context, bag: &str) -> Result<Done, HqError> {
     let mut line = Line::open(context)?;
     let status = status_of(&mut line, bag)?;
-    if is_for_pullers(&context.server_dir)? {
+    let is_looking = match is_for_pullers(&context.server_dir) {
+        // Behind the socket that is named there may be a server that cannot be reached from here.
+        Err(_) if std::env::var_os(SOCKET).is_some() => true,
+        is_for_pullers => is_for_pullers?,
+    };
+    if is_looking {
         return wait_looking(&mut line, bag, status);
     }
     let id = status["status"]["bags"][0]["bag"].as_u64().and_then(|bag| u32::try_from(bag).ok());
@@ -312,7 +317,7 @@ fn no_bag() -> HqError {
     HqError::failed("no-bag", "There is no such bag.")
 }
 
-// A puller may not ask the server to be told: it looks now and then.
+// Who may not ask the server to be told, or cannot, looks now and then.
 fn wait_looking(line: &mut Line, named: &str, mut status: Value) -> Result<Done, HqError> {
     let mut pause = LOOK_PAUSE.0;
     let first = status["status"]["bags"][0]["bag"].clone();
@@ -420,6 +425,27 @@ fn load_access(server_dir: &Path) -> Result<AccessFile, HqError> {
     Ok(access)
 }
 
+// Before anybody finds the relay, it is known whether it can be below another one.
+fn below(parent: PathBuf, own: &Path) -> Result<Above, HqError> {
+    let is_itself = match (fs::canonicalize(&parent), fs::canonicalize(own)) {
+        (Ok(parent), Ok(own)) => parent == own,
+        _ => parent == own,
+    };
+    if is_itself {
+        let text = format!("a relay that listens at {} cannot be below itself", own.display());
+        let hint = "give it a socket of its own with `--socket PATH`, in a directory that only you can enter";
+        return Err(HqError::usage(text).hint(hint));
+    }
+    match hq_pull::relays_above(&parent, &hq_pull::name_of(&hostname(), own)) {
+        Ok(relays) => Ok(Above::Relay { socket: parent, relays }),
+        Err(error) if error.is_usage() => Err(HqError::usage(error.to_string()).hint(error.hint())),
+        Err(error) => {
+            let text = error.to_string();
+            Err(HqError { exit: EXIT_NO_SERVER, ..HqError::failed(talk::NO_RELAY, text) }.hint(error.hint()))
+        }
+    }
+}
+
 /// Runs a relay until it ends.
 pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
     // A worker ends what is left of its tasks, and knows what is none of them by its own group.
@@ -438,7 +464,17 @@ pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
     let access = hq_client::access_path(&context.server_dir);
     let path = match args.socket {
         Some(path) => std::path::absolute(path)?,
-        None => default_path(&context.server_dir)?,
+        None => default_path(&context.server_dir).map_err(|error| match &args.parent {
+            Some(_) => {
+                error.hint("say with `--socket PATH` where this relay listens: then it needs no access file")
+            }
+            None => error,
+        })?,
+    };
+    let parent = args.parent.map(std::path::absolute).transpose()?;
+    let above = match parent {
+        Some(parent) => below(parent, &path)?,
+        None => Above::Server(access.clone()),
     };
     let listening = Listening::bind(&path).map_err(|error| HqError::failed("socket", error.to_string()))?;
     // Who waits for this line finds the socket.
@@ -447,7 +483,7 @@ pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
     if !args.background {
         is_heard?;
     }
-    if is_for_pullers(&context.server_dir)? {
+    if matches!(above, Above::Server(_)) && is_for_pullers(&context.server_dir)? {
         let options = TunnelOptions { access, idle_timeout: args.idle_timeout };
         let ended = hq_pull::run_tunnel(options, listening);
         return ended.map(|()| 0).map_err(|error| HqError::failed("relay", error.to_string()));
@@ -459,7 +495,7 @@ pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
         pid: std::process::id(),
         ..WorkerConfig::new(WorkerResources::default())
     };
-    let options = Options { access, config, idle_timeout: args.idle_timeout };
+    let options = Options { above, config, idle_timeout: args.idle_timeout };
     hq_pull::run(options, listening).map_err(|error| HqError::failed("relay", error.to_string()))?;
     Ok(0)
 }
