@@ -261,7 +261,12 @@ fn pull_frames() -> Vec<Vec<u8>> {
     });
     let held = pull::Held { id: "4@1".to_owned(), name: "a".to_owned(), held: 1.5, left: 58.5 };
     let session = pull::Session { connected: true, taken: 1, tasks: vec![held], ..pull::Session::default() };
-    let status = pull::Standing { bags: vec![pull::Bag::default()], sessions: vec![session] };
+    let status = pull::Standing {
+        bags: vec![pull::Bag::default()],
+        sessions: vec![session],
+        above: Vec::new(),
+        below: Vec::new(),
+    };
     let given = pull::Given { tasks: vec![pull::Task::default()], accepted: 2, ..pull::Given::default() };
     let answers = [pull::answer::Body::Status(status), pull::answer::Body::Given(given)].map(|body| {
         let mut frame = Vec::new();
