@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use hq_model::{Entries, IdSet, TaskId, Usage};
+use hq_model::{Entries, IdSet, ObjectId, TaskId, Usage};
 
 use crate::measures::Measures;
+use crate::object_messages::{ObjectChange, ObjectCopy};
 use crate::record::{Failure, FinishedSpan, Record};
 
 /// As a cursor: only what happens from now on.
@@ -95,6 +96,11 @@ impl EventFilter {
         }
         let kind = EventKind::of(record);
         let of_jobs = self.jobs.as_ref();
+        if let (Record::Objects(change), Some(jobs)) = (record, of_jobs) {
+            let is_wanted = self.kinds.is_empty() || self.kinds.contains(&kind);
+            let change = objects_of(change, jobs).filter(|_| is_wanted)?;
+            return Some(Cow::Owned(Record::Objects(Box::new(change))));
+        }
         if !of_jobs.is_none_or(|jobs| record.job().is_some_and(|job| jobs.contains(TaskId(job.0)))) {
             return None;
         }
@@ -123,6 +129,36 @@ impl EventFilter {
             _ => false,
         }
     }
+}
+
+// What a change says of objects of some jobs.
+fn objects_of(change: &ObjectChange, jobs: &IdSet) -> Option<ObjectChange> {
+    let is_of = |object: &&ObjectId| jobs.contains(TaskId(object.task.job.0));
+    let some = |objects: &[ObjectId]| -> Vec<ObjectId> { objects.iter().filter(is_of).cloned().collect() };
+    let (change, count) = match change {
+        ObjectChange::Stored(copies) => {
+            let copies: Vec<ObjectCopy> =
+                copies.iter().filter(|copy| is_of(&&copy.object)).cloned().collect();
+            let count = copies.len();
+            (ObjectChange::Stored(copies), count)
+        }
+        ObjectChange::Kept(objects) => {
+            let objects = some(objects);
+            let count = objects.len();
+            (ObjectChange::Kept(objects), count)
+        }
+        ObjectChange::Released(objects) => {
+            let objects = some(objects);
+            let count = objects.len();
+            (ObjectChange::Released(objects), count)
+        }
+        ObjectChange::Gone { objects, why } => {
+            let objects = some(objects);
+            let count = objects.len();
+            (ObjectChange::Gone { objects, why: why.clone() }, count)
+        }
+    };
+    (count > 0).then_some(change)
 }
 
 // Which tasks a record ends, and nothing else of it.
@@ -180,6 +216,21 @@ mod tests {
             let takes = [&closed, &leased, &gone, &both].map(|record| filter.part(record).is_some());
             assert_eq!(takes, taken, "{filter:?}");
         }
+    }
+
+    #[test]
+    fn of_objects_those_of_its_jobs_are_told() {
+        let object = |job| format!("{job}@0:parts").parse::<ObjectId>().expect("an object");
+        let record = Record::Objects(Box::new(ObjectChange::Kept(vec![object(3), object(4)])));
+        let of = |job, kinds: &[EventKind]| EventFilter {
+            jobs: Some(IdSet::single(TaskId(job))),
+            kinds: kinds.to_vec(),
+        };
+        let kept = Record::Objects(Box::new(ObjectChange::Kept(vec![object(3)])));
+        assert_eq!(of(3, &[]).part(&record).as_deref(), Some(&kept));
+        assert_eq!(of(3, &[EventKind::Task]).part(&record).as_deref(), Some(&kept));
+        assert_eq!(of(3, &[EventKind::Job]).part(&record), None);
+        assert_eq!(of(5, &[]).part(&record), None);
     }
 
     #[test]
