@@ -73,7 +73,8 @@ impl StreamFile {
         Ok(behind.map(|behind| Indexed { blocks, behind, has_other_jobs }))
     }
 
-    /// The tasks of which something was in the blocks that a fault has, by the indexes. Nothing where these do not say it.
+    /// The tasks of which something was in the blocks that a fault has, by the indexes. Nothing where these do not say it: one
+    /// that was written by whoever opened the file again knows nothing of blocks that were damaged by then.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -88,7 +89,7 @@ impl StreamFile {
                 }
             },
         )?;
-        Ok(behind.filter(|behind| fault.end() <= *behind).map(|_| found))
+        Ok(behind.filter(|behind| fault.end() <= *behind && !found.is_empty()).map(|_| found))
     }
 
     // Goes through the indexes from the last to the first and tells the lines of those that are wanted. Says where the last one

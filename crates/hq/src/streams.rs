@@ -201,7 +201,7 @@ impl Damage {
     /// How many parts had, or may have had, output of these: of a job, some of its tasks if any are named, or of all.
     pub(crate) fn among(&self, job: Option<JobId>, some: Option<&IdSet>) -> u64 {
         let is_of = |tasks: &BTreeMap<JobId, IdSet>| match job {
-            None => !tasks.is_empty(),
+            None => true,
             Some(job) => tasks.get(&job).is_some_and(|own| some.is_none_or(|some| some.intersects(own))),
         };
         self.0.iter().filter(|tasks| tasks.as_ref().is_none_or(is_of)).count() as u64
@@ -210,9 +210,6 @@ impl Damage {
 
 // Of which tasks damaged bytes were.
 fn whose(tasks: &BTreeMap<JobId, IdSet>) -> String {
-    if tasks.is_empty() {
-        return "no output was in them".into();
-    }
     let of_job = |(job, tasks): (&JobId, &IdSet)| match tasks.len() {
         1 => format!("task {job}@{tasks}"),
         count if tasks.range_count() > TASKS_NAMED_MAX => format!("{count} tasks of job {job}"),

@@ -53,7 +53,7 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
         OutputLogCommand::Export(args) => {
             let job = the_job(&contents, args.job)?;
             let is_some = args.task.is_some();
-            let (tasks, exit) = the_tasks(&contents, job, args.task)?;
+            let (tasks, exit) = the_tasks(&contents, &damage, job, args.task)?;
             let exit = exit.max(exit_of(&damage, Some(job), is_some.then_some(&tasks)));
             let channels = [hq_stream::Channel::Stdout, hq_stream::Channel::Stderr];
             let [stdout, stderr] = channels.map(|channel| directory.pieces(&contents, job, &tasks, channel));
@@ -135,7 +135,12 @@ fn the_job(contents: &Contents, given: Option<StreamJob>) -> Result<JobId, HqErr
 }
 
 // Those that were asked for, or all, and the exit status: what is not there is named, and is no success.
-fn the_tasks(contents: &Contents, job: JobId, given: Option<IdSet>) -> Result<(IdSet, u8), HqError> {
+fn the_tasks(
+    contents: &Contents,
+    damage: &Damage,
+    job: JobId,
+    given: Option<IdSet>,
+) -> Result<(IdSet, u8), HqError> {
     let all: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
     let Some(given) = given else { return Ok((all, 0)) };
     let (found, missing) = (given.intersection(&all), given.difference(&all));
@@ -144,7 +149,10 @@ fn the_tasks(contents: &Contents, job: JobId, given: Option<IdSet>) -> Result<(I
     }
     let (tasks, have) = if missing.len() == 1 { ("Task", "it has") } else { ("Tasks", "they have") };
     let text = format!("{tasks} {missing} not found");
-    let why = format!("{have} written nothing of job {job} there yet");
+    let why = match damage.among(Some(job), Some(&missing)) {
+        0 => format!("{have} written nothing of job {job} there yet"),
+        _ => "what was printed may have been in the damaged bytes".to_owned(),
+    };
     if found.is_empty() {
         return Err(HqError::failed("no-output", text).hint(why));
     }
@@ -186,7 +194,7 @@ fn cat(
     let job = the_job(&contents, job)?;
     let (given, order) = args.task.map_or((None, None), |given| (Some(given.ids), Some(given.parts)));
     let is_all = given.is_none();
-    let (tasks, exit) = the_tasks(&contents, job, given)?;
+    let (tasks, exit) = the_tasks(&contents, damage, job, given)?;
     let exit = exit.max(exit_of(damage, Some(job), (!is_all).then_some(&tasks)));
     let channel = hq_stream::Channel::from(channel);
     let number = usize::from(channel.number());
