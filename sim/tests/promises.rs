@@ -103,7 +103,7 @@ const REGRESSIONS: [Regression; 42] = [
         "a drained worker and a restarted server gave the same tasks to each other without end",
     ),
     (
-        5_000_023,
+        5_100_150,
         Marks::Reached(&["what a server before handed out is started"]),
         "a worker started what a machine that lost its journal had handed it, and was thought to follow the next \
          server",
@@ -202,7 +202,9 @@ const REGRESSIONS: [Regression; 42] = [
     ),
     (
         5_002_292,
-        Marks::Reached(&["the only attempt left is too late to start"]),
+        Marks::None(
+            "workers are placed otherwise, and none of 7 376 seeds comes by the place: a core test does",
+        ),
         "a second attempt that waited until it was too late to start waited for ever when it was the only one left",
     ),
     (

@@ -147,7 +147,7 @@ impl std::fmt::Display for Summary {
         let perhaps =
             if self.perhaps > 0 { format!(" ({} of them perhaps)", self.perhaps) } else { String::new() };
         let runs = counted(self.runs, "run");
-        let there = counted_are(self.there, "file", "is", "are");
+        let there = counted_are(self.there, "file", "exists", "exist");
         let unknown = if self.without_time > 0 && self.runs > 0 {
             format!(" ({} without a time)", counted(self.without_time, "run"))
         } else {
@@ -155,7 +155,7 @@ impl std::fmt::Display for Summary {
         };
         writeln!(
             f,
-            "{runs}{perhaps}, {:.1} core-hours{unknown}, longest path {}; {there} already exist",
+            "{runs}{perhaps}, {:.1} core-hours{unknown}, longest path {}; {there} already",
             self.core_hours,
             minutes(self.longest)
         )
@@ -197,7 +197,7 @@ mod tests {
             .expect("a plan");
         assert_eq!(
             summary(&none).to_string(),
-            "0 runs, 0.0 core-hours, longest path 0s; 1 file is already exist\n"
+            "0 runs, 0.0 core-hours, longest path 0s; 1 file exists already\n"
         );
     }
 }

@@ -35,7 +35,6 @@ impl Server {
     pub(in crate::server) fn forget_job(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
         // Those that wait for it hear of its end first: nobody could tell them later.
         if self.readiness.has_ending_of(id) {
-            mark!("a job is forgotten in the moment in which it ends");
             self.resolve_dependencies(now, effects);
         }
         let has_ended = |job: &Job| job.has_ended() && !job.ids.is_empty();

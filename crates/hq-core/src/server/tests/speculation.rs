@@ -96,6 +96,7 @@ fn a_second_attempt_that_waits_for_room_until_it_is_too_late_is_asked_back_when_
     assert_eq!(world.sent(SECOND), "<1:6");
     world.reports(SECOND, |r| r.returned = vec![(job, IdSet::single(TaskId(6)))]);
     assert_eq!(world.states(job), "running: 1 running, 6 finished, 1 canceled");
+    assert!(crate::mark::take().contains("the only attempt left is too late to start"));
 }
 
 #[test]
