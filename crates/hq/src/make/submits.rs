@@ -25,7 +25,7 @@ use super::mark::Mark;
 use crate::error::HqError;
 
 /// Between SIGTERM and SIGKILL.
-pub(super) const KILL_GRACE: Duration = Duration::from_secs(5);
+pub(crate) const KILL_GRACE: Duration = Duration::from_secs(5);
 /// What Linux takes as one argument of a program, with its end.
 const ARGUMENT_BYTES_MAX: usize = 128 << 10;
 /// Spreads over so many numbers of nodes are tried.

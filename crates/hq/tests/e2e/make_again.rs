@@ -187,3 +187,50 @@ fn what_a_lost_worker_left_is_half_done_and_what_came_later_is_not() {
     assert!(!ran.stderr.contains("one_1"), "{ran:?}");
     assert_eq!((server.read("d/two_0"), server.read("d/one_1")), ("whole 0\n".into(), "half\n".into()));
 }
+
+#[test]
+fn what_was_canceled_has_ended_before_its_files_are_made_again() {
+    let server = Cluster::new();
+    server.write("targets.yaml", "t:\n  out: [\"one\"]\n");
+    let rule =
+        |script: &str| server.write("rules.yaml", format!("one:\n  out: [\"one\"]\n  script: |\n{script}"));
+    let begun = server.pipe("begun");
+    // It hears no signal but the last one.
+    rule(
+        "    trap '' TERM INT\n    echo half > one\n    echo on > begun\n    while :; do sleep 0.05; echo more >> one; done\n",
+    );
+    server.ok("make --submit");
+    server.line_from(&begun);
+    server.ok("job cancel 1");
+    rule("    echo whole > one\n");
+    let ran = server.hq("make");
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert!(ran.stderr.contains("until the runs that were canceled have ended"), "{ran:?}");
+    // Nobody writes or moves it any more.
+    server.ok("worker stop all");
+    assert_eq!(server.read("one"), "whole\n");
+}
+
+#[test]
+fn a_job_that_runs_some_of_its_tasks_again_is_asked_for_those_alone() {
+    let server = pairs();
+    let go = server.pipe("go_1");
+    server.write(
+        "rules.yaml",
+        PAIRS.replace("test -e ../ok || exit 3", "test {n} = 1 || test -e ../ok || exit 3"),
+    );
+    server.ok("make --submit");
+    crate::patience::until("a failure", || {
+        let found = server.ok("job task-ids 1 --filter failed");
+        if found.trim().is_empty() { Err(found) } else { Ok(()) }
+    });
+    server.write("ok", "");
+    server.ok("job resubmit 1 --failed");
+    server.ok("job wait 2");
+    fs::write(go, "on\n").expect("it reads");
+    server.hq("job wait 1");
+    let listed = server.hq("make --list");
+    assert_eq!((listed.exit, listed.stderr.as_str()), (0, ""), "{listed:?}");
+    assert_eq!(server.hq("make").exit, 0);
+    assert_eq!((server.read("d/two_0"), server.read("d/two_1")), ("whole 0\n".into(), "whole 1\n".into()));
+}

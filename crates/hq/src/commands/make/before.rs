@@ -1,19 +1,24 @@
 //! The job before, whose end nobody has seen: what it has done, and what it left half done.
 
 use std::path::Path;
+use std::time::Duration;
 
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_model::{IdSet, JobId, counted_are};
+use hq_model::{IdSet, JobId, Timestamp, counted_are};
 
 use super::Context;
 use crate::commands::unexpected;
 use crate::embedded::{Cluster, ClusterOptions};
 use crate::error::HqError;
 use crate::make::{
-    Home, Job, MakingJob, Place, Ran, Started, Wanted, completed, half_done, making_jobs, settle, tasks_of,
+    Home, Job, KILL_GRACE, MakingJob, Place, Ran, Started, Wanted, completed, half_done, last_ended,
+    making_jobs, settle, tasks_of,
 };
 use crate::render::text;
+
+/// How much longer than its grace a program may take to end.
+const GRACE_MORE: Duration = Duration::from_secs(1);
 
 /// What became of it.
 #[derive(Default)]
@@ -169,8 +174,27 @@ fn interrupted(
 
 // Jobs that do not go on.
 fn over(context: &Context, session: &mut Session, ran: &Ran, runs: &[Started]) -> Result<Before, HqError> {
+    if matches!(ran, Ran::OnServer(_)) {
+        await_ended(context, last_ended(session, ran, runs)?);
+    }
     clear(context, session, ran, runs)?;
     Ok(Before { goes_on: None, completed: completed(session, ran, runs)? })
+}
+
+// What was canceled counts as ended at once, and its programs have a grace: until that is over they may write, and what they
+// leave is moved aside, whoever made it.
+fn await_ended(context: &Context, last: Option<Timestamp>) {
+    let now = crate::logging::now();
+    // Clocks may differ.
+    let passed = last.map(|last| now.since(last));
+    let left = passed.and_then(|passed| (KILL_GRACE + GRACE_MORE).checked_sub(passed));
+    if let Some(left) = left.filter(|left| !left.is_zero()) {
+        context.printer.note(&format!(
+            "Waiting {} s until the runs that were canceled have ended",
+            left.as_secs_f64().ceil()
+        ));
+        std::thread::sleep(left);
+    }
 }
 
 /// Moves aside what runs left that nobody has seen to their end, and says so.
