@@ -352,6 +352,10 @@ impl Relay {
             worker::Input::Server(ToWorker::Welcome(welcome)) => {
                 if let Some(outlet) = self.branches.get_mut(&branch) {
                     outlet.epoch = welcome.epoch;
+                    // Under another id it is told that reports of before are saved, of which nothing counts.
+                    if outlet.worker.id().is_some_and(|before| before != welcome.worker) {
+                        self.sessions.lose_unsaved(branch);
+                    }
                 }
             }
             worker::Input::Server(ToWorker::Saved { report }) => self.sessions.saved(branch, *report),

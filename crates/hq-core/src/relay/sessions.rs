@@ -303,6 +303,12 @@ impl Sessions {
         let of_branch = self.taken.iter().filter(|(_, taken)| taken.branch == branch);
         let of_branch: Vec<TaskRef> = of_branch.map(|(task, _)| *task).collect();
         of_branch.into_iter().for_each(|task| self.end_outside(task, Refusal::Stale));
+        self.lose_unsaved(branch);
+        self.last_report.remove(&branch);
+    }
+
+    /// The server has given a branch up, and its tasks to others: what was said of them and not saved is lost.
+    pub(super) fn lose_unsaved(&mut self, branch: Branch) {
         let untold = self.untold.extract_if(.., |_, (of, ..)| *of == branch);
         let untold = untold.map(|(_, (_, session, number))| (session, number));
         let told = self.told.extract_if(.., |(of, _), _| *of == branch).flat_map(|(_, ends)| ends);
@@ -315,7 +321,6 @@ impl Sessions {
             }
         }
         self.repeats.lose_branch(branch);
-        self.last_report.remove(&branch);
     }
 
     /// How far what a session said is accepted, and how far it is safe.

@@ -91,3 +91,25 @@ fn while_the_journal_cannot_be_written_nothing_is_given_and_then_the_same_sessio
     assert_eq!(table.finish(1, "x", "b"), Ok(()));
     assert_eq!(table.states(bag), "opened: 2 finished");
 }
+
+#[test]
+fn what_ends_at_a_relay_that_was_given_up_meanwhile_is_lost_and_not_saved() {
+    let mut table = Table::new(2);
+    let bag = table.open("dock");
+    table.create(bag, &["a"], &[]);
+    let (given, _) = table.take_tasks(1, "x", bag, 1);
+    // It was stopped for a while, and knows nothing of that.
+    table.cut.push(1);
+    table.world.step(Input::WorkerGone { connection: ConnectionId(connection(1, bag)), is_closed: false });
+    table.world.wait(LEASE - Duration::from_secs(1));
+    let own = Which::Task(given[0].task, Some(given[0].attempt.clone()));
+    assert_eq!(table.end(1, "x", &own, How::Finished(b"first".to_vec())), Ok(()));
+    table.cut.clear();
+    table.reconnects(bag);
+    let session = table.session(1, "x");
+    assert_eq!(table.progress("x"), (1, 0));
+    assert!(table.relays.get_mut(&1).expect("there").tell_lost(session, 1));
+    assert_eq!(table.take(2, "y", bag, 1), "a");
+    assert_eq!(table.finish(2, "y", "a"), Ok(()));
+    assert_eq!(table.states(bag), "opened: 1 finished");
+}
