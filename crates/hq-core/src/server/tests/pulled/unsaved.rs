@@ -98,6 +98,8 @@ fn what_ends_at_a_relay_that_was_given_up_meanwhile_is_lost_and_not_saved() {
     let bag = table.open("dock");
     table.create(bag, &["a"], &[]);
     let (given, _) = table.take_tasks(1, "x", bag, 1);
+    let session = table.session(1, "x");
+    table.connects(1, session, true);
     // It was stopped for a while, and knows nothing of that.
     table.cut.push(1);
     table.world.step(Input::WorkerGone { connection: ConnectionId(connection(1, bag)), is_closed: false });
@@ -106,7 +108,6 @@ fn what_ends_at_a_relay_that_was_given_up_meanwhile_is_lost_and_not_saved() {
     assert_eq!(table.end(1, "x", &own, How::Finished(b"first".to_vec())), Ok(()));
     table.cut.clear();
     table.reconnects(bag);
-    let session = table.session(1, "x");
     assert_eq!(table.progress("x"), (1, 0));
     assert!(table.relays.get_mut(&1).expect("there").tell_lost(session, 1));
     assert_eq!(table.take(2, "y", bag, 1), "a");
