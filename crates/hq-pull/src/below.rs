@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_net::queue::bounded_bytes;
 use hq_net::{FrameReceiver, FrameSender};
-use hq_proto::{decode_client_request, encode_client_response, line_of};
+use hq_proto::{decode_client_request, decode_from_worker, encode_client_response, line_of};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
@@ -104,6 +104,10 @@ async fn pass_lines(
             let line = line_of(&frame).map_err(|error| error.to_string())?;
             if line.line == 0 {
                 return Err("it speaks on no line".to_owned());
+            }
+            // The server would give up the whole connection, and with it all others.
+            if !line.ends {
+                decode_from_worker(&frame).map_err(|error| error.to_string())?;
             }
             let place = place(&room, frame.len(), limits::BELOW_SAID_BYTES_MAX).await;
             shared.say(Word::Pass { below, line, frame, place });

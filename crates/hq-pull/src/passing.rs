@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use hq_core::worker_messages::FromWorker;
+use hq_model::ResourcePool;
+use hq_model::request::PULLED;
 use hq_model::worker::Executor;
 use hq_net::queue::QueueSender;
 use hq_proto::{OnLine, decode_from_worker, end_of_line, loss_of_line, on_line, pass_on_line};
@@ -153,9 +155,14 @@ impl Passing {
     }
 }
 
+// Who has room for pulled tasks and for nothing else.
 fn is_hello_of_relay(frame: &[u8]) -> bool {
     match decode_from_worker(frame) {
-        Ok(FromWorker::Hello(hello)) => hello.config.executor == Executor::Pull,
+        Ok(FromWorker::Hello(hello)) => {
+            let pools = &hello.config.resources.pools;
+            let is_pulled = |pool: &ResourcePool| pool.name.starts_with(PULLED);
+            hello.config.executor == Executor::Pull && pools.iter().all(is_pulled)
+        }
         _ => false,
     }
 }
@@ -175,7 +182,7 @@ pub(crate) mod tests {
     use hq_core::worker::{Effect, Input, Worker};
     use hq_core::worker_messages::ToWorker;
     use hq_model::worker::WorkerConfig;
-    use hq_model::{JobId, Timestamp};
+    use hq_model::{JobId, Timestamp, WorkerResources};
     use hq_net::queue::{QueueReceiver, bounded_bytes};
     use hq_proto::{decode_to_worker, encode_from_worker, encode_to_worker, line_of};
 
@@ -194,7 +201,10 @@ pub(crate) mod tests {
 
     /// What a worker says first.
     pub(crate) fn hello(executor: Executor) -> Vec<u8> {
-        let config = WorkerConfig { executor, ..WorkerConfig::relay(JobId(1), &["gpu"], 1) };
+        hello_of(WorkerConfig { executor, ..WorkerConfig::relay(JobId(1), &["gpu"], 1) })
+    }
+
+    fn hello_of(config: WorkerConfig) -> Vec<u8> {
         let mut effects = Vec::new();
         Worker::new(config, Timestamp(1)).handle(Timestamp(1), Input::ServerFound, &mut effects);
         let said = effects.into_iter().find_map(|effect| match effect {
@@ -283,6 +293,18 @@ pub(crate) mod tests {
         assert_eq!(says(&mut passing, ONE, 1), None, "what was on its way is for nobody");
         let program = hears_as(&mut passing, ONE, 7, hello(Executor::Process), Some(13));
         assert_eq!(program, None, "a worker that runs programs is for the server itself");
+        let resources = WorkerConfig::relay::<&str>(JobId(1), &[], 1).resources;
+        let mut other = resources.clone();
+        other.pools.extend(WorkerResources::default().pools);
+        other
+            .pools
+            .extend(resources.pools.iter().map(|pool| ResourcePool { name: "gpus".into(), ..pool.clone() }));
+        let greedy = hello_of(WorkerConfig { executor: Executor::Pull, ..WorkerConfig::new(other) });
+        assert_eq!(
+            hears_as(&mut passing, ONE, 8, greedy, Some(13)),
+            None,
+            "it offers more than pulled tasks take"
+        );
         assert_eq!(passing.says(ONE, end(2), Vec::new(), || None), Some(end_of_line(12)));
         opens(&mut passing, ONE, 8, Some(18));
         let lost = OnLine { is_passed: true, ..end(8) };

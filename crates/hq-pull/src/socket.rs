@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as BlockingListener;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +36,12 @@ pub enum SocketError {
         mode: u32,
         /// This user.
         own: u32,
+    },
+    /// Something else is there.
+    #[error("{} is there already and is no socket: name another path, or remove it", path.display())]
+    InTheWay {
+        /// Its path.
+        path: PathBuf,
     },
     /// The system takes no such path.
     #[error("the path {} is too long for a socket: at most {SOCKET_PATH_MAX} bytes", path.display())]
@@ -92,6 +98,7 @@ impl Listening {
             return Err(SocketError::Long { path: path.to_owned() });
         }
         let directory = path.parent().unwrap_or(Path::new("/"));
+        check_free(path)?;
         let has_own_directory = directory == directory_of_relays() || !directory.exists();
         let lock = locked(path)?;
         let listener = listen(path).map_err(system)?;
@@ -116,6 +123,7 @@ impl Listening {
         if !has_lock {
             self.lock = locked(&self.path)?;
         }
+        check_free(&self.path)?;
         self.listener = listen(&self.path).map_err(system)?;
         self.made = file_at(&self.path).map_err(system)?;
         Ok(true)
@@ -174,7 +182,15 @@ fn locked(path: &Path) -> Result<File, SocketError> {
     }
 }
 
-// Listens in place of whatever is there; the lock is held.
+// What is no socket was not left by a relay.
+fn check_free(path: &Path) -> Result<(), SocketError> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.file_type().is_socket() => Err(SocketError::InTheWay { path: path.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+// Listens in place of the socket that is there; the lock is held.
 fn listen(path: &Path) -> io::Result<BlockingListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -309,6 +325,13 @@ mod tests {
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("ours");
         let error = Listening::bind(&open.join("pull")).expect_err("not private").to_string();
         assert!(error.contains("mode 0755"), "{error}");
+        let private = dir.path().join("private");
+        fs::DirBuilder::new().mode(0o700).create(&private).expect("writable");
+        let file = private.join("pull");
+        fs::write(&file, "data").expect("writable");
+        let error = Listening::bind(&file).expect_err("a file").to_string();
+        assert!(error.contains("is no socket"), "{error}");
+        assert_eq!(fs::read(&file).expect("it stays"), b"data");
         let long = dir.path().join("x".repeat(200));
         assert!(matches!(Listening::bind(&long), Err(SocketError::Long { .. })));
     }
