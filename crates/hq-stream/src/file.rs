@@ -179,6 +179,23 @@ impl StreamFile {
         self.failed(io::Error::new(io::ErrorKind::InvalidData, "it was changed while it was read"))
     }
 
+    // Where the next block behind a head at this place begins that cannot be read.
+    pub(crate) fn next_head(&self, at: u64) -> Result<Option<u64>, StreamError> {
+        let mut bytes = vec![0; SEARCH_BYTES];
+        let mut first = at + 1;
+        loop {
+            let length = read_up_to(&self.file, &mut bytes, first).map_err(|error| self.failed(error))?;
+            let mut heads = bytes[..length].windows(HEAD_BYTES).zip(first..);
+            if let Some((_, at)) = heads.find(|(bytes, at)| Head::decode(bytes, *at).is_some()) {
+                return Ok(Some(at));
+            }
+            if length < SEARCH_BYTES {
+                return Ok(None);
+            }
+            first += (length - HEAD_BYTES + 1) as u64;
+        }
+    }
+
     /// How long it is on the disk.
     ///
     /// # Errors
@@ -226,7 +243,7 @@ impl Scan {
         }
         let (mut head, mut next) = (self.file.head(at, self.end)?, None);
         if head.is_none() {
-            next = self.next_head()?;
+            next = self.file.next_head(at)?;
             // What was being written is whole once something is behind it.
             self.end = self.file.length()?;
             head = self.file.head(at, self.end)?;
@@ -265,24 +282,6 @@ impl Scan {
     /// The file.
     pub fn file(&self) -> &StreamFile {
         &self.file
-    }
-
-    // Where the next block behind a head that cannot be read begins.
-    fn next_head(&self) -> Result<Option<u64>, StreamError> {
-        let mut bytes = vec![0; SEARCH_BYTES];
-        let mut first = self.at + 1;
-        loop {
-            let length =
-                read_up_to(&self.file.file, &mut bytes, first).map_err(|error| self.file.failed(error))?;
-            let mut heads = bytes[..length].windows(HEAD_BYTES).zip(first..);
-            if let Some((_, at)) = heads.find(|(bytes, at)| Head::decode(bytes, *at).is_some()) {
-                return Ok(Some(at));
-            }
-            if length < SEARCH_BYTES {
-                return Ok(None);
-            }
-            first += (length - HEAD_BYTES + 1) as u64;
-        }
     }
 }
 

@@ -108,15 +108,25 @@ impl Follow {
         Ok(Some(behind))
     }
 
-    // Reads a block: how much of the channel it has, and where the next one begins.
+    // Reads a block: how much of the channel it has, and where the next one begins. One that is not whole has nothing where
+    // another one is behind it: then it is damaged.
     fn look(&mut self, at: u64, end: u64) -> Result<Option<(u64, u64)>, StreamError> {
-        let Some(head) = self.file.head(at, end)? else { return Ok(None) };
+        let mut head = self.file.head(at, end)?;
+        if head.is_none() && at < end {
+            let Some(next) = self.file.next_head(at)?.filter(|next| *next < end) else { return Ok(None) };
+            // What was being written is whole once something is behind it.
+            head = self.file.head(at, end)?;
+            if head.is_none() {
+                return Ok(Some((0, next)));
+            }
+        }
+        let Some(head) = head else { return Ok(None) };
         let behind = at + head.block_bytes();
         if head.kind == Kind::Index {
             return Ok(Some((0, behind)));
         }
         if !self.file.entries(at, &head, &mut self.unpacker, &mut self.payload)? {
-            return Ok(None);
+            return Ok((behind < end).then_some((0, behind)));
         }
         let bytes = self.printed(at).map(|bytes| bytes.len() as u64).sum();
         Ok(Some((bytes, behind)))

@@ -74,3 +74,34 @@ fn check_places(compression: &str) {
         assert_eq!(all, expected);
     }
 }
+
+#[test]
+fn what_is_behind_damaged_bytes_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path());
+    let mut ends = Vec::new();
+    for (task, text) in [(1, "first"), (2, "second"), (1, "third"), (2, "fourth")] {
+        writer.append(attempt(task, 0), Channel::Stdout, Timestamp(6), text.as_bytes()).unwrap();
+        writer.flush().unwrap();
+        ends.push(std::fs::metadata(writer.path()).unwrap().len() as usize);
+    }
+    let whole = std::fs::read(writer.path()).unwrap();
+    let read = |task| {
+        let mut follow = Follow::open(writer.path(), attempt(task, 0), Channel::Stdout).unwrap();
+        let length = follow.length().unwrap();
+        let text = String::from_utf8(follow.read(0, 100).unwrap()).unwrap();
+        assert_eq!(length, text.len() as u64);
+        text
+    };
+    // The last byte of a block, and the first one of its head.
+    for (place, first, second) in [
+        (ends[1] - 1, "firstthird", "fourth"),
+        (ends[0], "firstthird", "fourth"),
+        (ends[3] - 1, "firstthird", "second"),
+    ] {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1;
+        std::fs::write(writer.path(), bytes).unwrap();
+        assert_eq!((read(1).as_str(), read(2).as_str()), (first, second), "at {place}");
+    }
+}
