@@ -46,6 +46,11 @@ impl StateDir {
         Ok(StateDir { path, elsewhere: NAMED })
     }
 
+    /// True when a server of ours has been there.
+    pub(crate) fn is_there(path: &Path) -> bool {
+        path.join(SERVER).exists()
+    }
+
     /// In a directory of ours that is there.
     pub(crate) fn within(path: &Path) -> StateDir {
         StateDir { path: path.to_owned(), elsewhere: "create it in another directory" }

@@ -58,8 +58,11 @@ fn an_interrupted_run_goes_on_with_or_without_its_command() {
         starts.sort();
         starts.dedup();
         assert_eq!(starts.len(), 11, "each of the others once: {starts:?}");
-        let none = place.fails(1, "run --state kept");
-        assert!(none.contains("there is no interrupted run in "), "{none}");
+        for nothing in ["kept", "another"] {
+            let none = place.fails(1, &format!("run --state {nothing}"));
+            assert!(none.contains("there is no interrupted run in "), "{none}");
+        }
+        assert!(!place.path("another").exists());
     }
 }
 

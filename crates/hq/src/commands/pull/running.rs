@@ -90,6 +90,8 @@ struct State {
     has_failed: bool,
     // Who looks has been told that the server cannot keep changes.
     is_read_only: bool,
+    // Or that nothing can be taken.
+    is_waiting: bool,
     // Nothing is begun any more.
     stopped_by: Option<u8>,
 }
@@ -134,6 +136,18 @@ impl Crew {
             count => format!(": the tasks taken from it ({}) go to others", counted(count as u64, "task")),
         };
         self.printer.note(&format!("The relay is gone{what}; looking for another one"));
+    }
+
+    // A question was answered with nothing, and none of the slots has anything.
+    fn say_that_nothing_comes(&self) {
+        let mut state = self.state();
+        if state.busy == 0 && !std::mem::replace(&mut state.is_waiting, true) {
+            drop(state);
+            self.printer.note(
+                "Waiting: there is nothing to take, because others have the rest, or it waits for something; `hq pull \
+                 status` shows who has tasks",
+            );
+        }
     }
 
     // A slot that asks, unless there are as many as there may be.
@@ -495,6 +509,7 @@ fn round(
     if tasks.is_empty() {
         let is_patient = args.patience.is_none_or(|patience| last.elapsed() < patience);
         if answer["state"] != "over" && is_patient {
+            crew.say_that_nothing_comes();
             return Ok(false);
         }
         // What was said must be on the server's disk before this is over.
@@ -509,7 +524,7 @@ fn round(
         }
         (state.busy, state.asking) = (state.busy + 1, state.asking - 1);
         state.held.take(&tasks, relay);
-        state.is_read_only = false;
+        (state.is_read_only, state.is_waiting) = (false, false);
     }
     crew.grow();
     let worked = work_on(crew, (&tasks, relay), ends);

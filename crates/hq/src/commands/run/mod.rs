@@ -11,6 +11,7 @@ mod kept;
 mod outputs;
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -43,9 +44,12 @@ use crate::waiting::{Follow, Known, NotifyCommand, follow_or};
 pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError> {
     let launcher = Launcher::fork()?;
     logging::init(context.debug, (context.printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN));
+    let names_nothing = options.command.command.is_empty() && options.command.function.is_none();
+    if let Some(path) = options.state.as_deref().filter(|path| names_nothing && !StateDir::is_there(path)) {
+        return Err(nothing_to_resume(path));
+    }
     let state = options.state.as_deref().map(StateDir::open).transpose()?;
     let nodes = if options.here { None } else { nodes_of_batch_job() };
-    let names_nothing = options.command.command.is_empty() && options.command.function.is_none();
     let (wait, mut new) = match state {
         Some(_) if names_nothing => (WaitOptions::from(&options), None),
         _ => {
@@ -139,6 +143,14 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     Ok(exit)
 }
 
+fn nothing_to_resume(state: &Path) -> HqError {
+    let text = format!("there is no interrupted run in {}", state.display());
+    HqError::failed("bad-input", text).hint(format!(
+        "`hq run --state {} -- COMMAND` starts a run that can be resumed",
+        text::path_word(state)
+    ))
+}
+
 // Refuses a log that another server has written.
 fn check_log(submit: &Submit, server_uid: &str) -> Result<(), HqError> {
     match submit::unusable_log(submit, server_uid) {
@@ -182,13 +194,7 @@ fn what(
         (Some(_), None) => {}
         (None, Some(kept)) => kept.save(&state)?,
         (None, None) => {
-            let dir = state.path().display();
-            return Err(HqError::failed("bad-input", format!("there is no interrupted run in {dir}")).hint(
-                format!(
-                    "`hq run --state {} -- COMMAND` starts a run that can be resumed",
-                    text::path_word(state.path())
-                ),
-            ));
+            return Err(nothing_to_resume(state.path()));
         }
     }
     Ok(What { submit: new, job, state: Some(state) })
