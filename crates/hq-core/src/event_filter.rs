@@ -133,32 +133,22 @@ impl EventFilter {
 
 // What a change says of objects of some jobs.
 fn objects_of(change: &ObjectChange, jobs: &IdSet) -> Option<ObjectChange> {
-    let is_of = |object: &&ObjectId| jobs.contains(TaskId(object.task.job.0));
-    let some = |objects: &[ObjectId]| -> Vec<ObjectId> { objects.iter().filter(is_of).cloned().collect() };
-    let (change, count) = match change {
-        ObjectChange::Stored(copies) => {
-            let copies: Vec<ObjectCopy> =
-                copies.iter().filter(|copy| is_of(&&copy.object)).cloned().collect();
-            let count = copies.len();
-            (ObjectChange::Stored(copies), count)
-        }
-        ObjectChange::Kept(objects) => {
-            let objects = some(objects);
-            let count = objects.len();
-            (ObjectChange::Kept(objects), count)
-        }
-        ObjectChange::Released(objects) => {
-            let objects = some(objects);
-            let count = objects.len();
-            (ObjectChange::Released(objects), count)
-        }
-        ObjectChange::Gone { objects, why } => {
-            let objects = some(objects);
-            let count = objects.len();
-            (ObjectChange::Gone { objects, why: why.clone() }, count)
-        }
+    let is_of = |object: &ObjectId| jobs.contains(TaskId(object.task.job.0));
+    let some = |objects: &[ObjectId]| {
+        let own: Vec<ObjectId> = objects.iter().filter(|object| is_of(object)).cloned().collect();
+        (!own.is_empty()).then_some(own)
     };
-    (count > 0).then_some(change)
+    match change {
+        ObjectChange::Stored(copies) => {
+            let own: Vec<ObjectCopy> = copies.iter().filter(|copy| is_of(&copy.object)).cloned().collect();
+            (!own.is_empty()).then_some(ObjectChange::Stored(own))
+        }
+        ObjectChange::Kept(objects) => some(objects).map(ObjectChange::Kept),
+        ObjectChange::Released(objects) => some(objects).map(ObjectChange::Released),
+        ObjectChange::Gone { objects, why } => {
+            some(objects).map(|objects| ObjectChange::Gone { objects, why: why.clone() })
+        }
+    }
 }
 
 // Which tasks a record ends, and nothing else of it.

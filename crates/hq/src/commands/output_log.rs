@@ -52,9 +52,7 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
         OutputLogCommand::Cat(args) => cat(context, directory, contents, &damage, args),
         OutputLogCommand::Export(args) => {
             let job = the_job(&contents, args.job)?;
-            let is_some = args.task.is_some();
             let (tasks, exit) = the_tasks(&contents, &damage, job, args.task)?;
-            let exit = exit.max(exit_of(&damage, Some(job), is_some.then_some(&tasks)));
             let channels = [hq_stream::Channel::Stdout, hq_stream::Channel::Stderr];
             let [stdout, stderr] = channels.map(|channel| directory.pieces(&contents, job, &tasks, channel));
             let pieces = [stdout?, stderr?];
@@ -134,7 +132,7 @@ fn the_job(contents: &Contents, given: Option<StreamJob>) -> Result<JobId, HqErr
     }
 }
 
-// Those that were asked for, or all, and the exit status: what is not there is named, and is no success.
+// Those that were asked for, or all, and the exit status: what is not there or damaged is named, and is no success.
 fn the_tasks(
     contents: &Contents,
     damage: &Damage,
@@ -142,10 +140,11 @@ fn the_tasks(
     given: Option<IdSet>,
 ) -> Result<(IdSet, u8), HqError> {
     let all: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
-    let Some(given) = given else { return Ok((all, 0)) };
+    let exit = exit_of(damage, Some(job), given.as_ref());
+    let Some(given) = given else { return Ok((all, exit)) };
     let (found, missing) = (given.intersection(&all), given.difference(&all));
     if missing.is_empty() {
-        return Ok((given, 0));
+        return Ok((given, exit));
     }
     let (tasks, have) = if missing.len() == 1 { ("Task", "it has") } else { ("Tasks", "they have") };
     let text = format!("{tasks} {missing} not found");
@@ -193,9 +192,7 @@ fn cat(
         .map_err(|_| wrong(channel, "output channel: use stdout or stderr"))?;
     let job = the_job(&contents, job)?;
     let (given, order) = args.task.map_or((None, None), |given| (Some(given.ids), Some(given.parts)));
-    let is_all = given.is_none();
     let (tasks, exit) = the_tasks(&contents, damage, job, given)?;
-    let exit = exit.max(exit_of(damage, Some(job), (!is_all).then_some(&tasks)));
     let channel = hq_stream::Channel::from(channel);
     let number = usize::from(channel.number());
     let is_unfinished = |task: &TaskId| {
