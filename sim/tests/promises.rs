@@ -236,7 +236,7 @@ const REGRESSIONS: [Regression; 42] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [Regression; 26] = [
+const STRICT_REGRESSIONS: [Regression; 28] = [
     (
         5_000_170,
         Marks::Reached(&["a hungry worker has no store"]),
@@ -356,6 +356,13 @@ const STRICT_REGRESSIONS: [Regression; 26] = [
         "an idle worker that starts only for enough was given to others first, beside which what it was kept for had no \
          room, so it got nothing",
     ),
+    (
+        40_016_468,
+        Marks::Reached(&["a picky worker is kept for what it never begins with"]),
+        "an idle worker that starts only for enough was kept for a task that is too little for it, and those that would \
+         have been enough together were kept from each other's room",
+    ),
+    (90_001_459, Marks::Reached(&["a picky worker is kept for what it never begins with"]), "as 40_016_468"),
 ];
 
 #[test]

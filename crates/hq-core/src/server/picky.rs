@@ -45,6 +45,12 @@ impl Server {
                 in_vain.push(alike);
                 continue;
             };
+            // What is kept for a class with which it never begins is kept for nobody.
+            let kept = self.kept_on(now, *id);
+            if kept.is_some_and(|class| set.iter().all(|part| part.class != class)) {
+                mark!("a picky worker is kept for what it never begins with");
+                self.reserve.let_worker(*id);
+            }
             for part in set {
                 self.fill_with(now, *id, &part, batches);
                 if self.kept_on(now, *id) == Some(part.class) {

@@ -169,6 +169,13 @@ impl Reserve {
         self.until
     }
 
+    /// Nothing is kept on a worker any more.
+    pub(super) fn let_worker(&mut self, worker: WorkerId) {
+        self.workers.remove(&worker);
+        self.lacked.remove(&worker);
+        self.firmly.take_if(|firmly| *firmly == worker);
+    }
+
     /// Nothing is kept any more. Returns the workers that were.
     pub(super) fn let_all(&mut self) -> BTreeSet<WorkerId> {
         self.first = None;
