@@ -143,7 +143,8 @@ pub enum ClientRequest {
         /// Since so long ago, at the shortest steps for which so much is kept.
         time: std::time::Duration,
     },
-    /// How far the layers of a job's graph are, and how many of its tasks ran when. Answered by `JobShape`.
+    /// How far the layers of a job's graph are, and how many of its tasks ran when, and which took longest. Answered by
+    /// `JobShape`.
     JobShape {
         /// The job.
         job: JobId,
@@ -196,6 +197,14 @@ pub enum ClientRequest {
         /// Tasks are told with their entries, also where no path depends on them; but for pulled ones, which have their
         /// payloads there. Such tasks are told one by one.
         with_entries: bool,
+    },
+    /// Tasks that are on a worker now: those that run there, then those that are to run there next. Answered by `Tasks`,
+    /// whose `next` is not nothing where there are more.
+    WorkerTasks {
+        /// The worker.
+        worker: WorkerId,
+        /// At most so many, and never more than `TASK_PAGE_MAX`.
+        limit: u32,
     },
     /// Answered by `TaskIds`.
     TaskIds {

@@ -1,9 +1,10 @@
-//! What clients are told of the shape of a job: how far each layer of its graph is, and how many of its tasks ran when.
+//! What clients are told of the shape of a job: how far each layer of its graph is, how many of its tasks ran when, and which
+//! took longest.
 
 use std::time::Duration;
 
 use hq_model::job::Counters;
-use hq_model::{JobId, TaskId, Timestamp};
+use hq_model::{JobId, TaskId, Timestamp, WorkerId};
 
 /// The layers and the timeline of a job, in an answer of bounded length.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +19,21 @@ pub struct JobShape {
     pub layers: Vec<Layer>,
     /// How many of its tasks ran when.
     pub timeline: Timeline,
+    /// Of the attempts in the timeline, those that took longest, the longest first.
+    pub slowest: Vec<SlowTask>,
+}
+
+/// A task whose last attempt has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowTask {
+    /// Which.
+    pub task: TaskId,
+    /// How long the attempt took.
+    pub took: Duration,
+    /// On which worker, where that is known.
+    pub worker: Option<WorkerId>,
+    /// It failed, or was ended.
+    pub has_failed: bool,
 }
 
 /// Tasks of a job before which lie equally many others, one behind the other; or those of some neighboring layers.

@@ -219,8 +219,12 @@ pub const SHAPES_MAX: usize = 8;
 pub const LAYER_STEPS_MAX: u64 = 2_000_000;
 /// Layers of a job that are told; of more, neighbors are told as one.
 pub const LAYERS_SHOWN: usize = 256;
+/// Tasks of a template on a worker that are looked at to list those that are there.
+pub const TASKS_ON_WORKER_SCANNED: usize = 10_000;
 /// Steps of the timeline of a job. When it has become older, they become twice as long.
 pub const TIMELINE_BARS: usize = 512;
+/// Attempts of a job that took longest, of which it is told how long.
+pub const SLOWEST_TOLD: usize = 10;
 /// About how many attempts that have ended one question adds to a timeline; the next one adds more.
 pub const TIMELINE_ATTEMPTS_PER_QUESTION: u64 = 200_000;
 /// Most tasks that a page of a task list tells one by one where its reader knows no groups. So many short ones stay below

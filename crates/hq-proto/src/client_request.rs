@@ -154,6 +154,9 @@ fn to_wire(body: &ClientRequest) -> Body {
             Body::Events(events_to_wire(*follow, *after, filter))
         }
         ClientRequest::JobShape { job } => Body::JobShape(job.0),
+        ClientRequest::WorkerTasks { worker, limit } => {
+            Body::WorkerTasks(form::ListWorkerTasks { worker: worker.0, limit: *limit })
+        }
         ClientRequest::Load { worker, time } => {
             Body::Load(form::GetLoad { worker: worker.map(|worker| worker.0), time_ns: nanos(*time) })
         }
@@ -278,6 +281,9 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
         }
         Body::Objects(request) => ClientRequest::Objects(Wire::from_wire(request)?),
         Body::JobShape(job) => ClientRequest::JobShape { job: JobId(job) },
+        Body::WorkerTasks(list) => {
+            ClientRequest::WorkerTasks { worker: WorkerId(list.worker), limit: list.limit }
+        }
         Body::Load(load) => ClientRequest::Load {
             worker: load.worker.map(WorkerId),
             time: Duration::from_nanos(load.time_ns),

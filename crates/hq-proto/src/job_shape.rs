@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hq_core::job_shape::{Bar, JobShape, Layer, Timeline};
-use hq_model::{JobId, TaskId, Timestamp};
+use hq_core::job_shape::{Bar, JobShape, Layer, SlowTask, Timeline};
+use hq_model::{JobId, TaskId, Timestamp, WorkerId};
 
 use crate::ProtoError;
 use crate::error::rule;
@@ -24,6 +24,26 @@ impl Wire for Layer {
     }
 }
 
+impl Wire for SlowTask {
+    type Form = form::SlowTask;
+
+    fn to_wire(&self) -> form::SlowTask {
+        let SlowTask { task, took, worker, has_failed } = *self;
+        form::SlowTask {
+            task: task.0,
+            took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            worker: worker.map(|worker| worker.0),
+            has_failed,
+        }
+    }
+
+    fn from_wire(slow: form::SlowTask) -> Result<SlowTask, ProtoError> {
+        let form::SlowTask { task, took_us, worker, has_failed } = slow;
+        let took = Duration::from_micros(took_us);
+        Ok(SlowTask { task: TaskId(task), took, worker: worker.map(WorkerId), has_failed })
+    }
+}
+
 impl Wire for JobShape {
     type Form = form::JobShape;
 
@@ -41,6 +61,7 @@ impl Wire for JobShape {
             failed: bars.iter().map(|bar| bar.failed).collect(),
             attempts: *attempts,
             is_complete: *is_complete,
+            slowest: list_to_wire(&self.slowest),
         }
     }
 
@@ -66,6 +87,7 @@ impl Wire for JobShape {
             depth: shape.depth,
             layers: list_from_wire(shape.layers)?,
             timeline,
+            slowest: list_from_wire(shape.slowest)?,
         })
     }
 }

@@ -61,6 +61,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
             size_of_val(shape.as_ref())
                 + size_of_val(shape.layers.as_slice())
                 + size_of_val(shape.timeline.bars.as_slice())
+                + size_of_val(shape.slowest.as_slice())
         }
         Is::Load(history) => size_of_val(history.as_ref()) + size_of_val(history.points.as_slice()),
         Is::JobDetails { jobs, .. } => jobs.heap(),

@@ -1,4 +1,4 @@
-//! The shape of jobs that somebody looks at: the layers of their graphs, and their timelines.
+//! The shape of jobs that somebody looks at: the layers of their graphs, their timelines, and what took longest.
 //!
 //! What has been found is kept for the jobs that were asked about last, so that the next question costs what has happened since.
 //! Nothing here is durable, and nothing is decided by it.
@@ -60,6 +60,7 @@ impl Server {
         let (depth, layers) = shape.layers.count(id, job, running.keys().copied());
         shape.buckets.add_ended(now, (id, job), &self.state.details, TIMELINE_ATTEMPTS_PER_QUESTION);
         let timeline = shape.buckets.timeline(now, job, running.values().map(|run| run.since));
-        Ok(ClientResponse::JobShape(Box::new(JobShape { job: id, now, depth, layers, timeline })))
+        let slowest = shape.buckets.slowest().to_vec();
+        Ok(ClientResponse::JobShape(Box::new(JobShape { job: id, now, depth, layers, timeline, slowest })))
     }
 }

@@ -14,8 +14,11 @@ use super::job::Job;
 use super::last_moments::too_late;
 use super::machine::{Answer, Server};
 use super::requests::shown_state;
-use crate::client_messages::{AlikeTasks, ClientResponse, TaskInfo};
-use crate::limits::{TASK_PAGE_BYTES, TASK_PAGE_MAX, TASK_PAGE_MEASURED, TASK_PAGE_RANGES, TASK_PAGE_SINGLE};
+use crate::client_messages::{AlikeTasks, ClientResponse, RequestError, TaskInfo};
+use crate::limits::{
+    TASK_PAGE_BYTES, TASK_PAGE_MAX, TASK_PAGE_MEASURED, TASK_PAGE_RANGES, TASK_PAGE_SINGLE,
+    TASKS_ON_WORKER_SCANNED,
+};
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FailureKind};
 
@@ -154,6 +157,47 @@ impl Server {
             }
         }
         Ok(ClientResponse::Tasks { tasks: page.tasks, groups: page.groups, next: None, now: Some(query.now) })
+    }
+
+    /// Tasks that are on a worker now.
+    pub(super) fn list_tasks_on(&self, now: Timestamp, worker: WorkerId, limit: u32) -> Answer {
+        if !self.state.workers.contains_key(&worker) {
+            return Err(RequestError::NoWorker(worker));
+        }
+        let mut page = Page::default();
+        let mut room = singles_max(limit) as u64;
+        let mut next = None;
+        let held = || self.live.get(&worker).into_iter().flat_map(|live| live.held());
+        for is_running in [true, false] {
+            for (template, held) in held() {
+                let runs = self.running.of_job(template.job);
+                let has_begun = |task: &TaskId| runs.get(task).is_some_and(|run| run.worker == worker);
+                let looked_at = held.ids.iter().take(TASKS_ON_WORKER_SCANNED);
+                let mut those = looked_at.filter(|task| has_begun(task) == is_running);
+                let ids: IdSet = those.by_ref().take(room as usize).collect();
+                room -= ids.len();
+                let cut = self.describe_on(now, template.job, &ids, &mut page);
+                if next.is_none() {
+                    next = cut.or_else(|| those.next()).map(|task| TaskRef::new(template.job, task));
+                }
+            }
+        }
+        Ok(ClientResponse::Tasks { tasks: page.tasks, groups: page.groups, next, now: Some(now) })
+    }
+
+    fn describe_on(&self, now: Timestamp, id: JobId, ids: &IdSet, page: &mut Page) -> Option<TaskId> {
+        let job = self.state.jobs.get(&id).filter(|_| !ids.is_empty())?;
+        let query = TaskQuery {
+            tasks: Some(ids),
+            states: &[],
+            after: None,
+            limit: 0,
+            grouped: false,
+            with_entries: false,
+            bounds: Bounds::default(),
+            now,
+        };
+        self.describe(id, job, ids, &query, page)
     }
 
     // Tells tasks of a job, each with all about it; the last one when there are more.

@@ -60,6 +60,7 @@ impl Server {
                 self.list_tasks(jobs, &query)
             }
             ClientRequest::JobShape { job } => self.job_shape(now, *job),
+            ClientRequest::WorkerTasks { worker, limit } => self.list_tasks_on(now, *worker, *limit),
             ClientRequest::JobFailures { jobs, from } => self.failures(jobs, *from, FAILURES_PAGE_BYTES),
             ClientRequest::Results { jobs, tasks, from, with_failed } => {
                 self.results(jobs, tasks.as_ref(), *from, *with_failed, RESULTS_PAGE_BYTES)

@@ -2557,7 +2557,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 152, 153, 151, 190, 220"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 172, 171, 142, 150, 152, 153, 154, 151, 190, 220"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -2637,6 +2637,8 @@ pub mod client_request {
         Load(super::GetLoad),
         #[prost(uint32, tag = "153")]
         JobShape(u32),
+        #[prost(message, tag = "154")]
+        WorkerTasks(super::ListWorkerTasks),
         #[prost(message, tag = "151")]
         LatestJobs(super::LatestJobs),
         #[prost(message, tag = "190")]
@@ -2849,6 +2851,20 @@ pub struct JobShape {
     pub attempts: u64,
     #[prost(bool, tag = "11")]
     pub is_complete: bool,
+    /// Those of its attempts that took longest, the longest first.
+    #[prost(message, repeated, tag = "12")]
+    pub slowest: ::prost::alloc::vec::Vec<SlowTask>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SlowTask {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(uint64, tag = "2")]
+    pub took_us: u64,
+    #[prost(uint32, optional, tag = "3")]
+    pub worker: ::core::option::Option<u32>,
+    #[prost(bool, tag = "4")]
+    pub has_failed: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Layer {
@@ -2942,6 +2958,13 @@ pub struct ListTasks {
     /// With entries of tasks, also where no path depends on them.
     #[prost(bool, tag = "7")]
     pub with_entries: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListWorkerTasks {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListTaskIds {

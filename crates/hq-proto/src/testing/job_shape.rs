@@ -1,6 +1,8 @@
 //! Generators of layers and timelines.
 
-use hq_core::job_shape::{Bar, JobShape, Layer, Timeline};
+use std::time::Duration;
+
+use hq_core::job_shape::{Bar, JobShape, Layer, SlowTask, Timeline};
 
 use super::*;
 
@@ -24,8 +26,25 @@ fn timeline() -> impl Strategy<Value = Timeline> {
     )
 }
 
+fn slow_task() -> impl Strategy<Value = SlowTask> {
+    any::<(u32, u64, Option<u32>, bool)>().prop_map(|(task, took_us, worker, has_failed)| SlowTask {
+        task: TaskId(task),
+        took: Duration::from_micros(took_us),
+        worker: worker.map(WorkerId),
+        has_failed,
+    })
+}
+
 /// The shape of a job.
 pub(super) fn job_shape() -> impl Strategy<Value = JobShape> {
-    (job(), timestamp(), any::<u32>(), vec(layer(), 0..4), timeline())
-        .prop_map(|(job, now, depth, layers, timeline)| JobShape { job, now, depth, layers, timeline })
+    (job(), timestamp(), any::<u32>(), vec(layer(), 0..4), timeline(), vec(slow_task(), 0..4)).prop_map(
+        |(job, now, depth, layers, timeline, slowest)| JobShape {
+            job,
+            now,
+            depth,
+            layers,
+            timeline,
+            slowest,
+        },
+    )
 }

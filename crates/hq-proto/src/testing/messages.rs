@@ -68,6 +68,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         allocation::alloc_request().prop_map(Alloc),
         selector().prop_map(|jobs| ExplainJobs { jobs }),
         job().prop_map(|job| JobShape { job }),
+        (worker(), any::<u32>()).prop_map(|(worker, limit)| WorkerTasks { worker, limit }),
         (selector(), of(job())).prop_map(|(jobs, from)| JobFailures { jobs, from }),
         (selector(), of(id_set()), of(task_ref()), any::<bool>())
             .prop_map(|(jobs, tasks, from, with_failed)| Results { jobs, tasks, from, with_failed }),

@@ -159,6 +159,8 @@ pub(crate) struct Model {
     pub tasks: (Vec<TaskInfo>, bool),
     /// Some of those that run.
     pub running: Vec<TaskInfo>,
+    /// A worker, and tasks that are there now.
+    pub on_worker: Option<(WorkerId, Vec<(JobId, TaskInfo)>)>,
     /// How the job that is shown was over time.
     pub job_series: Series,
     /// Only tasks in this state.
@@ -213,6 +215,7 @@ impl Model {
             shows_graph: false,
             tasks: (Vec::new(), false),
             running: Vec::new(),
+            on_worker: None,
             job_series: Series::default(),
             filter: None,
             task: None,
@@ -319,8 +322,9 @@ impl Model {
                 wants
             }
             Screen::Workers => {
-                let chosen = self.chosen_worker().map(|worker| Want::Load(Some(worker)));
-                [Want::Workers].into_iter().chain(chosen).collect()
+                let chosen = self.chosen_worker();
+                let of_worker = chosen.map(|worker| [Want::Load(Some(worker)), Want::OnWorker(worker)]);
+                [Want::Workers].into_iter().chain(of_worker.into_iter().flatten()).collect()
             }
             Screen::Queues => {
                 let chosen = self.queues.get(self.line()).map(|queue| queue.queue);

@@ -15,6 +15,8 @@ use crate::jobs::only;
 pub(crate) const JOBS_MAX: u32 = 1000;
 /// Tasks on the screen of a job.
 pub(crate) const TASKS_MAX: u32 = 500;
+/// Tasks on the screen of a worker.
+pub(crate) const TASKS_ON_WORKER: u32 = 100;
 /// Lines of output on the screen of a task.
 const OUTPUT_LINES: u32 = 200;
 /// Bytes of them.
@@ -46,6 +48,8 @@ pub(crate) enum Want {
     Output(TaskRef, Channel),
     /// All workers that are there.
     Workers,
+    /// Tasks that are on one now.
+    OnWorker(WorkerId),
     /// How loaded the node of a worker, or all of them, were.
     Load(Option<WorkerId>),
     /// All queues.
@@ -117,6 +121,7 @@ impl Want {
             Want::Workers => {
                 ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::Running }
             }
+            Want::OnWorker(worker) => ClientRequest::WorkerTasks { worker, limit: TASKS_ON_WORKER },
             Want::Load(worker) => ClientRequest::Load { worker, time: LOAD_SHOWN },
             Want::Queues => ClientRequest::Alloc(AllocRequest::List),
             Want::Queue(queue) => ClientRequest::Alloc(AllocRequest::Info { queue }),

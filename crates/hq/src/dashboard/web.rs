@@ -219,6 +219,7 @@ impl Shared {
             Name::Output => Asked::output(task, query)?,
             Name::Workers => Asked::workers(query)?,
             Name::Worker => Asked::Worker(WorkerId(id(0))),
+            Name::WorkerTasks => Asked::tasks_on(WorkerId(id(0)), query)?,
             Name::Allocations => Asked::Allocations,
             Name::Queue => Asked::Queue(QueueId(id(0))),
             Name::Cancel => return self.act(Action::Cancel(job)).await,

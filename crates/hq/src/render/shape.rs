@@ -1,6 +1,6 @@
 //! Layers and timelines of jobs as documents.
 
-use hq_core::job_shape::{JobShape, Layer};
+use hq_core::job_shape::{JobShape, Layer, SlowTask};
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
@@ -30,6 +30,16 @@ pub(crate) fn timeline(shape: &JobShape) -> Value {
         "failed": bars.iter().map(|bar| bar.failed).collect::<Vec<_>>(),
         "attempts": timeline.attempts,
         "is_complete": timeline.is_complete,
+        "slowest": shape.slowest.iter().map(slow_task).collect::<Vec<_>>(),
+    })
+}
+
+fn slow_task(slow: &SlowTask) -> Value {
+    json!({
+        "task": slow.task.0,
+        "took": json::seconds(slow.took),
+        "worker": slow.worker.map(|worker| worker.0),
+        "has_failed": slow.has_failed,
     })
 }
 

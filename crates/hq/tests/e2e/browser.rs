@@ -201,6 +201,9 @@ fn the_page_shows_what_is_and_what_happens() {
     browser.until(
         "document.querySelector('#timeline') !== null && document.querySelector('.chart canvas') !== null",
     );
+    browser.until(
+        "document.querySelector('#slowest') !== null && document.body.innerText.includes('Took longest')",
+    );
     browser.view("#/jobs/1/tasks/999999", "Task 1@999999");
     browser.until("document.body.innerText.includes('64 asked for')");
 
@@ -208,6 +211,9 @@ fn the_page_shows_what_is_and_what_happens() {
     browser.until("document.querySelector('main').innerText.includes('busy')");
     browser.view("#/workers/1", "Worker 1");
     browser.until("document.body.innerText.includes('1 running, ')");
+    browser.until(
+        "document.querySelector('#now') !== null && document.querySelector('a[href^=\"#/jobs/\"]') !== null",
+    );
 
     // Nothing is wider than a phone, but what can be moved sideways.
     let phone = json!({ "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": false });

@@ -217,6 +217,16 @@ fn a_link_opens_a_session_that_reads_what_commands_print() {
     assert_eq!((&timeline["attempts"], &timeline["is_complete"]), (&Value::from(3), &Value::from(true)));
     let ended: u64 = timeline["ended"].as_array().expect("bars").iter().filter_map(Value::as_u64).sum();
     assert_eq!(ended, 3);
+    let slowest = timeline["slowest"].as_array().expect("a list");
+    assert!(slowest.len() == 3 && slowest.iter().all(|slow| slow["worker"] == 1), "{timeline}");
+    let failed = &web.get("/api/v1/jobs/2/timeline", &cookie)["slowest"][0];
+    assert_eq!((&failed["task"], &failed["has_failed"]), (&Value::from(0), &Value::from(true)));
+    let there = web.get("/api/v1/workers/1/tasks", &cookie);
+    assert_eq!((&there["tasks"][0]["job_id"], &there["are_all"]), (&Value::from(3), &Value::from(true)));
+    let count = there["tasks"].as_array().map_or(0, Vec::len);
+    assert!((1..=5).contains(&count), "{there}");
+    let one = web.get("/api/v1/workers/1/tasks?limit=1", &cookie);
+    assert_eq!(one["tasks"].as_array().map(Vec::len), Some(1));
     for path in [
         "jobs",
         "jobs/1/layers",
@@ -227,6 +237,7 @@ fn a_link_opens_a_session_that_reads_what_commands_print() {
         "jobs/1/tasks",
         "jobs/2/failures",
         "jobs/2/tasks/0/output",
+        "workers/1/tasks",
     ] {
         assert_eq!(web.get(&format!("/api/v1/{path}"), &cookie)["schema_version"], 1, "{path}");
     }
@@ -239,6 +250,8 @@ fn a_link_opens_a_session_that_reads_what_commands_print() {
         ("GET /api/v1/jobs/99/timeline", "404 no-job"),
         ("GET /api/v1/jobs/1/tasks/99", "404 no-task"),
         ("GET /api/v1/workers/99", "404 no-worker"),
+        ("GET /api/v1/workers/99/tasks", "404 no-worker"),
+        ("GET /api/v1/workers/1/tasks?limit=0", "400 invalid"),
         ("GET /api/v1/jobs/x", "400 invalid"),
         ("GET /api/v1/jobs?stat=failed", "400 invalid"),
         ("GET /api/v1/nothing", "404 no-path"),

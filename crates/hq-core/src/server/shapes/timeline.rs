@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hq_model::{IdSet, JobId, Timestamp};
 
-use crate::job_shape::{Bar, Timeline};
-use crate::limits::TIMELINE_BARS;
+use crate::job_shape::{Bar, SlowTask, Timeline};
+use crate::limits::{SLOWEST_TOLD, TIMELINE_BARS};
 use crate::record::Failure;
 use crate::server::job::Job;
 use crate::server::state::details::Details;
@@ -25,6 +25,8 @@ pub(super) struct Buckets {
     // Those that ended otherwise and are in it, or never ran.
     ended: IdSet,
     is_complete: bool,
+    // Those that took longest, the longest first.
+    slowest: Vec<SlowTask>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +50,13 @@ impl Buckets {
             next_span: 0,
             ended: IdSet::new(),
             is_complete: true,
+            slowest: Vec::new(),
         }
+    }
+
+    /// The attempts that took longest, the longest first.
+    pub(super) fn slowest(&self) -> &[SlowTask] {
+        &self.slowest
     }
 
     /// Adds attempts that have ended since the last question, about so many at most.
@@ -65,8 +73,10 @@ impl Buckets {
                 break;
             }
             self.next_span = number + 1;
-            for (start, usage) in kept.span.measures.iter() {
+            for (task, (start, usage)) in kept.span.ids.iter().zip(kept.span.measures.iter()) {
                 self.add(now, (start, start.0.saturating_add(usage.wall_us)), false);
+                let took = Duration::from_micros(usage.wall_us);
+                self.compare(SlowTask { task, took, worker: Some(kept.worker), has_failed: false });
             }
             room = room.saturating_sub(u64::from(kept.span.measures.count()));
         }
@@ -75,9 +85,13 @@ impl Buckets {
             let next = rest.take_first(room);
             room -= next.len();
             for task in next.iter() {
-                if let Some((at, Failure { started: Some(start), usage, .. })) = job.failures.get(&task) {
+                if let Some((at, Failure { started: Some(start), usage, worker, .. })) =
+                    job.failures.get(&task)
+                {
                     let end = if usage.wall_us > 0 { start.0.saturating_add(usage.wall_us) } else { at.0 };
                     self.add(now, (*start, end), true);
+                    let took = Duration::from_micros(end.saturating_sub(start.0));
+                    self.compare(SlowTask { task, took, worker: *worker, has_failed: true });
                 }
             }
             self.ended.union_with(&next);
@@ -119,6 +133,18 @@ impl Buckets {
             attempts: self.attempts,
             is_complete: self.is_complete,
         }
+    }
+
+    // Of a task that ran again the last attempt counts.
+    fn compare(&mut self, slow: SlowTask) {
+        let is_full = self.slowest.len() >= SLOWEST_TOLD;
+        if is_full && self.slowest.last().is_some_and(|last| last.took >= slow.took) {
+            return;
+        }
+        self.slowest.retain(|other| other.task != slow.task);
+        let place = self.slowest.partition_point(|other| other.took >= slow.took);
+        self.slowest.insert(place, slow);
+        self.slowest.truncate(SLOWEST_TOLD);
     }
 
     // The clock of a worker may be wrong: nothing ran before the job was there, or will have.

@@ -4,7 +4,8 @@ use hq_model::dependency::{After, Dependencies, Edges, Mapping};
 
 use super::*;
 use crate::client_messages::JobShape;
-use crate::limits::{LAYERS_SHOWN, TIMELINE_BARS};
+use crate::job_shape::SlowTask;
+use crate::limits::{LAYERS_SHOWN, SLOWEST_TOLD, TIMELINE_BARS};
 
 const SECOND: u64 = 1_000_000;
 
@@ -213,4 +214,39 @@ fn what_is_kept_of_jobs_is_bounded_and_found_again() {
     world.ran(1, 0, &[(0, 0)]);
     assert_eq!(world.layers(1), "1-1 0: 2 0 1 0");
     assert!(matches!(world.ask(ClientRequest::JobShape { job: JobId(77) }), ClientResponse::Error(_)));
+}
+
+#[test]
+fn the_tasks_that_took_longest_are_told_with_their_workers() {
+    let mut world = World::new();
+    world.worker(1, 32);
+    world.submit(100, |_| {});
+    world.ran(1, 0, &[(0, 5), (0, 30), (5, 6), (6, 16)]);
+    world.reports(1, |report| report.started.push(started(JobId(1), 4, 0)));
+    world.wait(Duration::from_secs(40));
+    world.reports(1, |report| report.failed.push((JobId(1), failed(4, 0, 1))));
+    let told = |world: &mut World| -> Vec<String> {
+        let slowest = world.shape(1).slowest;
+        let text = |slow: &SlowTask| {
+            let failed = if slow.has_failed { " failed" } else { "" };
+            format!(
+                "{} {} s on {}{failed}",
+                slow.task,
+                slow.took.as_secs(),
+                slow.worker.map_or(0, |worker| worker.0)
+            )
+        };
+        slowest.iter().map(text).collect()
+    };
+    let all = told(&mut world);
+    assert!(all.contains(&"1 30 s on 1".to_owned()), "{all:?}");
+    assert!(all.iter().any(|text| text.starts_with("4 ") && text.ends_with(" failed")), "{all:?}");
+    assert_eq!(all.len(), 5);
+    // Only the longest ones are kept, whenever they come.
+    world.ran(1, 10, &[(0, 1), (0, 9), (0, 50), (0, 8), (0, 7), (0, 6), (0, 11), (0, 12)]);
+    let all = told(&mut world);
+    assert_eq!(all.len(), SLOWEST_TOLD);
+    let place = |text: &str| all.iter().position(|other| other == text);
+    assert!(place("12 50 s on 1") < place("1 30 s on 1"), "{all:?}");
+    assert_eq!(place("10 1 s on 1"), None);
 }

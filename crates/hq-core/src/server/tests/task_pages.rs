@@ -1,5 +1,6 @@
 //! Lists of tasks: pages put together are the whole list, however they are cut and whether tasks are told together.
 
+use hq_model::WorkerId;
 use hq_model::{TaskRef, TaskState};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -162,4 +163,27 @@ fn entries_are_told_to_those_who_ask_for_them() {
     assert_eq!(list(&mut world, false, true), expected(&["x", "y"], 0));
     assert_eq!(list(&mut world, true, false), expected(&[], 1));
     assert_eq!(list(&mut world, false, false), expected(&["", ""], 0));
+}
+
+#[test]
+fn what_is_on_a_worker_is_told_what_runs_first() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let job = world.submit(100, |_| {});
+    let list = |world: &mut World, worker, limit| match world
+        .ask(ClientRequest::WorkerTasks { worker: WorkerId(worker), limit })
+    {
+        ClientResponse::Tasks { tasks, next, .. } => {
+            let told = tasks.iter().map(|(job, task)| format!("{job}@{} {}", task.task, task.state));
+            Ok((told.collect::<Vec<_>>(), next.is_some()))
+        }
+        ClientResponse::Error(error) => Err(error),
+        other => panic!("{other:?}"),
+    };
+    world.reports(1, |report| report.started.push(started(job, 1, 0)));
+    let (all, has_more) = list(&mut world, 1, 1000).expect("a worker");
+    assert_eq!((&all[0][..], &all[1][..], has_more), ("1@1 running", "1@0 waiting", false));
+    assert!(all.len() > 2 && all.len() < 100, "what waits elsewhere is not there: {all:?}");
+    assert_eq!(list(&mut world, 1, 1), Ok((vec!["1@1 running".to_owned()], true)));
+    assert_eq!(list(&mut world, 7, 1), Err(RequestError::NoWorker(WorkerId(7))));
 }

@@ -81,8 +81,10 @@ impl Model {
             Want::Task(_) => self.task = None,
             // What a task has printed may be out of reach, what it waits for may be over: that is said there.
             Want::Output(..) => self.output = Some(format!("({why})").into_bytes()),
-            // A server of an earlier release keeps no loads, and knows no shapes.
-            Want::Reasons(_) | Want::Explanation(_) | Want::Load(_) | Want::Shape(_) => return,
+            // A server of an earlier release keeps no loads, knows no shapes, and does not say what is on a worker.
+            Want::Reasons(_) | Want::Explanation(_) | Want::Load(_) | Want::Shape(_) | Want::OnWorker(_) => {
+                return;
+            }
             _ => {}
         }
         if !matches!(want, Want::Output(..)) {
@@ -122,6 +124,9 @@ impl Model {
             }
             (Want::Running(_), ClientResponse::Tasks { tasks, .. }) => {
                 self.running = tasks.into_iter().map(|(_, task)| task).collect();
+            }
+            (Want::OnWorker(worker), ClientResponse::Tasks { tasks, .. }) => {
+                self.on_worker = Some((worker, tasks));
             }
             (Want::Task(_), ClientResponse::Tasks { mut tasks, .. }) => {
                 self.task = tasks.pop().map(|(_, task)| task);

@@ -6,7 +6,7 @@ use hq_core::alloc::messages::{AllocResponse, DemandLine, QueueExplanation, Queu
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{ClientResponse, JobSummary, Overview};
 use hq_core::explanation::{Reason, ReasonKind, TaskExplanation};
-use hq_core::job_shape::{Bar, JobShape, Layer, Timeline};
+use hq_core::job_shape::{Bar, JobShape, Layer, SlowTask, Timeline};
 use hq_core::load_history::LoadHistory;
 use hq_core::output_messages::{Output, OutputState};
 use hq_core::overview::{Ended, ResourceUse, WorkerCounts};
@@ -126,7 +126,14 @@ fn shape(job: JobId) -> JobShape {
         attempts: 120_000,
         is_complete: true,
     };
-    JobShape { job, now: at(99), depth: 3, layers, timeline }
+    let slow = |task, seconds, has_failed| SlowTask {
+        task: TaskId(task),
+        took: Duration::from_secs(seconds),
+        worker: Some(WorkerId(2)),
+        has_failed,
+    };
+    let slowest = vec![slow(119_001, 61, false), slow(7, 48, true), slow(100_017, 12, false)];
+    JobShape { job, now: at(99), depth: 3, layers, timeline, slowest }
 }
 
 /// What a server that knows the example answers.
@@ -196,6 +203,12 @@ pub(crate) fn answer(want: Want) -> ClientResponse {
             taken(worker(2), &[1, 0, 100, 0, 0]),
             away_worker(7),
         ]),
+        Want::OnWorker(_) => {
+            let on = |id, state| (JobId(2), task(id, state));
+            let tasks = [(4, TaskState::Running), (8, TaskState::Running), (11, TaskState::Waiting)];
+            let tasks = tasks.map(|(id, state)| on(id, state)).into();
+            ClientResponse::Tasks { tasks, groups: Vec::new(), next: None, now: None }
+        }
         Want::Load(worker) => {
             let history = crate::render::load::tests::history(at(3600));
             ClientResponse::Load(Box::new(LoadHistory { worker, ..history }))

@@ -1,8 +1,9 @@
 //! The screens of one job and of one of its tasks.
 
 use hq_core::client_messages::{JobDetail, TaskInfo};
+use hq_core::job_shape::SlowTask;
 use hq_core::task_use::TaskUse;
-use hq_model::{Channel, TaskState};
+use hq_model::{Channel, TaskState, WorkerId};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
@@ -19,10 +20,14 @@ use crate::render::text as words;
 
 /// Lines of a screen from which on the timeline and the layers of a job are beside all else.
 const GRAPH_HEIGHT_MIN: u16 = 40;
+/// Tasks that run for longest, or took longest.
+const SLOWEST_LINES: usize = 3;
+/// Columns of a screen from which on these are beside each other.
+const BESIDE_WIDTH_MIN: u16 = 80;
 /// Layers that are there at most.
 const LAYERS_BESIDE: u16 = 12;
 
-/// A job: how far it is, why tasks failed, which run longest, and its tasks.
+/// A job: how far it is, why tasks failed, which run or took longest, and its tasks.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Places) {
     let Some(job) = &view.model.job else {
         return lines(
@@ -38,7 +43,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &
     let causes = view.model.failures.as_ref().map_or(0, |failures| failures.causes.len());
     let failures = if causes > 0 { (causes as u16 + 1).min(area.height / 4).max(2) } else { 0 };
     let longest = longest(&view.model.running);
-    let slow = if longest.is_empty() { 0 } else { (longest.len() as u16 + 1).min(4) };
+    let took = shape.map_or(&[][..], |shape| &shape.slowest);
+    let slow = longest.len().max(took.len()).min(SLOWEST_LINES) as u16;
+    let slow = if slow == 0 { 0 } else { slow + 1 };
     // How it went is shown where there is room, and once something is known of that.
     let has_past = area.height >= 26 && !view.model.job_series.span().is_zero();
     let graph = shape.filter(|_| area.height >= GRAPH_HEIGHT_MIN);
@@ -64,15 +71,43 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &
     }
     draw_failures(frame, why, view);
     if slowest.height > 0 {
-        let inner = part(frame, slowest, "Running longest", view.theme);
-        let line = |task: &&TaskInfo| {
-            let since = task.started.map_or_else(String::new, |started| time(view.now.since(started)));
-            let place = task.worker.map_or_else(String::new, |worker| format!(" on worker {worker}"));
-            Line::from(format!("task {} for {since}{place}", task.task))
-        };
-        lines(frame, inner, longest.iter().map(line).collect());
+        draw_slowest(frame, slowest, (&longest, took), view);
     }
     draw_tasks(frame, tasks, view, places);
+}
+
+// What runs for longest, and of what has ended, what took longest: one beside the other where there is room.
+fn draw_slowest(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    (running, ended): (&[&TaskInfo], &[SlowTask]),
+    view: &View<'_>,
+) {
+    let has_both = !running.is_empty() && !ended.is_empty() && area.width >= BESIDE_WIDTH_MIN;
+    let widths = match (has_both, running.is_empty()) {
+        (true, _) => [Constraint::Fill(1), Constraint::Fill(1)],
+        (false, false) => [Constraint::Fill(1), Constraint::Length(0)],
+        (false, true) => [Constraint::Length(0), Constraint::Fill(1)],
+    };
+    let [left, right] = Layout::horizontal(widths).areas(area);
+    let on =
+        |worker: Option<WorkerId>| worker.map_or_else(String::new, |worker| format!(" on worker {worker}"));
+    if left.width > 0 {
+        let inner = part(frame, left, "Running longest", view.theme);
+        let line = |task: &&TaskInfo| {
+            let since = task.started.map_or_else(String::new, |started| time(view.now.since(started)));
+            Line::from(format!("task {} for {since}{}", task.task, on(task.worker)))
+        };
+        lines(frame, inner, running.iter().map(line).collect());
+    }
+    if right.width > 0 {
+        let inner = part(frame, right, "Took longest", view.theme);
+        let line = |slow: &SlowTask| {
+            let failed = if slow.has_failed { ", failed" } else { "" };
+            Line::from(format!("task {} took {}{}{failed}", slow.task, time(slow.took), on(slow.worker)))
+        };
+        lines(frame, inner, ended.iter().take(SLOWEST_LINES).map(line).collect());
+    }
 }
 
 // The timeline and the layers alone.
@@ -94,7 +129,7 @@ fn longest(tasks: &[TaskInfo]) -> Vec<&TaskInfo> {
     let mut running: Vec<&TaskInfo> =
         tasks.iter().filter(|task| task.state == TaskState::Running && task.started.is_some()).collect();
     running.sort_by_key(|task| task.started);
-    running.truncate(3);
+    running.truncate(SLOWEST_LINES);
     running
 }
 

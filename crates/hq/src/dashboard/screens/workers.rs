@@ -4,7 +4,7 @@ use hq_core::client_messages::WorkerInfo;
 use hq_core::load_history::LoadHistory;
 use hq_model::amount::UNITS;
 use hq_model::request::MEM;
-use hq_model::{Amount, memory};
+use hq_model::{Amount, TaskState, memory};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -27,7 +27,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &
     let workers = &view.model.workers;
     let chosen = workers.get(view.model.line());
     let map =
-        chosen.map_or(0, |worker| (worker.config.resources.pools.len() as u16 + 4).min(area.height / 2));
+        chosen.map_or(0, |worker| (worker.config.resources.pools.len() as u16 + 5).min(area.height / 2));
     let [list, below] = Layout::vertical([Constraint::Min(3), Constraint::Length(map)]).areas(area);
     draw_list(frame, list, view, places);
     if let Some(worker) = chosen {
@@ -151,6 +151,7 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
             view.theme.bad(),
         ));
     }
+    all.extend(now_line(worker, view));
     let history = view.model.load.as_ref().filter(|history| history.worker == Some(worker.worker));
     all.extend(history.into_iter().flat_map(|history| load_lines(history, usize::from(area.width))));
     for (place, pool) in worker.config.resources.pools.iter().enumerate() {
@@ -177,6 +178,18 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<
         ]));
     }
     lines(frame, area, all);
+}
+
+// Which tasks run there, and for how long.
+fn now_line(worker: &WorkerInfo, view: &View<'_>) -> Option<Line<'static>> {
+    let (_, tasks) = view.model.on_worker.as_ref().filter(|(id, _)| *id == worker.worker)?;
+    let running = tasks.iter().filter(|(_, task)| task.state == TaskState::Running);
+    let told = running.map(|(job, task)| {
+        let since = task.started.map_or_else(String::new, |at| format!(" for {}", time(view.now.since(at))));
+        format!("{job}@{}{since}", task.task)
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| Line::from(format!("now: {}", told.join(", "))))
 }
 
 // What its node does now, and how busy its CPUs were.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use hq_core::alloc::messages::{AllocResponse, QueueInfo};
 use hq_core::client_messages::{
-    ClientRequest, ClientResponse, JobDetail, JobShape, JobSummary, RequestError, WorkerFilter, WorkerInfo,
+    ClientRequest, ClientResponse, JobDetail, JobShape, JobSummary, RequestError, TaskInfo, WorkerFilter,
+    WorkerInfo,
 };
 use hq_core::output_messages::OutputState;
 use hq_model::selector::Selector;
@@ -65,6 +66,8 @@ pub(super) enum Asked {
     Workers { filter: WorkerFilter, after: Option<WorkerId>, limit: u32 },
     /// One of them.
     Worker(WorkerId),
+    /// What is there now.
+    WorkerTasks { worker: WorkerId, limit: u32 },
     /// How loaded nodes were.
     Load { worker: Option<WorkerId>, time: Duration },
     /// Queues with their allocations.
@@ -140,6 +143,11 @@ impl Asked {
         Ok(Asked::Workers { filter, after: query.number("after")?.map(WorkerId), limit: limit(query)? })
     }
 
+    /// Tasks that are on a worker.
+    pub(super) fn tasks_on(worker: WorkerId, query: &Query) -> Result<Asked, HqError> {
+        Ok(Asked::WorkerTasks { worker, limit: limit(query)? })
+    }
+
     /// Asks the server.
     pub(super) fn answer(&self, session: &SharedSession) -> Result<Value, HqError> {
         let ask = |request| -> Result<ClientResponse, HqError> { Ok(session.borrow_mut().request(request)?) };
@@ -210,6 +218,16 @@ impl Asked {
                 let request = ClientRequest::ListWorkers { workers: one, filter: WorkerFilter::All };
                 let ClientResponse::Workers(found) = ask(request)? else { return unexpected() };
                 first(render::document(&mut Workers(found))?, RequestError::NoWorker(*id))
+            }
+            Asked::WorkerTasks { worker, limit } => {
+                match ask(ClientRequest::WorkerTasks { worker: *worker, limit: *limit })? {
+                    ClientResponse::Tasks { tasks, next, now, .. } => Ok(json!({
+                        "tasks": tasks.iter().map(|(job, task)| on_worker(*job, task)).collect::<Vec<_>>(),
+                        "are_all": next.is_none(),
+                        "now": now.map(render::json::time),
+                    })),
+                    _ => unexpected(),
+                }
             }
             Asked::Load { worker, time } => {
                 match ask(ClientRequest::Load { worker: *worker, time: *time })? {
@@ -340,6 +358,15 @@ fn tasks(
     let tasks = document.as_object_mut().and_then(|all| all.values_mut().next()).map(Value::take);
     let next = report.tasks.after().map(|task| task.task.0);
     Ok(json!({ "tasks": tasks.unwrap_or_else(|| json!([])), "next": next, "now": report.now.to_string() }))
+}
+
+fn on_worker(job: JobId, task: &TaskInfo) -> Value {
+    json!({
+        "job_id": job.0,
+        "job_task_id": task.task.0,
+        "state": task.state.to_string(),
+        "started_at": task.started.map(render::json::time),
+    })
 }
 
 fn one_task(session: &SharedSession, task: TaskRef) -> Result<Value, HqError> {

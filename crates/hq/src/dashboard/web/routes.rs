@@ -49,6 +49,7 @@ pub(super) enum Name {
     Output,
     Workers,
     Worker,
+    WorkerTasks,
     Allocations,
     Queue,
     Events,
@@ -88,7 +89,7 @@ impl Route {
 }
 
 /// All of them.
-pub(super) static ROUTES: [Route; 23] = [
+pub(super) static ROUTES: [Route; 24] = [
     get("/api/v1/overview", Name::Overview, "All counts.", "Overview"),
     get("/api/v1/series", Name::Series, "The counts over time since the dashboard was started.", "Series"),
     get("/api/v1/load", Name::Load, "The load of nodes over time: CPUs, memory, GPUs, network, disks.", "Load").with(&[
@@ -118,7 +119,7 @@ pub(super) static ROUTES: [Route; 23] = [
     get(
         "/api/v1/jobs/{job}/timeline",
         Name::Timeline,
-        "How many tasks of a job ran at what time, by their last attempts.",
+        "How many tasks of a job ran at what time, by their last attempts, and which of these took longest.",
         "Timeline",
     ),
     get("/api/v1/jobs/{job}/tasks", Name::Tasks, "Tasks of a job, a page at a time.", "Tasks").with(&[
@@ -141,6 +142,13 @@ pub(super) static ROUTES: [Route; 23] = [
         number("limit", "Maximum number of results: 100 by default, at most 1000."),
     ]),
     get("/api/v1/workers/{worker}", Name::Worker, "A worker, as printed by `hq worker info`.", "Worker"),
+    get(
+        "/api/v1/workers/{worker}/tasks",
+        Name::WorkerTasks,
+        "Tasks that are on a worker now: those that run there first.",
+        "WorkerTasks",
+    )
+    .with(&[number("limit", "Maximum number of results: 100 by default, at most 1000.")]),
     get(
         "/api/v1/allocations",
         Name::Allocations,
@@ -323,6 +331,7 @@ mod tests {
             (Method::GET, "/api/v1/jobs/3/cancel", "only POST"),
             (Method::POST, "/api/v1/jobs/3/cancel", "Cancel [3]"),
             (Method::DELETE, "/api/v1/jobs/3", "only GET"),
+            (Method::GET, "/api/v1/workers/3/tasks", "WorkerTasks [3]"),
             (Method::GET, "/api/v1/jobs/x", "no job: x"),
             (Method::GET, "/api/v1/jobs/4294967296", "no job: 4294967296"),
             (Method::GET, "/api/v1/jobs/", "no job: "),

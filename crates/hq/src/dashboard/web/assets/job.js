@@ -52,6 +52,21 @@ function Failures({ job }) {
   }}<//>`;
 }
 
+// Of the tasks that have ended, those that took longest.
+function Slowest({ job, tasks }) {
+  if (tasks.length === 0) return null;
+  const head = [{ text: "Task", class: "number" }, { text: "Took", class: "number" }, { text: "Worker", class: "number" }, { text: "Note", class: "grow" }];
+  return html`<section aria-labelledby="slowest">
+    <h2 id="slowest">Took longest</h2>
+    <${Table} caption="Tasks that took longest" head=${head} empty="">${tasks.map((slow) => html`<tr key=${slow.task}>
+      <th scope="row" class="number"><a href=${`#/jobs/${job}/tasks/${slow.task}`}>${slow.task}</a></th>
+      <td class="number">${duration(slow.took)}</td>
+      <td class="number">${slow.worker != null && html`<a href=${`#/workers/${slow.worker}`}>${slow.worker}</a>`}</td>
+      <td class="grow">${slow.has_failed ? "failed or canceled" : ""}</td>
+    </tr>`)}<//>
+  </section>`;
+}
+
 // How many tasks ran when. Below, a mark where some failed.
 function Timeline({ job }) {
   return html`<${Load} url=${`/api/v1/jobs/${job}/timeline`}>${(data) => {
@@ -68,7 +83,8 @@ function Timeline({ job }) {
     return html`<section aria-labelledby="timeline">
       <h2 id="timeline">Timeline</h2>
       <div class="charts"><${Chart} title="Tasks at a time" said=${said} data=${[times, data.running]} draw=${marks} series=${[{ label: "running", color: "--run", isFilled: true, isStepped: true }]} /></div>
-    </section>`;
+    </section>`
+    <${Slowest} job=${job} tasks=${data.slowest ?? []} />`;
   }}<//>`;
 }
 

@@ -71,6 +71,25 @@ export function Workers({ query }) {
     }}<//>`;
 }
 
+// What runs there, longest first, and how many tasks are to run there next.
+function Now({ worker }) {
+  return html`<${Load} url=${`/api/v1/workers/${worker}/tasks`}>${(data, error) => {
+    const running = (data?.tasks ?? []).filter((task) => task.state === "running").sort((a, b) => a.started_at < b.started_at ? -1 : 1);
+    const waiting = (data?.tasks ?? []).length - running.length;
+    const more = [waiting > 0 && `${counted(waiting, "task")} more ${waiting === 1 ? "is" : "are"} there to run next`, data && !data.are_all && "not all are shown"].filter(Boolean).join("; ");
+    const head = [{ text: "Task", class: "number" }, { text: "For", class: "number" }];
+    return html`<section aria-labelledby="now">
+      <h2 id="now">Running now</h2>
+      <${Trouble} error=${error} />
+      ${data && html`<${Table} caption="Tasks that run there" head=${head} empty="No task runs there.">${running.map((task) => html`<tr key=${`${task.job_id}@${task.job_task_id}`}>
+        <th scope="row" class="number"><a href=${`#/jobs/${task.job_id}/tasks/${task.job_task_id}`}>${task.job_id}@${task.job_task_id}</a></th>
+        <td class="number">${duration(secondsBetween(task.started_at, data.now))}</td>
+      </tr>`)}<//>`}
+      ${more && html`<p class="dim">${more}</p>`}
+    </section>`;
+  }}<//>`;
+}
+
 function Found({ worker }) {
   const { configuration: config, last_task_started: last, runtime_info: runtime } = worker;
   const now = new Date(live.now() * 1000).toISOString();
@@ -99,6 +118,7 @@ function Found({ worker }) {
     ${worker.hw_state && !worker.ended && html`<section aria-labelledby="busy"><h2 id="busy">Its node in the last hour</h2>
       <${Load} url=${`/api/v1/load?worker=${worker.id}`}>${(load, error) => html`<${Trouble} error=${error} />${load && html`<${Busy} load=${load} />`}`}<//>
     </section>`}
+    ${!worker.ended && html`<${Now} worker=${worker.id} />`}
     <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
