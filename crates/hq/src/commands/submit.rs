@@ -35,6 +35,7 @@ use crate::cli::job::{ResubmitArgs, SubmitFileArgs};
 use crate::error::HqError;
 use crate::following::{JobFollow, follow_job};
 use crate::jobs::only;
+use crate::make::check_not_made;
 use crate::progress::Progress;
 use crate::render::Printer;
 use crate::render::submit::fields;
@@ -408,8 +409,12 @@ fn with_hint(refused: NotSubmitted, open: Option<JobId>) -> HqError {
 pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, HqError> {
     let states = [(args.failed, TaskState::Failed), (args.canceled, TaskState::Canceled)];
     let states = states.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, state)| state).collect();
-    let request = ClientRequest::Resubmit { key: request_key()?, jobs: args.job, tasks: args.tasks, states };
-    let response = context.ask(request)?;
+    let jobs = args.job;
+    let request =
+        ClientRequest::Resubmit { key: request_key()?, jobs: jobs.clone(), tasks: args.tasks, states };
+    let mut session = context.connect()?;
+    check_not_made(&mut session, &jobs)?;
+    let response = session.request(request)?;
     Done::ok(submitted(response, Vec::new(), |more| context.printer.advise(more, false))?)
 }
 

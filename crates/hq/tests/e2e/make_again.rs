@@ -246,6 +246,35 @@ fn a_job_that_runs_some_of_its_tasks_again_is_asked_for_those_alone() {
 }
 
 #[test]
+fn tasks_are_not_run_again_while_somebody_makes_their_files() {
+    let server = pairs();
+    assert_eq!(server.hq("make --submit --wait").exit, 1);
+    server.write("ok", "");
+    let go = server.pipe("go_0");
+    server.ok("job resubmit 1");
+    until_it_is_there(&server, "d/one_0");
+    let error = server.fails(1, "job resubmit 1");
+    assert!(error.contains("Job 2 is making the same files as job 1: ") && error.contains("hq job cancel 2"));
+    fs::write(go, "on\n").expect("it reads");
+    server.ok("job wait 2");
+    // A `hq make` without a server is seen by those who run them again, too.
+    server.ok("make");
+    for name in ["go_0", "d/one_0", "d/two_0"] {
+        fs::remove_file(server.path(name)).expect("there");
+    }
+    let go = server.pipe("go_0");
+    let alone = begin(&server, "make");
+    until_it_is_there(&server, "d/one_0");
+    let error = server.fails(1, "job resubmit 1");
+    assert!(error.contains("makes files in ") && error.contains("hq make --follow"), "{error}");
+    fs::write(go, "on\n").expect("it reads");
+    assert!(alone.wait_with_output().expect("it ends").status.success());
+    fs::remove_file(server.path("go_0")).expect("a pipe");
+    server.ok("job resubmit 1");
+    server.ok("job wait last");
+}
+
+#[test]
 fn all_who_submit_at_once_join_the_first() {
     let server = pairs();
     server.write("ok", "");
