@@ -1,5 +1,5 @@
-//! The mark of tasks that make files for `hq make`: in which directory it remembers them, and with which of its submits they
-//! came. Tasks that run again carry it, too.
+//! The mark of tasks that make files for `hq make`: in which directory it remembers them, and with which of its submits
+//! they came. Tasks that run again carry it, too.
 
 use crate::ByteString;
 

@@ -139,8 +139,8 @@ impl Streams {
     }
 }
 
-/// The parts of files with output of what is read, or that may have had some, that are damaged. Clones are the same: each
-/// part is told, and counted, once.
+/// The parts of files with output of what is read, or that may have had some, that are damaged. Clones are the same:
+/// each part is told, and counted, once.
 #[derive(Clone, Debug)]
 pub(crate) struct Damaged {
     printer: Printer,

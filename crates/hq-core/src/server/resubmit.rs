@@ -120,8 +120,8 @@ impl Server {
             if !busy.is_empty() {
                 let have = if busy.len() == 1 { "has" } else { "have" };
                 return Err(RequestError::Invalid(format!(
-                    "Job {id} is making the same files as job {old}: {} of its tasks {have} not ended. Wait for it with \
-                     `hq job wait {id}`, or end it with `hq job cancel {id}`.",
+                    "Job {id} is making the same files as job {old}: {} of its tasks {have} not ended. Wait for it \
+                     with `hq job wait {id}`, or end it with `hq job cancel {id}`.",
                     busy.len()
                 )));
             }

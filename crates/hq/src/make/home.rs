@@ -343,7 +343,8 @@ impl Owner {
     }
 }
 
-/// Whether a directory is free of processes that make files there by themselves. What they submit to a server is known there.
+/// Whether a directory is free of processes that make files there by themselves. What they submit to a server is known
+/// there.
 ///
 /// # Errors
 /// When one does.

@@ -62,8 +62,8 @@ fn lost_in(path: &Path, uid: &str, (job, tasks): (JobId, &IdSet), what: &str) ->
     };
     let are = if of == 1 { "task" } else { "tasks" };
     Some(format!(
-        "The output of {of} finished {are} is lost or incomplete, as {why}: {named}. They are not run again here; the same \
-         command with `--array` and these numbers, and without this --state, runs them again"
+        "The output of {of} finished {are} is lost or incomplete, as {why}: {named}. They are not run again here; the \
+         same command with `--array` and these numbers, and without this --state, runs them again"
     ))
 }
 
