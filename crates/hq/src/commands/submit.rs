@@ -29,6 +29,7 @@ use hq_stream::StreamFile;
 
 use super::before::Before;
 use super::job::feed_of;
+use super::make::await_ended;
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{ResubmitArgs, SubmitFileArgs};
@@ -430,7 +431,7 @@ pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, Hq
     let request =
         ClientRequest::Resubmit { key: request_key()?, jobs: jobs.clone(), tasks: args.tasks, states };
     let mut session = context.connect()?;
-    check_not_made(&mut session, &jobs)?;
+    await_ended(context, check_not_made(&mut session, &jobs)?);
     let response = session.request(request)?;
     Done::ok(submitted(response, Vec::new(), |more| context.printer.advise(more, false))?)
 }

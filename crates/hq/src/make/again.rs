@@ -12,6 +12,7 @@ use hq_model::{IdSet, JobId, TaskState, Timestamp};
 
 use super::home::check_free;
 use super::mark::Mark;
+use super::settle::{Ran, last_ended};
 use crate::commands::unexpected;
 use crate::error::HqError;
 use crate::jobs::only;
@@ -83,16 +84,16 @@ pub(crate) fn making_jobs(session: &mut Session, wanted: &Wanted<'_>) -> Result<
 }
 
 /// Refuses to run tasks of a job again where a process makes the same files by itself: what jobs of the server do, that
-/// knows.
+/// knows. Gives when the last of the job's runs was ended from outside that had begun: its program may still write.
 ///
 /// # Errors
 /// When one does, or the server is lost.
-pub(crate) fn check_not_made(session: &mut Session, jobs: &Selector) -> Result<(), HqError> {
+pub(crate) fn check_not_made(session: &mut Session, jobs: &Selector) -> Result<Option<Timestamp>, HqError> {
     let request = ClientRequest::TaskIds { jobs: jobs.clone(), states: Vec::new() };
     // Whoever runs them again says what is wrong with the job.
-    let Ok(ClientResponse::TaskIds(tasks)) = session.request(request) else { return Ok(()) };
-    let [(job, _)] = tasks[..] else { return Ok(()) };
-    let Some((detail, Some(mark))) = looked_at(session, job)? else { return Ok(()) };
+    let Ok(ClientResponse::TaskIds(tasks)) = session.request(request) else { return Ok(None) };
+    let [(job, ref all)] = tasks[..] else { return Ok(None) };
+    let Some((detail, Some(mark))) = looked_at(session, job)? else { return Ok(None) };
     for submit in &detail.submits {
         // One that remembers things elsewhere cannot be found.
         let home = Path::new(OsStr::from_bytes(&submit.submit_dir)).join(HOME);
@@ -100,7 +101,8 @@ pub(crate) fn check_not_made(session: &mut Session, jobs: &Selector) -> Result<(
             check_free(&home)?;
         }
     }
-    Ok(())
+    let runs = all.last().map_or(0, |last| last.0 as usize + 1);
+    last_ended(session, &Ran::OnServer(vec![(job, detail.ended)]), runs)
 }
 
 /// All tasks of a job, or those in one of these states.

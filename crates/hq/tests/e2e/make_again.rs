@@ -222,6 +222,26 @@ fn what_was_canceled_has_ended_before_its_files_are_made_again() {
 }
 
 #[test]
+fn what_was_canceled_has_ended_before_its_tasks_run_again() {
+    let server = Cluster::new();
+    server.write("targets.yaml", "t:\n  out: [\"one\"]\n");
+    let begun = server.pipe("begun");
+    // The first time it hears no signal but the last one.
+    let script = "if test -e again; then echo whole > one; exit; fi\n    trap '' TERM INT\n    echo on > begun\n    \
+                  while :; do sleep 0.05; echo more >> one; done\n";
+    server.write("rules.yaml", format!("one:\n  out: [\"one\"]\n  script: |\n    {script}"));
+    server.ok("make --submit");
+    server.line_from(&begun);
+    server.ok("job cancel 1");
+    server.write("again", "");
+    let ran = server.hq("job resubmit 1");
+    assert!(ran.exit == 0 && ran.stderr.contains("until the runs that were canceled have ended"), "{ran:?}");
+    server.ok("job wait 2");
+    server.ok("worker stop all");
+    assert_eq!(server.read("one"), "whole\n");
+}
+
+#[test]
 fn a_job_that_runs_some_of_its_tasks_again_is_asked_for_those_alone() {
     let server = pairs();
     let go = server.pipe("go_1");

@@ -236,7 +236,7 @@ fn interrupted(
 // Jobs that do not go on.
 fn over(context: &Context, session: &mut Session, ran: &Ran, runs: &[Started]) -> Result<Before, HqError> {
     if matches!(ran, Ran::OnServer(_)) {
-        await_ended(context, last_ended(session, ran, runs)?);
+        await_ended(context, last_ended(session, ran, runs.len())?);
     }
     clear(context, session, ran, runs)?;
     Ok(Before { goes_on: None, completed: completed(session, ran, runs)? })
@@ -244,7 +244,7 @@ fn over(context: &Context, session: &mut Session, ran: &Ran, runs: &[Started]) -
 
 // What was canceled counts as ended at once, and its programs have a grace: until that is over they may write, and what they
 // leave is moved aside, whoever made it.
-fn await_ended(context: &Context, last: Option<Timestamp>) {
+pub(in crate::commands) fn await_ended(context: &Context, last: Option<Timestamp>) {
     if let Some(left) = grace_left(last) {
         context.printer.note(&format!(
             "Waiting {} s until the runs that were canceled have ended",

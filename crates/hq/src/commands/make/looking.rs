@@ -125,7 +125,7 @@ fn unfinished(home: &Path) -> Result<Option<String>, HqError> {
         return Ok(Some("A run was interrupted here: its".to_owned()));
     }
     // Their programs may go on writing for a moment.
-    let is_ending = grace_left(last_ended(&mut session, &ran, &runs)?).is_some();
+    let is_ending = grace_left(last_ended(&mut session, &ran, runs.len())?).is_some();
     Ok(is_ending.then(|| "Runs that were canceled here may still be ending: their".to_owned()))
 }
 
