@@ -23,6 +23,7 @@ pub mod job;
 pub mod json;
 pub mod key;
 pub mod left_behind;
+pub mod making;
 pub mod memory;
 pub mod node_share;
 pub mod notice;

@@ -125,6 +125,12 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
+    /// Where it begins.
+    pub fn offset(&self) -> u64 {
+        let (Fault::Torn { offset, .. } | Fault::Damaged { offset, .. }) = *self;
+        offset
+    }
+
     // Where what is behind it begins.
     pub(crate) fn end(&self) -> u64 {
         let (Fault::Torn { offset, bytes } | Fault::Damaged { offset, bytes }) = *self;

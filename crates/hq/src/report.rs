@@ -466,6 +466,8 @@ pub(crate) struct StreamSummary {
     pub superseded_bytes: [u64; 2],
     /// How long all files are together, with their indexes, and compressed where that was asked for.
     pub disk_bytes: u64,
+    /// Parts of files that are damaged: what was in them is not counted.
+    pub damaged: u64,
 }
 
 /// Jobs that have written into a stream directory.

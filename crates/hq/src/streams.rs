@@ -1,10 +1,12 @@
 //! What many tasks printed into streams, read together.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use hq_core::client_messages::TaskInfo;
 use hq_core::record::FailureKind;
@@ -24,10 +26,8 @@ pub(crate) struct Streams {
     // Only these, if some were named.
     tasks: Option<IdSet>,
     channel: Channel,
-    printer: Printer,
     open: Option<Open>,
-    // How many parts of files were damaged that had, or may have had, output of what is read.
-    damaged: u64,
+    damaged: Damaged,
     // Tasks that have ended without success and of which nothing is there, with the first of them.
     silent: u64,
     first_silent: Option<TaskRef>,
@@ -49,14 +49,15 @@ struct Content {
 }
 
 impl Streams {
-    /// Those of a server, one of the two outputs of each task or of each of these. `printer` warns of what is damaged.
+    /// Those of a server, one of the two outputs of each task or of each of these. What is damaged is warned of, and
+    /// counted, by `damaged`.
     pub(crate) fn new(
         server_uid: String,
         tasks: Option<IdSet>,
         channel: Channel,
-        printer: Printer,
+        damaged: Damaged,
     ) -> Streams {
-        Streams { server_uid, tasks, channel, printer, open: None, damaged: 0, silent: 0, first_silent: None }
+        Streams { server_uid, tasks, channel, open: None, damaged, silent: 0, first_silent: None }
     }
 
     /// Copies what a task printed into a directory. Calls for one job and directory follow one another.
@@ -121,33 +122,82 @@ impl Streams {
                      printed, or it was removed"
                 ),
             };
-            self.printer.warn(&[text]);
+            self.damaged.printer.warn(&[text]);
         }
-        match not_whole(std::mem::take(&mut self.damaged)) {
-            Some(text) => Err(HqError::failed("damaged-output", text)
-                .hint("the warnings name the files and the tasks; everything else was printed")),
-            None => Ok(()),
-        }
+        self.damaged.end()
     }
 
     // Nothing where no task has begun to write.
     fn read(&mut self, job: JobId, dir: &[u8]) -> Result<Option<Content>, StreamError> {
-        let Some(directory) = Directory::of_server(Path::new(OsStr::from_bytes(dir)), &self.server_uid)?
-        else {
+        let tasks = self.tasks.as_ref();
+        let Some((directory, contents)) = self.damaged.look_at(dir, &self.server_uid, job, tasks)? else {
             return Ok(None);
         };
-        let contents = match &self.tasks {
+        let tasks: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
+        let pieces = directory.pieces(&contents, job, &tasks, self.channel)?;
+        Ok(Some(Content { directory, tasks, pieces }))
+    }
+}
+
+/// The parts of files with output of what is read, or that may have had some, that are damaged. Clones are the same:
+/// each part is told, and counted, once.
+#[derive(Clone, Debug)]
+pub(crate) struct Damaged {
+    printer: Printer,
+    found: Rc<RefCell<FoundDamage>>,
+}
+
+#[derive(Debug, Default)]
+struct FoundDamage {
+    parts: BTreeSet<(PathBuf, u64)>,
+    told: BTreeSet<String>,
+}
+
+impl Damaged {
+    /// Nothing is known yet.
+    pub(crate) fn new(printer: Printer) -> Damaged {
+        Damaged { printer, found: Rc::default() }
+    }
+
+    /// Finds out what a directory has of a job, or of some of its tasks, and warns of what is damaged. Nothing where no
+    /// task of this server has begun to write.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn look_at(
+        &self,
+        dir: &[u8],
+        server_uid: &str,
+        job: JobId,
+        tasks: Option<&IdSet>,
+    ) -> Result<Option<(Directory, Contents)>, StreamError> {
+        let Some(directory) = Directory::of_server(Path::new(OsStr::from_bytes(dir)), server_uid)? else {
+            return Ok(None);
+        };
+        let contents = match tasks {
             Some(tasks) => directory.contents_of_any(job, tasks)?,
             None => directory.contents()?,
         };
         let copies = directory.passed_over.iter().filter(|error| matches!(error, StreamError::Copy { .. }));
         let mut warnings: Vec<String> = copies.map(ToString::to_string).collect();
         let damage = Damage::of(&contents, false, &mut warnings)?;
-        self.damaged += damage.among(Some(job), self.tasks.as_ref());
+        let found = &mut *self.found.borrow_mut();
+        found.parts.extend(damage.parts_among(Some(job), tasks).map(|part| (part.path.clone(), part.offset)));
+        warnings.retain(|warning| found.told.insert(warning.clone()));
         self.printer.damaged(&warnings);
-        let tasks: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
-        let pieces = directory.pieces(&contents, job, &tasks, self.channel)?;
-        Ok(Some(Content { directory, tasks, pieces }))
+        Ok(Some((directory, contents)))
+    }
+
+    /// Says that what was printed is not all.
+    ///
+    /// # Errors
+    /// When files were damaged.
+    pub(crate) fn end(&self) -> Result<(), HqError> {
+        match not_whole(self.found.borrow().parts.len() as u64) {
+            Some(text) => Err(HqError::failed("damaged-output", text)
+                .hint("the warnings name the files and the tasks; everything else was printed")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -166,9 +216,17 @@ fn was_written_to_its_end(task: &TaskInfo) -> bool {
     }
 }
 
-/// Parts of files that are damaged: of each the tasks of which it had output, where that is known.
+/// Parts of files that are damaged.
 #[derive(Debug)]
-pub(crate) struct Damage(Vec<Option<BTreeMap<JobId, IdSet>>>);
+pub(crate) struct Damage(Vec<DamagedPart>);
+
+#[derive(Debug)]
+struct DamagedPart {
+    path: PathBuf,
+    offset: u64,
+    // The tasks of which it had output, where that is known.
+    tasks: Option<BTreeMap<JobId, IdSet>>,
+}
 
 impl Damage {
     /// Finds it, and what to say of it. A write that is not finished may be that of a task that runs: it is told on demand.
@@ -193,18 +251,27 @@ impl Damage {
                 None => "it is not known which tasks had output there".to_owned(),
             };
             warnings.push(format!("{place}: {fault}; {whose}"));
-            parts.push(tasks);
+            parts.push(DamagedPart { path: path.clone(), offset: fault.offset(), tasks });
         }
         Ok(Damage(parts))
     }
 
     /// How many parts had, or may have had, output of these: of a job, some of its tasks if any are named, or of all.
     pub(crate) fn among(&self, job: Option<JobId>, some: Option<&IdSet>) -> u64 {
-        let is_of = |tasks: &BTreeMap<JobId, IdSet>| match job {
+        self.parts_among(job, some).count() as u64
+    }
+
+    /// Tasks of a job of which damaged parts had output, as far as that is known.
+    pub(crate) fn tasks_of(&self, job: JobId) -> impl Iterator<Item = &IdSet> {
+        self.0.iter().filter_map(move |part| part.tasks.as_ref()?.get(&job))
+    }
+
+    fn parts_among(&self, job: Option<JobId>, some: Option<&IdSet>) -> impl Iterator<Item = &DamagedPart> {
+        let is_of = move |tasks: &BTreeMap<JobId, IdSet>| match job {
             None => true,
             Some(job) => tasks.get(&job).is_some_and(|own| some.is_none_or(|some| some.intersects(own))),
         };
-        self.0.iter().filter(|tasks| tasks.as_ref().is_none_or(is_of)).count() as u64
+        self.0.iter().filter(move |part| part.tasks.as_ref().is_none_or(is_of))
     }
 }
 

@@ -87,6 +87,7 @@ pub(super) fn check_stream(stream: &Stream) -> Result<(), OptionsError> {
     match pattern::names(stream.path()).into_iter().find(|name| !is_known(name)) {
         Some(name) => Err(OptionsError::StreamPlaceholder { option, name }),
         None if stream.path().is_empty() => Err(OptionsError::StreamNowhere { option, what }),
+        None if stream.path() == b"-" => Err(OptionsError::StreamToStdout { option, what }),
         None => Ok(()),
     }
 }

@@ -101,6 +101,17 @@ pub enum OptionsError {
         /// What it names.
         what: &'static str,
     },
+    /// A stream that is to go to standard output.
+    #[error(
+        "{option}: `-` is no standard output here: give the path of a {what}, or `./-` for one of this name; hq submit \
+         --wait --follow prints what tasks print"
+    )]
+    StreamToStdout {
+        /// The option.
+        option: &'static str,
+        /// What it names.
+        what: &'static str,
+    },
     /// A placeholder that a locality key cannot have.
     #[error(
         "%{{{0}}} cannot be used in a locality key; %{{JOB_ID}}, %{{TASK_ID}}, %{{ENTRY}}, the entry's words %{{ENTRY_1}}, \

@@ -142,6 +142,10 @@ fn channels_go_to_the_stream_unless_told_otherwise() {
         let found = (&spec.stdout, &spec.stderr, &spec.stream);
         assert_eq!(found, (&stdout, &stderr, &stream), "{line}");
     }
+    assert!(place.error("--stream - cmd").starts_with("--stream: `-` is no standard output here"));
+    assert_eq!(place.submit("--stream ./- cmd").spec.stream, directory("./-"));
+    let dash = Place::new().file("s.sh", "#!/bin/sh\n#HQ --log -\ntrue\n").error("./s.sh");
+    assert!(dash.contains("--log: `-` is no standard output here"), "{dash}");
     let script = Place::new().file("s.sh", "#!/bin/sh\n#HQ --stream \"a b\"\ntrue\n");
     assert_eq!(script.submit("./s.sh").spec.stream, directory("a b"));
     let script = Place::new().file("s.sh", "#!/bin/sh\n#HQ --log \"a b\"\ntrue\n");

@@ -6,11 +6,13 @@
 mod part;
 
 use hq_model::job::Target;
+use hq_model::making::{directory_of, mark_among};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, Submit, TaskState, Timestamp};
 
 pub(super) use self::part::Part;
 use super::Effect;
+use super::job::Job;
 use super::machine::{Answer, Server};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{RESUBMIT_SUBMITS_MAX, SUBMITS_BYTES_MAX, SUBMITS_MAX};
@@ -36,6 +38,7 @@ impl Server {
         }
         let old = self.one_job(jobs)?;
         let chosen = self.chosen(old, tasks, states)?;
+        self.check_nobody_makes(old, &chosen)?;
         self.check_goes_on(old)?;
         let new = JobId(self.state.last_job.0 + 1);
         let mut submits = self.parts_of(old, &chosen, new)?;
@@ -97,6 +100,33 @@ impl Server {
             return Err(RequestError::NothingToDo(text));
         }
         Ok(chosen)
+    }
+
+    // Tasks of `hq make` write files that have names: two that make the same ones must not run at once.
+    fn check_nobody_makes(&self, old: JobId, chosen: &IdSet) -> Result<(), RequestError> {
+        let mark_of = |job: &Job| Some(mark_among(&job.submits.first()?.task.env)?.to_vec());
+        let Some(mark) = self.state.jobs.get(&old).and_then(mark_of) else { return Ok(()) };
+        for (id, job) in self.state.jobs.iter().filter(|(id, _)| **id != old) {
+            let alive = job.alive();
+            if alive.is_empty() {
+                continue;
+            }
+            // Those of one submit are known by their numbers.
+            let busy = match mark_of(job) {
+                Some(other) if other == mark => alive.intersection(chosen),
+                Some(other) if directory_of(&other) == directory_of(&mark) => alive,
+                _ => continue,
+            };
+            if !busy.is_empty() {
+                let have = if busy.len() == 1 { "has" } else { "have" };
+                return Err(RequestError::Invalid(format!(
+                    "Job {id} is making the same files as job {old}: {} of its tasks {have} not ended. Wait for it \
+                     with `hq job wait {id}`, or end it with `hq job cancel {id}`.",
+                    busy.len()
+                )));
+            }
+        }
+        Ok(())
     }
 
     // The submits of the old job, as far as they are about the chosen tasks.

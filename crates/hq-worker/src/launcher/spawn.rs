@@ -352,7 +352,14 @@ fn become_task(plan: &Plan) -> Result<(), Stage> {
         if plan.is_one_output {
             libc::dup2(1, 2);
         } else if !plan.stderr.is_null() && !replace(2, plan.stderr, create) {
-            return Err(Stage::Stderr);
+            // Who reads a pipe would take it for ended if this process did, and another one opened the pipe again.
+            if errno() != libc::ENOENT || !is_pipe(1) {
+                return Err(Stage::Stderr);
+            }
+            make_parents(plan.stderr);
+            if !replace(2, plan.stderr, create) {
+                return Err(Stage::Stderr);
+            }
         }
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -387,6 +394,31 @@ unsafe fn replace(fd: c_int, path: *const c_char, flags: c_int) -> bool {
     unsafe {
         libc::close(fd);
         libc::open(path, flags, 0o666) == fd
+    }
+}
+
+unsafe fn is_pipe(fd: c_int) -> bool {
+    // SAFETY: system calls; all zeros is a value of this type.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut found) == 0 && found.st_mode & libc::S_IFMT == libc::S_IFIFO
+    }
+}
+
+/// Makes the directories above a file, as far as that is possible. System calls only.
+unsafe fn make_parents(path: *const c_char) {
+    let mut above = [0; libc::PATH_MAX as usize];
+    // SAFETY: the caller gives a NUL-terminated path; `above` ends with a zero that nothing replaces.
+    unsafe {
+        let (mut at, mut next) = (path, above.as_mut_ptr());
+        let last = next.add(above.len() - 1);
+        while *at != 0 && next < last {
+            if *at == b'/' as c_char && at != path {
+                libc::mkdir(above.as_ptr(), 0o777);
+            }
+            *next = *at;
+            (at, next) = (at.add(1), next.add(1));
+        }
     }
 }
 

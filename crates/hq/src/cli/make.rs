@@ -136,7 +136,7 @@ pub(crate) struct PlaceArgs {
     #[arg(long, conflicts_with = "submit")]
     pub here: bool,
     /// Directory for state between runs
-    #[arg(long, value_name = "DIR", default_value = ".hq-make", value_parser = OsStringValueParser::new().try_map(values::path))]
+    #[arg(long, value_name = "DIR", default_value = crate::make::HOME, value_parser = OsStringValueParser::new().try_map(values::path))]
     pub state: OsString,
 }
 

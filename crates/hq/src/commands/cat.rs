@@ -13,7 +13,7 @@ use std::rc::Rc;
 use hq_core::client_messages::TaskInfo;
 use hq_model::left_behind::LeftBehind;
 use hq_model::paths::Place;
-use hq_model::{Channel, JobId, OutputSink, TaskRef, TaskState, counted};
+use hq_model::{Channel, JobId, OutputSink, Stream, TaskRef, TaskState, counted};
 
 use super::{Context, Done, job};
 use crate::cli::OutputMode;
@@ -24,7 +24,7 @@ use crate::jobs::{JobStream, ServerJobs};
 use crate::render::{Printer, Report, style::Style};
 use crate::report::Plain;
 use crate::results::LeftReader;
-use crate::streams::Streams;
+use crate::streams::{Damaged, Streams};
 use crate::tasks::{Gone, ServerPages, TaskStream};
 
 pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
@@ -75,7 +75,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         channel,
         print_task_header: args.print_task_header,
         printer: context.printer,
-        streams: Streams::new(server_uid, args.tasks, channel, context.printer),
+        streams: Streams::new(server_uid, args.tasks, channel, Damaged::new(context.printer)),
     };
     Done::ok(outputs)
 }
@@ -137,7 +137,7 @@ impl Outputs {
                         match self.streams.copy(job, &task, stream.path().clone(), out)? {
                             Ok(()) if task.started.is_none() => begun.add(task.state),
                             Ok(()) => {}
-                            Err(error) => failures.add(error),
+                            Err(error) => failures.add(error, matches!(stream, Stream::Log(_))),
                         }
                         continue;
                     }
@@ -162,7 +162,7 @@ impl Outputs {
                             Some(Gone::NeverStarted) => begun.add(task.state),
                             Some(Gone::Removed) => begun.removed += 1,
                             Some(Gone::Empty) => {}
-                            None => failures.add(format!("{}: {error}", path.display())),
+                            None => failures.add(format!("{}: {error}", path.display()), false),
                         }
                     }
                 }
@@ -286,23 +286,24 @@ impl Begun {
 
 #[derive(Default)]
 struct Failures {
-    first: Option<String>,
+    // Whether it is of a log, too.
+    first: Option<(String, bool)>,
     // One that is missing as a whole is told of each of its tasks.
     last: String,
     count: u64,
 }
 
 impl Failures {
-    fn add(&mut self, text: String) {
+    fn add(&mut self, text: String, is_log: bool) {
         if text != self.last {
             self.count += 1;
-            self.first.get_or_insert_with(|| text.clone());
+            self.first.get_or_insert_with(|| (text.clone(), is_log));
             self.last = text;
         }
     }
 
     fn end(self) -> Result<(), HqError> {
-        let Some(first) = self.first else {
+        let Some((first, is_log)) = self.first else {
             return Ok(());
         };
         let more = if self.count > 1 {
@@ -310,7 +311,10 @@ impl Failures {
         } else {
             String::new()
         };
-        Err(HqError::failed("no-output", format!("cannot read the output {first}{more}"))
-            .hint("outputs are read from the file system, which this machine must share with the workers"))
+        let hint = match is_log {
+            true => "logs are read from the file system, which this machine must share with the server",
+            false => "outputs are read from the file system, which this machine must share with the workers",
+        };
+        Err(HqError::failed("no-output", format!("cannot read the output {first}{more}")).hint(hint))
     }
 }

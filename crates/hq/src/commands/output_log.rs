@@ -46,12 +46,20 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
     let damage = Damage::of(&contents, true, &mut warnings)?;
     context.printer.damaged(&warnings);
     match args.command {
-        OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)?),
-        OutputLogCommand::Jobs => Done::ok(StreamJobs(contents.jobs().collect())),
+        OutputLogCommand::Summary => {
+            let exit = exit_of(&damage, None, None);
+            let damaged = damage.among(None, None);
+            let summary = summary(path.display().to_string(), &directory, &contents)?;
+            Ok(Done::ok(StreamSummary { damaged, ..summary })?.exit(exit))
+        }
+        OutputLogCommand::Jobs => {
+            let exit = exit_of(&damage, None, None);
+            Ok(Done::ok(StreamJobs(contents.jobs().collect()))?.exit(exit))
+        }
         OutputLogCommand::Show(args) => show(context, directory, contents, &damage, &args),
         OutputLogCommand::Cat(args) => cat(context, directory, contents, &damage, args),
         OutputLogCommand::Export(args) => {
-            let job = the_job(&contents, args.job)?;
+            let job = the_job(&contents, args.job, "export 1")?;
             let (tasks, exit) = the_tasks(&contents, &damage, job, args.task)?;
             let channels = [hq_stream::Channel::Stdout, hq_stream::Channel::Stderr];
             let [stdout, stderr] = channels.map(|channel| directory.pieces(&contents, job, &tasks, channel));
@@ -79,10 +87,20 @@ fn wanted(command: &OutputLogCommand) -> Option<(Option<JobId>, &IdSet)> {
 
 impl From<StreamError> for HqError {
     fn from(error: StreamError) -> HqError {
-        HqError::failed("no-output", error.to_string()).hint(
-            "streams and logs are read from the file system, which this machine must share with the workers \
-                (streams) or the server (logs)",
-        )
+        let hint = match &error {
+            StreamError::Io { .. } => {
+                "streams and logs are read from the file system, which this machine must share with the workers \
+                 (streams) or the server (logs)"
+            }
+            StreamError::Foreign { .. } => {
+                "give the directory or file that was passed to hq submit --stream or --log; where the beginning is \
+                 damaged, nothing of the file can be read"
+            }
+            StreamError::Copy { .. } | StreamError::Newer { .. } => {
+                return HqError::failed("no-output", error.to_string());
+            }
+        };
+        HqError::failed("no-output", error.to_string()).hint(hint)
     }
 }
 
@@ -113,7 +131,8 @@ fn summary(path: String, directory: &Directory, contents: &Contents) -> Result<S
     Ok(summary)
 }
 
-fn the_job(contents: &Contents, given: Option<StreamJob>) -> Result<JobId, HqError> {
+// The one that is given, or the only one: where there are several, an example says how one is given.
+fn the_job(contents: &Contents, given: Option<StreamJob>, example: &str) -> Result<JobId, HqError> {
     if let (Some(StreamJob::Last), Some(last)) = (given, contents.jobs().last()) {
         return Ok(last);
     }
@@ -128,7 +147,7 @@ fn the_job(contents: &Contents, given: Option<StreamJob>) -> Result<JobId, HqErr
     match (jobs.next(), jobs.next()) {
         (Some(job), None) => Ok(job),
         (None, _) => Err(HqError::failed("no-output", "No job has written there yet")),
-        _ => Err(HqError::usage("several jobs have written there: select one, as in `cat 1 stdout`")),
+        _ => Err(HqError::usage(format!("several jobs have written there: select one, as in `{example}`"))),
     }
 }
 
@@ -190,7 +209,7 @@ fn cat(
     };
     let channel = Channel::from_str(channel, false)
         .map_err(|_| wrong(channel, "output channel: use stdout or stderr"))?;
-    let job = the_job(&contents, job)?;
+    let job = the_job(&contents, job, "cat 1 stdout")?;
     let (given, order) = args.task.map_or((None, None), |given| (Some(given.ids), Some(given.parts)));
     let (tasks, exit) = the_tasks(&contents, damage, job, given)?;
     let channel = hq_stream::Channel::from(channel);
@@ -239,7 +258,7 @@ fn show(
             "show prints lines and has no JSON output; use export, or another --output-mode",
         ));
     }
-    let job = args.job.map(|job| the_job(&contents, Some(job))).transpose()?;
+    let job = args.job.map(|job| the_job(&contents, Some(job), "show --job 1")).transpose()?;
     let exit = exit_of(damage, job, None);
     Ok(Done::ok(Shown { directory, contents, job, channel: args.channel.map(Into::into) })?.exit(exit))
 }

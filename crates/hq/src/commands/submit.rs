@@ -29,12 +29,14 @@ use hq_stream::StreamFile;
 
 use super::before::Before;
 use super::job::feed_of;
+use super::make::await_ended;
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{ResubmitArgs, SubmitFileArgs};
 use crate::error::HqError;
 use crate::following::{JobFollow, follow_job};
 use crate::jobs::only;
+use crate::make::check_not_made;
 use crate::progress::Progress;
 use crate::render::Printer;
 use crate::render::submit::fields;
@@ -54,6 +56,9 @@ const OFTEN_BEHIND: [&str; 9] = [
     "--time-limit",
     "--time-request",
 ];
+
+/// Waits for the tasks that an open job has.
+const WAIT_FOR_OPEN: &str = "hq job wait --without-close";
 
 // What to do about a file of which only a part is submitted.
 const WITH_KEYS: &str =
@@ -106,17 +111,25 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     }
     // An open job would be waited for until it is closed.
     let again = match (&submit.target, wait.progress) {
-        (Target::Open(_), _) => "hq job wait --without-close",
+        (Target::Open(_), _) => WAIT_FOR_OPEN,
         (Target::New(_), true) => "hq job progress",
         (Target::New(_), false) => "hq job wait",
     };
+    let is_open = matches!(submit.target, Target::Open(_));
     let (mut submitted, mut watch) =
         send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
     context.printer.announce(&mut submitted)?;
+    if is_open {
+        context.printer.note(&waits_for_open(submitted.job));
+    }
     context.printer.warn(before.outputs_of(submitted.job).as_slice());
     let followed = wait_for(context, &mut watch, &submitted, (&wait, on_notify, again));
     drop(watch);
     waited(context, session, submitted, followed, wait.allow_failures)
+}
+
+fn waits_for_open(job: JobId) -> String {
+    format!("Job {job} is open: waiting for all tasks that it has now, also those of other submits")
 }
 
 // Shows how a new job goes on until it is over.
@@ -174,7 +187,7 @@ fn submit_fed(
     };
     let submitted = submit_jobs(context, &mut session, jobs, wait.waits())?;
     context.hint_of_workers(&mut session);
-    end_of(context, session, submitted, (wait, on_notify))
+    end_of(context, session, submitted, (wait, on_notify), true)
 }
 
 // A job behind those that leave what is broadcast to its tasks: all of them are there, or none.
@@ -200,7 +213,7 @@ fn submit_behind(
             session.wait_for_lost_server(wait.reconnect_timeout);
             follow_submitted(context, session, submitted, wait.allow_failures)
         }
-        false => end_of(context, session, submitted, (wait, on_notify)),
+        false => end_of(context, session, submitted, (wait, on_notify), true),
     }
 }
 
@@ -289,17 +302,22 @@ fn end_of(
     mut session: Session,
     mut submitted: Submitted,
     (wait, on_notify): (WaitOptions, Option<NotifyCommand>),
+    until_closed: bool,
 ) -> Result<Done, HqError> {
     if !wait.waits() {
         return Done::ok(submitted);
     }
     session.wait_for_lost_server(wait.reconnect_timeout);
     context.printer.announce(&mut submitted)?;
+    let again = if until_closed { "hq job wait" } else { WAIT_FOR_OPEN };
+    if !until_closed {
+        context.printer.note(&waits_for_open(submitted.job));
+    }
     let (jobs, notifications) = (Selector::Ids(submitted.jobs()), on_notify.is_some());
-    let request = ClientRequest::WatchJobs { jobs, until_closed: true, notifications };
+    let request = ClientRequest::WatchJobs { jobs, until_closed, notifications };
     let followed = {
         let mut watch = session.watch(request)?;
-        wait_for(context, &mut watch, &submitted, (&wait, on_notify, "hq job wait"))
+        wait_for(context, &mut watch, &submitted, (&wait, on_notify, again))
     };
     waited(context, session, submitted, followed, wait.allow_failures)
 }
@@ -385,7 +403,8 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
             }
         }
     };
-    end_of(context, session, submitted, (wait, None))
+    // Nobody closes a job that was open before because this file was submitted to it.
+    end_of(context, session, submitted, (wait, None), open.is_none())
 }
 
 // What of an open job's tasks is there all the same.
@@ -408,8 +427,12 @@ fn with_hint(refused: NotSubmitted, open: Option<JobId>) -> HqError {
 pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, HqError> {
     let states = [(args.failed, TaskState::Failed), (args.canceled, TaskState::Canceled)];
     let states = states.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, state)| state).collect();
-    let request = ClientRequest::Resubmit { key: request_key()?, jobs: args.job, tasks: args.tasks, states };
-    let response = context.ask(request)?;
+    let jobs = args.job;
+    let request =
+        ClientRequest::Resubmit { key: request_key()?, jobs: jobs.clone(), tasks: args.tasks, states };
+    let mut session = context.connect()?;
+    await_ended(context, check_not_made(&mut session, &jobs)?);
+    let response = session.request(request)?;
     Done::ok(submitted(response, Vec::new(), |more| context.printer.advise(more, false))?)
 }
 

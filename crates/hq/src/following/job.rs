@@ -23,7 +23,7 @@ use crate::jobs::{SharedSession, only};
 use crate::render::Printer;
 use crate::report::Waited;
 use crate::signals::Signals;
-use crate::streams::Streams;
+use crate::streams::{Damaged, Streams};
 use crate::tasks::{ServerPages, TaskStream};
 use crate::waiting::{Known, Warned};
 
@@ -71,6 +71,9 @@ struct Following<'a> {
     unknown: IdSet,
     // Of which it was said that they begin anew.
     begun_anew: BTreeSet<(TaskRef, Instance)>,
+    damaged: Damaged,
+    // What they printed was not read here, or not only.
+    read_elsewhere: IdSet,
 }
 
 /// Prints what is written to it.
@@ -102,6 +105,7 @@ impl Write for Through<'_> {
 /// When the server refuses or is lost, an output can be read nowhere, or a signal came.
 pub(crate) fn follow_job(session: &SharedSession, what: JobFollow<'_>) -> Result<Waited, HqError> {
     let begin = Instant::now();
+    let damaged = Damaged::new(what.printer);
     let mut following = Following {
         what,
         session,
@@ -118,8 +122,11 @@ pub(crate) fn follow_job(session: &SharedSession, what: JobFollow<'_>) -> Result
         unreadable: None,
         unknown: IdSet::new(),
         begun_anew: BTreeSet::new(),
+        damaged,
+        read_elsewhere: IdSet::new(),
     };
     following.run()?;
+    following.look_for_damage()?;
     if !following.unknown.is_empty() {
         let (unknown, job) = (&following.unknown, following.what.job);
         let are = if unknown.len() == 1 { "Task" } else { "Tasks" };
@@ -130,6 +137,7 @@ pub(crate) fn follow_job(session: &SharedSession, what: JobFollow<'_>) -> Result
         let more = if count > 1 { format!(" (and {} outputs more)", count - 1) } else { String::new() };
         return Err(HqError::failed("no-output", format!("{first}{more}")));
     }
+    following.damaged.end()?;
     Ok(Waited { jobs: following.known.into_values().collect(), duration: begin.elapsed() })
 }
 
@@ -303,6 +311,7 @@ impl Following<'_> {
         }
         self.followed.remove(&task);
         self.done.insert(task.task);
+        self.read_elsewhere.insert(task.task);
         self.ended.remove(task.task);
         self.look()
     }
@@ -314,7 +323,7 @@ impl Following<'_> {
         let server_uid = self.session.borrow().server_uid().to_owned();
         let channels = self.what.channels;
         let streams = |channel: &Channel| {
-            Streams::new(server_uid.clone(), Some(some.clone()), *channel, self.what.printer)
+            Streams::new(server_uid.clone(), Some(some.clone()), *channel, self.damaged.clone())
         };
         let mut streams: Vec<Streams> = channels.iter().map(streams).collect();
         let pages = ServerPages::new(Rc::clone(self.session), &[job], Some(some.clone()), Vec::new());
@@ -355,6 +364,30 @@ impl Following<'_> {
         // Those that are forgotten meanwhile.
         let followed: IdSet = self.followed.keys().map(|task| task.task).collect();
         self.done.union_with(&some.difference(&followed));
+        Ok(())
+    }
+
+    // Whoever reads a part of a stream alone does not say what is damaged of it.
+    fn look_for_damage(&self) -> Result<(), HqError> {
+        let (job, tasks) = (self.what.job, &self.read_elsewhere);
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let pages = ServerPages::new(Rc::clone(self.session), &[job], Some(tasks.clone()), Vec::new());
+        let mut listed = TaskStream::begin(pages.with_submits())?;
+        let mut dirs = BTreeSet::new();
+        while let Some(info) = listed.next_of(job)? {
+            for channel in self.what.channels {
+                if let Some(Place::Stream(stream)) = listed.place_of(job, &info, *channel) {
+                    dirs.insert(stream.path().clone());
+                }
+            }
+        }
+        let server_uid = self.session.borrow().server_uid().to_owned();
+        for dir in dirs {
+            // What cannot be read here was read elsewhere.
+            let _ = self.damaged.look_at(&dir, &server_uid, job, Some(tasks));
+        }
         Ok(())
     }
 

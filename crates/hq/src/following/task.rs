@@ -9,7 +9,8 @@ use hq_client::{Asking, ClientError, NextOf};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobEnds};
 use hq_core::output_messages::{OutputState, ReadFrom};
 use hq_model::left_behind::LeftBehind;
-use hq_model::{Channel, IdSet, TaskRef, TaskState};
+use hq_model::paths::Place;
+use hq_model::{Channel, IdSet, Stream, TaskRef, TaskState};
 
 use super::reader::{Begins, Heard, Reader};
 use super::{WAIT, local};
@@ -17,6 +18,7 @@ use crate::error::HqError;
 use crate::jobs::SharedSession;
 use crate::render::Printer;
 use crate::signals::Signals;
+use crate::streams::Damaged;
 
 /// How long a task that is followed has to start before people are told that it has not.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -24,8 +26,39 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Prints the last lines of an output; with `follow`, goes on until the task has ended.
 ///
 /// # Errors
-/// When the server refuses or is lost, or the output can be read nowhere.
+/// When the server refuses or is lost, the output can be read nowhere, or a part of it is damaged.
 pub(crate) fn tail(
+    session: &SharedSession,
+    of: (TaskRef, Channel),
+    how: (u32, bool),
+    out: &mut dyn Write,
+    printer: Printer,
+) -> Result<(), HqError> {
+    let printed = print_tail(session, of, how, out, printer);
+    if printed.as_ref().is_err_and(|error| error.code != "no-output") {
+        return printed;
+    }
+    let damaged = Damaged::new(printer);
+    look_for_damage(session, of, &damaged)?;
+    printed.and(damaged.end())
+}
+
+// Whoever reads a part of a stream alone does not say what is damaged of it.
+fn look_for_damage(
+    session: &SharedSession,
+    (task, channel): (TaskRef, Channel),
+    damaged: &Damaged,
+) -> Result<(), HqError> {
+    let Some(found) = local::task(session, task)? else { return Ok(()) };
+    if let Some(Place::Stream(stream)) = found.place(channel) {
+        let (server_uid, tasks) = (session.borrow().server_uid().to_owned(), IdSet::single(task.task));
+        // What cannot be read here was read elsewhere.
+        let _ = damaged.look_at(stream.path(), &server_uid, task.job, Some(&tasks));
+    }
+    Ok(())
+}
+
+fn print_tail(
     session: &SharedSession,
     (task, channel): (TaskRef, Channel),
     (lines, follow): (u32, bool),
@@ -92,7 +125,14 @@ pub(crate) fn tail(
                     Err(here) => {
                         if reader.is_not_here(instance, reason.as_deref(), goes_on) || goes_on && !follow {
                             let there = reason.unwrap_or_else(|| "its worker is away".to_owned());
-                            return Err(unreadable(task, channel, &there, &here));
+                            let error = unreadable(task, channel, &there, &here);
+                            return Err(match found.place(channel) {
+                                Some(Place::Stream(Stream::Log(_))) => error.hint(
+                                    "a log is read from the file system, which this machine must share with the \
+                                     server",
+                                ),
+                                _ => error,
+                            });
                         }
                     }
                 }

@@ -1,17 +1,25 @@
 //! The jobs of a server that make files of one directory: what `hq make` has submitted, and what runs such tasks again.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary};
+use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskState, Timestamp};
 
+use super::home::check_free;
 use super::mark::Mark;
+use super::settle::{Ran, last_ended};
 use crate::commands::unexpected;
 use crate::error::HqError;
 use crate::jobs::only;
 use crate::logging;
+
+/// Where things are remembered, below the directory in which `hq make` is called, unless another one is said.
+pub(crate) const HOME: &str = ".hq-make";
 
 /// A job that makes files of a directory, or has.
 #[derive(Clone, Debug)]
@@ -73,6 +81,28 @@ pub(crate) fn making_jobs(session: &mut Session, wanted: &Wanted<'_>) -> Result<
         }
     }
     Ok(found)
+}
+
+/// Refuses to run tasks of a job again where a process makes the same files by itself: what jobs of the server do, that
+/// knows. Gives when the last of the job's runs was ended from outside that had begun: its program may still write.
+///
+/// # Errors
+/// When one does, or the server is lost.
+pub(crate) fn check_not_made(session: &mut Session, jobs: &Selector) -> Result<Option<Timestamp>, HqError> {
+    let request = ClientRequest::TaskIds { jobs: jobs.clone(), states: Vec::new() };
+    // Whoever runs them again says what is wrong with the job.
+    let Ok(ClientResponse::TaskIds(tasks)) = session.request(request) else { return Ok(None) };
+    let [(job, ref all)] = tasks[..] else { return Ok(None) };
+    let Some((detail, Some(mark))) = looked_at(session, job)? else { return Ok(None) };
+    for submit in &detail.submits {
+        // One that remembers things elsewhere cannot be found.
+        let home = Path::new(OsStr::from_bytes(&submit.submit_dir)).join(HOME);
+        if mark.is_for(&home) {
+            check_free(&home)?;
+        }
+    }
+    let runs = all.last().map_or(0, |last| last.0 as usize + 1);
+    last_ended(session, &Ran::OnServer(vec![(job, detail.ended)]), runs)
 }
 
 /// All tasks of a job, or those in one of these states.

@@ -108,6 +108,9 @@ pub(crate) struct Started {
 pub(crate) struct LastRun {
     /// Runs that failed.
     pub failed: Vec<FailedRun>,
+    /// What the tasks carried of a job on a server that stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
 }
 
 /// A run that failed.
@@ -340,6 +343,22 @@ impl Owner {
     }
 }
 
+/// Whether a directory is free of processes that make files there by themselves. What they submit to a server is known
+/// there.
+///
+/// # Errors
+/// When one does.
+pub(crate) fn check_free(path: &Path) -> Result<(), HqError> {
+    if matches!(job_in(path), Some(Job { place: Place::Server { .. }, .. })) {
+        return Ok(());
+    }
+    let Ok(mut lock) = OpenOptions::new().read(true).write(true).open(path.join(LOCK)) else { return Ok(()) };
+    match flock(&lock, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(busy(path, owner_in(&mut lock))),
+        _ => Ok(()),
+    }
+}
+
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -402,6 +421,20 @@ mod tests {
         assert_eq!(error.code, "make-busy");
         drop(home);
         Home::take(dir.path()).expect("free again");
+    }
+
+    #[test]
+    fn whoever_makes_files_by_itself_is_seen_by_others() {
+        let dir = tempfile::tempdir().expect("a directory");
+        check_free(dir.path()).expect("nobody was ever here");
+        let home = Home::take(dir.path()).expect("free");
+        assert_eq!(check_free(dir.path()).expect_err("taken").code, "make-busy");
+        let place = Place::Server { uid: "a1b2c3".into(), dir: "/s".into() };
+        home.note(&Job { place, job: Some(3), runs: 2, mark: None }).expect("writable");
+        check_free(dir.path()).expect("its server knows more");
+        home.end().expect("writable");
+        drop(home);
+        check_free(dir.path()).expect("free again");
     }
 
     #[test]

@@ -5,12 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use hq_make::Digests;
-use hq_model::Timestamp;
+use hq_model::{Timestamp, making};
 
 use super::digests::{Sha256, hex};
 
-/// The variable of tasks that has it.
-const VARIABLE: &str = "HQ_MAKE_JOB";
 /// Digits of each part: enough for all directories and submits of a server.
 const DIGITS: usize = 16;
 
@@ -37,18 +35,17 @@ impl Mark {
 
     /// The variable of the tasks.
     pub(crate) fn variable(&self) -> (Vec<u8>, Vec<u8>) {
-        (VARIABLE.as_bytes().to_vec(), self.0.clone().into_bytes())
+        (making::VARIABLE.to_vec(), self.0.clone().into_bytes())
     }
 
     /// That among the variables of a task, if it has one.
     pub(crate) fn among(env: &[(Vec<u8>, Vec<u8>)]) -> Option<Mark> {
-        let (_, value) = env.iter().find(|(name, _)| name == VARIABLE.as_bytes())?;
-        Some(Mark(String::from_utf8(value.clone()).ok()?))
+        Some(Mark(String::from_utf8(making::mark_among(env)?.to_vec()).ok()?))
     }
 
     /// Whether it is of a submit for this directory, the same or another one.
     pub(crate) fn is_for(&self, home: &Path) -> bool {
-        self.0.split_once('-').is_some_and(|(of, _)| of == of_directory(home))
+        making::directory_of(self.0.as_bytes()) == of_directory(home).as_bytes()
     }
 }
 

@@ -115,7 +115,7 @@ pub(crate) fn completed(session: &mut Session, ran: &Ran, runs: &[Started]) -> R
     Ok(finished.iter().filter_map(|task| runs.get(task.0 as usize).cloned()).collect())
 }
 
-/// When the last one of the runs was ended that had begun and were ended from outside. Their programs may go on for as long as
+/// When the last one of so many runs was ended that had begun and were ended from outside. Their programs may go on for as long as
 /// [`KILL_GRACE`] says.
 ///
 /// # Errors
@@ -123,10 +123,10 @@ pub(crate) fn completed(session: &mut Session, ran: &Ran, runs: &[Started]) -> R
 pub(crate) fn last_ended(
     session: &mut Session,
     ran: &Ran,
-    runs: &[Started],
+    runs: usize,
 ) -> Result<Option<Timestamp>, HqError> {
     let mut last = None;
-    for_each_latest(session, ran, runs.len(), |task, _| {
+    for_each_latest(session, ran, runs, |task, _| {
         let was_ended = matches!(task.state, TaskState::Canceled | TaskState::Aborted);
         last = last.max(task.ended.filter(|_| was_ended && task.started.is_some()));
     })?;

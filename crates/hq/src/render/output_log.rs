@@ -14,7 +14,7 @@ impl Report for StreamSummary {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         let sizes = |bytes: [u64; 2]| bytes.map(text::size_of);
         let ([stdout, stderr], [old_stdout, old_stderr]) = (sizes(self.bytes), sizes(self.superseded_bytes));
-        let rows = vec![
+        let mut rows = vec![
             ("Path", self.path.as_str().into()),
             ("Files", self.files.to_string().into()),
             ("Jobs", self.jobs.to_string().into()),
@@ -25,6 +25,9 @@ impl Report for StreamSummary {
             ("Superseded stdout/stderr size", format!("{old_stdout} / {old_stderr}").into()),
             ("Size on the disk", text::size_of(self.disk_bytes).into()),
         ];
+        if self.damaged > 0 {
+            rows.push(("Damaged parts", self.damaged.to_string().into()));
+        }
         Ok(table::record(out, style, rows)?)
     }
 
@@ -43,6 +46,7 @@ impl Report for StreamSummary {
                 "superseded_stdout_size": self.superseded_bytes[0],
                 "superseded_stderr_size": self.superseded_bytes[1],
                 "disk_size": self.disk_bytes,
+                "n_damaged": self.damaged,
             },
             "schema_version": SCHEMA_VERSION,
         });

@@ -1,6 +1,7 @@
 //! `hq make` after what it has submitted to a server was run again there, or has ended without success.
 
 use std::fs;
+use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
 use crate::cluster::Cluster;
@@ -43,6 +44,11 @@ fn until_these_are(server: &Cluster, state: &str, tasks: &str) {
         let found = server.ok(&format!("job task-ids 1 --filter {state}"));
         if found.trim() == tasks { Ok(()) } else { Err(found) }
     });
+}
+
+fn begin(server: &Cluster, line: &str) -> Child {
+    let mut command = server.command(line.split(' '));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("hq")
 }
 
 fn aside(server: &Cluster) -> Vec<String> {
@@ -144,7 +150,7 @@ fn what_did_not_run_when_the_job_ended_left_nothing_half_done() {
         server.write("d/one_0", "by hand\n");
         server.write("d/two_0", "by hand\n");
         let listed = server.hq("make --list");
-        assert_eq!((listed.exit, listed.stderr.as_str()), (0, ""), "{listed:?}");
+        assert!(listed.exit == 0 && !listed.stderr.contains("interrupted"), "{listed:?}");
         server.write("ok", "");
         let ran = server.hq("make --here");
         assert!(ran.exit == 0 && !ran.stderr.contains("interrupted"), "{ran:?}");
@@ -194,19 +200,43 @@ fn what_was_canceled_has_ended_before_its_files_are_made_again() {
     server.write("targets.yaml", "t:\n  out: [\"one\"]\n");
     let rule =
         |script: &str| server.write("rules.yaml", format!("one:\n  out: [\"one\"]\n  script: |\n{script}"));
-    let begun = server.pipe("begun");
+    let (begun, go) = (server.pipe("begun"), server.pipe("go"));
     // It hears no signal but the last one.
     rule(
-        "    trap '' TERM INT\n    echo half > one\n    echo on > begun\n    while :; do sleep 0.05; echo more >> one; done\n",
+        "    trap '' TERM INT\n    echo on > begun\n    read line < go\n    echo half > one\n    while :; do sleep 0.05; echo more >> one; done\n",
     );
     server.ok("make --submit");
     server.line_from(&begun);
     server.ok("job cancel 1");
+    // Nothing is half done yet, but may be in a moment.
+    let listed = server.hq("make --list");
+    assert!(listed.stderr.contains("Runs that were canceled here may still be ending: their"), "{listed:?}");
+    fs::write(go, "on\n").expect("it reads");
     rule("    echo whole > one\n");
     let ran = server.hq("make");
     assert_eq!(ran.exit, 0, "{ran:?}");
     assert!(ran.stderr.contains("until the runs that were canceled have ended"), "{ran:?}");
     // Nobody writes or moves it any more.
+    server.ok("worker stop all");
+    assert_eq!(server.read("one"), "whole\n");
+}
+
+#[test]
+fn what_was_canceled_has_ended_before_its_tasks_run_again() {
+    let server = Cluster::new();
+    server.write("targets.yaml", "t:\n  out: [\"one\"]\n");
+    let begun = server.pipe("begun");
+    // The first time it hears no signal but the last one.
+    let script = "if test -e again; then echo whole > one; exit; fi\n    trap '' TERM INT\n    echo on > begun\n    \
+                  while :; do sleep 0.05; echo more >> one; done\n";
+    server.write("rules.yaml", format!("one:\n  out: [\"one\"]\n  script: |\n    {script}"));
+    server.ok("make --submit");
+    server.line_from(&begun);
+    server.ok("job cancel 1");
+    server.write("again", "");
+    let ran = server.hq("job resubmit 1");
+    assert!(ran.exit == 0 && ran.stderr.contains("until the runs that were canceled have ended"), "{ran:?}");
+    server.ok("job wait 2");
     server.ok("worker stop all");
     assert_eq!(server.read("one"), "whole\n");
 }
@@ -233,4 +263,97 @@ fn a_job_that_runs_some_of_its_tasks_again_is_asked_for_those_alone() {
     assert_eq!((listed.exit, listed.stderr.as_str()), (0, ""), "{listed:?}");
     assert_eq!(server.hq("make").exit, 0);
     assert_eq!((server.read("d/two_0"), server.read("d/two_1")), ("whole 0\n".into(), "whole 1\n".into()));
+}
+
+#[test]
+fn tasks_are_not_run_again_while_somebody_makes_their_files() {
+    let server = pairs();
+    assert_eq!(server.hq("make --submit --wait").exit, 1);
+    server.write("ok", "");
+    let go = server.pipe("go_0");
+    server.ok("job resubmit 1");
+    until_it_is_there(&server, "d/one_0");
+    let error = server.fails(1, "job resubmit 1");
+    assert!(error.contains("Job 2 is making the same files as job 1: ") && error.contains("hq job cancel 2"));
+    fs::write(go, "on\n").expect("it reads");
+    server.ok("job wait 2");
+    // A `hq make` without a server is seen by those who run them again, too.
+    server.ok("make");
+    for name in ["go_0", "d/one_0", "d/two_0"] {
+        fs::remove_file(server.path(name)).expect("there");
+    }
+    let go = server.pipe("go_0");
+    let alone = begin(&server, "make");
+    until_it_is_there(&server, "d/one_0");
+    let error = server.fails(1, "job resubmit 1");
+    assert!(error.contains("makes files in ") && error.contains("hq make --follow"), "{error}");
+    fs::write(go, "on\n").expect("it reads");
+    assert!(alone.wait_with_output().expect("it ends").status.success());
+    fs::remove_file(server.path("go_0")).expect("a pipe");
+    server.ok("job resubmit 1");
+    server.ok("job wait last");
+}
+
+#[test]
+fn all_who_submit_at_once_join_the_first() {
+    let server = pairs();
+    server.write("ok", "");
+    let pipes = [server.pipe("go_0"), server.pipe("go_1")];
+    let all: Vec<_> = (0..4).map(|_| begin(&server, "make --submit")).collect();
+    let mut said = Vec::new();
+    for one in all {
+        let output = one.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{output:?}");
+        said.push(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    said.sort();
+    let joined = "Job 1 is already making the files\n";
+    assert_eq!(said, [joined, joined, joined, "Job 1 makes the files: 4 runs\n"]);
+    // Also while the first one waits for the end.
+    for pipe in pipes {
+        fs::write(pipe, "on\n").expect("it reads");
+    }
+    server.ok("job wait 1");
+    for name in ["go_0", "d/one_0", "d/two_0"] {
+        fs::remove_file(server.path(name)).expect("there");
+    }
+    let go = server.pipe("go_0");
+    let first = begin(&server, "make --submit --wait");
+    until_it_is_there(&server, "d/one_0");
+    assert_eq!(server.ok("make --submit"), "Job 2 is already making the files\n");
+    fs::write(go, "on\n").expect("it reads");
+    assert!(first.wait_with_output().expect("it ends").status.success());
+}
+
+#[test]
+fn what_failed_is_known_after_the_job_is_forgotten_or_it_is_said_that_it_is_not() {
+    let server = pairs();
+    server.ok("make --submit");
+    assert_eq!(server.hq("job wait 1").exit, 1);
+    let failed = server.hq("make --list-failed");
+    assert!(failed.exit == 1 && failed.stdout.contains("d/one.0"), "{failed:?}");
+    server.ok("job forget 1");
+    let error = server.fails(1, "make --list-failed");
+    assert!(error.contains("It is not known what failed: job 1 of the server in "), "{error}");
+    // Whoever waited has seen it.
+    assert_eq!(server.hq("make --submit --wait").exit, 1);
+    server.ok("job forget 2");
+    let failed = server.hq("make --list-failed");
+    assert!(failed.exit == 1 && failed.stdout.contains("d/one.0"), "{failed:?}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named_by_who_follows() {
+    let mut server = pairs();
+    server.write("ok", "");
+    server.pipe("go_0");
+    server.ok("make --submit");
+    until_it_is_there(&server, "d/one_0");
+    drop(server.server.take());
+    let error = server.hq("make --follow").stderr;
+    assert!(
+        error.contains("that has job 1, which was the last to make files here, does not answer"),
+        "{error}"
+    );
+    assert!(!error.contains("Nothing is being made"), "{error}");
 }

@@ -161,3 +161,16 @@ fn a_full_standard_output_is_named() {
         assert_eq!((ran.exit, ran.stderr), (1, format!("{failed}{end}\n")), "{line}");
     }
 }
+
+#[test]
+fn a_named_pipe_is_opened_once() {
+    let cluster = Cluster::new();
+    for job in 1..=4 {
+        let pipe = cluster.pipe(&format!("out-{job}"));
+        let reader = std::thread::spawn(move || std::fs::read_to_string(pipe));
+        // The directory of standard error is made meanwhile.
+        cluster.ok(&format!("submit --wait --stdout out-{job} -- sh -c 'echo all; echo err >&2'"));
+        assert_eq!(reader.join().expect("a thread").expect("a text"), "all\n");
+        assert_eq!(cluster.read(format!("job-{job}/0.stderr")), "err\n");
+    }
+}

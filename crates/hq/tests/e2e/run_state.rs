@@ -195,3 +195,58 @@ fn a_full_directory_is_told_with_the_way_to_another_one() {
         assert!(said.contains("full/") && said.contains(way), "{run}: {said}");
     }
 }
+
+// Three tasks that print into a log or a stream; the last one waits until `go` is written to.
+fn begin_printing(place: &Place, into: &str) {
+    let (running, _) = (place.pipe("running"), place.pipe("go"));
+    let script = "echo out $HQ_TASK_ID; test $HQ_TASK_ID != 2 || { echo x > running; read line < go; }";
+    let words = format!("run --state kept --array 0-2 --cpus all {into} -- sh -c");
+    let mut command = place.command(words.split(' ').map(str::to_owned).chain([script.to_owned()]));
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let run = Process::start(command);
+    place.line_from(&running);
+    run.signal(2);
+    assert_eq!(run.end(), 130);
+    std::fs::remove_file(place.path("running")).expect("a pipe");
+    std::fs::remove_file(place.path("go")).expect("a pipe");
+    place.write("go", "on\n");
+}
+
+#[test]
+fn whoever_resumes_is_told_of_outputs_that_are_lost() {
+    for (into, what, is_removed) in [
+        ("--log out", "the log ", true),
+        ("--log out", "the log ", false),
+        ("--stream out", "the stream ", true),
+        ("--stream out", "", false),
+    ] {
+        let place = Place::new();
+        begin_printing(&place, into);
+        match (into, is_removed) {
+            ("--log out", true) => std::fs::remove_file(place.path("out")).expect("a log"),
+            (_, true) => std::fs::remove_dir_all(place.path("out")).expect("a directory"),
+            ("--log out", false) => {
+                let mut bytes = std::fs::read(place.path("out")).expect("a log");
+                let at = bytes.windows(5).position(|bytes| bytes == b"out 1").expect("it was printed");
+                bytes[at] ^= 1;
+                std::fs::write(place.path("out"), bytes).expect("a log");
+            }
+            _ => {}
+        }
+        let ran = place.hq("run --state kept");
+        assert!(ran.exit == 0 && ran.stderr.starts_with("Resuming job 1\n"), "{into} {what}: {ran:?}");
+        let told = match (what, is_removed) {
+            ("", _) => {
+                assert!(!ran.stderr.contains("finished task"), "{ran:?}");
+                continue;
+            }
+            (_, true) => "The output of 2 finished tasks is lost or incomplete, as ",
+            (_, false) => " is lost or incomplete, as ",
+        };
+        assert!(ran.stderr.contains(told) && ran.stderr.contains(what), "{into}: {ran:?}");
+        assert!(
+            ran.stderr.contains(" was removed or damaged: ") && ran.stderr.contains("`--array`"),
+            "{ran:?}"
+        );
+    }
+}

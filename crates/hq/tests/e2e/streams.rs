@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use crate::cluster::{Cluster, Ran};
 use crate::printed::{self, Printed};
@@ -338,12 +339,71 @@ fn what_is_damaged_is_left_out_and_told() {
     {
         assert_eq!(cluster.hq(line).exit, 0, "{line}");
     }
-    let ran = cluster.hq("job cat 2 stdout --tasks 0");
-    assert!(ran.stderr.contains("damaged bytes were left out: "), "{ran:?}");
-    assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""));
-    for line in ["output-log out cat 3 stdout --task 0", "job cat 3 stdout", "job cat 3 stdout --tasks 0"] {
+    // Who follows what has ended is told, too.
+    for line in [
+        "job cat 2 stdout --tasks 0",
+        "job cat --follow 2 stdout",
+        "job cat --follow 2 stdout --tasks 0",
+        "task tail 2@0",
+        "task tail 2@0 --follow",
+    ] {
+        let ran = cluster.hq(line);
+        assert_eq!(ran.stderr.matches("damaged bytes were left out: ").count(), 1, "{line}: {ran:?}");
+        assert!(ran.stderr.contains("they had output of task 2@0"), "{line}: {ran:?}");
+        assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""), "{line}");
+    }
+    for line in [
+        "output-log out cat 3 stdout --task 0",
+        "job cat 3 stdout",
+        "job cat 3 stdout --tasks 0",
+        "job cat --follow 3 stdout",
+        "task tail 3@0 --follow",
+    ] {
         let ran = cluster.hq(line);
         assert_eq!((ran.exit, ran.stdout.as_str()), (0, "third\n"), "{line}");
+    }
+    // What counts and lists cannot know what is lost.
+    for (line, expected) in [
+        ("output-log out summary", "| Damaged parts"),
+        ("--output-mode json output-log out summary", "\"n_damaged\": 1"),
+        ("output-log out jobs", "1\n3\n"),
+    ] {
+        let ran = cluster.hq(line);
+        assert!(ran.exit == 1 && ran.stdout.contains(expected), "{line}: {ran:?}");
+        assert!(ran.stderr.contains("they had output of task 2@0"), "{line}: {ran:?}");
+        assert!(ran.stderr.contains("ERROR The output is not complete: 1 part"), "{line}: {ran:?}");
+    }
+    let error = cluster.fails(2, "output-log out export");
+    assert!(error.contains("select one, as in `export 1`"), "{error}");
+}
+
+#[test]
+fn a_follower_of_a_running_task_is_told_what_is_damaged_before_its_end() {
+    let cluster = Cluster::new();
+    let (said, goes_on) = (cluster.pipe("said"), cluster.pipe("goes-on"));
+    cluster.ok("submit --log out -- sh -c 'echo first; echo x > said; read word < goes-on; echo second'");
+    cluster.line_from(&said);
+    let read = || match cluster.hq("output-log out cat stdout --allow-unfinished") {
+        Ran { exit: 0, stdout, .. } if stdout == "first\n" => Ok(()),
+        nothing_yet => Err(nothing_yet),
+    };
+    crate::patience::answer(read).expect("what was printed");
+    let mut bytes = fs::read(cluster.path("out")).expect("a log");
+    let place = bytes.windows(5).position(|bytes| bytes == b"first").expect("what was printed");
+    bytes[place] ^= 1;
+    let log = fs::File::options().write(true).open(cluster.path("out")).expect("a log");
+    log.write_at(&bytes[place..=place], place as u64).expect("a byte");
+    fs::write(&goes_on, "x\n").expect("a pipe with a reader");
+    for line in ["job cat --follow 1 stdout", "task tail 1@0 --follow"] {
+        let ran = cluster.hq(line);
+        assert_eq!((ran.exit, ran.stdout.as_str()), (1, "second\n"), "{line}: {ran:?}");
+        assert_eq!(ran.stderr.matches("damaged bytes were left out: ").count(), 1, "{line}: {ran:?}");
+    }
+    // Nothing of a log is read once its beginning is damaged; nothing but the server writes it.
+    log.write_at(b"?", 0).expect("a byte");
+    for line in ["output-log out summary", "job cat 1 stdout", "task tail 1@0"] {
+        let error = cluster.fails(1, line);
+        assert!(error.contains("beginning is damaged") && !error.contains("worker"), "{line}: {error}");
     }
 }
 

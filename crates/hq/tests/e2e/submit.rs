@@ -249,3 +249,26 @@ fn an_error_file_says_why_a_task_failed() {
     assert!(task["error"].as_str().is_some_and(|e| e.contains("out of luck")), "{task}");
     assert!(cluster.ok("job info 1").contains("out of luck"));
 }
+
+#[test]
+fn whoever_waits_for_a_submit_to_an_open_job_does_not_wait_for_its_close() {
+    let cluster = Cluster::new();
+    cluster.ok("job open");
+    for id in [7, 8] {
+        cluster.write(&format!("{id}.toml"), format!("[[task]]\nid = {id}\ncommand = [\"true\"]\n"));
+    }
+    for line in [
+        "submit --job 1 --wait -- true",
+        "job submit-file --job 1 --wait 7.toml",
+        "job submit-file --job last --progress 8.toml",
+    ] {
+        let ran = cluster.hq(line);
+        assert!(ran.exit == 0 && ran.stderr.contains("Wait ended after "), "{line}: {ran:?}");
+        assert!(
+            ran.stderr.contains("Job 1 is open: waiting for all tasks that it has now"),
+            "{line}: {ran:?}"
+        );
+    }
+    // Others keep waiting for the close.
+    assert!(cluster.ok("job info 1").contains("open"));
+}

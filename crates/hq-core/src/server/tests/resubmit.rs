@@ -100,6 +100,48 @@ fn new() -> Target {
 }
 
 #[test]
+fn two_jobs_never_make_the_same_files_at_once() {
+    let made = |of: &str, mark: &str| {
+        let mut submit = array(new(), of, |_| {});
+        let mut spec = TaskSpec::clone(&submit.spec);
+        spec.env.push((hq_model::making::VARIABLE.to_vec(), mark.as_bytes().to_vec()));
+        submit.spec = Arc::new(spec);
+        submit
+    };
+    let mut world = World::new();
+    world.worker(1, 4);
+    let old = world.submits(made("0-2", "here-1"));
+    let (elsewhere, later) = (world.submits(made("0", "there-1")), world.submits(made("0", "here-2")));
+    world.sent(1);
+    for task in [0, 1] {
+        world.fail(old, task);
+    }
+    // The third one goes on, and no file of it is made twice; but another submit makes files there, too.
+    let error = world.resubmit(1, None, &[]).expect_err("refused");
+    assert!(
+        error.contains("Job 3 is making the same files as job 1: 1 of its tasks has not ended"),
+        "{error}"
+    );
+    assert!(error.contains("`hq job cancel 3`"), "{error}");
+    world.cancel(later, None);
+    let again = world.resubmit(1, Some("0"), &[]).expect("submitted");
+    let error = world.resubmit(1, None, &[]).expect_err("refused");
+    assert!(error.contains(&format!("Job {again} is making the same files as job 1: 1 of")), "{error}");
+    world.resubmit(1, Some("1"), &[]).expect("another one");
+    world.restart();
+    assert!(world.resubmit(1, Some("0-1"), &[]).is_err());
+    world.cancel(again, None);
+    world.resubmit(1, Some("0"), &[]).expect("nobody makes it any more");
+    // Those without a mark may run as often as one likes.
+    let plain = world.submits(array(new(), "0", |_| {}));
+    world.cancel(plain, None);
+    for _ in 0..2 {
+        world.resubmit(plain.0, None, &[]).expect("submitted");
+    }
+    world.cancel(elsewhere, None);
+}
+
+#[test]
 fn what_did_not_end_well_is_submitted_again_with_its_entries() {
     let mut world = World::new();
     world.worker(1, 4);

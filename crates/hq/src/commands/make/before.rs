@@ -1,7 +1,7 @@
 //! The job before, whose end nobody has seen: what it has done, and what it left half done.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
@@ -12,13 +12,17 @@ use crate::commands::unexpected;
 use crate::embedded::{Cluster, ClusterOptions};
 use crate::error::HqError;
 use crate::make::{
-    Home, Job, KILL_GRACE, MakingJob, Place, Ran, Started, Wanted, completed, half_done, last_ended,
-    making_jobs, settle, tasks_of,
+    Home, Job, KILL_GRACE, MakingJob, Place, Ran, Started, Wanted, completed, half_done, job_in, last_ended,
+    making_jobs, settle, started_in, tasks_of,
 };
 use crate::render::text;
 
 /// How much longer than its grace a program may take to end.
 const GRACE_MORE: Duration = Duration::from_secs(1);
+/// How long another one may take to submit what is to be joined.
+const JOIN_TIME: Duration = Duration::from_secs(60);
+/// Time between two looks at what it does.
+const JOIN_PAUSE: Duration = Duration::from_millis(50);
 
 /// What became of it.
 #[derive(Default)]
@@ -37,6 +41,63 @@ pub(super) struct GoesOn {
     pub runs: Vec<Started>,
     /// Those of them that it has.
     pub tasks: IdSet,
+}
+
+/// The directory, or what another one that has it makes here.
+pub(super) enum Taken {
+    /// It is ours.
+    Home(Home),
+    /// A job that is to be joined.
+    GoesOn(GoesOn),
+}
+
+/// Takes the directory. When another process has it that submits, or follows, a job, and this one `joins`, that job is
+/// joined: it is waited for until it is submitted.
+///
+/// # Errors
+/// When the directory cannot be used, or somebody makes files here now who cannot be joined.
+pub(super) fn take(path: &Path, joins: bool) -> Result<Taken, HqError> {
+    let begin = Instant::now();
+    loop {
+        let busy = match Home::take(path) {
+            Ok(home) => return Ok(Taken::Home(home)),
+            Err(error) if !joins || error.code != "make-busy" => return Err(error),
+            Err(error) => error,
+        };
+        match job_in(path) {
+            Some(Job { place: Place::Here, .. }) => return Err(busy),
+            Some(remembered) => {
+                if let Some(goes_on) = joined(path, &remembered)? {
+                    return Ok(Taken::GoesOn(goes_on));
+                }
+            }
+            None => {}
+        }
+        if begin.elapsed() > JOIN_TIME {
+            return Err(busy);
+        }
+        std::thread::sleep(JOIN_PAUSE);
+    }
+}
+
+// The job that another one has submitted, once it is known to its server.
+fn joined(home: &Path, remembered: &Job) -> Result<Option<GoesOn>, HqError> {
+    let (Place::Server { uid, dir }, Some(_), Ok(runs)) =
+        (&remembered.place, remembered.job, started_in(home))
+    else {
+        return Ok(None);
+    };
+    let session = Session::connect(dir).ok().filter(|session| session.server_uid() == uid);
+    let Some(mut session) = session else { return Ok(None) };
+    let jobs = jobs_of(&mut session, home, remembered)?;
+    let active: Vec<&MakingJob> = jobs.iter().filter(|job| !job.has_ended).collect();
+    match active[..] {
+        [one] if one.is_same => {
+            let tasks = tasks_of(&mut session, one.job, &[])?;
+            Ok(Some(GoesOn { job: one.job, runs, tasks }))
+        }
+        _ => Ok(None),
+    }
 }
 
 impl Before {
@@ -175,7 +236,7 @@ fn interrupted(
 // Jobs that do not go on.
 fn over(context: &Context, session: &mut Session, ran: &Ran, runs: &[Started]) -> Result<Before, HqError> {
     if matches!(ran, Ran::OnServer(_)) {
-        await_ended(context, last_ended(session, ran, runs)?);
+        await_ended(context, last_ended(session, ran, runs.len())?);
     }
     clear(context, session, ran, runs)?;
     Ok(Before { goes_on: None, completed: completed(session, ran, runs)? })
@@ -183,18 +244,23 @@ fn over(context: &Context, session: &mut Session, ran: &Ran, runs: &[Started]) -
 
 // What was canceled counts as ended at once, and its programs have a grace: until that is over they may write, and what they
 // leave is moved aside, whoever made it.
-fn await_ended(context: &Context, last: Option<Timestamp>) {
-    let now = crate::logging::now();
-    // Clocks may differ.
-    let passed = last.map(|last| now.since(last));
-    let left = passed.and_then(|passed| (KILL_GRACE + GRACE_MORE).checked_sub(passed));
-    if let Some(left) = left.filter(|left| !left.is_zero()) {
+pub(in crate::commands) fn await_ended(context: &Context, last: Option<Timestamp>) {
+    if let Some(left) = grace_left(last) {
         context.printer.note(&format!(
             "Waiting {} s until the runs that were canceled have ended",
             left.as_secs_f64().ceil()
         ));
         std::thread::sleep(left);
     }
+}
+
+/// How long programs may go on that were ended then, if they may still.
+pub(super) fn grace_left(last: Option<Timestamp>) -> Option<Duration> {
+    let now = crate::logging::now();
+    // Clocks may differ.
+    let passed = last.map(|last| now.since(last));
+    let left = passed.and_then(|passed| (KILL_GRACE + GRACE_MORE).checked_sub(passed));
+    left.filter(|left| !left.is_zero())
 }
 
 /// Moves aside what runs left that nobody has seen to their end, and says so.

@@ -1,6 +1,7 @@
 //! `hq make --follow`: what another one does in this directory.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 use hq_client::Session;
@@ -101,8 +102,17 @@ pub(super) fn follow(context: &Context, args: &MakeArgs) -> Result<u8, HqError> 
         Place::Here => StateDir::within(&path).server_dir(),
         Place::Server { dir, .. } => dir.clone(),
     };
-    // Whoever was killed has left its state, and nobody answers.
-    let mut session = Session::connect(&dir).map_err(|_| nothing())?;
+    let mut session = Session::connect(&dir).map_err(|error| match &remembered.place {
+        // Whoever was killed has left its state, and nobody answers.
+        Place::Here => nothing(),
+        Place::Server { dir, .. } => silent(*job, dir, HqError::from(error)),
+    })?;
+    if let Place::Server { uid, dir } = &remembered.place
+        && session.server_uid() != uid
+    {
+        let text = format!("the server there is now {}", session.server_uid());
+        return Err(silent(*job, dir, HqError::failed("no-job", text)));
+    }
     let job = match &remembered.place {
         Place::Here => JobId(*job),
         Place::Server { .. } => {
@@ -112,7 +122,18 @@ pub(super) fn follow(context: &Context, args: &MakeArgs) -> Result<u8, HqError> 
             latest.map_or(JobId(*job), |latest| latest.job)
         }
     };
-    follow_to_the_end(context, &mut session, job, &runs)
+    Ok(follow_to_the_end(context, &mut session, job, &runs)?.exit())
+}
+
+// Its job may still go on: workers keep running what they have.
+fn silent(job: u32, dir: &Path, why: HqError) -> HqError {
+    let text = format!(
+        "The server in {} that has job {job}, which was the last to make files here, does not answer: {}",
+        dir.display(),
+        why.text
+    );
+    let hint = "start that server again with `hq server start`: jobs of its journal go on";
+    HqError { text, ..why }.hint(hint)
 }
 
 /// Follows a job that somebody else has begun: when this is interrupted, it goes on.
@@ -121,7 +142,7 @@ pub(super) fn follow_to_the_end(
     session: &mut Session,
     job: JobId,
     runs: &[Started],
-) -> Result<u8, HqError> {
+) -> Result<MakeEnded, HqError> {
     // Whoever comes late tells how long the job took, and not how long that was watched.
     let (before, is_over) = taken_so_far(session, job)?;
     let mut signals = session.enter(Signals::catch)?;
@@ -136,7 +157,7 @@ pub(super) fn follow_to_the_end(
     let mut ended = ends.ended(session, job, runs, begin)?;
     ended.duration = if is_over { before } else { before + ended.duration };
     context.printer.print(&mut ended)?;
-    Ok(ended.exit())
+    Ok(ended)
 }
 
 /// Cancels what is left of a job.

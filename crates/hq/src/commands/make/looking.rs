@@ -9,20 +9,19 @@ use hq_make::{FileId, FileState, Plan, Rerun, Run, RunState, picture};
 use hq_model::counted;
 use serde_json::{Value, json};
 
-use super::before::{jobs_of, on_server};
+use super::before::{grace_left, jobs_of, on_server};
 use super::{Context, home_path, load, planned, remembered, rerun};
 use crate::cli::make::{GraphOfArg, MakeArgs};
 use crate::error::HqError;
-use crate::make::{FailedRun, Job, Place, failed, half_done, job_in, last_in, name_of, started_in};
+use crate::make::{
+    FailedRun, Job, Place, failed, half_done, job_in, last_ended, last_in, name_of, started_in,
+};
 use crate::render::make::{Failures, Shown};
 use crate::render::text::one_line;
 
 pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     if args.look.list_failed {
-        let failed = match of_job_on_server(&home_path(args))? {
-            Some(failed) => failed,
-            None => last_in(&home_path(args)).unwrap_or_default().failed,
-        };
+        let failed = failed_in(context, &home_path(args))?;
         let exit = u8::from(!failed.is_empty());
         context.printer.print(&mut Failures(failed))?;
         return Ok(exit);
@@ -33,7 +32,7 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     if let Some(what) = unfinished(&home_path(args))? {
         context
             .printer
-            .note(&format!("{what}: its unfinished files are treated as they are until the next `hq make`"));
+            .note(&format!("{what} unfinished files are treated as they are until the next `hq make`"));
     }
     let is_incomplete = !plan.missing.is_empty();
     let exit = u8::from(is_incomplete);
@@ -64,20 +63,46 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     Ok(exit)
 }
 
-// What has failed of a job whose end nobody has seen yet, if the server that has it still knows it.
-fn of_job_on_server(home: &Path) -> Result<Option<Vec<FailedRun>>, HqError> {
-    let Some(remembered) = job_in(home) else { return Ok(None) };
-    let Job { place: Place::Server { uid, dir }, job: Some(job), .. } = &remembered else {
-        return Ok(None);
+// What has failed of the last job: as its server says, or as whoever saw its end has remembered.
+fn failed_in(context: &Context, home: &Path) -> Result<Vec<FailedRun>, HqError> {
+    let last = last_in(home).unwrap_or_default();
+    let Some(remembered) = job_in(home) else { return Ok(last.failed) };
+    let Place::Server { uid, dir } = &remembered.place else {
+        context.printer.note("A run was interrupted here, or is still active: this is of the one before");
+        return Ok(last.failed);
     };
+    let asked = of_job_on_server(home, &remembered, (uid, dir));
+    match asked {
+        Ok(Some(failed)) => Ok(failed),
+        _ if last.mark.is_some() && last.mark == remembered.mark => Ok(last.failed),
+        Ok(None) => {
+            let job = remembered.job.map_or_else(|| "the job".to_owned(), |job| format!("job {job}"));
+            let text = format!(
+                "It is not known what failed: {job} of the server in {}, which made files here last, is forgotten",
+                dir.display()
+            );
+            Err(HqError::failed("no-job", text)
+                .hint("`hq make --list` shows what is missing, and `hq make` makes it"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+// Nothing where it is not known there any more.
+fn of_job_on_server(
+    home: &Path,
+    remembered: &Job,
+    (uid, dir): (&str, &Path),
+) -> Result<Option<Vec<FailedRun>>, HqError> {
     let mut session = Session::connect(dir).map_err(|error| {
+        let job = remembered.job.map_or_else(|| "a job".to_owned(), |job| format!("job {job}"));
         HqError::from(error)
-            .hint(format!("job {job} of the server in {} was the last to make files here", dir.display()))
+            .hint(format!("{job} of the server in {} was the last to make files here", dir.display()))
     })?;
     if session.server_uid() != uid {
         return Ok(None);
     }
-    let jobs = jobs_of(&mut session, home, &remembered)?;
+    let jobs = jobs_of(&mut session, home, remembered)?;
     if !jobs.iter().any(|job| job.is_same) {
         return Ok(None);
     }
@@ -87,16 +112,21 @@ fn of_job_on_server(home: &Path) -> Result<Option<Vec<FailedRun>>, HqError> {
 // Whose files may be half done: of a job on a server, it is known whether some are.
 fn unfinished(home: &Path) -> Result<Option<String>, HqError> {
     let Some(remembered) = job_in(home) else { return Ok(None) };
-    let unknown = || Ok(Some("A run was interrupted here, or is still active".to_owned()));
+    let unknown = || Ok(Some("A run was interrupted here, or is still active: its".to_owned()));
     let Place::Server { uid, dir } = &remembered.place else { return unknown() };
     let session = Session::connect(dir).ok().filter(|session| session.server_uid() == uid);
     let (Some(mut session), Ok(runs)) = (session, started_in(home)) else { return unknown() };
     let jobs = jobs_of(&mut session, home, &remembered)?;
     if let Some(job) = jobs.iter().rev().find(|job| !job.has_ended) {
-        return Ok(Some(format!("Job {} is making files here", job.job)));
+        return Ok(Some(format!("Job {} is making files here: its", job.job)));
     }
-    let is_any = !half_done(&mut session, &on_server(&jobs), &runs)?.is_empty();
-    Ok(is_any.then(|| "A run was interrupted here".to_owned()))
+    let ran = on_server(&jobs);
+    if !half_done(&mut session, &ran, &runs)?.is_empty() {
+        return Ok(Some("A run was interrupted here: its".to_owned()));
+    }
+    // Their programs may go on writing for a moment.
+    let is_ending = grace_left(last_ended(&mut session, &ran, runs.len())?).is_some();
+    Ok(is_ending.then(|| "Runs that were canceled here may still be ending: their".to_owned()))
 }
 
 // Nobody asks for what is not known: the name is wrong.

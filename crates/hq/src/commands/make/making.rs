@@ -15,7 +15,7 @@ use hq_model::{JobId, TaskId, counted};
 use hq_worker::launcher::Launcher;
 use tokio::sync::watch;
 
-use super::before::{Before, GoesOn, clear, job_name};
+use super::before::{Before, GoesOn, Taken, clear, job_name, take};
 use super::ending::{END_TIME, Written, cancel_aside, goes_unanswered, until_written};
 use super::following::{Ends, follow_to_the_end};
 use super::{Context, home_path, level, load, places, planned, refused, remembered, rerun};
@@ -36,7 +36,15 @@ use crate::signals::{HeldSignals, Signals};
 pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     // What is wrong with the files is said before anything is made.
     let make = load(context, &args)?;
-    let home = Home::take(&home_path(&args))?;
+    let home = match take(&home_path(&args), args.place.submit)? {
+        Taken::Home(home) => home,
+        Taken::GoesOn(goes_on) => {
+            logging::init(context.debug, level(context));
+            let rerun = rerun(&args)?;
+            let plan = planned(context, &args, &make, &remembered(&args, &make, rerun), rerun)?;
+            return join(context, &args, &goes_on, &plan);
+        }
+    };
     let launcher = if args.place.submit { None } else { Some(Launcher::fork()?) };
     match &args.how.log {
         Some(path) => logging::init_to(path)?,
@@ -50,7 +58,7 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     home.tidy(&known)?;
     let mut plan = ManuallyDrop::new(planned(context, &args, &make, &known, rerun)?);
     if let Some(goes_on) = &before.goes_on {
-        return maker.join(goes_on, &plan);
+        return join(context, &args, goes_on, &plan);
     }
     if maker.absorb(&plan, &before)? {
         *plan = planned(context, &args, &make, &remembered(&args, &make, rerun), rerun)?;
@@ -146,8 +154,7 @@ impl Maker<'_> {
         let Submission { file, runs: _, started } = self.submission(plan, node, Some(mark.clone()))?;
         let place =
             Place::Server { uid: session.server_uid().to_owned(), dir: self.context.server_dir.clone() };
-        let mark = Some(mark.text().to_owned());
-        let job = Job { place, job: None, runs: started.len(), mark };
+        let job = Job { place, job: None, runs: started.len(), mark: Some(mark.text().to_owned()) };
         self.home.begin(&job, &started)?;
         let submitted =
             session.submit_file(file, None, &mut |warnings| self.context.printer.advise(warnings, false));
@@ -157,7 +164,7 @@ impl Maker<'_> {
         self.warn_of_unfit(&mut session, id, &started)?;
         if self.args.place.wait || self.args.place.progress {
             self.context.hint_of_workers(&mut session);
-            return self.wait(&mut session, id, &started, plan);
+            return self.wait(&mut session, (id, &mark), &started, plan);
         }
         self.context.hint_of_workers(&mut session);
         let text = format!("Job {id} makes the files: {}\n", counted(started.len() as u64, "run"));
@@ -187,49 +194,24 @@ impl Maker<'_> {
         Ok(())
     }
 
-    fn wait(&self, session: &mut Session, job: JobId, runs: &[Started], plan: &Plan) -> Result<u8, HqError> {
+    fn wait(
+        &self,
+        session: &mut Session,
+        (job, mark): (JobId, &Mark),
+        runs: &[Started],
+        plan: &Plan,
+    ) -> Result<u8, HqError> {
         session.wait_for_lost_server(None);
-        let exit = follow_to_the_end(self.context, session, job, runs).map_err(|error| {
+        let ended = follow_to_the_end(self.context, session, job, runs).map_err(|error| {
             let hint = error.hint.clone();
             match hint {
                 Some(_) => error,
                 None => error.hint("`hq make --follow` follows it again"),
             }
         })?;
-        Ok(exit.max(u8::from(!plan.missing.is_empty())))
-    }
-
-    fn join(&self, GoesOn { job, runs, tasks }: &GoesOn, plan: &Plan) -> Result<u8, HqError> {
-        end_quietly_when_nobody_reads();
-        let its_runs = tasks.iter().filter_map(|task| runs.get(task.0 as usize));
-        let texts: HashMap<&str, &str> = its_runs.map(|run| (run.name.as_str(), run.text.as_str())).collect();
-        let is_other =
-            |run: &&Run| texts.get(name_of(run).as_str()) != Some(&hex(&Sha256.of_text(run.text())).as_str());
-        let other = plan.needed().find(is_other);
-        if other.is_some() || !self.args.force.is_empty() {
-            let what = match other {
-                Some(run) if texts.contains_key(name_of(run).as_str()) => {
-                    format!("with a different script for {}", name_of(run))
-                }
-                Some(run) => format!("and {} is not among them", name_of(run)),
-                None => "and --force would remake them".to_owned(),
-            };
-            return Err(HqError::failed("make-busy", format!("Job {job} is making files here, {what}")).hint(
-                format!(
-                    "wait for it with `hq make --follow` or end it with `hq job cancel {job}`, then repeat this \
-                     command"
-                ),
-            ));
-        }
-        let mut session = self.context.connect()?;
-        if self.args.place.wait || self.args.place.progress {
-            self.context.printer.note(&format!("Job {job} is already making the files"));
-            return follow_to_the_end(self.context, &mut session, *job, runs);
-        }
-        let text = format!("Job {job} is already making the files\n");
-        let document = serde_json::json!({ "id": job.0, "runs": tasks.len() });
-        self.context.printer.print(&mut Shown::of(text, document).quiet(format!("{job}\n")))?;
-        Ok(0)
+        // The server forgets the job some day.
+        self.home.say_last(&LastRun { failed: ended.failed.clone(), mark: Some(mark.text().to_owned()) })?;
+        Ok(ended.exit().max(u8::from(!plan.missing.is_empty())))
     }
 
     fn run(&self, plan: &Plan, launcher: Launcher) -> Result<u8, HqError> {
@@ -289,7 +271,7 @@ impl Maker<'_> {
         cluster.stop()?;
         self.home.end()?;
         end_quietly_when_nobody_reads();
-        self.home.say_last(&LastRun { failed: ended.failed.clone() })?;
+        self.home.say_last(&LastRun { failed: ended.failed.clone(), mark: None })?;
         ended.missing = plan.missing.len();
         self.context.printer.print(&mut ended)?;
         if !plan.missing.is_empty() {
@@ -383,6 +365,45 @@ impl Maker<'_> {
             (followed, first) => followed.map(|()| Followed::Over(ends.into_inner(), first)),
         }
     }
+}
+
+// Somebody else makes the files already: nothing is submitted.
+fn join(
+    context: &Context,
+    args: &MakeArgs,
+    GoesOn { job, runs, tasks }: &GoesOn,
+    plan: &Plan,
+) -> Result<u8, HqError> {
+    end_quietly_when_nobody_reads();
+    let its_runs = tasks.iter().filter_map(|task| runs.get(task.0 as usize));
+    let texts: HashMap<&str, &str> = its_runs.map(|run| (run.name.as_str(), run.text.as_str())).collect();
+    let is_other =
+        |run: &&Run| texts.get(name_of(run).as_str()) != Some(&hex(&Sha256.of_text(run.text())).as_str());
+    let other = plan.needed().find(is_other);
+    if other.is_some() || !args.force.is_empty() {
+        let what = match other {
+            Some(run) if texts.contains_key(name_of(run).as_str()) => {
+                format!("with a different script for {}", name_of(run))
+            }
+            Some(run) => format!("and {} is not among them", name_of(run)),
+            None => "and --force would remake them".to_owned(),
+        };
+        return Err(HqError::failed("make-busy", format!("Job {job} is making files here, {what}")).hint(
+            format!(
+                "wait for it with `hq make --follow` or end it with `hq job cancel {job}`, then repeat this \
+                 command"
+            ),
+        ));
+    }
+    let mut session = context.connect()?;
+    if args.place.wait || args.place.progress {
+        context.printer.note(&format!("Job {job} is already making the files"));
+        return Ok(follow_to_the_end(context, &mut session, *job, runs)?.exit());
+    }
+    let text = format!("Job {job} is already making the files\n");
+    let document = serde_json::json!({ "id": job.0, "runs": tasks.len() });
+    context.printer.print(&mut Shown::of(text, document).quiet(format!("{job}\n")))?;
+    Ok(0)
 }
 
 // How the runs went.

@@ -8,6 +8,8 @@ mod making;
 mod places;
 mod tending;
 
+pub(super) use before::await_ended;
+
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;

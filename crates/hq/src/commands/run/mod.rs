@@ -8,6 +8,7 @@
 //! that directory goes on with the job, as after a kill.
 
 mod kept;
+mod lost;
 mod outputs;
 
 use std::cell::RefCell;
@@ -24,6 +25,7 @@ use hq_worker::launcher::Launcher;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::kept::{Kept, interrupted_job};
+use self::lost::lost_outputs;
 use self::outputs::OutputPaths;
 use super::{Context, end_quietly_when_nobody_reads, exit_of, job, submit, unexpected, worker};
 use crate::cli::OutputMode;
@@ -218,6 +220,7 @@ fn execute(
     let (job, mut watch) = match (job, submit) {
         (Some(job), _) => {
             context.printer.note(&format!("Resuming job {job}"));
+            context.printer.damaged(&lost_outputs(session, job)?);
             let notifications = has_notifications;
             let watch = ClientRequest::WatchJobs { jobs: only([job]), until_closed: false, notifications };
             (job, session.watch(watch)?)
