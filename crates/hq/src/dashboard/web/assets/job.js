@@ -83,7 +83,7 @@ function Timeline({ job }) {
     return html`<section aria-labelledby="timeline">
       <h2 id="timeline">Timeline</h2>
       <div class="charts"><${Chart} title="Tasks at a time" said=${said} data=${[times, data.running]} draw=${marks} series=${[{ label: "running", color: "--run", isFilled: true, isStepped: true }]} /></div>
-    </section>`
+    </section>
     <${Slowest} job=${job} tasks=${data.slowest ?? []} />`;
   }}<//>`;
 }
