@@ -873,6 +873,8 @@ def main(connection, receive):
                 except Exception:
                     pass
             os._exit(code)
+        for end in at_end:
+            end()
         # It has lent its CPUs, and was not told to go on.
         state["is_lost"] |= state["waits"]
         settle_streams()
@@ -915,6 +917,8 @@ def main(connection, receive):
     sys.modules["_hq_runner"].waits = waits
     sys.modules["_hq_runner"].goes_on = goes_on
     sys.modules["_hq_runner"].returned = None
+    # Asked when a call ends: what it submits is with the server before that is told.
+    at_end = sys.modules["_hq_runner"].at_end = []
     # What was loaded within a call is not of it.
     sys.modules["_hq_runner"].has_loaded = lambda: state.update(kept=note())
     # Empty where nothing is known of that, and None in one that was forked.
