@@ -118,6 +118,9 @@ class Future(concurrent.futures.Future[T]):
 
     def done(self) -> bool:
         """True if it has ended, in any way."""
+        if self._state is PENDING and self._session.hears_late:
+            # Whoever asks again and again waits, too.
+            self._condition  # noqa: B018
         return self._state is not PENDING
 
     def cancelled(self) -> bool:
@@ -233,10 +236,16 @@ class Future(concurrent.futures.Future[T]):
 
     def _hq_returned(self) -> tuple[int, int]:
         # Asked by the interpreter of a call that returns this one: which it is, when its value belongs to that call.
-        if self._task is None:
-            raise self._exception or DependencyFailed(f"{self._code_name} was not sent")
+        self._check_sent()
+        assert self._task is not None, "what was not sent was refused"
         _returned.given_away(self)
         return self._session.job, self._task
+
+    def _check_sent(self) -> None:
+        # Of what is returned the server knows.
+        self._session.send_gathered()
+        if self._task is None:
+            raise self._exception or DependencyFailed(f"{self._code_name} was not sent")
 
     def _decode(self) -> None:
         end = self._end

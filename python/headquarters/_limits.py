@@ -60,6 +60,18 @@ TASK_MAX = 2**32 - 1
 GUESTS_FROM = 10**9
 """Ids of calls of those that come to a job of another client begin here."""
 
+GUEST_ROW = 1000
+"""Ids that a call takes for those that it calls, at a time."""
+
+GATHER_S = 1e-3
+"""Seconds after which leaves what a call has submitted, if it neither ends nor waits before."""
+
+GATHER_LOOKS = 20
+"""After so many times of these without anything to send it is looked only when there is something."""
+
+UNHEARD_S = 0.05
+"""Seconds after which a call hears of those that it has called, and that it does not wait for."""
+
 GIVEN_FROM = 3 * 10**9
 """Ids of what clients put into stores begin here; the server gives them."""
 

@@ -174,6 +174,10 @@ def name_of(function: Any) -> str:
 
 
 def _mark(function: Callable[..., Any]) -> Fingerprint | None:
+    if isinstance(function, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        # As `int.__add__`.
+        owner = function.__objclass__
+        return Fingerprint() if by_reference(owner) and getattr(owner, function.__name__, None) is function else None
     if isinstance(function, (type, types.BuiltinFunctionType)):
         return Fingerprint() if by_reference(function) else None
     return fingerprint(function)

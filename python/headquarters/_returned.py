@@ -42,8 +42,9 @@ def given_back(future: Future[Any], is_ref: bool) -> tuple[Callable[..., Any], t
     """What pickle is told of a future, or of the Ref of one, in what a call returns; None where nothing is returned."""
     if not is_returning():
         return None
-    session, task = future._session, future._task
     _check_within(future)
+    future._check_sent()
+    session, task = future._session, future._task
     assert task is not None, "what was not sent is not pickled"
     value = future._value if is_ref else None
     size, nonce = (value.size, value.nonce or b"") if value is not None else (0, b"")

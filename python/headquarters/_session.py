@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from ._pickling import Code
 
 
+class NoIds(Exception):
+    """There are no ids left that belong to this session."""
+
+
 class Session:
     """The open job of an executor and of all its views."""
 
@@ -46,6 +50,8 @@ class Session:
         self.is_forked = False
         # It is that of a call: what this returns belongs to others.
         self.is_within = False
+        # Ends that nobody waits for are heard late.
+        self.hears_late = False
         # The server closes the job by itself, some time after the end of the last call.
         self.lingers = False
         self.objects = Objects(self)
@@ -60,6 +66,8 @@ class Session:
         self._was_sent = threading.Condition(self._lock)
         self._all_ended = threading.Condition(self._lock)
         self._next = calls.next_id
+        # Ids from here on have to be asked for.
+        self._ids_end = limits.TASK_MAX
         self._queue: deque[Group] = deque()
         self._group: Group | None = None
         self._queued_calls = 0
@@ -91,6 +99,9 @@ class Session:
         self._writer = threading.Thread(target=self._write, name=f"hq-submit-{self.job}", daemon=True)
         self._reader = threading.Thread(target=self._read, name=f"hq-ends-{self.job}", daemon=True)
         SESSIONS.add(self)
+        self._begin()
+
+    def _begin(self) -> None:
         self._writer.start()
         self._reader.start()
 
@@ -109,6 +120,8 @@ class Session:
             if self._is_shut or self._broken is not None or self._queued_bytes > limits.QUEUED_BYTES_MAX:
                 self._admit()
             task = self._next
+            if task >= self._ids_end:
+                raise NoIds
             self._next = task + 1
             future: Future[Any] = Future(self, task, code.name, deps)
             group = self._group
@@ -256,6 +269,9 @@ class Session:
             with self._lock:
                 self._is_urgent = True
                 self._to_send.notify()
+
+    def send_gathered(self) -> None:
+        """Sends what waits for the end of the call that submits it."""
 
     def sent_through(self, task: int, until: float | None = None) -> bool:
         """Returns True when all calls up to `task` are with the server or were refused; False at the time `until`."""
@@ -414,10 +430,10 @@ class Session:
         try:
             if self._owns_job:
                 self._calls.close()
-            self._wake()
         except Exception:
             # The server may be gone by now, and nobody is left to be told.
             pass
+        self._wake()
         self._reader.join(max(0.0, until - time.monotonic()))
         self.objects.leave(until - time.monotonic())
 
@@ -432,44 +448,56 @@ class Session:
                 self._send(groups)
                 # Who waits for more must not hold what these have left.
                 del groups
-                with self._lock:
-                    self._is_sending = False
-                    if not self._queue:
-                        self._is_urgent = False
-                    self._was_sent.notify_all()
-                    is_last = self._is_shut and not self._queue
-                if is_last:
-                    # All may have ended before the server's answer to their submit was here.
-                    self._wake()
+                self._have_sent()
         except BaseException as error:
             self._break(error)
 
+    def _have_sent(self) -> None:
+        with self._lock:
+            self._is_sending = False
+            if not self._queue:
+                self._is_urgent = False
+            self._was_sent.notify_all()
+            is_last = self._is_shut and not self._queue
+        if is_last:
+            # All may have ended before the server's answer to their submit was here.
+            self._wake()
+
     def _next_groups(self) -> list[Group] | None:
         with self._lock:
-            while not self._queue:
-                if self._is_shut or self._is_over or self._broken is not None:
-                    return None
-                self._writer_sleeps = True
-                self._to_send.wait()
-                self._writer_sleeps = False
-            count = -1
-            while count != self._queued_calls and not self._leaves_now():
-                count = self._queued_calls
-                self._to_send.wait(limits.QUIET_S)
-            groups: list[Group] = []
-            calls = size = 0
-            while self._queue and calls < limits.SUBMIT_CALLS_MAX and (not groups or size < 4 * limits.SUBMIT_BYTES):
-                group = self._queue.popleft()
-                calls, size = calls + len(group.entries), size + group.size
-                groups.append(group)
-            if self._group is not None and groups and groups[-1] is self._group:
-                self._group = None
-            self._queued_calls -= calls
-            self._queued_bytes -= size
-            self._is_sending = bool(groups)
-            if groups:
-                self._sent_below = groups[0].first
-            return groups
+            while True:
+                while not self._queue:
+                    if self._is_shut or self._is_over or self._broken is not None:
+                        return None
+                    self._writer_sleeps = True
+                    self._to_send.wait()
+                    self._writer_sleeps = False
+                count = -1
+                while count != self._queued_calls and not self._leaves_now():
+                    count = self._queued_calls
+                    self._to_send.wait(limits.QUIET_S)
+                while self._is_sending:
+                    self._was_sent.wait()
+                # Another thread may have sent all of it.
+                if self._queue:
+                    return self._taken()
+
+    # Under the lock.
+    def _taken(self) -> list[Group]:
+        groups: list[Group] = []
+        calls = size = 0
+        while self._queue and calls < limits.SUBMIT_CALLS_MAX and (not groups or size < 4 * limits.SUBMIT_BYTES):
+            group = self._queue.popleft()
+            calls, size = calls + len(group.entries), size + group.size
+            groups.append(group)
+        if self._group is not None and groups and groups[-1] is self._group:
+            self._group = None
+        self._queued_calls -= calls
+        self._queued_bytes -= size
+        self._is_sending = bool(groups)
+        if groups:
+            self._sent_below = groups[0].first
+        return groups
 
     def _leaves_now(self) -> bool:
         return (
@@ -484,7 +512,7 @@ class Session:
             return
         try:
             self._submit([group.batch() for group in groups])
-            if self._store_look is None and any(group.waits for group in groups):
+            if self._store_look is None and not self.is_within and any(group.waits for group in groups):
                 self._store_look = StoreLook(self)
             return
         except Exception as refused:

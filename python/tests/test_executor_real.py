@@ -419,6 +419,8 @@ def test_the_mask_of_files_is_put_back(executor):
 
 
 def test_each_call_finds_its_own_number_and_place_whatever_others_have_changed(executor):
+    on_signal = signal.signal
+
     def change(how):
         if how == "own":
             os.environ["HQ_TASK_ID"] = "none"
@@ -426,6 +428,14 @@ def test_each_call_finds_its_own_number_and_place_whatever_others_have_changed(e
             os.environ["LEFT"] = "x"
         elif how == "less":
             del os.environ["HQ_TASK_ID"]
+        elif how == "none":
+            os.environ.clear()
+        elif how == "others":
+            os.environ |= {"LEFT": "x", "HQ_TASK_ID": "none"}
+        elif how == "below":
+            os.environ._data.update({b"LEFT": b"x"})
+        elif how == "signals":
+            on_signal(signal.SIGUSR1, lambda *_: None)
         elif how == "place":
             os.chdir("/")
         elif how == "outputs":
@@ -436,11 +446,12 @@ def test_each_call_finds_its_own_number_and_place_whatever_others_have_changed(e
     def look(_):
         print("seen", flush=True)
         programs = subprocess.run(["printenv", "HQ_TASK_ID"], capture_output=True, text=True).stdout.strip()
+        assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
         return os.environ["HQ_TASK_ID"], programs, os.environ.get("LEFT"), os.getcwd()
 
     here = os.getcwd()
     # More than those after which variables are kept in another way.
-    for how in ["nothing", "own", "more", "less", "place", "outputs"] * 25:
+    for how in ["nothing", "own", "more", "less", "none", "others", "below", "signals", "place", "outputs"] * 25:
         executor.submit(change, how).result(60)
         looks = [executor.submit(look, n) for n in range(2)]
         for one in looks:

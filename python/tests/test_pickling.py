@@ -34,7 +34,7 @@ def test_plain_arguments_are_sent_with_the_call_unless_they_are_long():
 def test_a_function_that_stays_is_pickled_once():
     a = 5
     of_closure = lambda x: x + a  # noqa: E731
-    for function in (helper, len, of_closure, int, lambda: helper(1)):
+    for function in (helper, len, of_closure, int, int.__add__, str.upper, lambda: helper(1)):
         one, two = codes_of(function, function)
         assert one is two and one.fingerprint is not None
 

@@ -11,9 +11,11 @@ use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_core::never;
 use hq_core::record::Record;
 use hq_core::server::{ConnectionId, Effect, Gate, Input, JournalOrder, Server};
+use hq_core::worker_messages::ToWorker;
 use hq_model::{JobId, Notice, Timestamp};
 use tracing::{error, info, warn};
 
+use crate::acks::Acks;
 use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::events::Reply;
@@ -56,6 +58,7 @@ pub(crate) struct Router {
     batch: Arc<Batch>,
     steps: Vec<Step>,
     steps_bytes: usize,
+    acks: Acks,
     /// Answers that leave at the end of a turn.
     answers: Vec<(Arc<Outbox>, Message)>,
     planner: Planner,
@@ -100,8 +103,9 @@ impl Decider {
         let mut is_over = false;
         let (mut held, mut waiting) = (memory::HighWater::default(), memory::HighWater::default());
         while !is_over {
-            let deadline =
-                (self.machine.next_wakeup()).map(|time| self.clock.when(time).max(Instant::now() + NAP));
+            let wakeup = self.machine.next_wakeup().map(|time| self.clock.when(time));
+            let deadline = wakeup.into_iter().chain(self.router.acks.due()).min();
+            let deadline = deadline.map(|at| at.max(Instant::now() + NAP));
             let slept = Instant::now();
             self.inbox.take(&mut entries, deadline);
             let woken = Instant::now();
@@ -110,6 +114,8 @@ impl Decider {
                 self.clock.missed(woken - slept, woken);
             }
             is_over = self.turn(&mut entries, &mut effects);
+            let due = self.router.acks.take_due(woken);
+            self.router.acknowledge(due);
             limits::trim(&mut entries);
             if !is_over {
                 limits::trim(&mut effects);
@@ -199,6 +205,7 @@ impl Router {
             batch,
             steps: Vec::new(),
             steps_bytes: 0,
+            acks: Acks::default(),
             answers: Vec::new(),
             planner,
             files,
@@ -218,6 +225,7 @@ impl Router {
 
     /// A connection is gone: what is still meant for it is dropped.
     pub(crate) fn close(&mut self, connection: ConnectionId) {
+        self.acks.take(connection);
         self.connections.remove(&connection);
         self.has_closed = true;
     }
@@ -262,11 +270,20 @@ impl Router {
                         self.answers.push((outbox, message));
                     }
                 }
+                Effect::ToWorker { connection, message: ToWorker::Saved { report }, gate: _ }
+                    if self.may_wait(connection) =>
+                {
+                    self.acks.hold(connection, report, Instant::now());
+                }
                 Effect::ToWorker { connection, message, gate } => {
                     self.send(connection, Message::Worker(message), gate);
+                    let ack = self.acks.take(connection).map(|ack| (connection, ack));
+                    self.acknowledge(ack);
                 }
                 Effect::Close { connection } => {
                     self.send_answers();
+                    let ack = self.acks.take(connection).map(|ack| (connection, ack));
+                    self.acknowledge(ack);
                     self.send(connection, Message::Close, Gate::Open);
                     self.connections.remove(&connection);
                 }
@@ -303,6 +320,8 @@ impl Router {
 
     /// Nothing comes any more: the journal saves what it has, within bounds, and ends.
     pub(crate) fn end(&mut self) {
+        let acks = self.acks.take_all();
+        self.acknowledge(acks);
         if let Some(journal_queue) = &self.journal_queue {
             journal_queue.end();
         }
@@ -389,6 +408,18 @@ impl Router {
     fn send_answers(&mut self) {
         self.answers.drain(..).for_each(|(outbox, answer)| outbox.send(answer));
         limits::trim(&mut self.answers);
+    }
+
+    // Whether a worker need not hear at once that a report is saved. A relay has others who wait for it.
+    fn may_wait(&self, connection: ConnectionId) -> bool {
+        let is_worker = self.connections.get(&connection).is_some_and(|outbox| !outbox.is_line());
+        self.journal_queue.is_none() && is_worker
+    }
+
+    fn acknowledge(&mut self, acks: impl IntoIterator<Item = (ConnectionId, ToWorker)>) {
+        for (connection, ack) in acks {
+            self.send(connection, Message::Worker(ack), Gate::Open);
+        }
     }
 
     fn send(&mut self, connection: ConnectionId, message: Message, gate: Gate) {

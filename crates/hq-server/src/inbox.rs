@@ -111,7 +111,7 @@ impl Inbox {
             return event.refuse();
         }
         waiting.entries.push(Entry { at: Instant::now(), event, room });
-        self.wake_if_asleep(&mut waiting);
+        self.wake_if_asleep(waiting);
     }
 
     /// Nobody takes what waits any more: connections of which nobody knows, now or later, are told to close.
@@ -130,7 +130,7 @@ impl Inbox {
         let is_due = waiting.woken_by_heartbeat.is_none_or(|last| at.duration_since(last) >= HEARTBEAT_WAIT);
         if is_due {
             waiting.woken_by_heartbeat = Some(at);
-            self.wake_if_asleep(&mut waiting);
+            self.wake_if_asleep(waiting);
         }
     }
 
@@ -165,12 +165,14 @@ impl Inbox {
     fn have_a_look(&self) {
         let mut waiting = self.lock();
         waiting.look = true;
-        self.wake_if_asleep(&mut waiting);
+        self.wake_if_asleep(waiting);
     }
 
-    fn wake_if_asleep(&self, waiting: &mut Waiting) {
-        if waiting.is_asleep {
-            waiting.is_asleep = false;
+    fn wake_if_asleep(&self, mut waiting: MutexGuard<'_, Waiting>) {
+        let was_asleep = std::mem::replace(&mut waiting.is_asleep, false);
+        // Whoever wakes up takes the lock: held until after that, it would put it to sleep again.
+        drop(waiting);
+        if was_asleep {
             self.wake.notify_one();
         }
     }

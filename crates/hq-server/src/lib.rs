@@ -18,6 +18,7 @@
 //! deciding thread: a client that does not read is not read from, and at last disconnected.
 
 mod access;
+mod acks;
 mod batch;
 mod claim;
 mod clock;

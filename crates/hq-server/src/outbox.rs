@@ -114,6 +114,11 @@ impl Outbox {
         &self.peer
     }
 
+    /// True for the outbox of a line.
+    pub(crate) fn is_line(&self) -> bool {
+        self.line.is_some()
+    }
+
     /// Sends after all that was sent before. A peer that does not read what it is sent is disconnected.
     pub(crate) fn send(&self, message: Message) {
         if self.is_cut() {

@@ -15,6 +15,17 @@ def _hq_keeping():
     numbers = [int(getattr(signal, "SIG" + word)) for word in words]
     handler_of, timeout_of = plain.getsignal, socket.getdefaulttimeout
     alarm, set_mask, mask_is, block = plain.alarm, plain.pthread_sigmask, int(signal.SIG_SETMASK), int(signal.SIG_BLOCK)
+    set_handler = plain.signal
+    # Whether handlers may have changed: to ask for each takes longer than many a call.
+    is_touched = True
+
+    def touch(number, handler):
+        # What `signal.signal` calls, wherever that was imported.
+        nonlocal is_touched
+        is_touched = True
+        return set_handler(number, handler)
+
+    plain.signal = touch
 
     def note():
         # As it is before a function is called for the first time, with its modules loaded.
@@ -29,6 +40,7 @@ def _hq_keeping():
         )
 
     def put_back(noted):
+        nonlocal is_touched
         argv, path, filters, hook, timeout, handlers, mask = noted
         # First, as a timer that runs out where its handler is gone ends the interpreter.
         alarm(0)
@@ -41,13 +53,14 @@ def _hq_keeping():
         threading.excepthook = hook
         if timeout_of() != timeout:
             socket.setdefaulttimeout(timeout)
-        if list(map(handler_of, numbers)) != handlers:
+        if is_touched and list(map(handler_of, numbers)) != handlers:
             for timer in (signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
                 plain.setitimer(timer, 0)
             for number, handler in zip(numbers, handlers):
                 # None is one that was not set from Python, and cannot be.
                 if handler is not None and handler_of(number) != handler:
-                    plain.signal(number, handler)
+                    set_handler(number, handler)
+        is_touched = False
         # Last, for what was blocked comes now.
         set_mask(mask_is, mask)
 

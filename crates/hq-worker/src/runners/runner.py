@@ -292,21 +292,47 @@ def main(connection, receive):
 
     # Of the call before: the bytes before the number of its task, which are mostly the same, the lines from there on, and the
     # names in these.
-    variables = {"same": None, "lines": [], "heads": [], "wanted": None, "calls": 0}
+    variables = {"same": None, "lines": [], "heads": [], "calls": 0}
+    # The names of those whose lines can be written where the C library has them.
+    in_place = set()
     FIRST = b"\0HQ_TASK_ID="
 
+    class Noting(dict):
+        # What `os.environ` keeps its variables in. Whether a function has changed any is known without a look at all of them.
+        is_changed = True
+
+    def noting(name):
+        plain = getattr(dict, name)
+
+        def change(self, *arguments, **named):
+            self.is_changed = True
+            return plain(self, *arguments, **named)
+
+        return change
+
+    for name in ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update"):
+        if hasattr(dict, name):
+            setattr(Noting, name, noting(name))
+    put_quietly = dict.__setitem__
+
     def set_environment(block):
-        # The bytes below the mapping: to ask that for each variable takes longer than many a call.
         present = getattr(os.environ, "_data", None)
         same = variables["same"]
-        if same is not None and block.startswith(same) and present == variables["wanted"] and present is not None:
+        is_as_left = type(present) is Noting and not present.is_changed
+        if is_as_left and same is not None and block.startswith(same):
             if set_few(present, block[len(same) :].split(b"\0")):
                 return
         at = block.find(FIRST) + 1
         lines = block[at:].split(b"\0")
         variables["same"], variables["lines"] = block[:at] if at else None, lines
         variables["heads"] = [line[: line.find(b"=") + 1] for line in lines]
+        if present is not None and type(present) is not Noting and getattr(os.environb, "_data", None) is present:
+            # The bytes below the mapping, which both have.
+            present = os.environ._data = os.environb._data = Noting(present)
         set_all(dict(os.environb) if present is None else present, block.split(b"\0"))
+        in_place.clear()
+        if type(present) is Noting:
+            present.is_changed = False
 
     def set_few(present, lines):
         # Where the same variables are there as before. False when there are others.
@@ -319,10 +345,10 @@ def main(connection, receive):
                 if not new.startswith(head):
                     return False
                 changed.append((head[:-1], new, new[len(head) :]))
-        wanted, put = variables["wanted"], put_of[0]
+        put = put_of[0]
         for name, line, value in changed:
             put(name, line, value)
-            present[name] = wanted[name] = value
+            put_quietly(present, name, value)
         variables["lines"] = lines
         variables["calls"] += 1
         if variables["calls"] == CALLS_FEW:
@@ -348,8 +374,11 @@ def main(connection, receive):
                 size = len(line) + 64
                 room = room_of(size)
                 rooms[name] = room, size
+                in_place.discard(name)
             room.value = line
-            putenv(room)
+            if name not in in_place:
+                putenv(room)
+                in_place.add(name)
             del known
 
         return put
@@ -360,7 +389,6 @@ def main(connection, receive):
             name, is_set, value = line.partition(b"=")
             if is_set:
                 wanted[name] = value
-        variables["wanted"] = wanted
         for name in present.keys() - wanted.keys():
             del os.environb[name]
         for name, value in wanted.items():
@@ -845,6 +873,8 @@ def main(connection, receive):
                 except Exception:
                     pass
             os._exit(code)
+        for end in at_end:
+            end()
         # It has lent its CPUs, and was not told to go on.
         state["is_lost"] |= state["waits"]
         settle_streams()
@@ -887,6 +917,8 @@ def main(connection, receive):
     sys.modules["_hq_runner"].waits = waits
     sys.modules["_hq_runner"].goes_on = goes_on
     sys.modules["_hq_runner"].returned = None
+    # Asked when a call ends: what it submits is with the server before that is told.
+    at_end = sys.modules["_hq_runner"].at_end = []
     # What was loaded within a call is not of it.
     sys.modules["_hq_runner"].has_loaded = lambda: state.update(kept=note())
     # Empty where nothing is known of that, and None in one that was forked.
