@@ -236,7 +236,7 @@ const REGRESSIONS: [Regression; 42] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [Regression; 28] = [
+const STRICT_REGRESSIONS: [Regression; 29] = [
     (
         5_000_170,
         Marks::Reached(&["a hungry worker has no store"]),
@@ -358,11 +358,21 @@ const STRICT_REGRESSIONS: [Regression; 28] = [
     ),
     (
         40_016_468,
-        Marks::Reached(&["a picky worker is kept for what it never begins with"]),
+        Marks::Reached(&["nothing is kept any more on a picky worker that begins"]),
         "an idle worker that starts only for enough was kept for a task that is too little for it, and those that would \
          have been enough together were kept from each other's room",
     ),
-    (90_001_459, Marks::Reached(&["a picky worker is kept for what it never begins with"]), "as 40_016_468"),
+    (
+        90_001_459,
+        Marks::Reached(&["nothing is kept any more on a picky worker that begins"]),
+        "as 40_016_468",
+    ),
+    (
+        120_014_297,
+        Marks::Reached(&["nothing is kept any more on a picky worker that begins"]),
+        "a worker began with a task for which it was kept, and went on to be kept for the next one of these, so that what \
+         made the first one enough was kept from it",
+    ),
 ];
 
 #[test]

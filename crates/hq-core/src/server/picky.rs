@@ -45,19 +45,19 @@ impl Server {
                 in_vain.push(alike);
                 continue;
             };
-            // What is kept for a class with which it never begins is kept for nobody.
+            // Room that was kept there, for one of the set or for what is too little, is for all of the set.
             let kept = self.kept_on(now, *id);
-            if kept.is_some_and(|class| set.iter().all(|part| part.class != class)) {
-                mark!("a picky worker is kept for what it never begins with");
+            if kept.is_some() {
+                mark!("nothing is kept any more on a picky worker that begins");
                 self.reserve.let_worker(*id);
             }
-            for part in set {
-                self.fill_with(now, *id, &part, batches);
-                if self.kept_on(now, *id) == Some(part.class) {
-                    mark!("a picky worker begins with what it was kept for");
-                    let let_go = self.has_what_was_kept_for(now, part.class);
-                    self.changes.of_workers(let_go);
-                }
+            for part in &set {
+                self.fill_with(now, *id, part, batches);
+            }
+            if let Some(class) = kept.filter(|class| set.iter().any(|part| part.class == *class)) {
+                mark!("a picky worker begins with what it was kept for");
+                let let_go = self.has_what_was_kept_for(now, class);
+                self.changes.of_workers(let_go);
             }
         }
     }
