@@ -69,7 +69,8 @@ impl Server {
         if let Some(trouble) = &live.trouble {
             return reason(ReasonKind::Closed, format!("it cannot start tasks at the moment: {trouble}"));
         }
-        if live.reserved.is_some() && requests.iter().all(|request| request.nodes == 0) {
+        let gives_way = |reserved| class.is_none_or(|class| self.queue.key(class).priority <= reserved);
+        if live.reserved.is_some_and(gives_way) && requests.iter().all(|request| request.nodes == 0) {
             return reason(ReasonKind::Closed, "it is kept free for a task on several nodes".into());
         }
         if !live.takes_tasks() {

@@ -322,3 +322,28 @@ fn all_workers_of_an_ended_task_are_told() {
         }
     }
 }
+
+#[test]
+fn what_goes_before_a_task_on_several_nodes_is_not_told_that_workers_are_kept_for_it() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 2, "a");
+    worker_of(&mut world, 2, 1, "a");
+    let urgent = world.submit(3, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+    });
+    world.submit(1, nodes(2));
+    let behind = world.submit(1, |_| {});
+    let reasons = |world: &mut World, job: JobId, task| {
+        let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+        match world.ask(ClientRequest::ExplainTask { jobs, task: TaskId(task) }) {
+            ClientResponse::Explained(told) => {
+                told.reasons.iter().map(|reason| reason.text.clone()).collect::<Vec<_>>().join("; ")
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let told = reasons(&mut world, urgent, 2);
+    assert!(told.contains("cpus: 0 of 2 are free") && !told.contains("kept free"), "{told}");
+    assert!(reasons(&mut world, behind, 0).contains("kept free for a task on several nodes"));
+}
