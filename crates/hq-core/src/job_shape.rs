@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hq_model::job::Counters;
-use hq_model::{JobId, TaskId, Timestamp, WorkerId};
+use hq_model::{JobId, TaskId, TaskState, Timestamp, WorkerId};
 
 /// The layers and the timeline of a job, in an answer of bounded length.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,8 +32,8 @@ pub struct SlowTask {
     pub took: Duration,
     /// On which worker, where that is known.
     pub worker: Option<WorkerId>,
-    /// It failed, or was ended.
-    pub has_failed: bool,
+    /// How it ended.
+    pub state: TaskState,
 }
 
 /// Tasks of a job before which lie equally many others, one behind the other; or those of some neighboring layers.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hq_core::job_shape::{Bar, JobShape, Layer, SlowTask, Timeline};
-use hq_model::{JobId, TaskId, Timestamp, WorkerId};
+use hq_model::{JobId, TaskId, TaskState, Timestamp, WorkerId};
 
 use crate::ProtoError;
 use crate::error::rule;
@@ -28,19 +28,24 @@ impl Wire for SlowTask {
     type Form = form::SlowTask;
 
     fn to_wire(&self) -> form::SlowTask {
-        let SlowTask { task, took, worker, has_failed } = *self;
+        let SlowTask { task, took, worker, state } = *self;
         form::SlowTask {
             task: task.0,
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             worker: worker.map(|worker| worker.0),
-            has_failed,
+            state: state.to_wire(),
         }
     }
 
     fn from_wire(slow: form::SlowTask) -> Result<SlowTask, ProtoError> {
-        let form::SlowTask { task, took_us, worker, has_failed } = slow;
+        let form::SlowTask { task, took_us, worker, state } = slow;
         let took = Duration::from_micros(took_us);
-        Ok(SlowTask { task: TaskId(task), took, worker: worker.map(WorkerId), has_failed })
+        Ok(SlowTask {
+            task: TaskId(task),
+            took,
+            worker: worker.map(WorkerId),
+            state: TaskState::from_wire(state)?,
+        })
     }
 }
 

@@ -2863,8 +2863,8 @@ pub struct SlowTask {
     pub took_us: u64,
     #[prost(uint32, optional, tag = "3")]
     pub worker: ::core::option::Option<u32>,
-    #[prost(bool, tag = "4")]
-    pub has_failed: bool,
+    #[prost(enumeration = "TaskState", tag = "4")]
+    pub state: i32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Layer {

@@ -27,12 +27,14 @@ fn timeline() -> impl Strategy<Value = Timeline> {
 }
 
 fn slow_task() -> impl Strategy<Value = SlowTask> {
-    any::<(u32, u64, Option<u32>, bool)>().prop_map(|(task, took_us, worker, has_failed)| SlowTask {
-        task: TaskId(task),
-        took: Duration::from_micros(took_us),
-        worker: worker.map(WorkerId),
-        has_failed,
-    })
+    (any::<(u32, u64, Option<u32>)>(), select(TaskState::ALL.to_vec())).prop_map(
+        |((task, took_us, worker), state)| SlowTask {
+            task: TaskId(task),
+            took: Duration::from_micros(took_us),
+            worker: worker.map(WorkerId),
+            state,
+        },
+    )
 }
 
 /// The shape of a job.

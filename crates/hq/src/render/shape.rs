@@ -39,7 +39,7 @@ fn slow_task(slow: &SlowTask) -> Value {
         "task": slow.task.0,
         "took": json::seconds(slow.took),
         "worker": slow.worker.map(|worker| worker.0),
-        "has_failed": slow.has_failed,
+        "state": slow.state.to_string(),
     })
 }
 

@@ -220,7 +220,7 @@ fn a_link_opens_a_session_that_reads_what_commands_print() {
     let slowest = timeline["slowest"].as_array().expect("a list");
     assert!(slowest.len() == 3 && slowest.iter().all(|slow| slow["worker"] == 1), "{timeline}");
     let failed = &web.get("/api/v1/jobs/2/timeline", &cookie)["slowest"][0];
-    assert_eq!((&failed["task"], &failed["has_failed"]), (&Value::from(0), &Value::from(true)));
+    assert_eq!((&failed["task"], &failed["state"]), (&Value::from(0), &Value::from("failed")));
     let there = web.get("/api/v1/workers/1/tasks", &cookie);
     assert_eq!((&there["tasks"][0]["job_id"], &there["are_all"]), (&Value::from(3), &Value::from(true)));
     let count = there["tasks"].as_array().map_or(0, Vec::len);

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use hq_model::{IdSet, JobId, Timestamp};
+use hq_model::{IdSet, JobId, TaskState, Timestamp};
 
 use crate::job_shape::{Bar, SlowTask, Timeline};
 use crate::limits::{SLOWEST_TOLD, TIMELINE_BARS};
@@ -76,11 +76,11 @@ impl Buckets {
             for (task, (start, usage)) in kept.span.ids.iter().zip(kept.span.measures.iter()) {
                 self.add(now, (start, start.0.saturating_add(usage.wall_us)), false);
                 let took = Duration::from_micros(usage.wall_us);
-                self.compare(SlowTask { task, took, worker: Some(kept.worker), has_failed: false });
+                self.compare(SlowTask { task, took, worker: Some(kept.worker), state: TaskState::Finished });
             }
             room = room.saturating_sub(u64::from(kept.span.measures.count()));
         }
-        for set in [&job.failed, &job.canceled] {
+        for (state, set) in [(TaskState::Failed, &job.failed), (TaskState::Canceled, &job.canceled)] {
             let mut rest = set.difference(&self.ended);
             let next = rest.take_first(room);
             room -= next.len();
@@ -91,7 +91,7 @@ impl Buckets {
                     let end = if usage.wall_us > 0 { start.0.saturating_add(usage.wall_us) } else { at.0 };
                     self.add(now, (*start, end), true);
                     let took = Duration::from_micros(end.saturating_sub(start.0));
-                    self.compare(SlowTask { task, took, worker: *worker, has_failed: true });
+                    self.compare(SlowTask { task, took, worker: *worker, state });
                 }
             }
             self.ended.union_with(&next);

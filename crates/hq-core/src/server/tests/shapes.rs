@@ -228,7 +228,7 @@ fn the_tasks_that_took_longest_are_told_with_their_workers() {
     let told = |world: &mut World| -> Vec<String> {
         let slowest = world.shape(1).slowest;
         let text = |slow: &SlowTask| {
-            let failed = if slow.has_failed { " failed" } else { "" };
+            let failed = if slow.state == TaskState::Failed { " failed" } else { "" };
             format!(
                 "{} {} s on {}{failed}",
                 slow.task,

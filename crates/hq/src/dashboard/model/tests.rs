@@ -126,13 +126,17 @@ fn shape(job: JobId) -> JobShape {
         attempts: 120_000,
         is_complete: true,
     };
-    let slow = |task, seconds, has_failed| SlowTask {
+    let slow = |task, seconds, state| SlowTask {
         task: TaskId(task),
         took: Duration::from_secs(seconds),
         worker: Some(WorkerId(2)),
-        has_failed,
+        state,
     };
-    let slowest = vec![slow(119_001, 61, false), slow(7, 48, true), slow(100_017, 12, false)];
+    let slowest = vec![
+        slow(119_001, 61, TaskState::Finished),
+        slow(7, 48, TaskState::Failed),
+        slow(11, 12, TaskState::Canceled),
+    ];
     JobShape { job, now: at(99), depth: 3, layers, timeline, slowest }
 }
 

@@ -103,8 +103,11 @@ fn draw_slowest(
     if right.width > 0 {
         let inner = part(frame, right, "Took longest", view.theme);
         let line = |slow: &SlowTask| {
-            let failed = if slow.has_failed { ", failed" } else { "" };
-            Line::from(format!("task {} took {}{}{failed}", slow.task, time(slow.took), on(slow.worker)))
+            let ended = match slow.state {
+                TaskState::Finished => String::new(),
+                state => format!(", {state}"),
+            };
+            Line::from(format!("task {} took {}{}{ended}", slow.task, time(slow.took), on(slow.worker)))
         };
         lines(frame, inner, ended.iter().take(SLOWEST_LINES).map(line).collect());
     }

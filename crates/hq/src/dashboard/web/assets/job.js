@@ -62,7 +62,7 @@ function Slowest({ job, tasks }) {
       <th scope="row" class="number"><a href=${`#/jobs/${job}/tasks/${slow.task}`}>${slow.task}</a></th>
       <td class="number">${duration(slow.took)}</td>
       <td class="number">${slow.worker != null && html`<a href=${`#/workers/${slow.worker}`}>${slow.worker}</a>`}</td>
-      <td class="grow">${slow.has_failed ? "failed or canceled" : ""}</td>
+      <td class="grow">${slow.state === "finished" ? "" : slow.state}</td>
     </tr>`)}<//>
   </section>`;
 }
