@@ -22,8 +22,8 @@ use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
 use hq_model::{
-    Body, ByteString, Channel, IdSet, JobId, JobSpec, ObjectName, Stream, Submit, TaskState, counted_are,
-    pattern,
+    Body, ByteString, Channel, IdSet, JobId, JobSpec, ObjectName, Stream, Submit, TaskSpec, TaskState,
+    counted_are, pattern,
 };
 use hq_stream::StreamFile;
 
@@ -36,7 +36,7 @@ use crate::cli::job::{ResubmitArgs, SubmitFileArgs};
 use crate::error::HqError;
 use crate::following::{JobFollow, follow_job};
 use crate::jobs::only;
-use crate::make::check_not_made;
+use crate::make::keep_from_making;
 use crate::progress::Progress;
 use crate::render::Printer;
 use crate::render::submit::fields;
@@ -86,7 +86,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     if submit.target == Target::Open(After::LAST) {
         submit.target = Target::Open(last_job(&mut session)?);
     }
-    let unusable = unusable_log(&submit, session.server_uid());
+    let unusable = unusable_log(&submit.spec, &submit.submit_dir, session.server_uid());
     let unusable =
         unusable.map(|why| format!("{why}. If it is the same on the server's machine, the tasks will fail"));
     context.printer.warn(unusable.as_slice());
@@ -431,7 +431,8 @@ pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, Hq
     let request =
         ClientRequest::Resubmit { key: request_key()?, jobs: jobs.clone(), tasks: args.tasks, states };
     let mut session = context.connect()?;
-    await_ended(context, check_not_made(&mut session, &jobs)?);
+    let not_made = keep_from_making(&mut session, &jobs)?;
+    await_ended(context, not_made.last_ended);
     let response = session.request(request)?;
     Done::ok(submitted(response, Vec::new(), |more| context.printer.advise(more, false))?)
 }
@@ -466,8 +467,8 @@ fn read_job_file(path: &Path) -> Result<String, HqError> {
 
 /// A submit of what the user said, in the current directory.
 // Why the log of a submit cannot be written, as far as this machine sees the file that the server would write.
-pub(super) fn unusable_log(submit: &Submit, server_uid: &str) -> Option<String> {
-    let templates = PathTemplates::new(&submit.spec, &submit.submit_dir, server_uid);
+pub(super) fn unusable_log(spec: &TaskSpec, submit_dir: &[u8], server_uid: &str) -> Option<String> {
+    let templates = PathTemplates::new(spec, submit_dir, server_uid);
     let Some(Stream::Log(path)) = templates.stream(None) else { return None };
     if !pattern::names(&path).is_empty() {
         return None;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hq_client::Session;
@@ -10,7 +10,7 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, JobPage
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskState, Timestamp};
 
-use super::home::check_free;
+use super::home::{Job, KeptOut, Place, keep_out};
 use super::mark::Mark;
 use super::settle::{Ran, last_ended};
 use crate::commands::unexpected;
@@ -83,26 +83,57 @@ pub(crate) fn making_jobs(session: &mut Session, wanted: &Wanted<'_>) -> Result<
     Ok(found)
 }
 
-/// Refuses to run tasks of a job again where a process makes the same files by itself: what jobs of the server do, that
-/// knows. Gives when the last of the job's runs was ended from outside that had begun: its program may still write.
+/// What keeps others from making the files of a job while its tasks are run again.
+#[derive(Debug, Default)]
+pub(crate) struct NotMade {
+    /// When the last of the job's runs was ended from outside that had begun: its program may still write.
+    pub last_ended: Option<Timestamp>,
+    /// Nobody begins to make files there as long as this lives.
+    _kept_out: Vec<KeptOut>,
+}
+
+/// Refuses to run tasks of a job again where a process makes the same files, or is about to. What jobs of the server do, the
+/// server knows.
 ///
 /// # Errors
 /// When one does, or the server is lost.
-pub(crate) fn check_not_made(session: &mut Session, jobs: &Selector) -> Result<Option<Timestamp>, HqError> {
+pub(crate) fn keep_from_making(session: &mut Session, jobs: &Selector) -> Result<NotMade, HqError> {
     let request = ClientRequest::TaskIds { jobs: jobs.clone(), states: Vec::new() };
     // Whoever runs them again says what is wrong with the job.
-    let Ok(ClientResponse::TaskIds(tasks)) = session.request(request) else { return Ok(None) };
-    let [(job, ref all)] = tasks[..] else { return Ok(None) };
-    let Some((detail, Some(mark))) = looked_at(session, job)? else { return Ok(None) };
+    let Ok(ClientResponse::TaskIds(tasks)) = session.request(request) else { return Ok(NotMade::default()) };
+    let [(job, ref all)] = tasks[..] else { return Ok(NotMade::default()) };
+    let Some((detail, Some(mark))) = looked_at(session, job)? else { return Ok(NotMade::default()) };
+    let mut homes: Vec<PathBuf> = Vec::new();
     for submit in &detail.submits {
         // One that remembers things elsewhere cannot be found.
         let home = Path::new(OsStr::from_bytes(&submit.submit_dir)).join(HOME);
-        if mark.is_for(&home) {
-            check_free(&home)?;
+        if mark.is_for(&home) && !homes.contains(&home) {
+            homes.push(home);
         }
     }
+    let mut kept_out = Vec::new();
+    for home in homes {
+        kept_out.extend(keep_out(&home, |job| goes_on(session, job))?);
+    }
     let runs = all.last().map_or(0, |last| last.0 as usize + 1);
-    last_ended(session, &Ran::OnServer(vec![(job, detail.ended)]), runs)
+    let last_ended = last_ended(session, &Ran::OnServer(vec![(job, detail.ended)]), runs)?;
+    Ok(NotMade { last_ended, _kept_out: kept_out })
+}
+
+// Whether a job that is remembered is one of this server that has not ended.
+fn goes_on(session: &mut Session, remembered: &Job) -> Result<bool, HqError> {
+    let (Place::Server { uid, .. }, Some(job)) = (&remembered.place, remembered.job) else {
+        return Ok(false);
+    };
+    if uid != session.server_uid() {
+        return Ok(false);
+    }
+    let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
+    match session.request(ClientRequest::JobInfo { jobs: only([JobId(job)]), page }) {
+        Ok(ClientResponse::JobDetails { jobs, .. }) => Ok(jobs.iter().any(|job| !has_ended(&job.summary))),
+        // It is forgotten.
+        _ => Ok(false),
+    }
 }
 
 /// All tasks of a job, or those in one of these states.

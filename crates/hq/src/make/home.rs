@@ -343,19 +343,28 @@ impl Owner {
     }
 }
 
-/// Whether a directory is free of processes that make files there by themselves. What they submit to a server is known
-/// there.
+/// Keeps everybody from beginning to make files in a directory, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct KeptOut(#[expect(dead_code, reason = "its lock ends with it")] File);
+
+/// Keeps others out of a directory, if anybody was ever there. One that only follows a job of a server, as `goes_on` says, is no
+/// trouble: that server knows what it makes.
 ///
 /// # Errors
-/// When one does.
-pub(crate) fn check_free(path: &Path) -> Result<(), HqError> {
-    if matches!(job_in(path), Some(Job { place: Place::Server { .. }, .. })) {
-        return Ok(());
-    }
-    let Ok(mut lock) = OpenOptions::new().read(true).write(true).open(path.join(LOCK)) else { return Ok(()) };
-    match flock(&lock, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(busy(path, owner_in(&mut lock))),
-        _ => Ok(()),
+/// When somebody makes files there, or is about to.
+pub(crate) fn keep_out(
+    path: &Path,
+    goes_on: impl FnOnce(&Job) -> Result<bool, HqError>,
+) -> Result<Option<KeptOut>, HqError> {
+    let opened = OpenOptions::new().read(true).write(true).open(path.join(LOCK));
+    let Ok(mut lock) = opened else { return Ok(None) };
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(KeptOut(lock))),
+        Err(rustix::io::Errno::WOULDBLOCK) => match job_in(path) {
+            Some(job) if goes_on(&job)? => Ok(None),
+            _ => Err(busy(path, owner_in(&mut lock))),
+        },
+        Err(_) => Ok(None),
     }
 }
 
@@ -424,17 +433,22 @@ mod tests {
     }
 
     #[test]
-    fn whoever_makes_files_by_itself_is_seen_by_others() {
+    fn whoever_makes_files_is_seen_by_others_and_kept_out() {
         let dir = tempfile::tempdir().expect("a directory");
-        check_free(dir.path()).expect("nobody was ever here");
+        let never = |_: &Job| -> Result<bool, HqError> { panic!("nobody is there") };
+        assert!(keep_out(dir.path(), never).expect("nobody was ever here").is_none());
         let home = Home::take(dir.path()).expect("free");
-        assert_eq!(check_free(dir.path()).expect_err("taken").code, "make-busy");
-        let place = Place::Server { uid: "a1b2c3".into(), dir: "/s".into() };
+        assert_eq!(keep_out(dir.path(), never).expect_err("taken").code, "make-busy");
+        let place = Place::Server { uid: "a1B2c3".into(), dir: "/s".into() };
         home.note(&Job { place, job: Some(3), runs: 2, mark: None }).expect("writable");
-        check_free(dir.path()).expect("its server knows more");
-        home.end().expect("writable");
+        let follows = |goes_on| keep_out(dir.path(), move |job| Ok(job.job == Some(3) && goes_on));
+        assert!(follows(true).expect("its server knows more").is_none());
+        assert_eq!(follows(false).expect_err("it is about to make files").code, "make-busy");
         drop(home);
-        check_free(dir.path()).expect("free again");
+        let kept_out = keep_out(dir.path(), never).expect("free again").expect("a lock");
+        assert_eq!(keep_out(dir.path(), |_| Ok(false)).expect_err("one at a time").code, "make-busy");
+        drop(kept_out);
+        Home::take(dir.path()).expect("free again");
     }
 
     #[test]

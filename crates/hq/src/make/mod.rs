@@ -15,7 +15,7 @@ mod submits;
 mod tail;
 mod taken;
 
-pub(crate) use again::{HOME, MakingJob, Wanted, check_not_made, making_jobs, taken_so_far, tasks_of};
+pub(crate) use again::{HOME, MakingJob, Wanted, keep_from_making, making_jobs, taken_so_far, tasks_of};
 pub(crate) use digests::{Sha256, hex};
 pub(crate) use files::Disk;
 pub(crate) use home::{FailedRun, Home, Job, LastRun, Place, Started, job_in, known_in, last_in, started_in};

@@ -250,3 +250,23 @@ fn whoever_resumes_is_told_of_outputs_that_are_lost() {
         );
     }
 }
+
+#[test]
+fn a_run_whose_log_cannot_be_gone_on_with_is_not_used_up() {
+    let place = Place::new();
+    begin_printing(&place, "--log out");
+    std::fs::rename(place.path("out"), place.path("whole")).expect("a log");
+    place.write("out", "not a log\n");
+    for _ in 0..2 {
+        let ran = place.hq("run --state kept");
+        assert!(ran.exit == 1 && ran.stderr.contains("move that file away"), "{ran:?}");
+    }
+    assert_eq!(place.read("out"), "not a log\n");
+    std::fs::rename(place.path("whole"), place.path("out")).expect("a log");
+    let ran = place.hq("run --state kept");
+    assert!(ran.exit == 0 && ran.stderr.starts_with("Resuming job 1\n"), "{ran:?}");
+    let printed = place.ok("output-log out cat last stdout");
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["out 0", "out 1", "out 2"]);
+}

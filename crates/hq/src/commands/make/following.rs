@@ -119,7 +119,13 @@ pub(super) fn follow(context: &Context, args: &MakeArgs) -> Result<u8, HqError> 
             let jobs = jobs_of(&mut session, &path, remembered)?;
             // The latest, but rather one that goes on.
             let latest = jobs.iter().filter(|job| job.is_same).max_by_key(|job| (!job.has_ended, job.job));
-            latest.map_or(JobId(*job), |latest| latest.job)
+            latest.map(|latest| latest.job).ok_or_else(|| {
+                let text = format!(
+                    "Nothing is being made here now: job {job}, which made files here last, is forgotten"
+                );
+                HqError::failed("no-job", text)
+                    .hint("`hq make --list` shows what is missing, and `hq make` makes it")
+            })?
         }
     };
     Ok(follow_to_the_end(context, &mut session, job, &runs)?.exit())

@@ -24,10 +24,7 @@ const RANGES_NAMED: usize = 100;
 /// # Errors
 /// When the server is lost.
 pub(super) fn lost_outputs(session: &mut Session, job: JobId) -> Result<Vec<String>, HqError> {
-    let page = Some(JobPage { tasks: None, from: None });
-    let request = ClientRequest::JobInfo { jobs: only([job]), page };
-    let ClientResponse::JobDetails { jobs, .. } = session.request(request)? else { return unexpected() };
-    let submits = jobs.into_iter().next().map_or_else(Vec::new, |job| job.submits);
+    let submits = submits_of(session, job)?;
     let states = vec![TaskState::Finished];
     let request = ClientRequest::TaskIds { jobs: only([job]), states };
     let ClientResponse::TaskIds(ids) = session.request(request)? else { return unexpected() };
@@ -46,6 +43,17 @@ pub(super) fn lost_outputs(session: &mut Session, job: JobId) -> Result<Vec<Stri
         }
     }
     Ok(texts)
+}
+
+/// The submits of a job that is resumed.
+///
+/// # Errors
+/// When the server is lost.
+pub(super) fn submits_of(session: &mut Session, job: JobId) -> Result<Vec<SubmitInfo>, HqError> {
+    let page = Some(JobPage { tasks: None, from: None });
+    let request = ClientRequest::JobInfo { jobs: only([job]), page };
+    let ClientResponse::JobDetails { jobs, .. } = session.request(request)? else { return unexpected() };
+    Ok(jobs.into_iter().next().map_or_else(Vec::new, |job| job.submits))
 }
 
 // Of tasks that have finished, and so have written something, if only their end.

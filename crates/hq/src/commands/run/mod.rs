@@ -20,12 +20,12 @@ use hq_client::options::{Prepared, RunOptions, WaitOptions};
 use hq_client::{Session, Watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::job::Target;
-use hq_model::{IdSet, JobId, Submit, TaskState};
+use hq_model::{IdSet, JobId, Submit, TaskSpec, TaskState};
 use hq_worker::launcher::Launcher;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::kept::{Kept, interrupted_job};
-use self::lost::lost_outputs;
+use self::lost::{lost_outputs, submits_of};
 use self::outputs::OutputPaths;
 use super::{Context, end_quietly_when_nobody_reads, exit_of, job, submit, unexpected, worker};
 use crate::cli::OutputMode;
@@ -75,7 +75,7 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
             }
             // Each run has a server of its own, unless that is kept.
             if state.is_none() {
-                check_log(&submit, "")?;
+                check_log((&submit.spec, &submit.submit_dir), "", false)?;
             }
             context.printer.warn(&warnings);
             context.printer.hint(&hints);
@@ -104,11 +104,8 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let options = ClusterOptions { state: state.clone(), jobs_before, is_shared: nodes.is_some() };
     let mut cluster = Cluster::start(options)?;
     let session = Rc::new(RefCell::new(Session::connect_to(cluster.access().clone())?));
-    if let (Some(_), Some((submit, _))) = (&state, &new) {
-        // What an interrupted run has written is gone on with.
-        check_log(submit, session.borrow().server_uid())?;
-    }
     let what = what(&mut session.borrow_mut(), state.clone(), new)?;
+    check_logs(&mut session.borrow_mut(), &what)?;
     // A job that is resumed has its number.
     number.take_if(|_| what.job.is_some());
     cluster.start_workers(Workers { launcher, config, nodes, worker_args: Vec::new() })?;
@@ -153,12 +150,33 @@ fn nothing_to_resume(state: &Path) -> HqError {
     ))
 }
 
-// Refuses a log that another server has written.
-fn check_log(submit: &Submit, server_uid: &str) -> Result<(), HqError> {
-    match submit::unusable_log(submit, server_uid) {
+// What an interrupted run has written is gone on with.
+fn check_logs(session: &mut Session, what: &What) -> Result<(), HqError> {
+    let uid = session.server_uid().to_owned();
+    match (what.job, &what.submit) {
+        (Some(job), _) => {
+            let submits = submits_of(session, job)?;
+            submits.iter().try_for_each(|submit| check_log((&submit.spec, &submit.submit_dir), &uid, true))
+        }
+        (None, Some((submit, _))) if what.state.is_some() => {
+            check_log((&submit.spec, &submit.submit_dir), &uid, false)
+        }
+        (None, _) => Ok(()),
+    }
+}
+
+// Refuses a log that another server has written, or that is none.
+fn check_log(
+    (spec, submit_dir): (&TaskSpec, &[u8]),
+    server_uid: &str,
+    is_resumed: bool,
+) -> Result<(), HqError> {
+    match submit::unusable_log(spec, submit_dir, server_uid) {
         None => Ok(()),
-        Some(why) => Err(HqError::failed("bad-input", why)
-            .hint("each hq run needs its own log: --log 'NAME-%{JOB_ID}' includes the job id in its name")),
+        Some(why) => Err(HqError::failed("bad-input", why).hint(match is_resumed {
+            true => "move that file away and run the same command again: the run goes on, with a new log",
+            false => "each hq run needs its own log: --log 'NAME-%{JOB_ID}' includes the job id in its name",
+        })),
     }
 }
 
