@@ -122,6 +122,9 @@ impl JournalError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::Disk { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "only the owner of a server may read its journal: check who that is, and who you are"
+            }
             Self::Disk { file, .. } | Self::NotAFile { file, .. } if file.ends_with(NOTE_FILE) => {
                 "move it away: it is made again, and says only how much of the journal is known to be on disk"
             }

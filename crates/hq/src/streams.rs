@@ -193,9 +193,22 @@ impl Damaged {
     /// # Errors
     /// When files were damaged.
     pub(crate) fn end(&self) -> Result<(), HqError> {
+        self.end_with("the warnings name the files and the tasks; everything else was printed")
+    }
+
+    /// Says that what was followed is not all: of what was damaged in between, more may be there than was printed.
+    ///
+    /// # Errors
+    /// When files were damaged.
+    pub(crate) fn end_following(&self) -> Result<(), HqError> {
+        self.end_with(
+            "the warnings name the files and the tasks; `hq job cat` prints everything that is there now",
+        )
+    }
+
+    fn end_with(&self, hint: &str) -> Result<(), HqError> {
         match not_whole(self.found.borrow().parts.len() as u64) {
-            Some(text) => Err(HqError::failed("damaged-output", text)
-                .hint("the warnings name the files and the tasks; everything else was printed")),
+            Some(text) => Err(HqError::failed("damaged-output", text).hint(hint)),
             None => Ok(()),
         }
     }

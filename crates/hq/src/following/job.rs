@@ -137,7 +137,7 @@ pub(crate) fn follow_job(session: &SharedSession, what: JobFollow<'_>) -> Result
         let more = if count > 1 { format!(" (and {} outputs more)", count - 1) } else { String::new() };
         return Err(HqError::failed("no-output", format!("{first}{more}")));
     }
-    following.damaged.end()?;
+    following.damaged.end_following()?;
     Ok(Waited { jobs: following.known.into_values().collect(), duration: begin.elapsed() })
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn tail(
     }
     let damaged = Damaged::new(printer);
     look_for_damage(session, of, &damaged)?;
-    printed.and(damaged.end())
+    printed.and(damaged.end_following())
 }
 
 // Whoever reads a part of a stream alone does not say what is damaged of it.
