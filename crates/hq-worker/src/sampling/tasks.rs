@@ -41,7 +41,7 @@ struct Known {
     // By number and birth, as of the last look.
     members: Vec<(i32, u64)>,
     counts: Counts,
-    // When that was, in ticks since the node started.
+    // When that was begun, in ticks since the node started.
     seen: u64,
 }
 
@@ -63,8 +63,10 @@ impl TaskLooks {
 
     /// What each task uses now. Of what the kernel does not tell, nothing.
     pub(crate) fn look(&mut self) -> Vec<TaskSample> {
-        let Some(now) = uptime_ticks(self.kernel.ticks_per_second) else { return Vec::new() };
-        let processes = family::processes();
+        let uptime = || uptime_ticks(self.kernel.ticks_per_second);
+        let (Some(begun), processes, Some(now)) = (uptime(), family::processes(), uptime()) else {
+            return Vec::new();
+        };
         self.find(&processes);
         let mut families = families(&processes, &self.tasks);
         let (kernel, mut samples) = (self.kernel, Vec::new());
@@ -80,7 +82,7 @@ impl TaskLooks {
                 counts.written_bytes += written_bytes;
                 pages += process.pages;
             }
-            let load = known.goes_on(now, counts, pages, kernel);
+            let load = known.goes_on((begun, now), counts, pages, kernel);
             samples.push(TaskSample { task: known.task, instance: known.instance, load });
         }
         samples
@@ -115,8 +117,9 @@ impl TaskLooks {
 }
 
 impl Known {
-    // What a process had used that was lost sight of is not in the sums any more: these never go back.
-    fn goes_on(&mut self, now: u64, counts: Counts, pages: u64, kernel: Units) -> TaskLoad {
+    // What a process had used that was lost sight of is not in the sums any more: these never go back. A look takes its time, on a
+    // busy node as long as between two: what was used in it is of the time from the begin of the look before to the end of this.
+    fn goes_on(&mut self, (begun, now): (u64, u64), counts: Counts, pages: u64, kernel: Units) -> TaskLoad {
         let before = self.counts;
         self.counts = Counts {
             ticks: counts.ticks.max(before.ticks),
@@ -124,7 +127,7 @@ impl Known {
             written_bytes: counts.written_bytes.max(before.written_bytes),
         };
         let time = now.saturating_sub(self.seen).max(1);
-        self.seen = now;
+        self.seen = begun;
         TaskLoad {
             cpus: (self.counts.ticks - before.ticks).saturating_mul(1000) / time,
             memory_bytes: pages.saturating_mul(kernel.page_bytes),
@@ -238,15 +241,17 @@ mod tests {
     fn use_is_told_since_the_look_before_and_since_the_start() {
         let mut known = known(&[(10, 7), (11, 7)]);
         let counts = |ticks, read_bytes| Counts { ticks, read_bytes, written_bytes: 5 };
-        let first = known.goes_on(1500, counts(250, 1000), 3, KERNEL);
+        let first = known.goes_on((1500, 1500), counts(250, 1000), 3, KERNEL);
         assert_eq!((first.cpus, first.memory_bytes, first.cpu_us), (500, 3 * 4096, 2_500_000));
         assert_eq!((first.read_bytes, first.written_bytes, first.processes), (1000, 5, 2));
-        let second = known.goes_on(2500, counts(2250, 1500), 1, KERNEL);
+        let second = known.goes_on((2500, 2500), counts(2250, 1500), 1, KERNEL);
         assert_eq!((second.cpus, second.memory_bytes, second.cpu_us), (2000, 4096, 22_500_000));
         // A child was lost sight of, with all that it had used.
-        let third = known.goes_on(3500, counts(1000, 0), 1, KERNEL);
+        let third = known.goes_on((3400, 3500), counts(1000, 0), 1, KERNEL);
         assert_eq!((third.cpus, third.cpu_us, third.read_bytes), (0, 22_500_000, 1500));
-        let at_once = known.goes_on(3500, counts(2251, 0), 1, KERNEL);
+        let slow = known.goes_on((3500, 3600), counts(2450, 0), 1, KERNEL);
+        assert_eq!(slow.cpus, 1000, "from the begin of the look before to the end of this");
+        let at_once = known.goes_on((3500, 3500), counts(2451, 0), 1, KERNEL);
         assert_eq!(at_once.cpus, 1000, "one tick is the shortest time");
     }
 
