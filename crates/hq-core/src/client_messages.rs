@@ -143,7 +143,7 @@ pub enum ClientRequest {
         /// Since so long ago, at the shortest steps for which so much is kept.
         time: std::time::Duration,
     },
-    /// How far the layers of a job's graph are, and how many of its tasks ran when, and which took longest. Answered by
+    /// How far the layers of a job's graph are, and how many of its tasks ran when and which took longest. Answered by
     /// `JobShape`.
     JobShape {
         /// The job.

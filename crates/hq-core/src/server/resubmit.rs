@@ -107,14 +107,10 @@ impl Server {
         let mark_of = |job: &Job| Some(mark_among(&job.submits.first()?.task.env)?.to_vec());
         let Some(mark) = self.state.jobs.get(&old).and_then(mark_of) else { return Ok(()) };
         for (id, job) in self.state.jobs.iter().filter(|(id, _)| **id != old) {
-            let alive = job.alive();
-            if alive.is_empty() {
-                continue;
-            }
             // Those of one submit are known by their numbers.
             let busy = match mark_of(job) {
-                Some(other) if other == mark => alive.intersection(chosen),
-                Some(other) if directory_of(&other) == directory_of(&mark) => alive,
+                Some(other) if other == mark => job.alive().intersection(chosen),
+                Some(other) if directory_of(&other) == directory_of(&mark) => job.alive(),
                 _ => continue,
             };
             if !busy.is_empty() {

@@ -135,12 +135,8 @@ impl Buckets {
         }
     }
 
-    // Of a task that ran again the last attempt counts.
+    // Of a task that ran again the last attempt counts, also where it is the shorter one.
     fn compare(&mut self, slow: SlowTask) {
-        let is_full = self.slowest.len() >= SLOWEST_TOLD;
-        if is_full && self.slowest.last().is_some_and(|last| last.took >= slow.took) {
-            return;
-        }
         self.slowest.retain(|other| other.task != slow.task);
         let place = self.slowest.partition_point(|other| other.took >= slow.took);
         self.slowest.insert(place, slow);
@@ -210,7 +206,7 @@ impl Buckets {
 
 #[cfg(test)]
 mod tests {
-    use hq_model::{Entries, Instance, JobSpec, Usage, WorkerId};
+    use hq_model::{Entries, Instance, JobSpec, TaskId, Usage, WorkerId};
 
     use super::*;
     use crate::measures::MeasuresWriter;
@@ -226,6 +222,22 @@ mod tests {
         let ids = IdSet::range(first, first + count - 1);
         let (instance, measures, results) = (Instance(0), measures.finish(), Entries::default());
         FinishedSpan { job: JOB, instance, ids, measures, results, variant: None }
+    }
+
+    #[test]
+    fn of_a_task_that_ran_again_the_last_attempt_is_compared() {
+        let mut buckets = Buckets::new(Timestamp(0));
+        let mut ran = |task, seconds| {
+            let took = Duration::from_secs(seconds);
+            buckets.compare(SlowTask { task: TaskId(task), took, worker: None, state: TaskState::Finished });
+            buckets.slowest().iter().map(|slow| slow.task.0).collect::<Vec<_>>()
+        };
+        for task in 0..10 {
+            ran(task, 100 - u64::from(task));
+        }
+        assert_eq!(ran(10, 1), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], "it took the least");
+        assert_eq!(ran(0, 95), [1, 2, 3, 4, 5, 0, 6, 7, 8, 9]);
+        assert_eq!(ran(1, 2), [2, 3, 4, 5, 0, 6, 7, 8, 9, 1]);
     }
 
     #[test]
