@@ -522,6 +522,8 @@ pub const SPECULATE_TIME_MIN: Duration = Duration::from_secs(1);
 pub const SPECULATE_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Classes of tasks on several nodes that are looked at in one round of placement.
 pub const MULTI_NODE_CLASSES_MAX: usize = 32;
+/// Classes of higher priority of which a task on several nodes looks whether they go before it on its nodes.
+pub const HIGHER_LOOKED_AT_MAX: usize = 16;
 /// Tasks on several nodes for which workers are kept free at once.
 pub const RESERVATIONS_MAX: usize = 4;
 /// Things that can never happen and did, of which the log of a process tells; the others are counted.

@@ -114,6 +114,7 @@ impl Server {
                 }
             }
         }
+        self.nothing_is_kept_behind_others(now)?;
         match self.overdue_hold(now) {
             Some(until) => Err(format!("something was to be held until {until:?} and is held on")),
             None => Ok(()),

@@ -285,6 +285,11 @@ impl LiveWorker {
         &self.choices[&class]
     }
 
+    /// The same, of a class that was asked for just now.
+    pub(super) fn known_choices(&self, class: ClassId) -> &[Choice] {
+        self.choices.get(&class).map_or(&[], Vec::as_slice)
+    }
+
     /// The same for who only looks: it is not remembered. Larger weights are preferred, then what is named first.
     pub(super) fn ways(&self, class: Option<ClassId>, requests: &[Request]) -> Vec<Choice> {
         if class.is_some_and(ClassId::needs_store) && !self.stores {

@@ -3,8 +3,11 @@
 //!
 //! Such a task is leased to its first worker, which runs its program; the others hold a part of it, which ends when the
 //! server says so. Where workers start ranks, the task ends with any of its nodes; else it goes on without those whose
-//! workers are gone, as long as the first one lives. While a task waits for nodes that are busy, workers are kept free for it: those of the group that
-//! can give it enough of them soonest. They get nothing more of its priority or below.
+//! workers are gone, as long as the first one lives.
+//!
+//! While a task waits for nodes that are busy, workers are kept free for it: those of the group that can give it enough of
+//! them soonest. They get nothing more of its priority or below. Where tasks of higher priority wait for one of the nodes
+//! that it needs, its turn is yet to come, and nothing is kept for it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,13 +17,13 @@ use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, Wor
 use super::capacity::Needs;
 use super::job::Job;
 use super::lease::Lease;
-use super::live::{Held, LiveWorker};
+use super::live::{Choice, Held, LiveWorker};
 use super::machine::Server;
 use super::queue::{ClassId, Place};
 use super::workers::Ran;
 use super::{Effect, Gate};
 use crate::keeping::by_preference;
-use crate::limits::{MULTI_NODE_CLASSES_MAX, RESERVATIONS_MAX};
+use crate::limits::{HIGHER_LOOKED_AT_MAX, MULTI_NODE_CLASSES_MAX, RESERVATIONS_MAX};
 use crate::mark;
 use crate::record::{Record, RestartCause};
 use crate::worker_messages::{TaskNode, TemplateId, ToWorker};
@@ -40,6 +43,8 @@ type Nodes = Vec<(WorkerId, Needs)>;
 enum Found {
     Free { nodes: Nodes, is_whole: bool, variant: Option<u32> },
     Busy(Vec<WorkerId>),
+    // Others wait for some of its nodes, and go before it there.
+    GoesBehind,
     Nowhere,
 }
 
@@ -49,9 +54,31 @@ struct Candidate {
     needs: Needs,
     room: i64,
     is_free: bool,
+    // Others wait for it, and go first there.
+    is_wanted: bool,
     // Kept free for its class before.
     was_reserved: bool,
     held: u64,
+}
+
+/// What a task on several nodes takes of one of them.
+pub(super) struct NodeNeeds<'a> {
+    pub(super) priority: i32,
+    pub(super) needs: &'a Needs,
+    pub(super) is_whole: bool,
+}
+
+impl NodeNeeds<'_> {
+    /// A ready task of higher priority, run in this way, waits there for what this one would take.
+    pub(super) fn goes_behind(&self, now: Timestamp, live: &LiveWorker, other: &Choice) -> bool {
+        let is_short = self.is_whole || live.capacity().scarce(&other.needs) & self.needs.pools() != 0;
+        is_short && live.has_time(now, other.time_request)
+    }
+
+    /// Tasks of higher priority have been handed to that worker, and wait there.
+    pub(super) fn waits_behind_backlog(&self, live: &LiveWorker) -> bool {
+        self.is_whole && self.priority.checked_add(1).is_some_and(|higher| live.waits_before(higher))
+    }
 }
 
 /// A task on several nodes and its workers, before a record that may end it.
@@ -128,7 +155,7 @@ impl Server {
                         }
                         break;
                     }
-                    Found::Nowhere => break,
+                    Found::GoesBehind | Found::Nowhere => break,
                 }
             }
         }
@@ -142,7 +169,7 @@ impl Server {
                 Found::Busy(workers) => {
                     busy.get_or_insert(workers);
                 }
-                Found::Nowhere => {}
+                Found::GoesBehind | Found::Nowhere => {}
                 free @ Found::Free { .. } => return free,
             }
         }
@@ -156,6 +183,7 @@ impl Server {
         let (count, is_whole) = (request.nodes as usize, request.takes_whole_nodes());
         let head = self.queue.head(class);
         let first = head.and_then(|(_, template)| Some((template, self.queue.head_ids(class)?.first()?)));
+        let higher = self.higher_within_worker(key.priority);
         let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
         for (worker, live) in &mut self.live {
             if !live.has_time(now, request.time_request) || !live.is_open() || live.reserved.is_some() {
@@ -175,12 +203,21 @@ impl Server {
                 && !has_it
                 && (!is_whole || live.held().values().all(Held::takes_nothing))
                 && is_used_enough(live, &needs);
+            let own = NodeNeeds { priority: key.priority, needs: &needs, is_whole };
+            let is_wanted = !is_free
+                && (own.waits_behind_backlog(live)
+                    || higher.iter().any(|other| {
+                        let requests = &self.queue.key(*other).requests;
+                        live.choices(*other, requests);
+                        live.known_choices(*other).iter().any(|choice| own.goes_behind(now, live, choice))
+                    }));
             // For whom counts: else two classes change places in each round, and none gets what it waits for.
             let kept_for = self.reservations.before.get(worker);
             let was_reserved = kept_for.is_some_and(|kept_for| kept_for.1 == class);
             mark!("a node was kept for another class", kept_for.is_some() && !was_reserved);
             let held = live.held().values().map(|held| held.ids.len()).sum();
-            let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
+            let candidate =
+                Candidate { worker: *worker, needs, room, is_free, is_wanted, was_reserved, held };
             groups.entry(&live.group).or_default().push(candidate);
         }
         groups.retain(|_, workers| workers.len() >= count);
@@ -196,20 +233,33 @@ impl Server {
             return Found::Free { nodes: nodes.collect(), is_whole, variant: Some(variant) };
         }
         let Some(workers) = groups.into_values().max_by_key(|workers| {
+            let wanted = workers.iter().filter(|candidate| candidate.is_wanted).count();
             let reserved = workers.iter().filter(|candidate| candidate.was_reserved).count();
-            (free(workers), reserved)
+            (workers.len() - wanted >= count, free(workers), reserved)
         }) else {
             return Found::Nowhere;
         };
-        if let Some(nodes) = self.nodes_of_one_task(&workers, count) {
-            return Found::Busy(nodes);
+        let is_wanted = |id: &WorkerId| workers.iter().any(|other| other.worker == *id && other.is_wanted);
+        let nodes = self.nodes_of_one_task(&workers, count).unwrap_or_else(|| {
+            let mut order: Vec<&Candidate> = workers.iter().collect();
+            order.sort_unstable_by_key(|candidate| {
+                let Candidate { worker, is_free, is_wanted, was_reserved, held, .. } = candidate;
+                (*is_wanted, !is_free, !was_reserved, *held, *worker)
+            });
+            order.into_iter().take(count).map(|candidate| candidate.worker).collect()
+        });
+        if nodes.iter().any(is_wanted) {
+            mark!("others go first on a node of a task on several");
+            return Found::GoesBehind;
         }
-        let mut order: Vec<(bool, bool, u64, WorkerId)> = workers
-            .iter()
-            .map(|candidate| (!candidate.is_free, !candidate.was_reserved, candidate.held, candidate.worker))
-            .collect();
-        order.sort_unstable();
-        Found::Busy(order.into_iter().take(count).map(|candidate| candidate.3).collect())
+        Found::Busy(nodes)
+    }
+
+    /// Classes within one worker that go before a task on several nodes: the first of those of higher priority with ready tasks
+    /// that may start.
+    pub(super) fn higher_within_worker(&self, priority: i32) -> Vec<ClassId> {
+        let waiting = self.queue.within_worker_above(priority).take(HIGHER_LOOKED_AT_MAX);
+        waiting.map(|(_, class)| class).filter(|class| self.share_room(*class) > 0).collect()
     }
 
     // Where such a task has to wait for another one, the nodes of that one: they come free together, and what is free now is
@@ -416,6 +466,27 @@ impl Server {
         })
     }
 
+    /// True when tasks of higher priority wait for what a task on several nodes, run in one of these ways, takes of a worker.
+    pub(super) fn go_before_on_node(
+        &self,
+        now: Timestamp,
+        live: &LiveWorker,
+        class: ClassId,
+        ways: &[Choice],
+    ) -> bool {
+        let key = self.queue.key(class);
+        let higher = self.higher_within_worker(key.priority);
+        ways.iter().any(|way| {
+            let is_whole = key.requests[way.variant as usize].takes_whole_nodes();
+            let own = NodeNeeds { priority: key.priority, needs: &way.needs, is_whole };
+            let waits = |other: &ClassId| {
+                let others = live.ways(Some(*other), &self.queue.key(*other).requests);
+                others.iter().any(|other| own.goes_behind(now, live, other))
+            };
+            own.waits_behind_backlog(live) || higher.iter().any(waits)
+        })
+    }
+
     /// Checks what is kept of tasks on several nodes.
     ///
     /// # Errors
@@ -429,6 +500,26 @@ impl Server {
         for (worker, kept_for) in &self.reservations.now {
             if self.live.get(worker).is_some_and(|live| live.reserved != Some(kept_for.0)) {
                 return Err(format!("worker {worker} is kept free and does not know it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for workers that are kept free for a task that waits for others on some of its nodes: for the simulator, after the
+    /// machine has settled.
+    ///
+    /// # Errors
+    /// Names the worker and the class.
+    pub(super) fn nothing_is_kept_behind_others(&self, now: Timestamp) -> Result<(), String> {
+        for (worker, (priority, class)) in &self.reservations.now {
+            let Some(live) = self.live.get(worker).filter(|_| self.is_due(*class)) else { continue };
+            let ways = live.ways(Some(*class), &self.queue.key(*class).requests);
+            // What is free lacks nothing: who waits and fits there does so for another reason.
+            let is_busy = ways.iter().all(|way| live.capacity().room(&way.needs) <= 0);
+            if is_busy && ways.len() == 1 && self.go_before_on_node(now, live, *class, &ways) {
+                return Err(format!(
+                    "worker {worker} is kept for a task of priority {priority}, before which others go there"
+                ));
             }
         }
         Ok(())

@@ -298,6 +298,12 @@ impl Queue {
         self.multi_node.iter().take_while(is_of).map(|place| (*place, place.4))
     }
 
+    /// As [`Queue::multi_node_of`], of classes within one worker, with more than this priority.
+    pub fn within_worker_above(&self, priority: i32) -> impl Iterator<Item = (Place, ClassId)> + '_ {
+        let is_above = move |place: &&Place| place.0.0 > priority;
+        self.order.iter().take_while(is_above).map(|place| (*place, place.4))
+    }
+
     /// Classes with ready tasks, in the order in which the class of a place stands, whose head goes before that place.
     pub fn before(&self, place: Place) -> impl Iterator<Item = (Place, ClassId)> + '_ {
         let order = match self.classes.get(&place.4).map(|class| &class.order) {

@@ -120,8 +120,11 @@ impl Server {
         let is_multi_node = self.queue.is_multi_node(class);
         let not_own = |(_, other): &(Place, ClassId)| *other != class;
         let same = self.queue.before(place).filter(not_own);
-        if is_multi_node || self.queue.pulled_resource(class).is_some() {
+        if self.queue.pulled_resource(class).is_some() {
             return same.collect();
+        }
+        if is_multi_node {
+            return same.chain(self.queue.within_worker_above(place.0.0)).collect();
         }
         self.queue.multi_node_of(place.0.0).chain(same).collect()
     }

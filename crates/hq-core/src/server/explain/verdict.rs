@@ -98,9 +98,13 @@ impl Server {
             );
         }
         if requests.iter().all(|request| request.nodes > 0) {
-            let (kind, text) = match live.capacity().is_free() {
-                true => (ReasonKind::Room, "it is free, and waits for others of its group to be free, too"),
-                false => (ReasonKind::Busy, "it has tasks, and a task on several nodes takes it as a whole"),
+            let goes_behind = |class| self.go_before_on_node(now, live, class, &choices);
+            let (kind, text) = if live.capacity().is_free() {
+                (ReasonKind::Room, "it is free, and waits for others of its group to be free, too")
+            } else if class.is_some_and(goes_behind) {
+                (ReasonKind::Busy, "it has tasks, and others of higher priority wait for it, which go first")
+            } else {
+                (ReasonKind::Busy, "it has tasks, and a task on several nodes takes it as a whole")
             };
             return reason(kind, text.into());
         }

@@ -20,6 +20,17 @@ fn sent(world: &mut World, connections: std::ops::RangeInclusive<u64>) -> Vec<St
     connections.map(|connection| world.sent(connection)).collect()
 }
 
+// Why a task does not start.
+fn reasons(world: &mut World, job: JobId, task: u32) -> String {
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    match world.ask(ClientRequest::ExplainTask { jobs, task: TaskId(task) }) {
+        ClientResponse::Explained(told) => {
+            told.reasons.iter().map(|reason| reason.text.clone()).collect::<Vec<_>>().join("; ")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn all_nodes_are_of_one_group_and_the_first_one_ends_the_task() {
     let mut world = World::new();
@@ -328,22 +339,69 @@ fn what_goes_before_a_task_on_several_nodes_is_not_told_that_workers_are_kept_fo
     let mut world = World::new();
     worker_of(&mut world, 1, 2, "a");
     worker_of(&mut world, 2, 1, "a");
-    let urgent = world.submit(3, |spec| {
+    let urgent = world.submit(1, |spec| {
         spec.requests = vec![cpus(2)];
         spec.priority = 1;
     });
     world.submit(1, nodes(2));
+    // As large as no worker that is left.
+    let next = world.submit(1, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 0;
+    });
     let behind = world.submit(1, |_| {});
-    let reasons = |world: &mut World, job: JobId, task| {
-        let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
-        match world.ask(ClientRequest::ExplainTask { jobs, task: TaskId(task) }) {
-            ClientResponse::Explained(told) => {
-                told.reasons.iter().map(|reason| reason.text.clone()).collect::<Vec<_>>().join("; ")
-            }
-            other => panic!("{other:?}"),
-        }
-    };
-    let told = reasons(&mut world, urgent, 2);
-    assert!(told.contains("cpus: 0 of 2 are free") && !told.contains("kept free"), "{told}");
     assert!(reasons(&mut world, behind, 0).contains("kept free for a task on several nodes"));
+    assert!(reasons(&mut world, next, 0).contains("kept free for a task on several nodes"));
+    world.reports(1, |report| report.finished = vec![finished(urgent, 0, 0, 0)]);
+    assert_eq!(sent(&mut world, 1..=2), ["1:0/0 2:0/0", "2:0/0"]);
+    let more = world.submit(1, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+    });
+    let told = reasons(&mut world, more, 0);
+    assert!(told.contains("has it as a whole") && !told.contains("kept free"), "{told}");
+}
+
+#[test]
+fn nothing_is_kept_for_a_task_on_several_nodes_while_others_go_first_on_one_of_them() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 2, "a");
+    worker_of(&mut world, 2, 1, "a");
+    let urgent = world.submit(2, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+    });
+    let large = world.submit(1, nodes(2));
+    let small = world.submit(1, |_| {});
+    assert_eq!(sent(&mut world, 1..=2), ["1:0/0", "3:0/0"], "nothing idles for it");
+    let told = reasons(&mut world, large, 0);
+    assert!(told.contains("1 ready task goes before it: 1 of job 1 (priority 1 against 0)"), "{told}");
+    assert!(told.contains("others of higher priority wait for it"), "{told}");
+    // When nobody goes first any more, it is its turn.
+    world.reports(1, |report| report.finished = vec![finished(urgent, 0, 0, 0)]);
+    world.reports(2, |report| report.finished = vec![finished(small, 0, 0, 0)]);
+    world.submit(1, |_| {});
+    assert_eq!(sent(&mut world, 1..=2), ["1:1/0", ""]);
+    world.reports(1, |report| report.finished = vec![finished(urgent, 1, 1, 0)]);
+    assert_eq!(sent(&mut world, 1..=2), ["2:0/0", "2:0/0"]);
+}
+
+#[test]
+fn a_task_on_several_nodes_takes_those_that_nobody_wants_before_it() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 2, "a");
+    worker_of(&mut world, 2, 1, "a");
+    worker_of(&mut world, 3, 1, "a");
+    let urgent = |spec: &mut TaskSpec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+    };
+    world.submit(2, urgent);
+    let small = world.submit(1, |_| {});
+    assert_eq!(sent(&mut world, 1..=3), ["1:0/0", "2:0/0", ""]);
+    world.submit(1, nodes(2));
+    world.submit(1, |_| {});
+    assert_eq!(sent(&mut world, 1..=3), ["", "", ""], "the third one is kept");
+    world.reports(2, |report| report.finished = vec![finished(small, 0, 0, 0)]);
+    assert_eq!(sent(&mut world, 1..=3), ["", "3:0/0", "3:0/0"]);
 }
