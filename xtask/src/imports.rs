@@ -64,7 +64,7 @@ const RULES: [(&str, &[&str], &[&str]); 21] = [
         &[],
     ),
     ("hq-py", &["hq-model", "hq-core", "hq-client", "hq-net", "hq-worker"], &["clap"]),
-    ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
+    ("hq-sim", &["hq-model", "hq-core", "hq-sched"], &["tokio", "rustls"]),
     (
         "hq-bench",
         &[
@@ -80,7 +80,7 @@ const RULES: [(&str, &[&str], &[&str]); 21] = [
         ],
         &[],
     ),
-    ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal", "hq-stream", "hq-make"], &[]),
+    ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-stream", "hq-make"], &[]),
     ("xtask", &[], &["tokio"]),
 ];
 
