@@ -425,6 +425,8 @@ pub const START_UP_TIME: Duration = Duration::from_secs(5);
 pub const PROBED_FEW: u64 = 4;
 /// The same where allocations wait for `PROBED_WAIT` or longer: few would be waited for first, then the rest.
 pub const PROBED_MAX: u64 = 16;
+/// But at most one of so many workers that the tasks would fill.
+pub const PROBED_PART: u64 = 5;
 /// As above.
 pub const PROBED_WAIT: Duration = Duration::from_secs(30);
 /// Groups of tasks of a class by which it is told how much work they are.

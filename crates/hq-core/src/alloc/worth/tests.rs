@@ -81,6 +81,13 @@ fn what_is_not_known_is_probed_with_few_until_it_shows() {
     let waited = Cost { waited: SECOND * 40, ..idle(300) };
     check(unknown(0, 0), &[Slots::lasting(2)], 1, waited, (PROBED_MAX - 2, "probing"));
     check(unknown(0, 0), &[], 1, Cost { together: 8, ..idle(300) }, (8, "probing"));
+    // A few tasks are shown by fewer still: one of five workers that they would fill.
+    let few = || Work { tasks: 20, here: Vec::new(), ..unknown(0, 0) };
+    check(few(), &[], 2, idle(300), (2, "probing"));
+    check(few(), &[Slots::lasting(2)], 2, idle(300), (1, "probing"));
+    check(few(), &[], 4, idle(300), (1, "probing"));
+    check(few(), &[], 2, waited, (2, "probing"));
+    check(few(), &[], 2, Cost { together: 4, ..idle(300) }, (4, "probing"));
     // Workers that leave soon are started no sooner.
     let soon = Cost { wait: START_UP_TIME, ..idle(1) };
     check(unknown(0, 0), &[], 1, soon, (PROBED_FEW, "probing"));
