@@ -236,7 +236,7 @@ const REGRESSIONS: [Regression; 42] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [Regression; 29] = [
+const STRICT_REGRESSIONS: [Regression; 32] = [
     (
         5_000_170,
         Marks::Reached(&["a hungry worker has no store"]),
@@ -372,6 +372,22 @@ const STRICT_REGRESSIONS: [Regression; 29] = [
         Marks::Reached(&["nothing is kept any more on a picky worker that begins"]),
         "a worker began with a task for which it was kept, and went on to be kept for the next one of these, so that what \
          made the first one enough was kept from it",
+    ),
+    (
+        140_003_120,
+        Marks::Reached(&["picky workers are tried while a task on several nodes waits"]),
+        "workers were kept for a task on several nodes behind others of higher priority while these were tried on workers          that start only for enough, and gave them back",
+    ),
+    (
+        140_003_785,
+        Marks::Reached(&["picky workers are tried while a task on several nodes waits"]),
+        "as 140_003_120",
+    ),
+    (
+        150_001_940,
+        Marks::Reached(&["a second attempt takes some of a worker that is kept"]),
+        "a second attempt took CPUs of a worker that was kept for a task, which then had no use for the GPU that was kept \
+         there, and nobody was offered that",
     ),
 ];
 

@@ -33,6 +33,7 @@ impl Server {
             let Some(class) = self.classes.get(&template) else { continue };
             live.presume_starts(now, template, *class, &self.queue.key(*class).requests);
         }
+        live.keep_what_is_of_use();
         let stops = live.stops_keeping(now).unwrap_or(Timestamp(u64::MAX));
         live.keeps_until = stops;
         self.keeps_until = self.keeps_until.min(stops);

@@ -182,6 +182,25 @@ impl Capacity {
         needs.units.iter().filter(is_scarce).fold(0, |mask, need| mask | pool_bit(need.0))
     }
 
+    /// Those of these pools of which enough would be free if all ended that take less of them than one such task does, of
+    /// `promised`: needs, and how many tasks have them. Of the others something has to end that leaves enough by itself, whoever
+    /// has what is free now.
+    pub fn gathered<'a>(
+        &self,
+        needs: &Needs,
+        promised: impl Iterator<Item = (&'a Needs, u64)> + Clone,
+    ) -> u64 {
+        let is_gathered = |need: &&(usize, u64)| {
+            let &&(pool, units) = need;
+            let (free, each) =
+                (self.free_of(pool), promised.clone().map(|(of, count)| (of.units_of(pool), count)));
+            let smaller =
+                each.filter(|(each, _)| *each < units).map(|(each, count)| each.saturating_mul(count));
+            free < units && smaller.fold(free, u64::saturating_add) >= units
+        };
+        needs.units.iter().filter(is_gathered).fold(0, |mask, need| mask | pool_bit(need.0))
+    }
+
     fn free_of(&self, pool: usize) -> u64 {
         let pool = &self.pools[pool];
         pool.total.0.saturating_sub(pool.promised)

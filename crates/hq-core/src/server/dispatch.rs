@@ -5,6 +5,7 @@
 
 mod batches;
 mod pulled;
+mod rounds;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,11 +15,12 @@ use hq_sched::Plan;
 
 pub(super) use batches::Batches;
 use batches::join;
+use rounds::{Round, Share};
 
 use super::Effect;
 use super::capacity::Standing;
 use super::forecast::Estimate;
-use super::live::{Choice, LiveWorker, is_short_among_others};
+use super::live::{LiveWorker, is_short_among_others};
 use super::locality::Near;
 use super::machine::Server;
 use super::nodes::MultiNodeRound;
@@ -178,9 +180,13 @@ impl Server {
             }
             let Some((place, class)) = next else { break };
             let before = last.replace(place);
-            if level.is_none() {
+            if level.is_none() && say.looks_at_all() {
                 self.place_multi_node(now, place.0.0, &mut multi_node, effects);
             }
+            mark!(
+                "picky workers are tried while a task on several nodes waits",
+                !say.looks_at_all() && self.queue.next_multi_node(None).is_some_and(|other| other > place)
+            );
             let level = level.get_or_insert_with(|| Level::new(place.0.0, before));
             if let Some(plan) = say.plan_for(level) {
                 self.follow(now, plan, batches);
@@ -217,7 +223,9 @@ impl Server {
                 }
             }
         }
-        self.place_multi_node(now, i32::MIN, &mut multi_node, effects);
+        if say.looks_at_all() {
+            self.place_multi_node(now, i32::MIN, &mut multi_node, effects);
+        }
         // Where nobody has room, the next one fits nowhere either.
         let mut next = self.queue.next(last).filter(|_| open.iter().all(|open| open.workers.is_empty()));
         while let Some((place, class)) = next.filter(|next| self.is_due(next.1) && self.reserve.looks_on()) {
@@ -406,13 +414,11 @@ impl Server {
             if !live.has_time(now, longest) {
                 continue;
             }
-            let at = (*worker, live.capacity());
-            if reserve.keeps_from(now, at, (class, key.priority), &needs).is_some() {
+            if round.is_kept(now, reserve, (*worker, live), (class, key.priority), &needs) {
                 continue;
             }
             let room = match round {
                 Round::Backlog => live.capacity().room_behind_backlog(&needs, standing),
-                Round::Room { .. } if live.kept_from(now, key.priority, &needs).is_some() => 0,
                 Round::Room { .. } => live.capacity().room(&needs),
             };
             match round {
@@ -486,9 +492,7 @@ impl Server {
         let Some(choice) = round.pick(live.choices(class, &key.requests)).cloned() else { return 0 };
         let needs = choice.needs;
         let variant = matches!(round, Round::Room { .. }).then_some(choice.variant);
-        let is_kept = self.reserve.keeps_from(now, (worker, live.capacity()), (class, priority), &needs);
-        let waits = || matches!(round, Round::Room { .. }) && live.kept_from(now, priority, &needs).is_some();
-        if is_kept.is_some() || waits() {
+        if round.is_kept(now, &self.reserve, (worker, live), (class, priority), &needs) {
             return 0;
         }
         let slots = live.capacity().slots(&needs);
@@ -588,39 +592,6 @@ impl Server {
     }
 }
 
-/// How much of a class a worker gets.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    count: u64,
-    near: Near,
-    /// But nothing for which its store had no room before.
-    has_doubt: bool,
-}
-
-impl Share {
-    fn of(count: u64, near: Near) -> Share {
-        Share { count, near, has_doubt: false }
-    }
-}
-
-/// What a round hands out.
-#[derive(Clone, Copy, Debug)]
-enum Round {
-    /// What fits, as the variant of this rank: the preferred one everywhere before the next one.
-    Room { rank: usize },
-    /// Some more, as the variant preferred there.
-    Backlog,
-}
-
-impl Round {
-    fn pick(self, choices: &[Choice]) -> Option<&Choice> {
-        match self {
-            Round::Room { rank } => choices.iter().find(|choice| choice.rank == rank),
-            Round::Backlog => choices.first(),
-        }
-    }
-}
-
 /// What has come of handing out what fits.
 #[derive(Debug, Default)]
 struct HandedOut {
@@ -639,6 +610,11 @@ enum Say {
 }
 
 impl Say {
+    // Not only at workers that come last, and give back what is too little: tasks on several nodes were looked at before.
+    fn looks_at_all(&self) -> bool {
+        matches!(self, Say::Planner(_))
+    }
+
     fn asks_for(&self, priority: i32) -> bool {
         match self {
             // What has changed since the plan was asked for is not in it: that is planned, too.

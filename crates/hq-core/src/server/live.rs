@@ -13,7 +13,7 @@ use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, Timestamp, WorkerResource
 use rustc_hash::FxHashMap;
 
 use held::Queued;
-pub(super) use held::{Held, Lacking, QueuePlace};
+pub(super) use held::{Held, KeptRoom, Lacking, QueuePlace};
 
 use super::ConnectionId;
 use super::capacity::{Capacity, Needs, Standing};
@@ -23,6 +23,7 @@ use crate::limits::{
     BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, FOLLOWERS_MAX, HEARTBEATS_MISSING_MAX,
     MIXED_BACKLOG_WAVES, SCAN_BLOCKED_MAX,
 };
+use crate::mark;
 use crate::worker_messages::{TemplateId, WorkerEnd};
 
 /// A worker that is connected, or that may come back.
@@ -95,8 +96,10 @@ pub(super) struct LiveWorker {
     // Pools that all of that needs, whatever its variant; fewer may be told.
     backlog_pools: u64,
     arrivals: u64,
-    // Those of it that may keep others from what they lack.
+    // Those of it that may keep others that wait there from what they lack: as the worker does it.
     lacking: Vec<Lacking>,
+    // What is kept for some of it from what would be placed into room.
+    kept: Vec<KeptRoom>,
     /// When the first of those stops to.
     pub(super) keeps_until: Timestamp,
     // Wall time of a template's tasks here, µs, averaged with the weight on the latest report. Kept when
@@ -198,6 +201,7 @@ impl LiveWorker {
             backlog_pools: u64::MAX,
             arrivals: 0,
             lacking: Vec::new(),
+            kept: Vec::new(),
             keeps_until: Timestamp(u64::MAX),
             walls_us: BTreeMap::new(),
             choices: FxHashMap::default(),
@@ -425,18 +429,42 @@ impl LiveWorker {
     }
 
     /// Who keeps room from others; forgotten, before it is told anew.
-    pub(super) fn take_lacking(&mut self) -> Vec<Lacking> {
-        std::mem::take(&mut self.lacking)
+    pub(super) fn take_lacking(&mut self) -> (Vec<Lacking>, Vec<KeptRoom>) {
+        (std::mem::take(&mut self.lacking), std::mem::take(&mut self.kept))
     }
 
     /// When the first of those stops to keep room from some.
     pub(super) fn stops_keeping(&self, now: Timestamp) -> Option<Timestamp> {
-        self.lacking.iter().map(|lacking| now.after(stops_keeping_in(now.since(lacking.since)))).min()
+        let since = self.lacking.iter().map(|lacking| lacking.since);
+        let since = since.chain(self.kept.iter().map(|kept| kept.since));
+        since.map(|since| now.after(stops_keeping_in(now.since(since)))).min()
     }
 
     /// True when others keep room from others than these did.
-    pub(super) fn lacks_other_than(&self, before: &[Lacking]) -> bool {
-        self.lacking != before
+    pub(super) fn lacks_other_than(&self, before: &(Vec<Lacking>, Vec<KeptRoom>)) -> bool {
+        (&self.lacking, &self.kept) != (&before.0, &before.1)
+    }
+
+    /// Of what is kept for those that wait, only what is of use to them.
+    pub(super) fn keep_what_is_of_use(&mut self) {
+        let of_use = |kept: &KeptRoom| {
+            let preferred = self.choices.get(&kept.class).and_then(|choices| choices.first());
+            KeptRoom { pools: preferred.map_or(0, |preferred| self.gathers(&preferred.needs)), ..*kept }
+        };
+        let kept: Vec<KeptRoom> = self.kept.iter().map(of_use).collect();
+        mark!(
+            "what is free is of no use to a task that waits on a worker",
+            kept.iter().any(|kept| kept.pools == 0)
+        );
+        self.kept = kept;
+        self.kept.retain(|kept| kept.pools != 0);
+    }
+
+    /// The pools of which too little is free for a task, and what is free is of use to it: with what smaller tasks leave it
+    /// would be enough.
+    pub(super) fn gathers(&self, needs: &Needs) -> u64 {
+        let placed = self.held.values().flat_map(|held| &held.placed);
+        self.capacity.gathered(needs, placed.map(|(needs, ids)| (needs, ids.len())))
     }
 
     /// Tasks of a template that wait here are thought to start as far as they fit: the worker does so by itself. What is
@@ -474,6 +502,10 @@ impl LiveWorker {
                 self.lacking.iter().any(|known| (known.priority, known.scarce) == (priority, scarce));
             if !is_said && self.lacking.len() < SCAN_BLOCKED_MAX {
                 self.lacking.push(Lacking { template, priority, since: queued.since, scarce });
+            }
+            let is_said = self.kept.iter().any(|known| (known.priority, known.class) == (priority, class));
+            if !is_said && self.kept.len() < SCAN_BLOCKED_MAX {
+                self.kept.push(KeptRoom { template, class, priority, since: queued.since, pools: scarce });
             }
         }
         if !started.is_empty() {
@@ -534,8 +566,8 @@ impl LiveWorker {
         priority: i32,
         needs: &Needs,
     ) -> Option<(TemplateId, Timestamp)> {
-        let keeps = |lacking: &Lacking| Some((lacking.template, lacking.keeps_until(now, priority, needs)?));
-        self.lacking.iter().find_map(keeps)
+        let keeps = |kept: &KeptRoom| Some((kept.template, kept.keeps_until(now, priority, needs)?));
+        self.kept.iter().find_map(keeps)
     }
 
     /// These are asked back. False when it holds nothing of their submit.

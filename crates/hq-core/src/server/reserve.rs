@@ -2,8 +2,9 @@
 //! tasks behind it do not take its place for ever. From tasks of lower priority as many workers are kept as tasks of it
 //! wait; from those of equal priority, one.
 //!
-//! What is kept is what is free there of what it lacks: of nothing else, and for a limited time. Nothing is counted for it:
-//! whoever hands out tasks asks [`Reserve::keeps_from`].
+//! What is kept is what is free there of what it lacks: of nothing else, and for a limited time. Where what is free would not
+//! be enough with all that smaller tasks there leave, it is of no use: a larger one has to end, which leaves enough by itself.
+//! Nothing is counted for it: whoever hands out tasks asks [`Reserve::keeps_from`].
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +25,8 @@ use crate::mark;
 pub(super) struct Reserve {
     // The first class that fits nowhere.
     first: Option<First>,
-    // The workers that are kept for it, with what one of its tasks takes there.
-    workers: BTreeMap<WorkerId, Needs>,
+    // The workers that are kept for it.
+    workers: BTreeMap<WorkerId, Kept>,
     // For how many tasks and of how many workers they were chosen.
     chosen_of: (usize, usize),
     // The one of them that is kept from others of its priority, too.
@@ -41,10 +42,20 @@ pub(super) struct Reserve {
     unfit: usize,
 }
 
+// A worker that is kept.
+#[derive(Clone, Debug)]
+struct Kept {
+    // What one of the tasks takes there.
+    needs: Needs,
+    // The pools of which what is free was of use to it when this was looked at last.
+    of_use: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Lacks {
-    // As a set.
+    // As sets.
     pools: u64,
+    of_use: u64,
     is_firm: bool,
 }
 
@@ -52,7 +63,9 @@ impl Lacks {
     // Less is kept than before, though nothing has become free.
     fn lets_go(self, before: Option<Lacks>) -> bool {
         let is_more = before.is_none_or(|before| before.is_firm || self.pools & !before.pools != 0);
-        !self.is_firm && self.pools.count_ones() > 1 && is_more
+        let is_less_of_use = before.is_some_and(|before| before.of_use & self.pools & !self.of_use != 0);
+        mark!("what was kept is of no use any more", is_less_of_use);
+        (!self.is_firm && self.pools.count_ones() > 1 && is_more) || is_less_of_use
     }
 }
 
@@ -97,19 +110,42 @@ impl Reserve {
     pub(super) fn keeps_from(
         &self,
         now: Timestamp,
+        at: (WorkerId, &Capacity),
+        of: (ClassId, i32),
+        needs: &Needs,
+    ) -> Option<(ClassId, Option<Timestamp>)> {
+        let kept = self.workers.get(&at.0)?;
+        self.keeps_some_from(now, at, of, needs, kept.of_use)
+    }
+
+    /// The same of tasks that would wait there: they would take what becomes free, too, whatever is of use now.
+    pub(super) fn keeps_from_backlog(
+        &self,
+        now: Timestamp,
+        at: (WorkerId, &Capacity),
+        of: (ClassId, i32),
+        needs: &Needs,
+    ) -> bool {
+        self.keeps_some_from(now, at, of, needs, u64::MAX).is_some()
+    }
+
+    fn keeps_some_from(
+        &self,
+        now: Timestamp,
         (worker, capacity): (WorkerId, &Capacity),
         (class, priority): (ClassId, i32),
         needs: &Needs,
+        of_use: u64,
     ) -> Option<(ClassId, Option<Timestamp>)> {
         let first = self.first.filter(|first| first.class != class)?;
-        let lacks = capacity.scarce(self.workers.get(&worker)?);
+        let lacks = capacity.scarce(&self.workers.get(&worker)?.needs);
         let is_firm = self.firmly == Some(worker);
         first.keeps_from(now, priority, is_firm)?;
         // On one worker all that it lacks is kept until it is there. On the others nothing is kept that alone would be of
         // no use: no CPUs where no GPU is free either.
         let takes = needs.pools();
         let is_of_use = is_firm || lacks & !takes == 0;
-        (takes & lacks != 0 && is_of_use).then_some((first.class, self.until))
+        (takes & lacks & of_use != 0 && is_of_use).then_some((first.class, self.until))
     }
 
     /// True when a task of a class would take on a worker what others are to get there that fit nowhere, however long they
@@ -120,7 +156,7 @@ impl Reserve {
         class: ClassId,
         needs: &Needs,
     ) -> bool {
-        let lacks = self.workers.get(&worker).map_or(0, |needs| capacity.scarce(needs));
+        let lacks = self.workers.get(&worker).map_or(0, |kept| capacity.scarce(&kept.needs) & kept.of_use);
         self.first.is_some_and(|first| first.class != class) && needs.pools() & lacks != 0
     }
 
@@ -132,11 +168,11 @@ impl Reserve {
         capacity: &Capacity,
         priority: i32,
     ) -> u64 {
-        let (Some(first), Some(needs)) = (self.first, self.workers.get(&worker)) else { return 0 };
-        let lacks = capacity.scarce(needs);
+        let (Some(first), Some(kept)) = (self.first, self.workers.get(&worker)) else { return 0 };
+        let lacks = capacity.scarce(&kept.needs);
         let is_firm = self.firmly == Some(worker);
         let is_kept = first.priority > priority && first.keeps_from(now, priority, is_firm).is_some();
-        if is_kept && (is_firm || lacks.count_ones() == 1) { lacks } else { 0 }
+        if is_kept && (is_firm || lacks.count_ones() == 1) { lacks & kept.of_use } else { 0 }
     }
 
     /// True when nobody waits any more for what is kept.
@@ -158,6 +194,11 @@ impl Reserve {
     /// others were given before.
     pub(super) fn has_let_go(&self, worker: WorkerId) -> bool {
         self.let_go.contains(&worker)
+    }
+
+    /// True when a worker is kept.
+    pub(super) fn has(&self, worker: WorkerId) -> bool {
+        self.workers.contains_key(&worker)
     }
 
     fn is_for(&self, class: ClassId) -> bool {
@@ -198,9 +239,12 @@ impl Server {
         if self.queue.count(first.class) == 0 {
             return self.reserve.let_all();
         }
+        self.see_what_is_of_use();
         let now_lack = self.what_lacks();
         for (id, lacked) in &mut self.reserve.lacked {
-            lacked.pools &= now_lack.get(id).map_or(0, |lacks| lacks.pools);
+            let lacks = now_lack.get(id);
+            lacked.pools &= lacks.map_or(0, |lacks| lacks.pools);
+            lacked.of_use = lacks.map_or(0, |lacks| lacks.of_use);
         }
         let may_start = self.share_room(first.class) > 0;
         self.reserve.first = Some(First { may_start, ..first });
@@ -224,6 +268,7 @@ impl Server {
     // Of a worker that is not kept firmly a pool is kept only while nothing else lacks there. Where a task was placed that took
     // another pool, too, the first one is let go: others, to which it was not offered in this round, may have it.
     fn let_what_is_of_no_use(&mut self) {
+        self.see_what_is_of_use();
         let lacks = self.what_lacks();
         let let_go = lacks.iter().filter(|(id, lacks)| lacks.lets_go(self.reserve.lacked.get(id).copied()));
         let let_go: BTreeSet<WorkerId> = let_go.map(|(id, _)| *id).collect();
@@ -234,11 +279,19 @@ impl Server {
     }
 
     fn what_lacks(&self) -> BTreeMap<WorkerId, Lacks> {
-        let lacks = |(id, needs): (&WorkerId, &Needs)| {
-            let pools = self.live.get(id)?.capacity().scarce(needs);
-            Some((*id, Lacks { pools, is_firm: self.reserve.firmly == Some(*id) }))
+        let lacks = |(id, kept): (&WorkerId, &Kept)| {
+            let pools = self.live.get(id)?.capacity().scarce(&kept.needs);
+            let is_firm = self.reserve.firmly == Some(*id);
+            Some((*id, Lacks { pools, of_use: pools & kept.of_use, is_firm }))
         };
         self.reserve.workers.iter().filter_map(lacks).collect()
+    }
+
+    // What has started and ended on the kept workers may have changed it.
+    fn see_what_is_of_use(&mut self) {
+        for (id, kept) in &mut self.reserve.workers {
+            kept.of_use = self.live.get(id).map_or(0, |live| live.gathers(&kept.needs));
+        }
     }
 
     /// The class that is kept room on a worker, and to which others give way there.
@@ -362,12 +415,11 @@ impl Server {
         }
         let mut nearest = self.by_what_is_missing(now, first.class);
         // The one that was kept from all goes on to be.
-        nearest.sort_by_key(|(part, id, _)| (firmly != Some(*id), Reverse(*part), *id));
+        nearest.sort_by_key(|(part, id, kept)| (firmly != Some(*id), kept.of_use == 0, Reverse(*part), *id));
         nearest.truncate(wanted);
         self.reserve.chosen_of = (wanted, all);
         self.reserve.firmly = nearest.first().map(|(_, id, _)| *id).filter(|_| is_firm || firmly.is_some());
-        let chosen: BTreeMap<WorkerId, Needs> =
-            nearest.into_iter().map(|(_, id, needs)| (id, needs)).collect();
+        let chosen: BTreeMap<WorkerId, Kept> = nearest.into_iter().map(|(_, id, kept)| (id, kept)).collect();
         let before = std::mem::replace(&mut self.reserve.workers, chosen);
         before.into_keys().filter(|id| !self.reserve.workers.contains_key(id)).collect()
     }
@@ -382,8 +434,8 @@ impl Server {
         self.live.values_mut().any(|live| live.takes(key.priority) && could(live))
     }
 
-    // The workers that could run a class, with the part of what it takes that is free there, in 1/10000, and what it takes.
-    fn by_what_is_missing(&mut self, now: Timestamp, class: ClassId) -> Vec<(u64, WorkerId, Needs)> {
+    // The workers that could run a class, with the part of what it takes that is free there, in 1/10000, and what would be kept.
+    fn by_what_is_missing(&mut self, now: Timestamp, class: ClassId) -> Vec<(u64, WorkerId, Kept)> {
         let key = self.queue.key(class);
         let part = |(id, live): (&WorkerId, &mut LiveWorker)| {
             if !live.takes(key.priority) || live.is_idle_and_picky() {
@@ -396,7 +448,8 @@ impl Server {
                 return None;
             }
             let (_, free, units) = live.capacity().scarcest(&needs);
-            Some((free.0.saturating_mul(10_000) / units.0.max(1), *id, needs))
+            let of_use = live.gathers(&needs);
+            Some((free.0.saturating_mul(10_000) / units.0.max(1), *id, Kept { needs, of_use }))
         };
         self.live.iter_mut().filter_map(part).collect()
     }

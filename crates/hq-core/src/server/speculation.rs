@@ -217,10 +217,9 @@ impl Server {
         let objects = self.objects_for(worker, template, &ids);
         self.shares.hand_out(self.shared_by(class), 1);
         let Some(live) = self.live.get_mut(&worker) else { return false };
-        if live.is_idle_and_picky() {
-            // Now that it begins it takes others, too.
-            self.changes.of_worker(worker);
-        }
+        // Others may have what was kept beside what it takes, or begin with it where it begins.
+        mark!("a second attempt takes some of a worker that is kept", self.reserve.has(worker));
+        self.changes.of_worker(worker);
         live.place(template, Some(&choice.needs), &ids);
         let lease = Lease { variant, services, objects, ..Lease::of(template, ids, instance) };
         let run = self.told(worker, lease).into_iter().collect();

@@ -7,6 +7,7 @@ use hq_model::{IdSet, TaskId, Timestamp};
 
 use crate::keeping::keeps_room_for;
 use crate::server::capacity::{Capacity, Needs, Standing};
+use crate::server::queue::ClassId;
 use crate::worker_messages::TemplateId;
 
 /// Tasks of one template on a worker.
@@ -52,12 +53,35 @@ pub(in crate::server) struct Lacking {
     pub(super) scarce: u64,
 }
 
+/// Room of a worker that is kept for a task that waits there, from others that would be placed into it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::server) struct KeptRoom {
+    pub(super) template: TemplateId,
+    pub(super) class: ClassId,
+    pub(super) priority: i32,
+    pub(super) since: Timestamp,
+    /// Pools of which too little is free for it, and what is free of them is of use to it.
+    pub(super) pools: u64,
+}
+
+impl KeptRoom {
+    pub(super) fn keeps_until(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<Timestamp> {
+        let lacks = Lacking {
+            template: self.template,
+            priority: self.priority,
+            since: self.since,
+            scarce: self.pools,
+        };
+        lacks.keeps_until(now, priority, needs)
+    }
+}
+
 impl Lacking {
     pub(super) fn keeps_from(&self, now: Timestamp, priority: i32, needs: &Needs) -> bool {
         self.keeps_until(now, priority, needs).is_some()
     }
 
-    pub(super) fn keeps_until(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<Timestamp> {
+    fn keeps_until(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<Timestamp> {
         if self.priority < priority || needs.pools() & self.scarce == 0 {
             return None;
         }

@@ -118,3 +118,37 @@ fn what_a_worker_says_to_run_is_charged_as_the_variant_that_it_names() {
     });
     assert_eq!(world.free(1), [3, 1]);
 }
+
+fn of_cpus(count: u64, priority: i32) -> impl FnOnce(&mut TaskSpec) {
+    move |spec| {
+        spec.requests = vec![cpus(count)];
+        spec.priority = priority;
+    }
+}
+
+// The part of the CPUs that is taken on the only worker, in 1/10000.
+fn taken(world: &World) -> u64 {
+    world.server.live[&hq_model::WorkerId(1)].capacity().used_cpus()
+}
+
+#[test]
+fn what_is_free_is_not_kept_for_a_task_that_needs_more_than_smaller_ones_leave() {
+    for large in [2, 6] {
+        let mut world = World::new();
+        worker_with(&mut world, 1, 8, &[]);
+        let large = world.submit(large, of_cpus(5, 1));
+        world.starts(1, large, 0);
+        // It waits, there or in the queue, for another one like it to end.
+        world.wait(Duration::from_secs(2));
+        let small = world.submit(20, of_cpus(1, 0));
+        assert_eq!(taken(&world), hq_model::amount::UNITS, "all CPUs are in use");
+        world.reports(1, |report| report.finished.push(finished(large, 0, 0, 0)));
+        world.starts(1, large, 1);
+        for task in 0..3 {
+            world.starts(1, small, task);
+        }
+        world.reports(1, |report| report.finished.push(finished(small, 0, 0, 0)));
+        world.starts(1, small, 3);
+        assert_eq!(taken(&world), hq_model::amount::UNITS);
+    }
+}
