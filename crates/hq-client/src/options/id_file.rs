@@ -8,8 +8,8 @@ use hq_model::IdSet;
 use super::values;
 use crate::limits::IDS_FILE_BYTES_MAX;
 
-/// A set of task ids with at least one in it, or `@` and the path of a file that has them, separated by commas, blanks or line
-/// breaks.
+/// A set of task ids with at least one in it, or `@` and the path of a file that has them, separated by commas, blanks or
+/// line breaks.
 ///
 /// # Errors
 /// When these are no ids, or the file cannot be read.
