@@ -30,6 +30,8 @@ pub const ENTRIES_BYTES_MAX: u64 = 90 * 1024 * 1024;
 pub const SUBMIT_BYTES_MAX: u64 = 120 * 1024 * 1024;
 /// Largest job file; more is refused. Read, it takes some ten times as much memory.
 pub const JOB_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Largest file of ids of tasks; more is refused.
+pub const IDS_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Tables of a job file that are read at once.
 pub const TABLES_PER_PART: usize = 1000;
 /// More output files than this are worth a warning.

@@ -512,6 +512,9 @@ pub struct JobDetail {
     pub feed: Option<Box<FeedState>>,
     /// Who is told of it, and what became of that.
     pub notices: Vec<NoticeInfo>,
+    /// How many of its tasks were canceled or given up while workers have them, which have not said yet that nothing of
+    /// them runs any more. `None` where nobody can tell: a worker is away, or the server is of an earlier release.
+    pub ending: Option<u64>,
 }
 
 /// The budget of a job that was made with one.

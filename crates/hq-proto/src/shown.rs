@@ -174,6 +174,7 @@ impl Wire for JobDetail {
                 limit_ns: budget.limit.map(nanos),
                 used_ns: nanos(budget.used),
             }),
+            ending: self.ending,
         }
     }
 
@@ -193,6 +194,7 @@ impl Wire for JobDetail {
                 limit: budget.limit_ns.map(Duration::from_nanos),
                 used: Duration::from_nanos(budget.used_ns),
             }),
+            ending: detail.ending,
         })
     }
 }

@@ -168,6 +168,7 @@ fn details() -> JobDetail {
         workers: Vec::new(),
         feed: None,
         notices: Vec::new(),
+        ending: None,
     }
 }
 

@@ -1,13 +1,15 @@
 //! Reads what one attempt prints on one channel by its place in that, also while the file is written.
 
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use hq_model::{Channel, IdSet};
 
-use crate::error::StreamError;
+use crate::error::{Fault, StreamError};
 use crate::file::{Block, StreamFile};
 use crate::format::{Attempt, Content, Kind};
-use crate::limits::MARKS_MAX;
+use crate::limits::{FAULTS_MAX, MARKS_MAX};
 use crate::pack::Unpacker;
 
 /// An attempt's output in a file that may grow.
@@ -24,6 +26,10 @@ pub struct Follow {
     marks: Vec<(u64, u64)>,
     /// The block where the last read ended, and how much is before it.
     last: (u64, u64),
+    /// Something of the attempt is there, if only its end.
+    is_there: bool,
+    /// What was passed over because it is damaged; not more than some.
+    faults: Vec<Fault>,
     payload: Vec<u8>,
     unpacker: Unpacker,
 }
@@ -45,6 +51,8 @@ impl Follow {
             length: 0,
             marks: Vec::new(),
             last: (0, u64::MAX),
+            is_there: false,
+            faults: Vec::new(),
             payload: Vec::new(),
             unpacker: Unpacker::default(),
         };
@@ -66,6 +74,50 @@ impl Follow {
             self.next = behind;
         }
         Ok(self.length)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Whether something of the attempt was found, if only its end.
+    pub(crate) fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// The first part that was passed over because it is damaged and may have had some of it.
+    pub(crate) fn damage(&self) -> Option<&Fault> {
+        let is_of_it = |fault: &&Fault| match self.file.tasks_in(fault) {
+            Ok(Some(tasks)) => {
+                let of_job = tasks.get(&self.attempt.task.job);
+                of_job.is_some_and(|tasks| tasks.contains(self.attempt.task.task))
+            }
+            Ok(None) | Err(_) => true,
+        };
+        self.faults.iter().find(is_of_it)
+    }
+
+    fn note_damage(&mut self, offset: u64, behind: u64) {
+        let is_known = self.faults.iter().any(|fault| fault.offset() == offset);
+        if !is_known && self.faults.len() < FAULTS_MAX {
+            self.faults.push(Fault::Damaged { offset, bytes: behind - offset });
+        }
+    }
+
+    /// Whether what is written goes elsewhere: the file was removed or renamed, or what was looked at was cut off.
+    pub(crate) fn is_left(&self) -> bool {
+        let identity =
+            |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino(), found.len()));
+        let (Some((dev, ino, length)), Ok(named)) =
+            (identity(&self.file.file), StreamFile::open(self.path()))
+        else {
+            return true;
+        };
+        // One that was emptied and has been begun anew may be as long by now.
+        let is_same = identity(&named.file).is_some_and(|named| (named.0, named.1) == (dev, ino))
+            && named.header() == self.file.header();
+        !is_same || length < self.next
     }
 
     /// Reads from a place of the channel on, of which at most [`length`](Follow::length) is there.
@@ -117,6 +169,7 @@ impl Follow {
             // What was being written is whole once something is behind it.
             head = self.file.head(at, end)?;
             if head.is_none() {
+                self.note_damage(at, next);
                 return Ok(Some((0, next)));
             }
         }
@@ -126,9 +179,15 @@ impl Follow {
             return Ok(Some((0, behind)));
         }
         if !self.file.entries(at, &head, &mut self.unpacker, &mut self.payload)? {
-            return Ok((behind < end).then_some((0, behind)));
+            if behind >= end {
+                return Ok(None);
+            }
+            self.note_damage(at, behind);
+            return Ok(Some((0, behind)));
         }
         let bytes = self.printed(at).map(|bytes| bytes.len() as u64).sum();
+        let mut entries = Block::new(at, false, &self.payload).entries();
+        self.is_there = self.is_there || entries.any(|entry| entry.attempt == self.attempt);
         Ok(Some((bytes, behind)))
     }
 

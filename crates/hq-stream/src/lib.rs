@@ -33,6 +33,6 @@ pub use follow::Follow;
 pub use format::{Attempt, Content, FILE_ENDING, Header};
 pub use hq_model::Channel;
 pub use links::own_target;
-pub use open::open_file;
+pub use open::{NO_FILE, open_file};
 pub use output::Output;
 pub use writer::Writer;

@@ -28,6 +28,9 @@ pub const TASKS_BY_INDEX_MAX: u64 = 4096;
 /// Blocks that are remembered of an output that is read while it is written; with more, every second one is forgotten.
 pub const MARKS_MAX: usize = 4096;
 
+/// Damaged parts that are remembered of an output that is read.
+pub const FAULTS_MAX: usize = 16;
+
 /// The last lines of an output are looked for in so many bytes at its end; what is before them is not shown.
 pub const LINES_BYTES: u64 = 1 << 20;
 /// Bytes that are read at once for that.

@@ -88,6 +88,23 @@ impl Output {
         }
     }
 
+    /// Whether what the attempt prints into its stream goes elsewhere than where it was read: the file was removed or
+    /// renamed, or what was there was cut off. What is there now is read by a new one.
+    pub fn is_left(&self) -> bool {
+        matches!(&self.0, Text::Stream { file: StreamText::Open(follow), .. } if follow.is_left())
+    }
+
+    /// Whether something of the attempt was found in a stream, if only its end.
+    pub fn is_in_a_stream(&self) -> bool {
+        matches!(&self.0, Text::Stream { file: StreamText::Open(follow), .. } if follow.is_there())
+    }
+
+    /// What was passed over of a stream because it is damaged, and may have had something of the attempt.
+    pub fn damage(&self) -> Option<String> {
+        let Text::Stream { file: StreamText::Open(follow), .. } = &self.0 else { return None };
+        follow.damage().map(|fault| format!("{}: {fault}", follow.path().display()))
+    }
+
     /// Reads from a place on, of which at most so much is there as was told.
     ///
     /// # Errors
@@ -147,7 +164,8 @@ fn find(dir: &Path, server_uid: &str, attempt: Attempt, channel: Channel) -> Res
         directory.ok_or_else(|| format!("{}: no stream of this server is there", dir.display()))?;
     for path in directory.paths() {
         let mut follow = Follow::open(path, attempt, channel).map_err(|error| error.to_string())?;
-        if follow.length().map_err(|error| error.to_string())? > 0 {
+        follow.length().map_err(|error| error.to_string())?;
+        if follow.is_there() {
             return Ok(StreamText::Open(Box::new(follow)));
         }
     }

@@ -1,8 +1,13 @@
 //! What one attempt prints, read by its place while others print into the same file.
 
-use hq_model::{Channel, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+
+use hq_model::paths::Place;
+use hq_model::{Channel, Instance, JobId, Stream, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_stream::limits::{INDEX_LINES, MARKS_MAX};
-use hq_stream::{Attempt, Follow, Header, Writer};
+use hq_stream::{Attempt, Follow, Header, Output, Writer};
 
 fn attempt(task: u32, instance: u32) -> Attempt {
     Attempt { task: TaskRef::new(JobId(1), TaskId(task)), instance: Instance(instance) }
@@ -104,4 +109,37 @@ fn what_is_behind_damaged_bytes_is_read() {
         std::fs::write(writer.path(), bytes).unwrap();
         assert_eq!((read(1).as_str(), read(2).as_str()), (first, second), "at {place}");
     }
+}
+
+#[test]
+fn what_is_damaged_or_gone_does_not_hide_what_is_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path());
+    let mut print = |task: u32, text: &str| {
+        writer.append(attempt(task, 0), Channel::Stdout, Timestamp(6), text.as_bytes()).unwrap();
+        writer.flush().unwrap();
+        writer.path().to_owned()
+    };
+    let path = print(1, "one ");
+    let place = Place::Stream(Stream::Directory(dir.path().as_os_str().as_bytes().to_vec()));
+    let mut read = Output::new(place.clone(), "uid", attempt(1, 0), Channel::Stdout);
+    assert_eq!((read.length(true), read.read(0, 100)), (Ok(4), Ok(b"one ".to_vec())));
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(3).position(|bytes| bytes == b"one").unwrap();
+    print(1, "two");
+    bytes[at] ^= 1;
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_at(&bytes[at..=at], at as u64).unwrap();
+    // Whoever has read it goes on behind it; whoever comes now is told of it.
+    assert_eq!((read.length(true), read.read(4, 100), read.damage()), (Ok(7), Ok(b"two".to_vec()), None));
+    let mut late = Output::new(place.clone(), "uid", attempt(1, 0), Channel::Stdout);
+    assert_eq!((late.length(true), late.read(0, 100)), (Ok(3), Ok(b"two".to_vec())));
+    assert!(late.damage().is_some_and(|damage| damage.contains("damaged bytes were left out: ")));
+    assert!(late.is_in_a_stream() && !late.is_left());
+    let mut other = Output::new(place, "uid", attempt(9, 0), Channel::Stdout);
+    assert_eq!((other.length(true), other.is_in_a_stream()), (Ok(0), false));
+    file.set_len(100).unwrap();
+    assert!(late.is_left(), "it was cut off");
+    fs::remove_file(&path).unwrap();
+    assert!(read.is_left(), "it is not there any more");
 }

@@ -3,15 +3,17 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use hq_core::client_messages::TaskInfo;
 use hq_core::record::FailureKind;
-use hq_model::{ByteString, Channel, IdSet, JobId, TaskRef, TaskState, counted};
-use hq_stream::{Contents, Directory, Fault, Piece, StreamError};
+use hq_model::{ByteString, Channel, IdSet, JobId, TaskRef, TaskState, Timestamp, counted};
+use hq_stream::{Contents, Directory, Fault, Piece, StreamError, StreamFile};
 
 use crate::error::HqError;
 use crate::render::Printer;
@@ -151,12 +153,29 @@ pub(crate) struct Damaged {
 struct FoundDamage {
     parts: BTreeSet<(PathBuf, u64)>,
     told: BTreeSet<String>,
+    // Files that were there while something was followed, and those among them that are not what they were.
+    watched: BTreeMap<PathBuf, Watched>,
+    lost: BTreeSet<PathBuf>,
+    cut_off: BTreeSet<TaskRef>,
+}
+
+// How a file was when it was seen last.
+#[derive(Debug)]
+struct Watched {
+    identity: (u64, u64),
+    created: Timestamp,
+    length: u64,
 }
 
 impl Damaged {
     /// Nothing is known yet.
     pub(crate) fn new(printer: Printer) -> Damaged {
         Damaged { printer, found: Rc::default() }
+    }
+
+    /// Where it is told.
+    pub(crate) fn printer(&self) -> Printer {
+        self.printer
     }
 
     /// Finds out what a directory has of a job, or of some of its tasks, and warns of what is damaged. Nothing where no
@@ -188,6 +207,39 @@ impl Damaged {
         Ok(Some((directory, contents)))
     }
 
+    /// Finds out which files of a directory are there, and warns of those that are not what they were: what was in them
+    /// may be missing in what is followed.
+    pub(crate) fn watch(&self, dir: &[u8], server_uid: &str) {
+        let dir = Path::new(OsStr::from_bytes(dir));
+        let found = &mut *self.found.borrow_mut();
+        let of_dir = found.watched.keys().filter(|path| path.starts_with(dir)).cloned();
+        let mut paths: BTreeSet<PathBuf> = of_dir.collect();
+        if let Ok(Some(directory)) = Directory::of_server(dir, server_uid) {
+            paths.extend(directory.paths().iter().cloned());
+        }
+        let mut warnings = Vec::new();
+        for path in paths {
+            let now = Watched::of(&path);
+            let before = found.watched.remove(&path);
+            if let Some(what) = before.and_then(|before| before.what_became(now.as_ref())) {
+                warnings.push(format!(
+                    "{} {what} while it was followed: what it had before may be missing",
+                    path.display()
+                ));
+                found.lost.insert(path.clone());
+            }
+            if let Ok(now) = now {
+                found.watched.insert(path, now);
+            }
+        }
+        self.printer.damaged(&warnings);
+    }
+
+    /// What a task printed was read from a file that is not there any more: perhaps not all of it.
+    pub(crate) fn is_cut_off(&self, task: TaskRef) {
+        self.found.borrow_mut().cut_off.insert(task);
+    }
+
     /// Says that what was printed is not all.
     ///
     /// # Errors
@@ -207,15 +259,47 @@ impl Damaged {
     }
 
     fn end_with(&self, hint: &str) -> Result<(), HqError> {
-        match not_whole(self.found.borrow().parts.len() as u64) {
+        let found = self.found.borrow();
+        let is_lost = !(found.lost.is_empty() && found.cut_off.is_empty());
+        let lost = is_lost.then(|| {
+            "The output is not complete: files with it were removed or changed while it was followed"
+                .to_owned()
+        });
+        match not_whole(found.parts.len() as u64).or(lost) {
             Some(text) => Err(HqError::failed("damaged-output", text).hint(hint)),
             None => Ok(()),
         }
     }
 }
 
-// Its worker told its end after what it had printed was safe, and something is written even where that is nothing.
-fn was_written_to_its_end(task: &TaskInfo) -> bool {
+impl Watched {
+    fn of(path: &Path) -> Result<Watched, StreamError> {
+        let file = StreamFile::open(path)?;
+        let failed = |error| StreamError::Io { path: path.into(), error };
+        let found = fs::metadata(path).map_err(failed)?;
+        let created = file.header().created;
+        Ok(Watched { identity: (found.dev(), found.ino()), created, length: found.len() })
+    }
+
+    // Nothing where it is the same, or longer.
+    fn what_became(&self, now: Result<&Watched, &StreamError>) -> Option<&'static str> {
+        match now {
+            Err(error) if error.is_missing() => Some("was removed"),
+            Err(StreamError::Foreign { .. }) => Some("was emptied, or its beginning was damaged,"),
+            // It may be the same.
+            Err(_) => None,
+            // The number of a file that was removed may be given again.
+            Ok(now) if now.identity != self.identity || now.created != self.created => {
+                Some("was removed or emptied, and began anew,")
+            }
+            Ok(now) if now.length < self.length => Some("was cut off"),
+            Ok(_) => None,
+        }
+    }
+}
+
+/// Its worker told its end after what it had printed was safe, and something is written even where that is nothing.
+pub(crate) fn was_written_to_its_end(task: &TaskInfo) -> bool {
     let is_so = |failure| {
         !matches!(
             failure,

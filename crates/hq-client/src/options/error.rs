@@ -103,8 +103,8 @@ pub enum OptionsError {
     },
     /// A stream that is to go to standard output.
     #[error(
-        "{option}: `-` is no standard output here: give the path of a {what}, or `./-` for one of this name; hq submit \
-         --wait --follow prints what tasks print"
+        "{option}: `-` is no standard output here: give the path of a {what}, or `./-` for one of this name; \
+         without it hq run prints what tasks print, as hq submit --wait --follow does"
     )]
     StreamToStdout {
         /// The option.

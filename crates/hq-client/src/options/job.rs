@@ -9,7 +9,7 @@ use hq_model::job::Share;
 use hq_model::{ByteString, IdSet, JobSpec};
 
 use super::notices::NoticeOptions;
-use super::values;
+use super::{id_file, values};
 
 const JOB: &str = "Job";
 const TASKS: &str = "Tasks";
@@ -106,8 +106,11 @@ pub struct ArrayOptions {
     /// %{TASK_ID} in arguments and paths. With --each-line or --from-json, it selects lines or elements, counted from
     /// 0. On a `#HQ` line, it is ignored if the command line gives a file of entries.
     ///
+    /// `@FILE` reads them from a file, separated by commas, blanks or line breaks: an argument has room for some 20 000
+    /// ids.
+    ///
     /// Examples: `--array 1-1000`, `--array 0-100:10,7`, `--array "$(hq job task-ids last --filter failed)"`.
-    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = id_file::ids_some)]
     pub array: Option<IdSet>,
 
     /// One task for each line of FILE

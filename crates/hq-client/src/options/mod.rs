@@ -12,6 +12,7 @@ pub mod feed;
 mod filled;
 mod function;
 mod graph;
+pub mod id_file;
 mod job;
 mod job_feed;
 mod job_file;

@@ -24,7 +24,7 @@ use crate::limits::{EXPLAINED_WORKERS_MAX, NAMED_RANGES_MAX, NAMED_TASKS_MAX};
 use crate::record::{NEVER, Outlasted};
 use crate::worker_messages::TemplateId;
 pub(super) use verdict::about;
-use verdict::{in_time, leaving, too_late};
+use verdict::{away, in_time, leaving, too_late};
 
 /// Why tasks of a draft wait.
 const NOT_WHOLE: &str = "the job is not submitted as a whole yet";
@@ -59,9 +59,13 @@ impl Server {
             }
             (TaskState::Running, Some(run), _) => {
                 let time = about(now.since(run.since));
-                let (kind, text) = match self.relay_of(run.worker) {
-                    Some(host) => (ReasonKind::Puller, taken(id, host, &time)),
-                    None => (ReasonKind::Running, format!("it has run there for {time}")),
+                let is_away = self.away_reason(now, run.worker);
+                let (kind, text) = match (self.relay_of(run.worker), &is_away) {
+                    (Some(host), _) => (ReasonKind::Puller, taken(id, host, &time)),
+                    (None, None) => (ReasonKind::Running, format!("it has run there for {time}")),
+                    (None, Some(_)) => {
+                        (ReasonKind::Running, "it ran there when that was last heard of".into())
+                    }
                 };
                 let others = job.nodes.get(&task).map_or(&[][..], |workers| &workers[1..]);
                 let other = |worker: &WorkerId| {
@@ -70,7 +74,9 @@ impl Server {
                 let first = Reason::new(kind, text).on(run.worker);
                 let waits = self.lending_reason(run.worker, template, task);
                 let waits = waits.into_iter().chain(self.output_reason(run.worker, template));
-                [first].into_iter().chain(waits).chain(others.iter().map(other)).collect()
+                let all = [first].into_iter().chain(is_away).chain(waits);
+                let of_other = |worker| [Some(other(worker)), self.away_reason(now, *worker)];
+                all.chain(others.iter().flat_map(of_other).flatten()).collect()
             }
             (ended, ..) => {
                 let why =
@@ -100,6 +106,11 @@ impl Server {
             reasons,
             workers,
         })))
+    }
+
+    // Of a worker without a connection that has tasks.
+    fn away_reason(&self, now: Timestamp, worker: WorkerId) -> Option<Reason> {
+        self.live.get(&worker).and_then(|live| away(now, worker, live))
     }
 
     // Of a call that waits for others.
@@ -137,12 +148,8 @@ impl Server {
             return vec![is_with_relay(template.job, 1).on(worker)];
         }
         let waits = live.held().get(&template).is_some_and(|held| held.waiting.contains(task));
-        if live.connection.is_none() {
-            let text = format!(
-                "the worker is disconnected; its tasks go elsewhere in {} unless it comes back",
-                about(live.lost_at.since(now))
-            );
-            return vec![reason, Reason::new(ReasonKind::Closed, text).on(worker)];
+        if let Some(is_away) = away(now, worker, live) {
+            return vec![elsewhere, is_away];
         }
         if let Some(text) = leaving(now, live) {
             return vec![elsewhere, Reason::new(ReasonKind::Closed, text).on(worker)];

@@ -4,7 +4,7 @@
 //! ends where it would become long, so the answer to one request is never as long as a job, and who asks about a few
 //! tasks is told what these execute and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hq_model::selector::Selector;
@@ -62,7 +62,10 @@ impl Server {
             }
         }
         let unrunnable = self.unrunnable(now, &whole);
+        let ending = self.ending_of_jobs();
         for detail in &mut details {
+            let ending_of = |ending: &BTreeMap<JobId, u64>| ending.get(&detail.summary.job).copied();
+            detail.ending = ending.as_ref().map(|ending| ending_of(ending).unwrap_or_default());
             detail.summary.unrunnable = unrunnable.get(&detail.summary.job).copied().unwrap_or_default();
         }
         Ok(ClientResponse::JobDetails { jobs: details, next, now: Some(now) })
@@ -81,7 +84,27 @@ impl Server {
             usage: job.usage,
             workers: self.workers_of(id, job),
             notices: self.notice_infos(id, job),
+            ending: None,
         }
+    }
+
+    // What was canceled or given up counts as ended at once, while its programs have their grace: how many of such tasks
+    // workers have. Nothing, where some may be on workers that are away.
+    fn ending_of_jobs(&self) -> Option<BTreeMap<JobId, u64>> {
+        if self.live.values().any(|live| live.connection.is_none() && !live.is_relay) {
+            return None;
+        }
+        let mut ending: BTreeMap<JobId, IdSet> = BTreeMap::new();
+        for (template, held) in self.live.values().flat_map(|live| live.held()) {
+            let Some(job) = self.state.jobs.get(&template.job) else { continue };
+            for over in [&job.canceled, &job.aborted] {
+                let here = held.ids.intersection(over);
+                if !here.is_empty() {
+                    ending.entry(template.job).or_default().union_with(&here);
+                }
+            }
+        }
+        Some(ending.into_iter().map(|(job, ids)| (job, ids.len())).collect())
     }
 
     // Those that ended tasks of a job, and those on which some run.

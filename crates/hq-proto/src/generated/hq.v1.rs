@@ -3679,6 +3679,9 @@ pub struct JobDetail {
     pub notices: ::prost::alloc::vec::Vec<NoticeInfo>,
     #[prost(message, optional, tag = "220")]
     pub budget: ::core::option::Option<JobBudget>,
+    /// Tasks that were canceled or given up, and of which workers have not said yet that nothing runs. Without it nobody can tell.
+    #[prost(uint64, optional, tag = "230")]
+    pub ending: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NoticeInfo {

@@ -359,7 +359,12 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
         times,
         vec(submit, 0..3),
         usage(),
-        (vec(worker(), 0..4), of(feed::feed_state().prop_map(Box::new)), vec(notice::info(), 0..3)),
+        (
+            vec(worker(), 0..4),
+            of(feed::feed_state().prop_map(Box::new)),
+            vec(notice::info(), 0..3),
+            of(any::<u64>()),
+        ),
     )
         .prop_map(
             |(
@@ -368,7 +373,7 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
                 (submitted, ended),
                 submits,
                 usage,
-                (workers, feed, notices),
+                (workers, feed, notices, ending),
             )| {
                 JobDetail {
                     summary,
@@ -382,6 +387,7 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
                     workers,
                     feed,
                     notices,
+                    ending,
                 }
             },
         )

@@ -198,8 +198,18 @@ impl Open {
             true => self.text.read(offset, bytes_max as usize)?,
             false => Vec::new(),
         };
+        if bytes.is_empty() && offset < length {
+            return Err("what it printed was removed or cut off while it was read".to_owned());
+        }
         let is_all = self.has_ended && offset + bytes.len() as u64 >= length;
-        let state = if is_all { ReadState::Complete } else { ReadState::More };
+        let damage = if is_all { self.text.damage() } else { None };
+        let state = match (is_all, damage) {
+            (false, _) => ReadState::More,
+            (true, None) => ReadState::Complete,
+            // After all that is good, it is said what is not.
+            (true, Some(_)) if !bytes.is_empty() => ReadState::More,
+            (true, Some(damage)) => return Err(format!("a part of it is damaged: {damage}")),
+        };
         Ok(Some(ReadAnswer { number: order.number, offset, length, bytes, state }))
     }
 }

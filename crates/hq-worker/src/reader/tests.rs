@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use hq_model::paths::Place;
-use hq_model::{JobId, TaskId};
+use hq_model::{JobId, Stream, TaskId, Timestamp, WorkerId};
 use hq_stream::Attempt;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -130,4 +130,32 @@ fn only_files_are_read() {
         world.ask(read(1, ReadFrom::Offset(0), Duration::ZERO), true);
         assert_eq!(world.told().3, ReadState::Unreadable(expected));
     }
+}
+
+#[test]
+fn what_is_damaged_of_a_stream_is_said_after_what_is_good() {
+    let header = hq_stream::Header { server_uid: "uid".into(), worker: WorkerId(1), created: Timestamp(5) };
+    let mut world = World::new(b"");
+    let dir = world.path.with_file_name("stream");
+    fs::create_dir(&dir).expect("writable");
+    let mut writer = hq_stream::Writer::create(&dir, &header).expect("writable");
+    let attempt = Attempt { task: TASK, instance: Instance(0) };
+    for line in ["bad\n", "good\n"] {
+        writer.append(attempt, Channel::Stdout, Timestamp(6), line.as_bytes()).expect("writable");
+        writer.flush().expect("writable");
+    }
+    let mut bytes = fs::read(writer.path()).expect("readable");
+    let place = bytes.windows(3).position(|bytes| bytes == b"bad").expect("what was printed");
+    bytes[place] ^= 1;
+    fs::write(writer.path(), bytes).expect("writable");
+    for (number, offset) in [(1, 0), (2, 5)] {
+        let place = Place::Stream(Stream::Directory(dir.clone().into_os_string().into_vec()));
+        let output = Output::new(place, "uid", attempt, Channel::Stdout);
+        let order = read(number, ReadFrom::Offset(offset), Duration::ZERO);
+        world.reader.tell(Order::Read { order, output, has_ended: true, life: 0 });
+    }
+    assert_eq!(world.told(), (1, 0, "good\n".into(), ReadState::More));
+    let (number, _, text, state) = world.told();
+    let ReadState::Unreadable(why) = state else { panic!("{state:?}") };
+    assert!((number, text.as_str()) == (2, "") && why.contains("damaged bytes were left out: "), "{why}");
 }

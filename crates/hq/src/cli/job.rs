@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use hq_client::options::{JobOptions, notices, values};
+use hq_client::options::{JobOptions, id_file, notices, values};
 use hq_model::key::check_key;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, NoticeTarget, TaskState};
@@ -233,8 +233,8 @@ pub(crate) struct ResultArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
-    /// Only these tasks, such as `1-10,17`; a task without a result is an error
-    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
+    /// Only these tasks, such as `1-10,17` or `@FILE`; a task without a result is an error
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = id_file::ids_some)]
     pub tasks: Option<IdSet>,
 }
 
@@ -257,12 +257,12 @@ pub(crate) struct ResubmitArgs {
     /// Only tasks that were canceled
     #[arg(long)]
     pub canceled: bool,
-    /// Only these tasks, even if they finished
+    /// Only these tasks, such as `1-10,17` or `@FILE`, even if they finished
     #[arg(
         long,
         allow_hyphen_values = true,
         value_name = "IDS",
-        value_parser = values::ids_some,
+        value_parser = id_file::ids_some,
         conflicts_with_all = ["failed", "canceled"]
     )]
     pub tasks: Option<IdSet>,
@@ -270,7 +270,9 @@ pub(crate) struct ResubmitArgs {
 
 /// Cancel jobs, or some of their tasks
 ///
-/// Running tasks receive SIGTERM, then SIGKILL after their kill grace time.
+/// Running tasks receive SIGTERM, then SIGKILL after their kill grace time. A task counts as canceled from the answer
+/// on, even if its program had ended a moment before and the server had not heard of that yet; `hq task info` shows
+/// when it ran.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq job cancel 3 --reason 'wrong input'\n  hq job cancel last --tasks 10-20"
@@ -279,8 +281,8 @@ pub(crate) struct CancelArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
-    /// Only these tasks
-    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
+    /// Only these tasks, such as `10-20` or `@FILE`
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = id_file::ids_some)]
     pub tasks: Option<IdSet>,
     /// The reason, at most 200 characters; shown by `hq job info`
     #[arg(long, value_name = "TEXT", value_parser = reason)]

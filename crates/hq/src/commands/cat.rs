@@ -19,7 +19,7 @@ use super::{Context, Done, job};
 use crate::cli::OutputMode;
 use crate::cli::job::CatArgs;
 use crate::error::HqError;
-use crate::following::{JobFollow, follow_job};
+use crate::following::{JobFollow, NOTHING_KEPT, follow_job};
 use crate::jobs::{JobStream, ServerJobs};
 use crate::render::{Printer, Report, style::Style};
 use crate::report::Plain;
@@ -137,7 +137,7 @@ impl Outputs {
                         match self.streams.copy(job, &task, stream.path().clone(), out)? {
                             Ok(()) if task.started.is_none() => begun.add(task.state),
                             Ok(()) => {}
-                            Err(error) => failures.add(error, matches!(stream, Stream::Log(_))),
+                            Err(error) => failures.add(error, Source::of(&stream)),
                         }
                         continue;
                     }
@@ -162,7 +162,11 @@ impl Outputs {
                             Some(Gone::NeverStarted) => begun.add(task.state),
                             Some(Gone::Removed) => begun.removed += 1,
                             Some(Gone::Empty) => {}
-                            None => failures.add(format!("{}: {error}", path.display()), false),
+                            None => {
+                                let is_file = error.kind() != io::ErrorKind::InvalidInput;
+                                let source = if is_file { Source::File } else { Source::NoFile };
+                                failures.add(format!("{}: {error}", path.display()), source);
+                            }
                         }
                     }
                 }
@@ -284,26 +288,44 @@ impl Begun {
     }
 }
 
+// Where an output is read.
+#[derive(Clone, Copy)]
+enum Source {
+    Log,
+    // A file of a task, or of a worker.
+    File,
+    // A pipe or a device.
+    NoFile,
+}
+
+impl Source {
+    fn of(stream: &Stream) -> Source {
+        match stream {
+            Stream::Log(_) => Source::Log,
+            Stream::Directory(_) => Source::File,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Failures {
-    // Whether it is of a log, too.
-    first: Option<(String, bool)>,
+    first: Option<(String, Source)>,
     // One that is missing as a whole is told of each of its tasks.
     last: String,
     count: u64,
 }
 
 impl Failures {
-    fn add(&mut self, text: String, is_log: bool) {
+    fn add(&mut self, text: String, source: Source) {
         if text != self.last {
             self.count += 1;
-            self.first.get_or_insert_with(|| (text.clone(), is_log));
+            self.first.get_or_insert_with(|| (text.clone(), source));
             self.last = text;
         }
     }
 
     fn end(self) -> Result<(), HqError> {
-        let Some((first, is_log)) = self.first else {
+        let Some((first, source)) = self.first else {
             return Ok(());
         };
         let more = if self.count > 1 {
@@ -311,9 +333,14 @@ impl Failures {
         } else {
             String::new()
         };
-        let hint = match is_log {
-            true => "logs are read from the file system, which this machine must share with the server",
-            false => "outputs are read from the file system, which this machine must share with the workers",
+        let hint = match source {
+            Source::NoFile => NOTHING_KEPT,
+            Source::Log => {
+                "logs are read from the file system, which this machine must share with the server"
+            }
+            Source::File => {
+                "outputs are read from the file system, which this machine must share with the workers"
+            }
         };
         Err(HqError::failed("no-output", format!("cannot read the output {first}{more}")).hint(hint))
     }

@@ -432,7 +432,9 @@ pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, Hq
         ClientRequest::Resubmit { key: request_key()?, jobs: jobs.clone(), tasks: args.tasks, states };
     let mut session = context.connect()?;
     let not_made = keep_from_making(&mut session, &jobs)?;
-    await_ended(context, not_made.last_ended);
+    if let Some((ran, runs)) = &not_made.ran {
+        await_ended(context, &mut session, ran, *runs)?;
+    }
     let response = session.request(request)?;
     Done::ok(submitted(response, Vec::new(), |more| context.printer.advise(more, false))?)
 }

@@ -12,12 +12,13 @@ use hq_client::{Asking, ClientError, NextOf};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::output_messages::{Output, ReadFrom};
 use hq_model::paths::Place;
-use hq_model::{Channel, IdSet, Instance, JobId, TaskRef, TaskState};
+use hq_model::{ByteString, Channel, IdSet, Instance, JobId, TaskRef, TaskState};
 
 use super::lines::{Line, Prefix};
+use super::local::{self, Kept};
 use super::reader::{Begins, Heard, Reader};
 use super::task::begins_anew;
-use super::{WAIT, local};
+use super::{WAIT, WATCH_PAUSE, Watching};
 use crate::error::HqError;
 use crate::jobs::{SharedSession, only};
 use crate::render::Printer;
@@ -53,7 +54,7 @@ struct Following<'a> {
     what: JobFollow<'a>,
     session: &'a SharedSession,
     asking: Asking,
-    readers: BTreeMap<u64, (Reader, Line)>,
+    readers: BTreeMap<u64, (Reader, Line, Kept)>,
     last_name: u64,
     // Followed now, with how many readers each.
     followed: BTreeMap<TaskRef, usize>,
@@ -74,6 +75,10 @@ struct Following<'a> {
     damaged: Damaged,
     // What they printed was not read here, or not only.
     read_elsewhere: IdSet,
+    watching: Watching,
+    // Streams that followed tasks print into, and the tasks of which these are known.
+    streams: BTreeSet<ByteString>,
+    placed: IdSet,
 }
 
 /// Prints what is written to it.
@@ -124,8 +129,12 @@ pub(crate) fn follow_job(session: &SharedSession, what: JobFollow<'_>) -> Result
         begun_anew: BTreeSet::new(),
         damaged,
         read_elsewhere: IdSet::new(),
+        watching: Watching::default(),
+        streams: BTreeSet::new(),
+        placed: IdSet::new(),
     };
     following.run()?;
+    following.watch()?;
     following.look_for_damage()?;
     if !following.unknown.is_empty() {
         let (unknown, job) = (&following.unknown, following.what.job);
@@ -153,15 +162,20 @@ impl Following<'_> {
             },
         );
         loop {
-            let has_ended = !self.ended.is_empty();
+            let (has_ended, has_streams) = (!self.ended.is_empty(), !self.streams.is_empty());
             let other = async {
                 tokio::select! {
                     biased;
                     signal = signals.next() => Some(signal),
                     () = std::future::ready(()), if has_ended => None,
+                    () = tokio::time::sleep(WATCH_PAUSE), if has_streams => None,
                 }
             };
             let next = self.session.borrow_mut().next_of(&mut self.asking, pin!(other))?;
+            // Before what is there is read: then it is known when it is not there any more.
+            if self.watching.is_due() || self.placed.is_empty() && !self.followed.is_empty() {
+                self.watch()?;
+            }
             match next {
                 NextOf::Response(_, ClientResponse::Error(error)) => {
                     return Err(ClientError::from(error).into());
@@ -170,6 +184,7 @@ impl Following<'_> {
                 NextOf::Response(name, ClientResponse::Output(output)) => self.hear(name, output)?,
                 NextOf::Response(..) => return Err(ClientError::Unexpected.into()),
                 NextOf::Other(Some(signal)) => return Err(self.interrupted(signal)),
+                NextOf::Other(None) if self.ended.is_empty() => {}
                 NextOf::Other(None) => self.print_ended()?,
             }
             let named = self.what.tasks.as_ref().is_some_and(|tasks| tasks.difference(&self.done).is_empty());
@@ -253,12 +268,12 @@ impl Following<'_> {
             self.last_name += 1;
             let reader = reader(*channel);
             self.asking.ask(self.last_name, reader.request(WAIT));
-            self.readers.insert(self.last_name, (reader, Line::default()));
+            self.readers.insert(self.last_name, (reader, Line::default(), Kept::default()));
         }
     }
 
     fn hear(&mut self, name: u64, output: Output) -> Result<(), HqError> {
-        let Some((mut reader, mut line)) = self.readers.remove(&name) else { return Ok(()) };
+        let Some((mut reader, mut line, mut kept)) = self.readers.remove(&name) else { return Ok(()) };
         let of = (reader.task, reader.channel);
         match reader.hear(output) {
             Heard::Printed { bytes, begins } => {
@@ -283,8 +298,14 @@ impl Following<'_> {
                     let print = &mut |bytes: &[u8]| {
                         self.print(of.1, |prefix, out| line.print(prefix, of, bytes, out))
                     };
-                    match found.read(of.1, instance, place, print)? {
-                        Ok(end) => reader.has_read(instance, end, (goes_on, reason.is_none())),
+                    match found.read(of.1, instance, place, &mut kept, print)? {
+                        Ok(read) => {
+                            if read.is_cut_off {
+                                self.what.printer.note(&begins_anew(reader.task, Begins::CutOff));
+                                self.damaged.is_cut_off(reader.task);
+                            }
+                            reader.has_read(instance, read.end, (goes_on, reason.is_none()));
+                        }
                         Err(here) => {
                             if reader.is_not_here(instance, reason.as_deref(), goes_on) {
                                 self.cannot_read(of, reason.unwrap_or_default(), &here);
@@ -299,7 +320,7 @@ impl Following<'_> {
             }
         }
         self.asking.ask(name, reader.request(WAIT));
-        self.readers.insert(name, (reader, line));
+        self.readers.insert(name, (reader, line, kept));
         Ok(())
     }
 
@@ -349,7 +370,8 @@ impl Following<'_> {
                     }
                     Some(Place::File(_)) => {
                         let from = ReadFrom::Offset(0);
-                        found.read(*channel, found.info.instance, from, &mut print)?.is_ok()
+                        let kept = &mut Kept::default();
+                        found.read(*channel, found.info.instance, from, kept, &mut print)?.is_ok()
                     }
                 };
                 elsewhere |= !read;
@@ -367,22 +389,43 @@ impl Following<'_> {
         Ok(())
     }
 
+    // Notes which files are there of the streams that are followed: what becomes of them is told.
+    fn watch(&mut self) -> Result<(), HqError> {
+        let mut new: IdSet = self.followed.keys().map(|task| task.task).collect();
+        new.subtract(&self.placed);
+        if !new.is_empty() {
+            let streams = self.streams_of(&new)?;
+            self.streams.extend(streams);
+            self.placed.union_with(&new);
+        }
+        let server_uid = self.session.borrow().server_uid().to_owned();
+        self.streams.iter().for_each(|stream| self.damaged.watch(stream, &server_uid));
+        Ok(())
+    }
+
+    // The streams that tasks print into.
+    fn streams_of(&self, tasks: &IdSet) -> Result<BTreeSet<ByteString>, HqError> {
+        let job = self.what.job;
+        let pages = ServerPages::new(Rc::clone(self.session), &[job], Some(tasks.clone()), Vec::new());
+        let mut listed = TaskStream::begin(pages.with_submits())?;
+        let mut streams = BTreeSet::new();
+        while let Some(info) = listed.next_of(job)? {
+            for channel in self.what.channels {
+                if let Some(Place::Stream(stream)) = listed.place_of(job, &info, *channel) {
+                    streams.insert(stream.path().clone());
+                }
+            }
+        }
+        Ok(streams)
+    }
+
     // Whoever reads a part of a stream alone does not say what is damaged of it.
     fn look_for_damage(&self) -> Result<(), HqError> {
         let (job, tasks) = (self.what.job, &self.read_elsewhere);
         if tasks.is_empty() {
             return Ok(());
         }
-        let pages = ServerPages::new(Rc::clone(self.session), &[job], Some(tasks.clone()), Vec::new());
-        let mut listed = TaskStream::begin(pages.with_submits())?;
-        let mut dirs = BTreeSet::new();
-        while let Some(info) = listed.next_of(job)? {
-            for channel in self.what.channels {
-                if let Some(Place::Stream(stream)) = listed.place_of(job, &info, *channel) {
-                    dirs.insert(stream.path().clone());
-                }
-            }
-        }
+        let dirs = self.streams_of(tasks)?;
         let server_uid = self.session.borrow().server_uid().to_owned();
         for dir in dirs {
             // What cannot be read here was read elsewhere.

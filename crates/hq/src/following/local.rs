@@ -10,10 +10,23 @@ use hq_stream::{Attempt, Output};
 
 use crate::error::HqError;
 use crate::jobs::SharedSession;
+use crate::streams::was_written_to_its_end;
 use crate::tasks::{ServerPages, TaskStream};
 
 // So much is read at once.
 const CHUNK: usize = 64 << 10;
+
+/// What was read of an output of an instance: where it goes on, whatever becomes of what is before that.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Option<(Instance, Output)>);
+
+/// What was read.
+pub(super) struct Read {
+    /// Where it ends.
+    pub(super) end: u64,
+    /// What was read before is not there any more: this is from the beginning of what is there now.
+    pub(super) is_cut_off: bool,
+}
 
 /// What is known of a task, and where it prints.
 pub(super) struct Task {
@@ -54,7 +67,8 @@ impl Task {
         self.places[usize::from(channel.number())].as_ref().filter(|_| self.info.started.is_some())
     }
 
-    /// Reads what an instance has printed on a channel, from a place on, and gives where that ends.
+    /// Reads what an instance has printed on a channel, from a place on, or from the beginning where what was `kept` of it
+    /// is not there any more.
     ///
     /// # Errors
     /// The outer one is of `print`; the inner one says why it cannot be read here.
@@ -63,14 +77,26 @@ impl Task {
         channel: Channel,
         instance: Instance,
         from: ReadFrom,
+        kept: &mut Kept,
         print: &mut dyn FnMut(&[u8]) -> Result<(), HqError>,
-    ) -> Result<Result<u64, String>, HqError> {
+    ) -> Result<Result<Read, String>, HqError> {
         let place = self.places[usize::from(channel.number())].clone();
         let Some(place) = place.filter(|_| instance == self.info.instance) else {
             return Ok(Err("it is not here any more".to_owned()));
         };
+        let before = kept.0.take().filter(|(of, _)| *of == instance).map(|(_, output)| output);
+        let is_cut_off = before.as_ref().is_some_and(Output::is_left);
+        let missing = match &place {
+            Place::Stream(stream) if was_written_to_its_end(&self.info) => {
+                let dir = String::from_utf8_lossy(stream.path()).into_owned();
+                Some(format!("{dir}: what task {} printed is no longer there", self.task))
+            }
+            Place::Stream(_) | Place::File(_) => None,
+        };
         let attempt = Attempt { task: self.task, instance };
-        let mut printed = Output::new(place, &self.server_uid, attempt, channel);
+        let new = || Output::new(place, &self.server_uid, attempt, channel);
+        let mut printed = before.filter(|_| !is_cut_off).unwrap_or_else(new);
+        let from = if is_cut_off { ReadFrom::Offset(0) } else { from };
         let must_be_there = !self.may_be_gone[usize::from(channel.number())];
         let begin = printed.length(must_be_there).and_then(|length| {
             let begin = match from {
@@ -83,6 +109,9 @@ impl Task {
             Ok(begin) => begin,
             Err(reason) => return Ok(Err(reason)),
         };
+        if let Some(missing) = missing.filter(|_| !printed.is_in_a_stream()) {
+            return Ok(Err(missing));
+        }
         while at < length {
             match printed.read(at, CHUNK) {
                 Ok(bytes) if bytes.is_empty() => break,
@@ -93,6 +122,9 @@ impl Task {
                 Err(reason) => return Ok(Err(reason)),
             }
         }
-        Ok(Ok(at))
+        if printed.is_in_a_stream() {
+            kept.0 = Some((instance, printed));
+        }
+        Ok(Ok(Read { end: at, is_cut_off }))
     }
 }

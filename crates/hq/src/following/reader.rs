@@ -16,6 +16,8 @@ pub(super) struct Reader {
     from: ReadFrom,
     // What is here was read while it ran: more of it may be here at its end.
     is_partial: bool,
+    // Why nobody else could say it.
+    why_not: Option<String>,
     // Its worker is asked although it has ended.
     even_ended: bool,
 }
@@ -44,7 +46,15 @@ pub(super) enum Begins {
 
 impl Reader {
     pub(super) fn new(task: TaskRef, channel: Channel, from: ReadFrom) -> Reader {
-        Reader { task, channel, seen: Seen::Nothing, from, is_partial: false, even_ended: false }
+        Reader {
+            task,
+            channel,
+            seen: Seen::Nothing,
+            from,
+            is_partial: false,
+            why_not: None,
+            even_ended: false,
+        }
     }
 
     /// One of a task that has ended, and whose file is not here.
@@ -97,7 +107,8 @@ impl Reader {
             OutputState::Ended
                 if self.seen == Seen::All(instance) && std::mem::take(&mut self.is_partial) =>
             {
-                Heard::Look { instance, reason: Some("it was not kept elsewhere".to_owned()) }
+                let why = self.why_not.take().unwrap_or_else(|| "it was not kept elsewhere".to_owned());
+                Heard::Look { instance, reason: Some(why) }
             }
             OutputState::Ended if self.seen == Seen::All(instance) => Heard::Ended,
             // What is here already need not be asked for; what was begun elsewhere goes on there.
@@ -115,6 +126,7 @@ impl Reader {
     /// `knows` of that, when it has ended.
     pub(super) fn has_read(&mut self, instance: Instance, end: u64, (goes_on, knows): (bool, bool)) {
         self.is_partial = goes_on && !knows;
+        self.why_not = None;
         self.seen = if goes_on && knows { Seen::Part(instance) } else { Seen::All(instance) };
         self.from = ReadFrom::Offset(end);
     }
@@ -122,7 +134,8 @@ impl Reader {
     /// Nothing of an instance is here, or not yet of one that goes on. True when nobody will have it.
     pub(super) fn is_not_here(&mut self, instance: Instance, reason: Option<&str>, goes_on: bool) -> bool {
         match reason {
-            Some(_) => {
+            Some(why) => {
+                self.why_not = Some(why.to_owned());
                 self.from = self.place_in(instance);
                 self.seen = Seen::All(instance);
                 self.is_partial = goes_on;

@@ -10,10 +10,12 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, JobEnds};
 use hq_core::output_messages::{OutputState, ReadFrom};
 use hq_model::left_behind::LeftBehind;
 use hq_model::paths::Place;
-use hq_model::{Channel, IdSet, Stream, TaskRef, TaskState};
+use hq_model::{ByteString, Channel, IdSet, Stream, TaskRef, TaskState};
+use hq_stream::NO_FILE;
 
+use super::local::{self, Kept};
 use super::reader::{Begins, Heard, Reader};
-use super::{WAIT, local};
+use super::{NOTHING_KEPT, WAIT, WATCH_PAUSE, Watching};
 use crate::error::HqError;
 use crate::jobs::SharedSession;
 use crate::render::Printer;
@@ -34,12 +36,12 @@ pub(crate) fn tail(
     out: &mut dyn Write,
     printer: Printer,
 ) -> Result<(), HqError> {
-    let printed = print_tail(session, of, how, out, printer);
+    let damaged = Damaged::new(printer);
+    let printed = print_tail(session, of, how, out, &damaged);
     if printed.as_ref().is_err_and(|error| error.code != "no-output") {
         return printed;
     }
-    let damaged = Damaged::new(printer);
-    look_for_damage(session, of, &damaged)?;
+    look_for_damage(session, of, how.1, &damaged)?;
     printed.and(damaged.end_following())
 }
 
@@ -47,15 +49,31 @@ pub(crate) fn tail(
 fn look_for_damage(
     session: &SharedSession,
     (task, channel): (TaskRef, Channel),
+    followed: bool,
     damaged: &Damaged,
 ) -> Result<(), HqError> {
     let Some(found) = local::task(session, task)? else { return Ok(()) };
     if let Some(Place::Stream(stream)) = found.place(channel) {
         let (server_uid, tasks) = (session.borrow().server_uid().to_owned(), IdSet::single(task.task));
+        if followed {
+            damaged.watch(stream.path(), &server_uid);
+        }
         // What cannot be read here was read elsewhere.
         let _ = damaged.look_at(stream.path(), &server_uid, task.job, Some(&tasks));
     }
     Ok(())
+}
+
+// The stream that an output goes into.
+fn stream_of(
+    session: &SharedSession,
+    (task, channel): (TaskRef, Channel),
+) -> Result<Option<ByteString>, HqError> {
+    let Some(found) = local::task(session, task)? else { return Ok(None) };
+    Ok(match found.place(channel) {
+        Some(Place::Stream(stream)) => Some(stream.path().clone()),
+        Some(Place::File(_)) | None => None,
+    })
 }
 
 fn print_tail(
@@ -63,8 +81,25 @@ fn print_tail(
     (task, channel): (TaskRef, Channel),
     (lines, follow): (u32, bool),
     out: &mut dyn Write,
-    printer: Printer,
+    damaged: &Damaged,
 ) -> Result<(), HqError> {
+    let printer = damaged.printer();
+    let mut kept = Kept::default();
+    // Notes which files are there: what becomes of them is told.
+    let mut watching = Watching::default();
+    let mut stream = None;
+    let mut watch = || {
+        if follow && watching.is_due() {
+            if stream.is_none() {
+                stream = stream_of(session, (task, channel))?;
+            }
+            if let Some(stream) = &stream {
+                let server_uid = session.borrow().server_uid().to_owned();
+                damaged.watch(stream, &server_uid);
+            }
+        }
+        Ok(())
+    };
     let mut asking = Asking::default();
     // Whoever follows learns what goes on when a signal ends that.
     let mut signals = if follow { Some(session.borrow().enter(Signals::catch)?) } else { None };
@@ -74,7 +109,7 @@ fn print_tail(
     let mut end = None;
     loop {
         let request = reader.request(wait);
-        let output = match ask(session, &mut asking, request, signals.as_mut())? {
+        let output = match ask(session, &mut asking, request, signals.as_mut(), &mut watch)? {
             NextOf::Response(_, ClientResponse::Output(output)) => output,
             NextOf::Response(_, ClientResponse::Error(error)) => return Err(ClientError::from(error).into()),
             NextOf::Response(..) => return Err(ClientError::Unexpected.into()),
@@ -120,8 +155,14 @@ fn print_tail(
                 let goes_on = matches!(found.info.state, TaskState::Waiting | TaskState::Running);
                 let never_started = !goes_on && found.info.started.is_none();
                 let print = &mut |bytes: &[u8]| Ok(out.write_all(bytes)?);
-                match found.read(channel, instance, reader.place_in(instance), print)? {
-                    Ok(end) => reader.has_read(instance, end, (goes_on, reason.is_none())),
+                match found.read(channel, instance, reader.place_in(instance), &mut kept, print)? {
+                    Ok(read) => {
+                        if read.is_cut_off {
+                            printer.note(&begins_anew(task, Begins::CutOff));
+                            damaged.is_cut_off(task);
+                        }
+                        reader.has_read(instance, read.end, (goes_on, reason.is_none()));
+                    }
                     Err(here) => {
                         if reader.is_not_here(instance, reason.as_deref(), goes_on) || goes_on && !follow {
                             let there = reason.unwrap_or_else(|| "its worker is away".to_owned());
@@ -162,7 +203,7 @@ fn print_tail(
                 let mut others = IdSet::range(0, u32::MAX);
                 others.remove(task.task);
                 let request = ClientRequest::AwaitEnds { job: task.job, known: others };
-                match ask(session, &mut asking, request, signals.as_mut())? {
+                match ask(session, &mut asking, request, signals.as_mut(), &mut watch)? {
                     NextOf::Response(_, ClientResponse::Ends(ends)) => {
                         print_left(&ends, (task, channel), lines, out, printer)?;
                     }
@@ -226,21 +267,32 @@ fn begin_of_lines(bytes: &[u8], lines: u32) -> (usize, bool) {
     }
 }
 
-// Waits as long as the answer takes, or until a signal comes.
+// Waits as long as the answer takes, or until a signal comes. Meanwhile, and before what is answered is printed, `watch`
+// is called.
 fn ask(
     session: &SharedSession,
     asking: &mut Asking,
     request: ClientRequest,
-    signals: Option<&mut Signals>,
+    mut signals: Option<&mut Signals>,
+    watch: &mut dyn FnMut() -> Result<(), HqError>,
 ) -> Result<NextOf<u8>, HqError> {
     asking.ask(0, request);
-    let signal = async {
-        match signals {
-            Some(signals) => signals.next().await,
-            None => pending().await,
+    loop {
+        let other = async {
+            let Some(signals) = &mut signals else { return pending().await };
+            tokio::select! {
+                signal = signals.next() => Some(signal),
+                () = tokio::time::sleep(WATCH_PAUSE) => None,
+            }
+        };
+        let next = session.borrow_mut().next_of(asking, pin!(other))?;
+        watch()?;
+        match next {
+            NextOf::Response(name, response) => return Ok(NextOf::Response(name, response)),
+            NextOf::Other(Some(signal)) => return Ok(NextOf::Other(signal)),
+            NextOf::Other(None) => {}
         }
-    };
-    Ok(session.borrow_mut().next_of(asking, pin!(signal))?)
+    }
 }
 
 fn interrupted(signal: u8, task: TaskRef, channel: Channel) -> HqError {
@@ -263,9 +315,13 @@ pub(super) fn begins_anew(task: TaskRef, begins: Begins) -> String {
 
 /// Why an output can be read nowhere.
 pub(super) fn unreadable(task: TaskRef, channel: Channel, there: &str, here: &str) -> HqError {
-    let text = format!("cannot read the {} of task {task}: {there}; here: {here}", channel.word());
-    HqError::failed("no-output", text)
-        .hint("the output of ended tasks is read from the file system, or from the worker that ran them")
+    let both = if there == here { here.to_owned() } else { format!("{there}; here: {here}") };
+    let text = format!("cannot read the {} of task {task}: {both}", channel.word());
+    let hint = match here.ends_with(NO_FILE) {
+        true => NOTHING_KEPT,
+        false => "the output of ended tasks is read from the file system, or from the worker that ran them",
+    };
+    HqError::failed("no-output", text).hint(hint)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use hq_model::{IdSet, JobId, TaskState, Timestamp};
 
 use super::home::{Job, KeptOut, Place, keep_out};
 use super::mark::Mark;
-use super::settle::{Ran, last_ended};
+use super::settle::Ran;
 use crate::commands::unexpected;
 use crate::error::HqError;
 use crate::jobs::only;
@@ -86,8 +86,8 @@ pub(crate) fn making_jobs(session: &mut Session, wanted: &Wanted<'_>) -> Result<
 /// What keeps others from making the files of a job while its tasks are run again.
 #[derive(Debug, Default)]
 pub(crate) struct NotMade {
-    /// When the last of the job's runs was ended from outside that had begun: its program may still write.
-    pub last_ended: Option<Timestamp>,
+    /// The job whose runs were made there, and how many it has: what was ended from outside may still write.
+    pub ran: Option<(Ran, usize)>,
     /// Nobody begins to make files there as long as this lives.
     _kept_out: Vec<KeptOut>,
 }
@@ -116,8 +116,8 @@ pub(crate) fn keep_from_making(session: &mut Session, jobs: &Selector) -> Result
         kept_out.extend(keep_out(&home, |job| goes_on(session, job))?);
     }
     let runs = all.last().map_or(0, |last| last.0 as usize + 1);
-    let last_ended = last_ended(session, &Ran::OnServer(vec![(job, detail.ended)]), runs)?;
-    Ok(NotMade { last_ended, _kept_out: kept_out })
+    let ran = Ran::OnServer(vec![(job, detail.ended)]);
+    Ok(NotMade { ran: Some((ran, runs)), _kept_out: kept_out })
 }
 
 // Whether a job that is remembered is one of this server that has not ended.
@@ -168,8 +168,11 @@ fn looked_at(session: &mut Session, job: JobId) -> Result<Option<(JobDetail, Opt
     }))
 }
 
-// A job with the submits of these tasks, and the time of the server.
-fn page_of(
+/// A job with the submits of these tasks, and the time of the server.
+///
+/// # Errors
+/// When the server refuses or is lost.
+pub(super) fn page_of(
     session: &mut Session,
     job: JobId,
     tasks: IdSet,

@@ -22,7 +22,7 @@ pub(crate) use home::{FailedRun, Home, Job, LastRun, Place, Started, job_in, kno
 pub(crate) use lines::{Ending, Follower};
 pub(crate) use mark::Mark;
 pub(crate) use python::Interpreter;
-pub(crate) use settle::{Ran, completed, failed, half_done, last_ended, settle, too_late};
+pub(crate) use settle::{Ran, StillRuns, completed, failed, half_done, settle, still_runs, too_late};
 pub(crate) use submits::{How, KILL_GRACE, Submission, name_of, submission};
 pub(crate) use tail::last_lines;
 pub(crate) use taken::ended_lines;

@@ -14,7 +14,7 @@ use hq_core::record::FailureKind;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskState, Timestamp};
 use hq_worker::aside;
 
-use super::again::tasks_of;
+use super::again::{page_of, tasks_of};
 use super::home::{FailedRun, Started};
 use super::submits::KILL_GRACE;
 use crate::commands::unexpected;
@@ -25,6 +25,7 @@ use crate::jobs::only;
 const CLOCKS: Duration = Duration::from_secs(5);
 
 /// Jobs whose tasks are runs that are remembered.
+#[derive(Debug)]
 pub(crate) enum Ran {
     /// That of a server of our own, which may not have heard of all that has begun.
     Here(JobId),
@@ -115,22 +116,47 @@ pub(crate) fn completed(session: &mut Session, ran: &Ran, runs: &[Started]) -> R
     Ok(finished.iter().filter_map(|task| runs.get(task.0 as usize).cloned()).collect())
 }
 
-/// When the last one of so many runs was ended that had begun and were ended from outside. Their programs may go on for as long as
-/// [`KILL_GRACE`] says.
+/// Whether programs of runs go on that were ended from outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StillRuns {
+    /// Nothing of them.
+    #[default]
+    No,
+    /// Workers have not said yet that nothing of them runs.
+    Yes,
+    /// Nobody can tell. The last one was ended then: it may go on for as long as [`KILL_GRACE`] says.
+    Perhaps(Timestamp),
+}
+
+/// Whether programs of so many runs go on that were ended from outside. What was canceled counts as ended at once.
 ///
 /// # Errors
 /// When the server refuses or is lost.
-pub(crate) fn last_ended(
-    session: &mut Session,
-    ran: &Ran,
-    runs: usize,
-) -> Result<Option<Timestamp>, HqError> {
-    let mut last = None;
+pub(crate) fn still_runs(session: &mut Session, ran: &Ran, runs: usize) -> Result<StillRuns, HqError> {
+    let Ran::OnServer(jobs) = ran else { return Ok(StillRuns::No) };
+    let (mut last, mut is_known) = (None, true);
+    for (job, _) in jobs {
+        let (details, _) = page_of(session, *job, IdSet::new())?;
+        let Some(detail) = details.first() else { continue };
+        let counters = &detail.summary.counters;
+        if counters.canceled + counters.aborted == 0 {
+            continue;
+        }
+        match detail.ending {
+            Some(0) => {}
+            Some(_) => return Ok(StillRuns::Yes),
+            // Of one that was canceled at once nobody may know that it had begun.
+            None => (is_known, last) = (false, last.max(detail.ended)),
+        }
+    }
+    if is_known {
+        return Ok(StillRuns::No);
+    }
     for_each_latest(session, ran, runs, |task, _| {
         let was_ended = matches!(task.state, TaskState::Canceled | TaskState::Aborted);
         last = last.max(task.ended.filter(|_| was_ended && task.started.is_some()));
     })?;
-    Ok(last)
+    Ok(last.map_or(StillRuns::No, StillRuns::Perhaps))
 }
 
 /// How many runs of a job were not started because they could not have ended in time.

@@ -177,6 +177,7 @@ pub(crate) fn detail() -> JobDetail {
         usage: usage(),
         workers: vec![WorkerId(1), WorkerId(4)],
         feed: None,
+        ending: Some(0),
     }
 }
 

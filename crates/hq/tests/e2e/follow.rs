@@ -325,3 +325,59 @@ fn what_many_ended_tasks_printed_is_read_together_and_what_is_not_there_is_named
     assert_eq!((ran.exit, ran.stdout.as_str()), (1, "line 2\n"), "{ran:?}");
     assert!(ran.stderr.contains("Tasks 9000-9001 not found in job 1."), "{ran:?}");
 }
+
+/// Prints a line into a log or a stream, and another one when the test says so.
+const TWICE: &str = "echo one; while ! test -e seen; do sleep 0.01; done; echo two";
+
+#[test]
+fn what_becomes_of_a_file_that_is_followed_is_told_and_what_is_good_is_printed() {
+    for (option, place, what) in
+        [("--log", "out/it", "removed"), ("--log", "out/it", "emptied"), ("--stream", "out", "removed")]
+    {
+        for line in ["task tail --follow 1@0", "job cat --follow 1 stdout"] {
+            let cluster = Cluster::new();
+            submit(&cluster, &format!("{option} {place}"), TWICE);
+            let file = || match std::fs::read_dir(cluster.path("out")).into_iter().flatten().next() {
+                Some(Ok(entry)) => Ok(entry.path()),
+                _ => Err("no file".to_owned()),
+            };
+            let read = format!("output-log {place} cat stdout --allow-unfinished");
+            patience::until("the line", || match cluster.hq(&read) {
+                ran if ran.stdout == "one\n" => Ok(()),
+                ran => Err(format!("{ran:?}")),
+            });
+            let mut watcher = Watcher::new(&cluster, line);
+            assert_eq!(watcher.line(), "one", "{option} {what} {line}");
+            let path = file().expect("a file");
+            match what {
+                "removed" => std::fs::remove_file(&path).expect("it is there"),
+                _ => std::fs::File::create(&path).map(drop).expect("writable"),
+            }
+            cluster.write("seen", "");
+            let (out, err, code) = watcher.end();
+            let out = String::from_utf8_lossy(&out).into_owned();
+            assert_eq!(code, Some(1), "{option} {what} {line}: {out} {err}");
+            assert!(
+                err.contains("while it was followed: what it had before may be missing"),
+                "{line}: {err}"
+            );
+            if option == "--log" {
+                assert_eq!(out, "two\n", "{option} {what} {line}: {err}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_that_is_kept_nowhere_is_looked_for_on_another_machine() {
+    let cluster = Cluster::new();
+    let pipe = cluster.pipe("pipe");
+    cluster.ok("submit --stdout pipe -- echo hi");
+    assert_eq!(cluster.line_from(&pipe), "hi");
+    cluster.ok("job wait last");
+    for line in ["job cat last stdout", "task tail last@0"] {
+        let error = cluster.fails(1, line);
+        assert_eq!(error.matches("it is not a regular file").count(), 1, "{line}: {error}");
+        assert!(error.contains("a pipe or a device keeps nothing"), "{line}: {error}");
+    }
+}

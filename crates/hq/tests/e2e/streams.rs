@@ -428,6 +428,12 @@ fn a_directory_that_was_removed_is_made_again() {
     cluster.ok("submit --stream out -- sh -c 'echo e; echo x > begun; exec sleep 1000'");
     cluster.line_from(&begun);
     cluster.ok("job cancel last");
+    // It counts as ended; that it has is written a moment later.
+    let written = || match cluster.hq("output-log out cat last stdout") {
+        Ran { exit: 0, .. } => Ok(()),
+        not_yet => Err(not_yet),
+    };
+    crate::patience::answer(written).expect("its end");
     let _ = fs::remove_dir_all(cluster.path("out"));
     cluster.ok("submit --wait --stream out -- echo f");
     let error = cluster.fails(1, "job cat 4 stdout");

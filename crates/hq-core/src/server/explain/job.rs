@@ -14,7 +14,7 @@ use super::super::last_moments::why_canceled;
 use super::super::machine::{Answer, Server};
 use super::super::queue::ClassId;
 use super::super::workers::too_long;
-use super::verdict::{about, leaving};
+use super::verdict::{about, away, leaving};
 use super::{NOT_WHOLE, is_with_relay, named};
 use crate::client_messages::ClientResponse;
 use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
@@ -134,17 +134,31 @@ impl Server {
         let mut groups = Vec::new();
         let running = self.running.ids_of(id);
         let blocked = self.readiness.blocked(id);
-        let workers: BTreeSet<WorkerId> = self.running.of_job(id).values().map(|run| run.worker).collect();
-        if !running.is_empty() {
-            let each = if running.len() == 1 { "it runs" } else { "they run" };
-            let text = format!("{each} on {}", workers_named(&workers));
-            groups.push(TaskGroup {
-                ids: running.clone(),
-                reasons: vec![Reason::new(ReasonKind::Running, text)],
-            });
+        let is_away = |worker: &WorkerId| self.live.get(worker).is_some_and(|live| live.connection.is_none());
+        // Those of workers that are there, and of workers that are away.
+        let mut run: BTreeMap<bool, (IdSet, BTreeSet<WorkerId>)> = BTreeMap::new();
+        for (task, attempt) in self.running.of_job(id) {
+            let (ids, workers) = run.entry(is_away(&attempt.worker)).or_default();
+            ids.insert(*task);
+            workers.insert(attempt.worker);
         }
-        // Those of workers that start them, and of workers that take nothing new any more.
-        let mut handed: BTreeMap<Option<String>, (IdSet, BTreeSet<WorkerId>)> = BTreeMap::new();
+        for (are_away, (ids, workers)) in run {
+            let text = match (are_away, ids.len() == 1) {
+                (false, true) => format!("it runs on {}", workers_named(&workers)),
+                (false, false) => format!("they run on {}", workers_named(&workers)),
+                (true, is_one) => format!(
+                    "{} on {} when {} last heard of",
+                    if is_one { "it ran" } else { "they ran" },
+                    workers_named(&workers),
+                    if workers.len() == 1 { "that was" } else { "those were" },
+                ),
+            };
+            let mut reasons = vec![Reason::new(ReasonKind::Running, text)];
+            reasons.extend(self.first_lost(now, &workers).filter(|_| are_away));
+            groups.push(TaskGroup { ids, reasons });
+        }
+        // Those of workers that start them, of workers that take nothing new any more, and of workers that are away.
+        let mut handed: BTreeMap<(bool, Option<String>), (IdSet, BTreeSet<WorkerId>)> = BTreeMap::new();
         for (worker, ids) in &job.leased {
             // What is handed out ahead is among those that wait for others.
             let waiting = ids.difference(&running);
@@ -155,31 +169,37 @@ impl Server {
                 let reasons = vec![is_with_relay(id, waiting.len()).on(*worker)];
                 groups.push(TaskGroup { ids: waiting, reasons });
             } else if !waiting.is_empty() {
-                let why = self.live.get(worker).and_then(|live| leaving(now, live));
-                let (ids, workers) = handed.entry(why).or_default();
+                let live = self.live.get(worker).filter(|_| !is_away(worker));
+                let why = live.and_then(|live| leaving(now, live));
+                let (ids, workers) = handed.entry((is_away(worker), why)).or_default();
                 ids.union_with(&waiting);
                 workers.insert(*worker);
             }
         }
-        for (why, (ids, workers)) in handed {
+        for ((are_away, why), (ids, workers)) in handed {
             let is_one = ids.len() == 1;
             let each = if is_one { "it is" } else { "they are" };
-            let then = match (&why, is_one, workers.len() == 1) {
-                (None, true, _) => "and starts there as soon as it fits",
-                (None, false, _) => "and start there as soon as they fit",
-                (Some(_), true, _) => "and goes elsewhere when that gives it back or leaves",
-                (Some(_), false, true) => "and go elsewhere when that gives them back or leaves",
-                (Some(_), false, false) => "and go elsewhere when those give them back or leave",
+            let stays = !are_away && why.is_none();
+            let then = match (stays, is_one, workers.len() == 1) {
+                (true, true, _) => "and starts there as soon as it fits",
+                (true, false, _) => "and start there as soon as they fit",
+                (false, true, _) => "and goes elsewhere when that gives it back or leaves",
+                (false, false, true) => "and go elsewhere when that gives them back or leaves",
+                (false, false, false) => "and go elsewhere when those give them back or leave",
             };
             let text = format!("{each} handed to {} {then}", workers_named(&workers));
             let mut reasons = vec![Reason::new(ReasonKind::HandedOut, text)];
-            reasons.extend(why.map(|text| match workers.first() {
-                Some(worker) if workers.len() == 1 => Reason::new(ReasonKind::Closed, text).on(*worker),
-                _ => Reason::new(ReasonKind::Closed, format!("of each of these workers: {text}")),
-            }));
+            reasons.extend(why.map(|text| of_each(Reason::new(ReasonKind::Closed, text), &workers)));
+            reasons.extend(self.first_lost(now, &workers).filter(|_| are_away));
             groups.push(TaskGroup { ids, reasons });
         }
         groups
+    }
+
+    // Until when workers that are away are waited for: of several by the one that counts as lost first.
+    fn first_lost(&self, now: Timestamp, workers: &BTreeSet<WorkerId>) -> Option<Reason> {
+        let found = workers.iter().filter_map(|worker| away(now, *worker, self.live.get(worker)?));
+        found.min_by_key(|reason| reason.until).map(|reason| of_each(reason, workers))
     }
 
     fn by_class(&self, id: JobId, job: &Job, ready: &IdSet) -> BTreeMap<Option<ClassId>, IdSet> {
@@ -325,6 +345,14 @@ impl Server {
         };
         reasons.extend(of_first.into_iter().map(told));
         reasons
+    }
+}
+
+// What is true of each of some workers.
+fn of_each(reason: Reason, workers: &BTreeSet<WorkerId>) -> Reason {
+    match workers.first() {
+        Some(worker) if workers.len() == 1 => reason.on(*worker),
+        _ => Reason { worker: None, text: format!("of each of these workers: {}", reason.text), ..reason },
     }
 }
 

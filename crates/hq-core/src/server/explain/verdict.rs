@@ -56,12 +56,8 @@ impl Server {
                  (`--no-object-store`)";
             return reason(ReasonKind::Lacks, text.to_owned());
         }
-        if live.connection.is_none() {
-            let until = about(live.lost_at.since(now));
-            return reason(
-                ReasonKind::Closed,
-                format!("it is disconnected, and counts as lost in {until} unless it comes back"),
-            );
+        if let Some(reason) = away(now, worker, live) {
+            return reason;
         }
         if let Some(text) = leaving(now, live) {
             return reason(ReasonKind::Closed, text);
@@ -271,6 +267,14 @@ impl Server {
         }
         found
     }
+}
+
+/// That a worker has no connection, and until when it is waited for.
+pub(super) fn away(now: Timestamp, worker: WorkerId, live: &LiveWorker) -> Option<Reason> {
+    let until = about(live.lost_at.since(now));
+    let text = format!("it is disconnected, and counts as lost in {until} unless it comes back");
+    let reason = Reason::new(ReasonKind::Closed, text).on(worker).until(Some(live.lost_at));
+    live.connection.is_none().then_some(reason)
 }
 
 /// Why a worker that is connected takes nothing new any more, if it does not.

@@ -412,6 +412,8 @@ fn workers_are_summed_up_by_what_keeps_each_from_a_task() {
             format!("0-1: of each of these workers: {finishes}"),
             "4: it is handed to worker 5 and goes elsewhere when that gives it back or leaves".into(),
             format!("4: 5: {stopping}"),
+            "2-3: they are handed to workers 3-4 and go elsewhere when those give them back or leave".into(),
+            format!("2-3: of each of these workers: {away}"),
             format!("6-8: 6: {busy}"),
             "6-8: 7: cpus: it has 1, the task needs 2".into(),
             format!("6-8: on 2 workers, as on worker 1: {finishes}"),
@@ -457,4 +459,26 @@ fn of_several_streams_without_room_each_task_is_told_of_its_own() {
         let told = format!("1: when it prints, it waits until there is room: {why}");
         assert_eq!(explained(&mut world, job, 0)[1], told);
     }
+}
+
+#[test]
+fn tasks_on_a_worker_without_a_connection_say_until_when_it_is_waited_for() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    let job = world.submit(2, |_| {});
+    world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
+    world.step(Input::WorkerGone { connection: ConnectionId(1), is_closed: false });
+    let away = "1: it is disconnected, and counts as lost in 29s unless it comes back";
+    assert_eq!(explained(&mut world, job, 0), ["1: it ran there when that was last heard of", away]);
+    let handed = "1: it is handed to this worker, and goes elsewhere when that gives it back or leaves";
+    assert_eq!(explained(&mut world, job, 1), [handed, away]);
+    assert_eq!(
+        job_explained(&mut world, job),
+        [
+            "0: it ran on worker 1 when that was last heard of".into(),
+            format!("0: {away}"),
+            "1: it is handed to worker 1 and goes elsewhere when that gives it back or leaves".into(),
+            format!("1: {away}"),
+        ]
+    );
 }

@@ -160,3 +160,24 @@ fn workers_on_which_tasks_run_now_are_among_those_of_the_job() {
     world.reports(two, |r| r.finished = vec![finished(double, 0, 0, 0)]);
     assert_eq!(workers(&world), expected);
 }
+
+#[test]
+fn what_was_canceled_is_ending_until_its_worker_says_that_nothing_of_it_runs() {
+    let mut world = World::new();
+    let job = world.submit(3, |_| {});
+    world.worker(2, 3);
+    let ending = |world: &World| whole(world)[0].ending;
+    assert_eq!(ending(&world), Some(0));
+    world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
+    world.ask(ClientRequest::Cancel { jobs: Selector::Last, tasks: None, reason: None });
+    assert_eq!(ending(&world), Some(3), "those, too, whose start nobody has heard of");
+    world.reports(2, |r| r.canceled = vec![(job, IdSet::single(TaskId(1)))]);
+    assert_eq!(ending(&world), Some(2));
+    // It ended by itself before it heard.
+    world.reports(2, |r| r.finished = vec![finished(job, 0, 0, 0)]);
+    assert_eq!(ending(&world), Some(1));
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
+    assert_eq!(ending(&world), None, "who is away may have something");
+    world.wait(Duration::from_secs(3600));
+    assert_eq!(ending(&world), Some(0), "it is lost");
+}

@@ -5,20 +5,22 @@ use std::time::{Duration, Instant};
 
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_model::{IdSet, JobId, Timestamp, counted_are};
+use hq_model::{IdSet, JobId, counted_are};
 
 use super::Context;
 use crate::commands::unexpected;
 use crate::embedded::{Cluster, ClusterOptions};
 use crate::error::HqError;
 use crate::make::{
-    Home, Job, KILL_GRACE, MakingJob, Place, Ran, Started, Wanted, completed, half_done, job_in, last_ended,
-    making_jobs, settle, started_in, tasks_of,
+    Home, Job, KILL_GRACE, MakingJob, Place, Ran, Started, StillRuns, Wanted, completed, half_done, job_in,
+    making_jobs, settle, started_in, still_runs, tasks_of,
 };
 use crate::render::text;
 
 /// How much longer than its grace a program may take to end.
 const GRACE_MORE: Duration = Duration::from_secs(1);
+/// Time between two looks at whether they have ended.
+const ENDED_PAUSE: Duration = Duration::from_millis(50);
 /// How long another one may take to submit what is to be joined.
 const JOIN_TIME: Duration = Duration::from_secs(60);
 /// Time between two looks at what it does.
@@ -235,32 +237,41 @@ fn interrupted(
 
 // Jobs that do not go on.
 fn over(context: &Context, session: &mut Session, ran: &Ran, runs: &[Started]) -> Result<Before, HqError> {
-    if matches!(ran, Ran::OnServer(_)) {
-        await_ended(context, last_ended(session, ran, runs.len())?);
-    }
+    await_ended(context, session, ran, runs.len())?;
     clear(context, session, ran, runs)?;
     Ok(Before { goes_on: None, completed: completed(session, ran, runs)? })
 }
 
-// What was canceled counts as ended at once, and its programs have a grace: until that is over they may write, and what they
-// leave is moved aside, whoever made it.
-pub(in crate::commands) fn await_ended(context: &Context, last: Option<Timestamp>) {
-    if let Some(left) = grace_left(last) {
-        context.printer.note(&format!(
-            "Waiting {} s until the runs that were canceled have ended",
-            left.as_secs_f64().ceil()
-        ));
-        std::thread::sleep(left);
+/// Waits until nothing runs any more of so many runs that were ended from outside: until then they may write, and what they
+/// leave is moved aside, whoever made it.
+///
+/// # Errors
+/// When the server refuses or is lost.
+pub(in crate::commands) fn await_ended(
+    context: &Context,
+    session: &mut Session,
+    ran: &Ran,
+    runs: usize,
+) -> Result<(), HqError> {
+    let mut is_said = false;
+    while may_go_on(still_runs(session, ran, runs)?) {
+        if !is_said {
+            context.printer.note("Waiting until the runs that were canceled have ended");
+            is_said = true;
+        }
+        std::thread::sleep(ENDED_PAUSE);
     }
+    Ok(())
 }
 
-/// How long programs may go on that were ended then, if they may still.
-pub(super) fn grace_left(last: Option<Timestamp>) -> Option<Duration> {
-    let now = crate::logging::now();
-    // Clocks may differ.
-    let passed = last.map(|last| now.since(last));
-    let left = passed.and_then(|passed| (KILL_GRACE + GRACE_MORE).checked_sub(passed));
-    left.filter(|left| !left.is_zero())
+/// Whether programs may go on that were ended from outside.
+pub(super) fn may_go_on(runs: StillRuns) -> bool {
+    match runs {
+        StillRuns::No => false,
+        StillRuns::Yes => true,
+        // Clocks may differ.
+        StillRuns::Perhaps(last) => crate::logging::now().since(last) < KILL_GRACE + GRACE_MORE,
+    }
 }
 
 /// Moves aside what runs left that nobody has seen to their end, and says so.

@@ -9,12 +9,12 @@ use hq_make::{FileId, FileState, Plan, Rerun, Run, RunState, picture};
 use hq_model::counted;
 use serde_json::{Value, json};
 
-use super::before::{grace_left, jobs_of, on_server};
+use super::before::{jobs_of, may_go_on, on_server};
 use super::{Context, home_path, load, planned, remembered, rerun};
 use crate::cli::make::{GraphOfArg, MakeArgs};
 use crate::error::HqError;
 use crate::make::{
-    FailedRun, Job, Place, failed, half_done, job_in, last_ended, last_in, name_of, started_in,
+    FailedRun, Job, Place, failed, half_done, job_in, last_in, name_of, started_in, still_runs,
 };
 use crate::render::make::{Failures, Shown};
 use crate::render::text::one_line;
@@ -125,7 +125,7 @@ fn unfinished(home: &Path) -> Result<Option<String>, HqError> {
         return Ok(Some("A run was interrupted here: its".to_owned()));
     }
     // Their programs may go on writing for a moment.
-    let is_ending = grace_left(last_ended(&mut session, &ran, runs.len())?).is_some();
+    let is_ending = may_go_on(still_runs(&mut session, &ran, runs.len())?);
     Ok(is_ending.then(|| "Runs that were canceled here may still be ending: their".to_owned()))
 }
 
