@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use hq_core::limits::ATTEMPTS_OF_TASK_MAX;
+use hq_core::server::state::State;
 use hq_model::{Epoch, Instance, TaskRef};
 
 /// Every start of a task.
@@ -30,6 +32,30 @@ impl Attempts {
     /// The node could not start it: it may be started again as the same instance.
     pub fn not_started(&mut self, task: TaskRef, instance: Instance) {
         self.started.remove(&(task, instance));
+    }
+
+    /// What a server keeps of attempts that did not end their tasks.
+    ///
+    /// # Errors
+    /// When one is said to have started that never was, or a task has more than are kept of one.
+    pub fn check_kept(&self, state: &State) -> Result<(), String> {
+        let mut counts: BTreeMap<TaskRef, usize> = BTreeMap::new();
+        for (job, attempt) in state.attempts.all() {
+            let task = TaskRef::new(job, attempt.task);
+            let is_known = self.started.contains_key(&(task, attempt.instance));
+            if attempt.started.is_some() && !is_known && !self.machine_lost {
+                return Err(format!(
+                    "task {task} never started as instance {}, which is kept",
+                    attempt.instance
+                ));
+            }
+            let count = counts.entry(task).or_default();
+            *count += 1;
+            if *count > ATTEMPTS_OF_TASK_MAX {
+                return Err(format!("{count} attempts of task {task} are kept"));
+            }
+        }
+        Ok(())
     }
 
     /// Number of starts.

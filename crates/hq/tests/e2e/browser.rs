@@ -204,6 +204,10 @@ fn the_page_shows_what_is_and_what_happens() {
     browser.until(
         "document.querySelector('#slowest') !== null && document.body.innerText.includes('Took longest')",
     );
+    // Of a task that ran more than once, each attempt.
+    cluster.hq("submit --retry 1 --wait -- sh -c 'exit 4'");
+    browser.view("#/jobs/5/tasks/0", "Task 5@0");
+    browser.until("document.querySelector('#attempts')?.parentElement.innerText.includes('exit code 4')");
     browser.view("#/jobs/1/tasks/999999", "Task 1@999999");
     browser.until("document.body.innerText.includes('64 asked for')");
 
@@ -224,6 +228,7 @@ fn the_page_shows_what_is_and_what_happens() {
         ("#/jobs/1", "Job 1"),
         ("#/jobs/4", "Job 4"),
         ("#/jobs/3/tasks/0", "Task 3@0"),
+        ("#/jobs/5/tasks/0", "Task 5@0"),
         ("#/workers", "Workers"),
         ("#/workers/1", "Worker 1"),
         ("#/allocations", "Allocations"),
