@@ -338,7 +338,7 @@ fn task_lines(task: &TaskInfo, view: &View<'_>) -> Vec<Line<'static>> {
     }
     // The latest one first, since there may not be room for all.
     all.extend(task.attempts.iter().rev().map(|attempt| {
-        let line = format!("attempt of instance {}", attempts::line(attempt, short_time));
+        let line = format!("instance {}", attempts::line(attempt, short_time));
         Line::styled(safe(&line), view.theme.dim())
     }));
     all
