@@ -1,7 +1,7 @@
 //! An attempt starts at most once. The instance alone tells attempts apart as long as no machine loses
 //! what was written; with the epoch it always does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_core::limits::ATTEMPTS_OF_TASK_MAX;
 use hq_core::server::state::State;
@@ -11,6 +11,8 @@ use hq_model::{Epoch, Instance, TaskRef};
 #[derive(Debug, Default)]
 pub struct Attempts {
     started: BTreeMap<(TaskRef, Instance), Epoch>,
+    // Those whose start was ordered of a launcher: to a server they have begun, though their process may be made later.
+    ordered: BTreeSet<(TaskRef, Instance)>,
     /// Written records were lost: the same instance may come again in a later epoch.
     pub machine_lost: bool,
 }
@@ -29,6 +31,11 @@ impl Attempts {
         }
     }
 
+    /// A worker orders a start.
+    pub fn ordered(&mut self, task: TaskRef, instance: Instance) {
+        self.ordered.insert((task, instance));
+    }
+
     /// The node could not start it: it may be started again as the same instance.
     pub fn not_started(&mut self, task: TaskRef, instance: Instance) {
         self.started.remove(&(task, instance));
@@ -42,7 +49,8 @@ impl Attempts {
         let mut counts: BTreeMap<TaskRef, usize> = BTreeMap::new();
         for (job, attempt) in state.attempts.all() {
             let task = TaskRef::new(job, attempt.task);
-            let is_known = self.started.contains_key(&(task, attempt.instance));
+            let attempt_of = (task, attempt.instance);
+            let is_known = self.started.contains_key(&attempt_of) || self.ordered.contains(&attempt_of);
             if attempt.started.is_some() && !is_known && !self.machine_lost {
                 return Err(format!(
                     "task {task} never started as instance {}, which is kept",
