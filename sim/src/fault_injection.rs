@@ -299,6 +299,7 @@ impl World {
         let Some(server) = &self.server else { return Ok(()) };
         self.observers.acknowledged.check(server.state())?;
         self.observers.blocks.check(server.state())?;
+        self.observers.attempts.check_kept(server.state())?;
         self.observers.feeds.last_look(server.state())?;
         self.observers.notices.check(server.state())?;
         if let Some(batch) = &self.batch {

@@ -21,6 +21,7 @@ impl World {
             lives_long_enough(self.now.since(self.nodes[node].started), worker.config(), start)?;
         }
         if !start.is_part {
+            self.observers.attempts.ordered(start.task, start.instance);
             self.observers.objects.started(start, self.observers.attempts.machine_lost)?;
             let state = self.server.as_ref().map(|server| server.state());
             check_inputs(state, &self.nodes[node].runners, start)?;

@@ -561,6 +561,7 @@ impl World {
         if self.rng.chance(20) {
             self.observers.fold.check(self.journal.records(), server.state())?;
             observers::entries_are_there(server.state())?;
+            self.observers.attempts.check_kept(server.state())?;
             server.check_recount()?;
         }
         self.after_server_step();

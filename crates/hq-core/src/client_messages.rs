@@ -13,6 +13,7 @@ use hq_model::{
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
+use crate::attempt::PastAttempt;
 use crate::cause::JobFailures;
 pub use crate::client_pages::{AlikeTasks, JobPage, PageStart, WorkerFilter};
 pub use crate::end_messages::{JobEnds, JobResults};
@@ -593,6 +594,9 @@ pub struct TaskInfo {
     pub load: Option<Box<TaskUse>>,
     /// Set when it was canceled without having started: the time by which it could not have ended any more.
     pub too_late: Option<Timestamp>,
+    /// Earlier attempts and others that did not end it, in the order in which they ended: where all of a task is told. Of
+    /// many the last ones, and of very many tasks those of some.
+    pub attempts: Vec<PastAttempt>,
 }
 
 impl TaskInfo {

@@ -70,6 +70,7 @@ impl EventKind {
             | Record::Canceled { .. }
             | Record::Aborted { .. }
             | Record::EndedEarly { .. }
+            | Record::AttemptsEnded { .. }
             | Record::ResultsKept { .. }
             | Record::Objects(_)
             | Record::Together { .. } => EventKind::Task,

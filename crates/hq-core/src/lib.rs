@@ -5,6 +5,7 @@
 //! the worker process and the simulator are shells around the same two machines.
 
 pub mod alloc;
+pub mod attempt;
 pub mod cause;
 pub mod client_messages;
 pub mod client_pages;

@@ -9,6 +9,11 @@ pub const DETAIL_BYTES_MAX: usize = 16 << 20;
 /// Bytes of details of failed tasks (error text, times, worker) that the server keeps over all jobs; the oldest leave
 /// first, their tasks then show a state and no error.
 pub const FAILURE_DETAILS_BYTES_MAX: usize = 32 << 20;
+/// Earlier attempts of a task that are kept, of those that ran more than once; the oldest leave first.
+pub const ATTEMPTS_OF_TASK_MAX: usize = 8;
+/// Bytes of earlier attempts (times, workers, why they ended) that the server keeps over all jobs; the oldest leave first,
+/// their tasks then show the later ones alone.
+pub const ATTEMPTS_BYTES_MAX: usize = 16 << 20;
 /// Causes of failures that are told apart in a job; failures of further ones are only counted together.
 pub const CAUSES_MAX: usize = 32;
 /// Longest text of a cause that is kept, in bytes.

@@ -13,6 +13,7 @@ use hq_model::{
 };
 
 use crate::WorkerSecret;
+use crate::attempt::PastAttempt;
 use crate::cause::FailureCause;
 use crate::feed::{Feed, FeedChange};
 use crate::measures::Measures;
@@ -228,6 +229,13 @@ pub enum Record {
         /// The attempts, with the time until then.
         attempts: Vec<Failure>,
     },
+    /// Attempts that did not end their tasks are over. What becomes of these, a record behind it says.
+    AttemptsEnded {
+        /// The job.
+        job: JobId,
+        /// The attempts.
+        attempts: Vec<PastAttempt>,
+    },
     /// A worker joined.
     WorkerJoined {
         /// Its id.
@@ -377,6 +385,7 @@ impl Record {
             | Record::Canceled { job, .. }
             | Record::Aborted { job, .. }
             | Record::EndedEarly { job, .. }
+            | Record::AttemptsEnded { job, .. }
             | Record::JobKept { job, .. }
             | Record::Feed { job, .. }
             | Record::ResultsKept { job, .. }

@@ -176,6 +176,9 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             let nodes = nodes.iter().map(|(task, workers)| nodes_to_wire((task, workers))).collect();
             Kind::DetailKept(form::Finished { nodes, ..finished_to_wire(*worker, span, at) })
         }
+        Record::AttemptsEnded { job, attempts } => {
+            Kind::AttemptsEnded(form::AttemptsEnded { job: job.0, attempts: list_to_wire(attempts) })
+        }
         Record::EndedEarly { job, attempts } => {
             Kind::EndedEarly(form::EndedEarly { job: job.0, attempts: list_to_wire(attempts) })
         }
@@ -308,6 +311,9 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             let nodes = nodes.collect::<Result<_, _>>()?;
             let (worker, span) = finished_from_wire(finished, at)?;
             Record::DetailKept { worker, span, nodes }
+        }
+        Kind::AttemptsEnded(ended) => {
+            Record::AttemptsEnded { job: JobId(ended.job), attempts: list_from_wire(ended.attempts)? }
         }
         Kind::EndedEarly(ended) => {
             Record::EndedEarly { job: JobId(ended.job), attempts: list_from_wire(ended.attempts)? }

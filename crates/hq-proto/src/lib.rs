@@ -6,6 +6,7 @@
 //! bytes received.
 
 mod allocation;
+mod attempt;
 mod client_request;
 mod client_response;
 mod dependency;

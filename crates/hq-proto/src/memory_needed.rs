@@ -142,6 +142,7 @@ mod tests {
             entry_gone: false,
             load: None,
             too_late: None,
+            attempts: Vec::new(),
         };
         let page = (0..TASK_PAGE_MAX).map(|i| (JobId(1), task(i))).collect();
         let alone =

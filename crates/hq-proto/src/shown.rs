@@ -284,6 +284,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         entry: task.entry.clone(),
         entry_gone: task.entry_gone,
         too_late_us: task.too_late.map(|time| time.0),
+        attempts: list_to_wire(&task.attempts),
         load: task.load.iter().map(|load| load::use_to_wire(load)).collect(),
     }
 }
@@ -312,6 +313,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         entry_gone: task.entry_gone,
         load: load.map(Box::new),
         too_late: task.too_late_us.map(Timestamp),
+        attempts: list_from_wire(task.attempts)?,
     };
     Ok((JobId(task.job), info))
 }

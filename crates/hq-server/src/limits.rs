@@ -219,6 +219,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("tasks a reducer has not taken", LimitValue::count(core::UNREDUCED_TASKS_MAX)),
         ("results a reducer has not taken", bytes(core::UNREDUCED_BYTES_MAX)),
         ("details of failures", bytes(core::FAILURE_DETAILS_BYTES_MAX)),
+        ("earlier attempts", bytes(core::ATTEMPTS_BYTES_MAX)),
+        ("earlier attempts of a task", LimitValue::count(core::ATTEMPTS_OF_TASK_MAX)),
         ("causes of failures of a job", LimitValue::count(core::CAUSES_MAX)),
         ("bytes of a cause of failures", bytes(core::CAUSE_BYTES_MAX)),
         ("error text", bytes(core::ERROR_TEXT_MAX)),

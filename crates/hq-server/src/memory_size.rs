@@ -10,6 +10,7 @@ use hq_core::alloc::decisions::Decision;
 use hq_core::alloc::messages::{
     AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
 };
+use hq_core::attempt::PastAttempt;
 use hq_core::cause::{Aborted, FailureCause, JobFailures};
 use hq_core::client_messages::{
     AlikeTasks, ClientResponse, JobDetail, JobEnds, JobResults, JobSummary, NoticeInfo, ServerInfo,
@@ -233,6 +234,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
         Is::Finished { span, .. } => span.heap(),
         Is::DetailKept { span, nodes, .. } => span.heap() + nodes.heap(),
         Is::EndedEarly { attempts, .. } => attempts.heap(),
+        Is::AttemptsEnded { attempts, .. } => attempts.heap(),
         Is::Failed { failure, .. } | Is::FailureKept { failure, .. } => failure.heap(),
         Is::WorkerJoined { config, .. } => config.heap(),
         Is::WorkerSampled { sample, .. } => boxed(sample.as_ref()),
@@ -319,7 +321,7 @@ sum_of! {
     NoticeRule: target;
     Told: end;
     ToldEnd: error;
-    TaskInfo: error dependencies key nodes load;
+    TaskInfo: error dependencies key nodes load attempts;
     AlikeTasks: ids common measures;
     WorkerInfo: config taken sample;
     NodeSample: cpus gpus;
@@ -346,6 +348,7 @@ sum_of! {
     After: tasks key;
     FinishedSpan: ids measures results;
     Failure: error nodes result;
+    PastAttempt: nodes error;
     CallInput: result;
     FeedState: feed entries;
     Feed: cursor state reduced;

@@ -25,6 +25,7 @@ impl Server {
         self.drafts_have_makers()?;
         self.lingering_jobs_are_left()?;
         self.what_stays_is_handed_on()?;
+        self.past_attempts_are_in_order()?;
         self.backlogs_are_in_order()
     }
 

@@ -1,6 +1,7 @@
 //! The server's state machine: what clients and workers say goes in, records, answers and messages come out.
 
 mod allocation;
+mod attempts;
 mod backlog;
 mod balance;
 mod budgets;

@@ -34,6 +34,7 @@ use super::machine::Server;
 use super::possible::Refused;
 use super::state::objects::Object;
 use super::{ConnectionId, Effect, Gate};
+use crate::attempt::AttemptEnd;
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{FULL_TRIES_MAX, HOLDERS_TOLD_MAX, OBJECT_DELAY_MAX, OBJECT_TRIES_MAX};
 use crate::mark;
@@ -387,7 +388,7 @@ impl Server {
                 continue;
             }
             if self.has_second(task.job, task.task) {
-                self.drop_attempt(now, task.job, task.task, instance, effects);
+                self.drop_attempt(now, task.job, task.task, instance, Some(AttemptEnd::Objects), effects);
                 continue;
             }
             let takes_value = self.takes_value(task, &object);

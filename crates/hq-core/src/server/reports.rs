@@ -12,6 +12,7 @@ use hq_model::{Entries, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usag
 use super::machine::Server;
 use super::workers::Ran;
 use super::{Effect, Gate};
+use crate::attempt::AttemptEnd;
 use crate::limits::{ERROR_TEXT_MAX, PULLED_ROOM_MAX, RETRY_DELAY_MAX};
 use crate::mark;
 use crate::measures::MeasuresWriter;
@@ -78,7 +79,7 @@ impl Server {
                     live.gives_back(job, &ids);
                 }
                 self.release(worker, job, &ids);
-                self.drop_seconds_on(now, worker, job, &ids, effects);
+                self.drop_seconds_on(now, worker, job, &ids, None, effects);
                 let leased = self.lose_parts(now, worker, job, &ids, leased, effects);
                 let leased = self.speculated_go_on_or_restart(now, job, leased, effects);
                 if !leased.is_empty() {
@@ -190,6 +191,7 @@ impl Server {
         let seen = self.within_sight(now, worker, last, span.measures.base());
         self.last_tasks.started(worker, last, seen);
         let Some(span) = self.without_returned_calls(now, worker, span, effects) else { return };
+        self.note_superseded(now, worker, id, &span.ids, effects);
         self.end_other_attempts(Some(worker), id, &span.ids, effects);
         self.end_running(id, &span.ids);
         self.check_left(now, &span, effects);
@@ -265,7 +267,9 @@ impl Server {
         }
         if self.has_second(id, failure.task) {
             // The other attempt may still finish.
-            return self.drop_attempt(now, id, failure.task, failure.instance, effects);
+            failure.worker = Some(worker);
+            self.note_failed(now, id, &failure, effects);
+            return self.drop_attempt(now, id, failure.task, failure.instance, None, effects);
         }
         if let Some(missing) = self.missing_node(id, failure.task) {
             // Most likely that is why.
@@ -283,6 +287,7 @@ impl Server {
         match delay.filter(|delay| self.may_start(template, now.after(*delay))) {
             Some(delay) => {
                 let not_before = now.after(delay);
+                self.note_failed(now, id, &failure, effects);
                 self.restart(now, id, &ids, RestartCause::Retry { not_before }, effects);
             }
             None => self.fail(now, id, failure, effects),
@@ -329,7 +334,7 @@ impl Server {
         let mut leased = self.leased_to(worker, job, ids);
         leased.union_with(&self.parts_lost_among(worker, job, ids));
         self.release(worker, job, ids);
-        self.drop_seconds_on(now, worker, job, ids, effects);
+        self.drop_seconds_on(now, worker, job, ids, Some(AttemptEnd::WorkerLeft), effects);
         if !leased.is_empty() {
             self.lose_running(now, worker, job, &leased, (RestartCause::Left, has_run), effects);
         }

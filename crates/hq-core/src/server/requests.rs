@@ -513,7 +513,8 @@ impl Server {
 
     /// Tasks that have not ended will end now without running on: tells the workers that hold them,
     /// and takes them out of the queue. The record that says what becomes of them follows.
-    pub(super) fn end_early(&mut self, _now: Timestamp, id: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
+    pub(super) fn end_early(&mut self, now: Timestamp, id: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
+        self.note_seconds(now, id, ids, effects);
         self.make_unready(id, ids);
         self.end_running(id, ids);
         self.end_other_attempts(None, id, ids, effects);

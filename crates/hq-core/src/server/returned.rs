@@ -10,6 +10,7 @@ use hq_model::{IdSet, Instance, TaskRef, Timestamp, Usage, WorkerId};
 use super::Effect;
 use super::machine::Server;
 use super::reports::part_of;
+use crate::attempt::AttemptEnd;
 use crate::record::{Failure, FailureKind, FinishedSpan, Record};
 
 impl Server {
@@ -57,7 +58,7 @@ impl Server {
         let single = IdSet::single(task.task);
         if self.has_second(task.job, task.task) {
             // The other attempt may still end with a value.
-            return self.drop_attempt(now, task.job, task.task, instance, effects);
+            return self.drop_attempt(now, task.job, task.task, instance, Some(AttemptEnd::PutBack), effects);
         }
         let after = After { tasks: Some(IdSet::single(of.task)), ..After::of(of.job) };
         let after = match self.readiness.deferral_of(&self.state, task, &[after]) {

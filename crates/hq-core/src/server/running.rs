@@ -69,6 +69,11 @@ impl Running {
         self.seconds.contains_key(&task)
     }
 
+    /// The second attempt of a task that runs.
+    pub(super) fn second_of(&self, task: TaskRef) -> Option<&Run> {
+        self.seconds.get(&task)
+    }
+
     /// An attempt has started.
     pub(super) fn start(&mut self, task: TaskRef, run: Run) {
         let before = self.first.entry(task.job).or_default().insert(task.task, run);

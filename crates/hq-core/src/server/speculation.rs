@@ -16,6 +16,7 @@ use super::live::Choice;
 use super::machine::Server;
 use super::queue::ClassKey;
 use super::{Effect, Gate};
+use crate::attempt::AttemptEnd;
 use crate::limits::{SPECULATE_LOOK_INTERVAL, SPECULATE_SIBLINGS_MIN, SPECULATE_TIME_MIN};
 use crate::mark;
 use crate::record::{FinishedSpan, Record, RestartCause};
@@ -239,16 +240,18 @@ impl Server {
         second.is_some_and(|second| second.worker.is_some())
     }
 
-    /// One of two attempts of a task has ended without a result.
+    /// One of two attempts of a task has ended without a result; without an `end` that is told already, or it never ran.
     pub(super) fn drop_attempt(
         &mut self,
         now: Timestamp,
         id: JobId,
         task: TaskId,
         instance: Instance,
+        end: Option<AttemptEnd>,
         effects: &mut Vec<Effect>,
     ) {
         let name = TaskRef::new(id, task);
+        self.note_dropped(now, name, instance, end, effects);
         let is_second =
             self.state.jobs[&id].seconds.get(&task).is_some_and(|second| second.instance == instance);
         if is_second {
@@ -278,12 +281,13 @@ impl Server {
         worker: WorkerId,
         id: JobId,
         ids: &IdSet,
+        end: Option<AttemptEnd>,
         effects: &mut Vec<Effect>,
     ) -> IdSet {
         let seconds = self.seconds_on(worker, id, ids);
         for task in seconds.iter() {
             let instance = self.state.jobs[&id].seconds[&task].instance;
-            self.drop_attempt(now, id, task, instance, effects);
+            self.drop_attempt(now, id, task, instance, end, effects);
         }
         seconds
     }
@@ -295,6 +299,7 @@ impl Server {
         now: Timestamp,
         id: JobId,
         ids: &IdSet,
+        end: Option<AttemptEnd>,
         effects: &mut Vec<Effect>,
     ) -> IdSet {
         let mut others = ids.clone();
@@ -305,7 +310,7 @@ impl Server {
             seconds.map(|(task, _)| (*task, job.instance_of(*task))).collect();
         for (task, instance) in first {
             others.remove(task);
-            self.drop_attempt(now, id, task, instance, effects);
+            self.drop_attempt(now, id, task, instance, end, effects);
         }
         others
     }
@@ -322,7 +327,7 @@ impl Server {
         if ids.is_empty() || self.state.jobs[&id].seconds.is_empty() {
             return ids;
         }
-        let others = self.speculated_go_on(now, id, &ids, effects);
+        let others = self.speculated_go_on(now, id, &ids, None, effects);
         let seconds: IdSet = self.state.jobs[&id].seconds.keys().copied().collect();
         let had_second = others.intersection(&seconds);
         self.restart(now, id, &had_second, RestartCause::Left, effects);

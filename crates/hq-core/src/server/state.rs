@@ -3,6 +3,7 @@
 //! [`State::apply`] is the only function that changes it, live and on restore alike. The server holds it as `Durable`,
 //! which everybody else can only read.
 
+pub mod attempts;
 mod budget;
 pub mod details;
 mod durable;
@@ -35,6 +36,7 @@ use crate::record::{
 };
 use crate::series::{self, LoadPoint};
 use crate::worker_messages::WorkerEnd;
+use attempts::Attempts;
 use details::Details;
 pub(super) use durable::Durable;
 use job::{Job, SubmitState};
@@ -64,6 +66,8 @@ pub struct State {
     pub latest: Timestamp,
     /// Times and use of finished tasks.
     pub details: Details,
+    /// Earlier attempts of tasks that ran more than once.
+    pub attempts: Attempts,
     /// What finished tasks left behind.
     pub results: Results,
     /// Files that finished tasks left as objects for others.
@@ -166,6 +170,7 @@ impl State {
             Record::JobForgotten { job } => {
                 let forgotten = self.jobs.remove(job);
                 self.details.forget(*job);
+                self.attempts.forget(*job);
                 self.results.forget(*job);
                 self.objects.forget(*job);
                 self.forget_earlier(*job);
@@ -206,6 +211,11 @@ impl State {
                         job.note_workers(attempt.worker.iter().chain(&attempt.nodes));
                     }
                     attempts.iter().for_each(|attempt| self.bound_failures(*id, attempt));
+                }
+            }
+            Record::AttemptsEnded { job, attempts } => {
+                if self.jobs.contains_key(job) {
+                    attempts.iter().for_each(|attempt| self.attempts.add(*job, attempt));
                 }
             }
             Record::FailureKept { job: id, failure } => {

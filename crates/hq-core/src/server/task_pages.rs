@@ -14,6 +14,7 @@ use super::job::Job;
 use super::last_moments::too_late;
 use super::machine::{Answer, Server};
 use super::requests::shown_state;
+use crate::attempt::PastAttempt;
 use crate::client_messages::{AlikeTasks, ClientResponse, RequestError, TaskInfo};
 use crate::limits::{
     TASK_PAGE_BYTES, TASK_PAGE_MAX, TASK_PAGE_MEASURED, TASK_PAGE_RANGES, TASK_PAGE_SINGLE,
@@ -331,7 +332,14 @@ impl Server {
                 entry_gone: has_entry.1 && submit.is_some_and(|submit| submit.entries_gone.contains(task)),
                 load: None,
                 too_late: None,
+                attempts: Vec::new(),
             };
+            if !query.grouped {
+                // One that was told of and not ended, before a server was killed, may be the present one.
+                let others = self.state.attempts.of(TaskRef::new(id, task));
+                let others = others.filter(|attempt| attempt.instance != info.instance);
+                info.attempts = others.cloned().collect();
+            }
             if let Some(run) = run {
                 info.load = self.loads.task(TaskRef { job: id, task }, run.worker).cloned().map(Box::new);
             }
@@ -378,6 +386,7 @@ impl Server {
             let texts = [&info.error, &info.key].into_iter().flatten().map(String::len);
             page.bytes += ITEM_BYTES + 8 * ranges.sum::<usize>() + texts.sum::<usize>();
             page.bytes += info.entry.as_ref().map_or(0, Vec::len);
+            page.bytes += info.attempts.iter().map(PastAttempt::bytes).sum::<usize>();
             page.tasks.push((id, info));
             if page.bytes >= query.bounds.bytes {
                 return ids.last().filter(|last| *last > task).map(|_| task);
@@ -613,6 +622,7 @@ impl Common<'_> {
             ended: None,
             usage: None,
             error: self.too_late.map(too_late).or(self.error.map(str::to_owned)),
+            attempts: Vec::new(),
             dependencies: Vec::new(),
             key: None,
             nodes: Vec::new(),

@@ -2,6 +2,7 @@
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
 mod allocations;
+mod attempts;
 mod backlogs;
 mod budgets;
 mod calls;

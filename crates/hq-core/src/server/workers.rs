@@ -14,6 +14,7 @@ use super::machine::Server;
 use super::queue::ClassId;
 use super::running::Run;
 use super::{ConnectionId, Effect, Gate};
+use crate::attempt::AttemptEnd;
 use crate::clock_gap;
 use crate::limits::WORKER_GRACE_CLOSED;
 use crate::mark;
@@ -359,7 +360,7 @@ impl Server {
             }
         }
         for (job, mut ids) in missing {
-            ids.subtract(&self.drop_seconds_on(now, worker, job, &ids, effects));
+            ids.subtract(&self.drop_seconds_on(now, worker, job, &ids, None, effects));
             let parts = self.parts_among(worker, job, &ids);
             mark!("a part of a task never arrived", !parts.is_empty());
             self.restart(now, job, &ids.difference(&parts), RestartCause::Left, effects);
@@ -471,8 +472,9 @@ impl Server {
         let with_seconds = self.state.jobs.iter().filter(|(_, job)| !job.seconds.is_empty());
         let with_seconds: Vec<(JobId, IdSet)> =
             with_seconds.map(|(id, job)| (*id, job.seconds_on(worker))).collect();
+        let cause = if end.is_crash() { RestartCause::Crash } else { RestartCause::Left };
         for (job, ids) in with_seconds {
-            self.drop_seconds_on(now, worker, job, &ids, effects);
+            self.drop_seconds_on(now, worker, job, &ids, AttemptEnd::of(&cause), effects);
         }
         let leased = self.state.jobs.iter().filter_map(|(id, job)| {
             let mut ids = job.parts_needed_on(worker);
@@ -491,8 +493,7 @@ impl Server {
             self.restart(now, job, &unstarted, RestartCause::Left, effects);
             let unknown = ids.difference(&running).difference(&unstarted);
             self.lose_running(now, worker, job, &unknown, (RestartCause::Left, Ran::Perhaps), effects);
-            let cause = if end.is_crash() { RestartCause::Crash } else { RestartCause::Left };
-            self.lose_running(now, worker, job, &ran, (cause, Ran::Surely), effects);
+            self.lose_running(now, worker, job, &ran, (cause.clone(), Ran::Surely), effects);
         }
     }
 
@@ -511,7 +512,7 @@ impl Server {
             return;
         }
         let mut again = IdSet::new();
-        let ids = &self.speculated_go_on(now, id, ids, effects);
+        let ids = &self.speculated_go_on(now, id, ids, AttemptEnd::of(&cause), effects);
         for (submit, ids) in self.state.jobs[&id].by_submit(ids) {
             let limit = self.state.jobs[&id].submits[submit as usize].task.crash_limit;
             let may_fail = match limit {
@@ -612,7 +613,9 @@ impl Server {
         cause: RestartCause,
         effects: &mut Vec<Effect>,
     ) {
-        let ids = &self.speculated_go_on(now, id, ids, effects);
+        let end = AttemptEnd::of(&cause);
+        let ids = &self.speculated_go_on(now, id, ids, end, effects);
+        self.note_running(now, id, ids, end, effects);
         self.spend_on_lost(now, id, ids, effects);
         self.end_running(id, ids);
         let parts = self.state.jobs[&id].by_last_instance(ids);

@@ -718,6 +718,61 @@ pub struct Failure {
     #[prost(uint32, optional, tag = "10")]
     pub variant: ::core::option::Option<u32>,
 }
+/// An attempt that did not end its task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PastAttempt {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(uint32, optional, tag = "3")]
+    pub worker: ::core::option::Option<u32>,
+    /// Of a task on several nodes; the first one led.
+    #[prost(uint32, repeated, tag = "4")]
+    pub nodes: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint64, optional, tag = "5")]
+    pub started_us: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "6")]
+    pub ended_us: u64,
+    #[prost(message, optional, tag = "7")]
+    pub end: ::core::option::Option<AttemptEnd>,
+    /// Of one that failed.
+    #[prost(string, tag = "8")]
+    pub error: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AttemptEnd {
+    #[prost(oneof = "attempt_end::End", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    pub end: ::core::option::Option<attempt_end::End>,
+}
+/// Nested message and enum types in `AttemptEnd`.
+pub mod attempt_end {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum End {
+        /// Its task was retried, or had another attempt.
+        #[prost(message, tag = "1")]
+        Failed(super::FailureKind),
+        #[prost(message, tag = "2")]
+        WorkerLost(super::Nothing),
+        /// Or gave it up.
+        #[prost(message, tag = "3")]
+        WorkerLeft(super::Nothing),
+        /// The time of its worker was over.
+        #[prost(message, tag = "4")]
+        Walltime(super::Nothing),
+        /// An object could not be had or stored.
+        #[prost(message, tag = "5")]
+        Objects(super::Nothing),
+        #[prost(message, tag = "6")]
+        PutBack(super::Nothing),
+        /// Another attempt finished first.
+        #[prost(message, tag = "7")]
+        Superseded(super::Nothing),
+        /// The task was canceled or given up; this was not its only attempt.
+        #[prost(message, tag = "8")]
+        EndedEarly(super::Nothing),
+    }
+}
 /// What some failures of a job have in common.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailureCause {
@@ -3800,6 +3855,9 @@ pub struct TaskInfo {
     /// It had one, which is not kept any more.
     #[prost(bool, tag = "170")]
     pub entry_gone: bool,
+    /// Other attempts, where all of a task is told.
+    #[prost(message, repeated, tag = "171")]
+    pub attempts: ::prost::alloc::vec::Vec<PastAttempt>,
 }
 /// What a running task uses. The worker and the instance are those of the task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4583,7 +4641,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 220, 1000, 1001, 1002, 1010, 1020, 1003, 1030"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 170, 190, 220, 1000, 1040, 1001, 1002, 1010, 1020, 1003, 1030"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -4658,6 +4716,8 @@ pub mod record {
         /// From 1000 on: a release that does not know them may skip them.
         #[prost(message, tag = "1000")]
         EndedEarly(super::EndedEarly),
+        #[prost(message, tag = "1040")]
+        AttemptsEnded(super::AttemptsEnded),
         #[prost(message, tag = "1001")]
         ResultsKept(super::ResultsKept),
         #[prost(message, tag = "1002")]
@@ -4867,6 +4927,14 @@ pub struct EndedEarly {
     pub job: u32,
     #[prost(message, repeated, tag = "2")]
     pub attempts: ::prost::alloc::vec::Vec<Failure>,
+}
+/// Attempts that are over and did not end their tasks.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AttemptsEnded {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub attempts: ::prost::alloc::vec::Vec<PastAttempt>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Submitted {

@@ -588,6 +588,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), id_set()).prop_map(|(job, ids)| EntriesDropped { job, ids }),
         (job(), ids_with_results()).prop_map(|(job, (ids, results))| ResultsKept { job, ids, results }),
         (job(), vec(failure(), 0..3)).prop_map(|(job, attempts)| EndedEarly { job, attempts }),
+        (job(), vec(tasks::past_attempt(), 0..3)).prop_map(|(job, attempts)| AttemptsEnded { job, attempts }),
         (any::<u128>(), job(), id_set()).prop_map(|(key, job, ids)| Answered { key, job, ids }),
         (job(), feed::feed_change()).prop_map(|(job, change)| Feed { job, change: Box::new(change) }),
         vec((timestamp(), any::<u64>()), 0..3).prop_map(|gaps| TimeSkipped { gaps }),

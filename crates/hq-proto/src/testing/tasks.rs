@@ -1,5 +1,6 @@
 //! Any task that is shown.
 
+use hq_core::attempt::{AttemptEnd, PastAttempt};
 use hq_core::client_messages::{AlikeTasks, TaskInfo};
 use hq_core::task_use::TaskUse;
 
@@ -24,10 +25,11 @@ pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
         of(text()),
         failure,
         (of(byte_string()), any::<bool>(), of(timestamp()), of(load::task_use(WorkerId(0), Instance(0)))),
+        vec(past_attempt(), 0..3),
     );
     (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
         |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
-            let (dependencies, nodes, key, failure, (entry, entry_gone, too_late, load)) = waits;
+            let (dependencies, nodes, key, failure, (entry, entry_gone, too_late, load), attempts) = waits;
             // They are those of the task.
             let load =
                 load.map(|load| Box::new(TaskUse { worker: worker.unwrap_or_default(), instance, ..load }));
@@ -50,7 +52,32 @@ pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
                 entry_gone,
                 load,
                 too_late,
+                attempts,
             }
         },
     )
+}
+
+/// Any attempt that did not end its task.
+pub(super) fn past_attempt() -> impl Strategy<Value = PastAttempt> {
+    let ends = vec![
+        AttemptEnd::WorkerLost,
+        AttemptEnd::WorkerLeft,
+        AttemptEnd::Walltime,
+        AttemptEnd::Objects,
+        AttemptEnd::PutBack,
+        AttemptEnd::Superseded,
+        AttemptEnd::EndedEarly,
+    ];
+    let end = prop_oneof![failure().prop_map(|failure| AttemptEnd::Failed(failure.kind)), select(ends)];
+    (failure(), timestamp(), end).prop_map(|(failure, ended, end)| PastAttempt {
+        task: failure.task,
+        instance: failure.instance,
+        worker: failure.worker,
+        nodes: failure.nodes,
+        started: failure.started,
+        ended,
+        end,
+        error: failure.error,
+    })
 }

@@ -192,6 +192,7 @@ impl Gathered {
             | Record::Objects(_)
             | Record::Feed { .. }
             | Record::Notice { .. }
+            | Record::AttemptsEnded { .. }
             | Record::Answered { .. } => {}
         }
     }

@@ -151,11 +151,7 @@ impl Shared {
         let (route, ids) = match routes::find(method, uri.path()) {
             Found::Route(route, ids) => (route, ids),
             Found::Only(method) => return only(&method),
-            Found::NoId(name, word) => {
-                return refusal(&routes::invalid(format!(
-                    "`{word}` is not an id of a {name}: ids are numbers"
-                )));
-            }
+            Found::NoId(name, word) => return refusal(&routes::no_id(name, &word)),
             Found::Nothing => {
                 let error = HqError::failed("no-path", format!("there is nothing at {}", uri.path()));
                 return refusal(&error.hint("see GET /api/v1/openapi.json"));

@@ -345,6 +345,7 @@ impl<W: Write> Events<W> {
             Record::Notice { job, rule, change } => self.notice(at, (*job, *rule), change),
             Record::Together { records } => records.iter().try_for_each(|record| self.events(at, record)),
             Record::IdsGiven { .. }
+            | Record::AttemptsEnded { .. }
             | Record::EntriesDropped { .. }
             | Record::TimeSkipped { .. }
             | Record::LoadKept { .. }

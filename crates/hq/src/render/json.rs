@@ -19,7 +19,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::results::{base64_of, left_behind, value_of};
-use super::{load, text, units};
+use super::{attempts, load, text, units};
 use crate::results::TaskResult;
 
 /// Version of all documents.
@@ -379,6 +379,10 @@ impl Serialize for Task<'_> {
         }
         map.serialize_entry("instance", &task.instance.0)?;
         map.serialize_entry("crashes", &task.crashes)?;
+        if self.submitted.is_some() && !units::is_raw() {
+            let attempts: Vec<Value> = task.attempts.iter().map(attempts::document).collect();
+            map.serialize_entry("attempts", &attempts)?;
+        }
         if let Some(used) = task.measured() {
             map.serialize_entry("usage", &UsageOf(used))?;
         }

@@ -5,6 +5,7 @@
 
 mod alloc;
 mod alloc_events;
+pub(crate) mod attempts;
 mod bench;
 mod cancel;
 pub(crate) mod config;

@@ -17,7 +17,7 @@ use super::job_document::TaskArray;
 use super::results::{left_behind, line_of};
 use super::style::{Color, Style};
 use super::table::{self, Cell, TableWriter};
-use super::{Report, load, text};
+use super::{Report, attempts, load, text};
 use crate::error::HqError;
 use crate::report::{TaskDetails, Tasks};
 use crate::results::{LeftReader, TaskResult};
@@ -294,6 +294,10 @@ fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'stati
         ("Instance", task.instance.to_string().into()),
         ("Crashes", task.crashes.to_string().into()),
     ];
+    if !task.attempts.is_empty() {
+        let lines = task.attempts.iter().map(|attempt| attempts::line(attempt, |at| style.clock(at)));
+        rows.push(("Other attempts", lines.collect::<Vec<_>>().join("\n").into()));
+    }
     if let Some(entry) = &task.entry {
         rows.push(("Entry", entry_shown(entry).into()));
     } else if task.entry_gone {

@@ -203,6 +203,7 @@ pub(crate) fn task(id: u32, state: TaskState) -> TaskInfo {
         entry_gone: false,
         load: (state == TaskState::Running).then(|| Box::new(super::load::tests::used(at(10)))),
         too_late: None,
+        attempts: Vec::new(),
     }
 }
 

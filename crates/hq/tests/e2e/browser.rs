@@ -165,6 +165,49 @@ fn pictures_of_the_guide_are_of_a_real_cluster() {
     web.end();
 }
 
+/// Only with `HQ_TEST_PICTURES`, as those above.
+#[test]
+fn pictures_of_the_guide_show_an_empty_server_and_trouble() {
+    if std::env::var_os("HQ_TEST_PICTURES").is_none() {
+        return;
+    }
+    // A batch system that refuses everything.
+    let refusing = tempfile::tempdir().expect("a directory");
+    for name in ["sbatch", "squeue", "sacct", "scancel", "sinfo", "scontrol"] {
+        let path = refusing.path().join(name);
+        let script = "#!/bin/sh\necho 'error: Invalid account or account/partition combination specified' >&2\nexit 1\n";
+        std::fs::write(&path, script).expect("a script");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("a script");
+    }
+    let before = std::env::var("PATH").expect("a path");
+    let path = format!("{}:{before}", refusing.path().display());
+    let mut cluster = Cluster::server_in(vec![("PATH", path)]);
+    let Some(browser) = Browser::open(&cluster) else { return };
+    let web = Web::start(&cluster, &[]);
+    browser.ask("Page.navigate", json!({ "url": web.link }));
+    browser.until(&format!("document.querySelector('.status') && {STATUS} === 'Live'"));
+    browser.picture("dashboard-empty.png", 620);
+    cluster.worker("--cpus 4 --hostname node1");
+    cluster.worker("--cpus 4 --hostname node2");
+    let score = "submit --wait --name score --array 1-60 --retry 1 --stdout none --stderr none -- sh -c \
+                 'case $((HQ_TASK_ID % 6)) in 0) exit 3;; 1) kill -9 $$;; esac'";
+    cluster.hq(score);
+    cluster.hq("submit --wait --name start --array 1-5 --stdout none --stderr none -- /nowhere/program");
+    cluster.ok("submit --name long --array 1-8 --stdout none --stderr none -- sleep 1000");
+    cluster.ok("alloc add slurm --no-dry-run --time-limit 1h");
+    cluster.ok("submit --name more --array 1-400 --cpus 4 --stdout none --stderr none -- sleep 1000");
+    cluster.workers.pop().expect("a worker").signal(SIGKILL);
+    browser.view("#/workers", "Workers");
+    browser.until("!document.querySelector('main').innerText.includes('node2')");
+    browser.view("#/allocations", "Allocations");
+    browser.until("document.querySelector('main').innerText.includes('Invalid account')");
+    browser.picture("dashboard-refused.png", 520);
+    browser.view("#/", "Overview");
+    browser.picture("dashboard-trouble.png", 820);
+    web.end();
+}
+
 const STATUS: &str = "document.querySelector('.status').textContent";
 
 #[test]
@@ -204,6 +247,10 @@ fn the_page_shows_what_is_and_what_happens() {
     browser.until(
         "document.querySelector('#slowest') !== null && document.body.innerText.includes('Took longest')",
     );
+    // Of a task that ran more than once, each attempt.
+    cluster.hq("submit --retry 1 --wait -- sh -c 'exit 4'");
+    browser.view("#/jobs/5/tasks/0", "Task 5@0");
+    browser.until("document.querySelector('#attempts')?.parentElement.innerText.includes('exit code 4')");
     browser.view("#/jobs/1/tasks/999999", "Task 1@999999");
     browser.until("document.body.innerText.includes('64 asked for')");
 
@@ -224,6 +271,7 @@ fn the_page_shows_what_is_and_what_happens() {
         ("#/jobs/1", "Job 1"),
         ("#/jobs/4", "Job 4"),
         ("#/jobs/3/tasks/0", "Task 3@0"),
+        ("#/jobs/5/tasks/0", "Task 5@0"),
         ("#/workers", "Workers"),
         ("#/workers/1", "Worker 1"),
         ("#/allocations", "Allocations"),

@@ -1,5 +1,6 @@
 //! End to end through the real program: a server, workers and clients as processes.
 
+mod attempts;
 mod bad_input;
 mod bench;
 mod broadcast;

@@ -4,6 +4,7 @@ use hq_model::dependency::After;
 use hq_model::{IdSet, Instance, TaskRef, Timestamp, WorkerId};
 
 use super::{Answer, Server};
+use crate::attempt::AttemptEnd;
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{DEFER_PAUSE, NOTIFY_TEXT_MAX};
 use crate::record::Record;
@@ -29,6 +30,7 @@ impl Server {
         let parts = self.state.jobs[&task.job].by_last_instance(&ids);
         let last = parts.last().map_or(instance, |(last, _)| *last);
         self.note_parting(task);
+        self.note_running(now, task.job, &ids, Some(AttemptEnd::PutBack), effects);
         self.end_early(now, task.job, &ids, effects);
         let instance = Instance(last.0 + 1);
         // One that puts itself back again and again behind what has ended would start as often as it can be started.

@@ -48,6 +48,9 @@ impl State {
             let record = Record::DetailKept { worker, span: span.clone(), nodes };
             take(span.measures.base().min(self.latest), record)?;
         }
+        for (job, attempt) in self.attempts.all() {
+            take(self.latest, Record::AttemptsEnded { job, attempts: vec![attempt.clone()] })?;
+        }
         for (job, ids, results) in self.results.blocks() {
             let (ids, results) = (ids.clone(), results.clone());
             take(self.latest, Record::ResultsKept { job, ids, results })?;

@@ -15,6 +15,7 @@ use super::parts::{
     List, chart, counted, counted_words, job_style, lines, part, progress, right, task_style,
 };
 use super::{Places, View, graph, short_time};
+use crate::render::attempts;
 use crate::render::load::{bars, cpus};
 use crate::render::text as words;
 
@@ -248,14 +249,17 @@ pub(super) fn draw_task(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
             vec![Line::from(" Nothing is known about this task yet, or it is no longer kept.")],
         );
     };
-    let [top, rest] = Layout::vertical([Constraint::Length(7), Constraint::Min(2)]).areas(area);
+    let told = task_lines(task, view);
+    // Half of the screen is for what it prints.
+    let height = (told.len() as u16 + 2).min(area.height / 2).max(7);
+    let [top, rest] = Layout::vertical([Constraint::Length(height), Constraint::Min(2)]).areas(area);
     let job = view.model.job.as_ref().map(|job| job.summary.job);
     let title = match job {
         Some(job) => format!("Task {job}@{}", task.task),
         None => format!("Task {}", task.task),
     };
     let top = part(frame, top, &title, view.theme);
-    lines(frame, top, task_lines(task, view));
+    lines(frame, top, told);
     if task.state == TaskState::Waiting {
         let inner = part(frame, rest, "Waiting for", view.theme);
         let reasons = view.model.reasons.iter().flat_map(|reasons| &reasons.reasons);
@@ -332,6 +336,11 @@ fn task_lines(task: &TaskInfo, view: &View<'_>) -> Vec<Line<'static>> {
         let after: Vec<String> = task.dependencies.iter().take(8).map(ToString::to_string).collect();
         all.push(Line::from(safe(&format!("after {}", after.join(", ")))));
     }
+    // The latest one first, since there may not be room for all.
+    all.extend(task.attempts.iter().rev().map(|attempt| {
+        let line = format!("instance {}", attempts::line(attempt, short_time));
+        Line::styled(safe(&line), view.theme.dim())
+    }));
     all
 }
 

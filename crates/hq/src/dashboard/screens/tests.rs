@@ -1,7 +1,8 @@
 //! Every screen at several sizes, as text. The documentation shows some of these.
 
+use hq_core::attempt::{AttemptEnd, PastAttempt};
 use hq_core::client_messages::ClientResponse;
-use hq_model::{Channel, JobId, TaskId, TaskRef};
+use hq_model::{Channel, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -226,4 +227,32 @@ fn of_a_long_list_only_lines_with_room_are_made() {
     let lines = places.iter().filter(|(_, key)| matches!(key, Key::Line(_))).count();
     assert!(lines <= 22, "{lines}");
     assert!(places.iter().any(|(_, key)| *key == Key::Line(999)), "the chosen line is seen");
+}
+
+#[test]
+fn a_task_that_ran_before_tells_its_attempts_the_latest_first() {
+    let attempt = |instance, end| PastAttempt {
+        task: TaskId(4),
+        instance: Instance(instance),
+        worker: Some(WorkerId(3)),
+        nodes: Vec::new(),
+        started: Some(Timestamp(1_000_000)),
+        ended: Timestamp(3_000_000),
+        end,
+        error: String::new(),
+    };
+    let mut model = at_screen(&DOCK);
+    model.screens.push(Screen::Task(TaskRef::new(JobId(2), TaskId(4))));
+    settle(&mut model, NOW_MS);
+    let task = model.task.as_mut().expect("a task");
+    task.attempts = vec![attempt(0, AttemptEnd::WorkerLost), attempt(1, AttemptEnd::Superseded)];
+    let screen = shown(&model, 100, 30);
+    let line = |text: &str| {
+        screen.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("{screen}"))
+    };
+    let lost = line("instance 0: worker 3, started ");
+    let other = line("after 2s another attempt finished first");
+    assert!(other < lost, "{screen}");
+    // Half of a small screen is for what it prints.
+    assert!(shown(&model, 80, 24).contains("Standard output"));
 }

@@ -281,11 +281,7 @@ pub(super) fn act(asker: &mut Asker, action: Action) -> Result<Value, HqError> {
 }
 
 fn limit(query: &Query) -> Result<u32, HqError> {
-    match query.number("limit")? {
-        None => Ok(PAGE),
-        Some(limit @ 1..=PAGE_MAX) => Ok(limit),
-        Some(limit) => Err(invalid(format!("`limit={limit}` is not from 1 to {PAGE_MAX}"))),
-    }
+    Ok(query.number_in("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE))
 }
 
 // The first of a list, or why there is none.
@@ -444,8 +440,8 @@ mod tests {
         for (text, words) in [
             ("sort=size", "`sort=size` is not valid; use latest, name, busy or failed"),
             ("sort=name&before=7", "`before` requires `sort=latest`; other orders have a single page"),
-            ("limit=0", "`limit=0` is not from 1 to 1000"),
-            ("limit=1001", "`limit=1001` is not from 1 to 1000"),
+            ("limit=0", "`limit=0` is not a number from 1 to 1000"),
+            ("limit=1001", "`limit=1001` is not a number from 1 to 1000"),
         ] {
             assert_eq!(jobs(text), Err(words.to_owned()), "{text}");
         }

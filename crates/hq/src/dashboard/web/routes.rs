@@ -1,6 +1,8 @@
 //! What can be asked of the dashboard over HTTP: paths, what they take, and what they mean. Requests and the description of
 //! the interface are both read from this table.
 
+use std::ops::RangeInclusive;
+
 use hyper::Method;
 
 use crate::error::HqError;
@@ -260,15 +262,18 @@ impl Query {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// A number, if it is given.
+    /// A number that may be an id, if it is given.
     pub(super) fn number(&self, name: &str) -> Result<Option<u32>, HqError> {
-        match self.text(name) {
-            "" => Ok(None),
-            value => {
-                let wrong = |_| invalid(format!("`{name}={value}` is not a number from 0 to {}", u32::MAX));
-                value.parse().map(Some).map_err(wrong)
-            }
-        }
+        self.number_in(name, 0..=u32::MAX)
+    }
+
+    /// A number within these bounds, if it is given.
+    pub(super) fn number_in(&self, name: &str, allowed: RangeInclusive<u32>) -> Result<Option<u32>, HqError> {
+        let Some((_, value)) = self.0.iter().find(|(known, _)| *known == name) else { return Ok(None) };
+        let number = value.parse().ok().filter(|number| allowed.contains(number));
+        let (first, last) = (allowed.start(), allowed.end());
+        let wrong = || invalid(format!("`{name}={value}` is not a number from {first} to {last}"));
+        number.map(Some).ok_or_else(wrong)
     }
 
     /// Words with commas between them.
@@ -285,6 +290,21 @@ impl Query {
 /// The error of a request that cannot be understood.
 pub(super) fn invalid(text: String) -> HqError {
     HqError::failed("invalid", text).hint("see GET /api/v1/openapi.json")
+}
+
+/// The error of a request about something with an id that is none. A number that is larger than all ids is not found,
+/// as others are not.
+pub(super) fn no_id(name: &'static str, word: &str) -> HqError {
+    if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_digit()) {
+        return invalid(format!("`{word}` is not an id of a {name}: ids are numbers"));
+    }
+    let (code, title) = match name {
+        "job" => ("no-job", "Job"),
+        "task" => ("no-task", "Task"),
+        "worker" => ("no-worker", "Worker"),
+        _ => ("no-queue", "Queue"),
+    };
+    HqError::failed(code, format!("{title} {word} not found: ids go up to {}.", u32::MAX))
 }
 
 /// A text as it was before a browser wrote it into an address.
@@ -344,6 +364,23 @@ mod tests {
     }
 
     #[test]
+    fn a_number_larger_than_all_ids_is_not_found() {
+        for (name, word, code) in [
+            ("job", "4294967296", "no-job"),
+            ("task", "99999999999999999999", "no-task"),
+            ("worker", "4294967296", "no-worker"),
+            ("queue", "4294967296", "no-queue"),
+            ("job", "x", "invalid"),
+            ("job", "", "invalid"),
+            ("task", "-1", "invalid"),
+        ] {
+            let error = no_id(name, word);
+            assert_eq!(error.code, code, "{name} {word}");
+            assert!(error.text.contains(word), "{}", error.text);
+        }
+    }
+
+    #[test]
     fn every_route_is_found_by_its_path() {
         for route in &ROUTES {
             let path = route.path.replace(['{', '}'], "");
@@ -374,8 +411,19 @@ mod tests {
         ] {
             assert_eq!(Query::parse(route, Some(text)).expect_err(text).text, words);
         }
-        let query = Query::parse(route, Some("limit=-1")).expect("known");
-        assert!(query.number("limit").expect_err("no number").text.starts_with("`limit=-1` is not a number"));
+        for (text, words) in [
+            ("limit=-1", "`limit=-1` is not a number from 1 to 1000"),
+            ("limit=abc", "`limit=abc` is not a number from 1 to 1000"),
+            ("limit=", "`limit=` is not a number from 1 to 1000"),
+            ("limit", "`limit=` is not a number from 1 to 1000"),
+            ("limit=1001", "`limit=1001` is not a number from 1 to 1000"),
+        ] {
+            let query = Query::parse(route, Some(text)).expect("known");
+            assert_eq!(query.number_in("limit", 1..=1000).expect_err(text).text, words);
+        }
+        let query = Query::parse(route, Some("before=")).expect("known");
+        let error = query.number("before").expect_err("no number").text;
+        assert_eq!(error, "`before=` is not a number from 0 to 4294967295");
     }
 
     #[test]

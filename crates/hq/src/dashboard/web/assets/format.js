@@ -63,6 +63,8 @@ export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "";
   const whole = Math.floor(seconds);
   const two = (number) => String(number).padStart(2, "0");
+  // Short ones are not nothing.
+  if (seconds > 0 && seconds < 1) return seconds < 0.001 ? "<1ms" : `${Math.floor(seconds * 1000)}ms`;
   if (seconds < 10) return `${seconds.toFixed(1)}s`;
   if (whole < 60) return `${whole}s`;
   if (whole < 3600) return `${Math.floor(whole / 60)}m ${two(whole % 60)}s`;

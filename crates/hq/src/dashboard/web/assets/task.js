@@ -3,7 +3,7 @@
 import { html, Component } from "/lib.js";
 import { live, Load } from "/data.js";
 import { bytes, duration, safe, safeLines, secondsBetween, short, time } from "/format.js";
-import { State, Trouble } from "/parts.js";
+import { State, Table, Trouble } from "/parts.js";
 
 // What there is instead of an output.
 const NONE = {
@@ -44,6 +44,33 @@ class Output extends Component {
   }
 }
 
+// Why an attempt ended that did not end the task.
+const ENDS = {
+  "worker-lost": "Lost with its worker",
+  "worker-left": "Its worker left or gave it up",
+  walltime: "The time of its worker was over",
+  objects: "An object of it could not be had or stored",
+  "put-back": "It put itself back",
+  superseded: "Another attempt finished first",
+  "ended-early": "Its task was canceled or aborted",
+};
+
+function Attempts({ attempts }) {
+  const workers = (attempt) => attempt.workers ?? (attempt.worker != null ? [attempt.worker] : []);
+  return html`<section aria-labelledby="attempts">
+    <h2 id="attempts">Other attempts</h2>
+    <${Table} caption="Other attempts" head=${[{ text: "Attempt", class: "number" }, "Worker", "Started", "Took", "Why it ended"]} empty="">
+      ${attempts.map((attempt) => html`<tr key=${attempt.instance}>
+        <td class="number">${attempt.instance + 1}</td>
+        <td>${workers(attempt).map((worker, place) => html`${place > 0 && ", "}<a href=${`#/workers/${worker}`}>${worker}</a>`)}</td>
+        <td>${time(attempt.started_at)}</td>
+        <td>${attempt.started_at && duration(secondsBetween(attempt.started_at, attempt.finished_at))}</td>
+        <td class="words">${attempt.end === "failed" ? safe(attempt.error || "Failed") : ENDS[attempt.end] ?? safe(attempt.end)}</td>
+      </tr>`)}
+    <//>
+  </section>`;
+}
+
 function Found({ task, job }) {
   const path = `/api/v1/jobs/${job}/tasks/${task.id}`;
   const now = new Date(live.now() * 1000).toISOString();
@@ -69,6 +96,7 @@ function Found({ task, job }) {
     <p class="title"><${State} word=${task.state} /> ${task.error && html`<strong class="words">${safe(task.error)}</strong>`}</p>
     <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
     ${task.exception && html`<h2>Traceback</h2><pre class="output" tabindex="0">${safeLines(task.exception.traceback)}</pre>`}
+    ${task.attempts?.length > 0 && html`<${Attempts} attempts=${task.attempts} />`}
     ${task.state === "waiting" && html`<${Reasons} path=${path} />`}
     ${task.started_at && html`<${Output} path=${path} isRunning=${isRunning} job=${job} task=${task.id} />`}`;
 }
