@@ -181,7 +181,7 @@ pub(crate) enum OutputMode {
     Cli,
     /// One JSON document
     Json,
-    /// Minimal output, for scripts: of what is listed or shown, the id and the state, a line each
+    /// Minimal output, for scripts
     Quiet,
 }
 

@@ -58,13 +58,6 @@ impl Report for Queues {
         let queues: Vec<Value> = self.0.iter().map(queue).collect();
         Ok(json::write(out, &queues.into())?)
     }
-
-    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        for info in &self.0 {
-            writeln!(out, "{} {}", info.queue, queue_state(info).0.to_ascii_uppercase())?;
-        }
-        Ok(())
-    }
 }
 
 impl Report for Allocations {

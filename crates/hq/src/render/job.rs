@@ -209,13 +209,6 @@ impl Report for JobDetails {
         SerializeSeq::end(list).map_err(write_error)?;
         Ok(out.write_all(b"\n")?)
     }
-
-    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        while let Some(job) = self.jobs.next_job()? {
-            writeln!(out, "{} {}", job.summary.job, job.summary.state().word().to_ascii_uppercase())?;
-        }
-        Ok(())
-    }
 }
 
 /// An error of a document that could not be written.

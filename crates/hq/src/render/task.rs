@@ -100,22 +100,6 @@ impl Report for Tasks {
         SerializeMap::end(map).map_err(write_error)?;
         Ok(out.write_all(b"\n")?)
     }
-
-    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        for job in self.jobs.iter().copied() {
-            states(&mut self.tasks, job, out)?;
-        }
-        Ok(())
-    }
-}
-
-// The ids of tasks with their states.
-fn states(tasks: &mut TaskStream, job: JobId, out: &mut dyn Write) -> Result<(), HqError> {
-    while let Some(task) = tasks.next_of(job)? {
-        let state = task.state.word().to_ascii_uppercase();
-        writeln!(out, "{} {state}", TaskRef::new(job, task.task))?;
-    }
-    Ok(())
 }
 
 impl Report for TaskDetails {
@@ -158,10 +142,6 @@ impl Report for TaskDetails {
         }
         written.map_err(write_error)?;
         Ok(out.write_all(b"\n")?)
-    }
-
-    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        states(&mut self.tasks, self.job, out)
     }
 }
 

@@ -73,13 +73,6 @@ impl Report for WorkerDetails {
         });
         Ok(json::write(out, &of_each.collect::<Vec<_>>().into())?)
     }
-
-    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        for w in &self.workers {
-            writeln!(out, "{} {}", w.worker, state_word(w))?;
-        }
-        Ok(())
-    }
 }
 
 impl Report for WorkersStopped {
