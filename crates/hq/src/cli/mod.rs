@@ -181,7 +181,7 @@ pub(crate) enum OutputMode {
     Cli,
     /// One JSON document
     Json,
-    /// Minimal output, for scripts
+    /// Minimal output, for scripts: ids and states of lists, and nothing of what is shown
     Quiet,
 }
 
