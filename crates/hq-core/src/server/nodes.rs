@@ -512,7 +512,8 @@ impl Server {
     /// Names the worker and the class.
     pub(super) fn nothing_is_kept_behind_others(&self, now: Timestamp) -> Result<(), String> {
         for (worker, (priority, class)) in &self.reservations.now {
-            let Some(live) = self.live.get(worker).filter(|_| self.is_due(*class)) else { continue };
+            let is_looked_at = self.queue.knows(*class) && self.is_due(*class);
+            let Some(live) = self.live.get(worker).filter(|_| is_looked_at) else { continue };
             let ways = live.ways(Some(*class), &self.queue.key(*class).requests);
             // What is free lacks nothing: who waits and fits there does so for another reason.
             let is_busy = ways.iter().all(|way| live.capacity().room(&way.needs) <= 0);
