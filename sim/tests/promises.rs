@@ -236,7 +236,7 @@ const REGRESSIONS: [Regression; 42] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [Regression; 32] = [
+const STRICT_REGRESSIONS: [Regression; 33] = [
     (
         5_000_170,
         Marks::Reached(&["a hungry worker has no store"]),
@@ -388,6 +388,12 @@ const STRICT_REGRESSIONS: [Regression; 32] = [
         Marks::Reached(&["a second attempt takes some of a worker that is kept"]),
         "a second attempt took CPUs of a worker that was kept for a task, which then had no use for the GPU that was kept \
          there, and nobody was offered that",
+    ),
+    (
+        170_005_181,
+        Marks::Reached(&["others are kept while picky workers are tried"]),
+        "workers were not kept any more for a task once another one had been tried on workers that start only for enough, \
+         and were offered to nobody",
     ),
 ];
 

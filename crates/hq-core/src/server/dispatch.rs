@@ -105,7 +105,9 @@ impl Server {
         if !begun.is_empty() {
             let others =
                 self.hand_out(now, [&begun, &begun], &changed_classes, Say::Order, &mut batches, effects);
-            handed.let_go.extend(others.let_go);
+            // They are not among those that are tried now.
+            mark!("others are kept while picky workers are tried", !others.let_go.is_empty());
+            self.changes.of_workers(others.let_go);
             self.take_back_too_little(&begun, &mut batches);
             self.fill_picky(now, &begun, &mut batches);
             self.take_back_too_little(&begun, &mut batches);
