@@ -391,7 +391,7 @@ const STRICT_REGRESSIONS: [Regression; 33] = [
     ),
     (
         170_005_181,
-        Marks::Reached(&["others are kept while picky workers are tried"]),
+        Marks::Reached(&["a task that may fit elsewhere fits on no picky worker"]),
         "workers were not kept any more for a task once another one had been tried on workers that start only for enough, \
          and were offered to nobody",
     ),

@@ -105,9 +105,7 @@ impl Server {
         if !begun.is_empty() {
             let others =
                 self.hand_out(now, [&begun, &begun], &changed_classes, Say::Order, &mut batches, effects);
-            // They are not among those that are tried now.
-            mark!("others are kept while picky workers are tried", !others.let_go.is_empty());
-            self.changes.of_workers(others.let_go);
+            handed.let_go.extend(others.let_go);
             self.take_back_too_little(&begun, &mut batches);
             self.fill_picky(now, &begun, &mut batches);
             self.take_back_too_little(&begun, &mut batches);
@@ -217,6 +215,10 @@ impl Server {
                 open = open.map(|open| self.open(&open.workers));
             } else {
                 misses += 1;
+                mark!("a task that may fit elsewhere fits on no picky worker", !say.looks_at_all());
+                if !say.looks_at_all() {
+                    continue;
+                }
                 let let_go = self.fits_nowhere(now, class);
                 if !let_go.is_empty() {
                     open[0].workers.extend(&let_go);
@@ -225,9 +227,10 @@ impl Server {
                 }
             }
         }
-        if say.looks_at_all() {
-            self.place_multi_node(now, i32::MIN, &mut multi_node, effects);
+        if !say.looks_at_all() {
+            return handed;
         }
+        self.place_multi_node(now, i32::MIN, &mut multi_node, effects);
         // Where nobody has room, the next one fits nowhere either.
         let mut next = self.queue.next(last).filter(|_| open.iter().all(|open| open.workers.is_empty()));
         while let Some((place, class)) = next.filter(|next| self.is_due(next.1) && self.reserve.looks_on()) {
@@ -612,7 +615,8 @@ enum Say {
 }
 
 impl Say {
-    // Not only at workers that come last, and give back what is too little: tasks on several nodes were looked at before.
+    // Not only at workers that come last, and give back what is too little. Tasks on several nodes, and who fits nowhere, were
+    // looked at before.
     fn looks_at_all(&self) -> bool {
         matches!(self, Say::Planner(_))
     }
