@@ -28,6 +28,8 @@ const LINE_MAX: usize = 64 << 10;
 /// Words of nodes that wait to be taken in.
 const QUEUE: usize = 256;
 const SIGTERM: u8 = 15;
+// Those that are to end a program: SIGHUP, SIGINT, SIGTERM.
+const ENDING: [u8; 3] = [1, 2, SIGTERM];
 const SIGKILL: u8 = 9;
 
 /// What to start.
@@ -158,7 +160,7 @@ impl Launch {
                     Some(word) => self.take(word).await?,
                     None => break,
                 },
-                number = self.signals.next() => self.signal_all(number).await,
+                number = self.signals.next() => self.signaled(number).await,
                 () = sleep_until(wakeup.unwrap_or_else(Instant::now)), if wakeup.is_some() => {
                     let now = Instant::now();
                     if until.is_some_and(|until| until <= now) {
@@ -267,6 +269,19 @@ impl Launch {
             self.failure = Some((exit, text));
             self.signal_all(SIGTERM).await;
             self.kill_at = Some(Instant::now() + GRACE);
+        }
+    }
+
+    // What is sent to this process is for all ranks. Where it ends them, those of nodes that were not reached do not start any
+    // more: perhaps nobody answers there, because the task was canceled.
+    async fn signaled(&mut self, number: u8) {
+        self.signal_all(number).await;
+        if ENDING.contains(&number) && self.asking.len() < self.names.len() {
+            let text = format!("signal {number} came before all ranks had started");
+            self.failure.get_or_insert((128 + number, text));
+            for rank in &mut self.ranks {
+                rank.has_ended |= !self.asking.contains_key(&rank.node);
+            }
         }
     }
 

@@ -135,6 +135,17 @@ fn two_lines(pipe: &Path) {
 }
 
 #[test]
+fn what_is_canceled_while_its_ranks_start_frees_its_nodes_at_once() {
+    let cluster = cluster(2);
+    for _ in 0..8 {
+        // Nobody would wait for so long.
+        cluster.ok("submit --nodes 2 --ranks-per-node 2 --kill-grace 1h -- sleep 600");
+        cluster.ok("job cancel last");
+        cluster.ok("submit --wait --nodes 2 -- true");
+    }
+}
+
+#[test]
 fn a_rank_that_cannot_start_is_named() {
     let cluster = cluster(2);
     let ran = cluster.hq("submit --wait --nodes 2 --ranks-per-node 1 -- ./no-such-program");

@@ -169,10 +169,13 @@ fn draw_charts(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &Vi
         ("Running".to_owned(), series.values(view.now, columns, |point| point.running as f64), None),
         ("CPUs taken".to_owned(), series.values(view.now, columns, |point| point.cpus), Some(1.0)),
     ];
-    let history =
-        view.model.load.as_ref().filter(|history| history.worker.is_none() && history.points.len() > 1);
+    // How many CPUs there were is not known before a worker has told of its node.
+    let is_told = |history: &&LoadHistory| {
+        history.worker.is_none() && history.points.len() > 1 && history.nodes.cpus_total > 0
+    };
+    let history = view.model.load.as_ref().filter(is_told);
     if let Some(history) = history {
-        let most = history.nodes.cpus_total.max(1) as f64;
+        let most = history.nodes.cpus_total as f64;
         let busy = loads(history, columns, |point| f64::from(point.mean.cpus) / most);
         let span = time(history.step * history.points.len() as u32);
         all.push((format!("CPUs busy, over {span}"), busy, Some(1.0)));
