@@ -82,7 +82,7 @@ impl Writer {
 fn open_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let target = own_target(path)?;
-    OpenOptions::new().write(true).create(true).truncate(false).custom_flags(flags).open(target)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(flags).open(target)
 }
 
 fn begin(file: File, path: &Path, header: &Header) -> io::Result<Writer> {

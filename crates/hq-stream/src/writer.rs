@@ -112,17 +112,37 @@ impl Writer {
         self.file.metadata().is_ok_and(|own| own.nlink() == 0)
     }
 
-    /// Bytes that were written and are nowhere any more, since the file was removed or made shorter.
-    pub fn lost_bytes(&self) -> u64 {
-        let Ok(own) = self.file.metadata() else { return 0 };
-        if own.nlink() == 0 { self.offset } else { self.offset.saturating_sub(own.len()) }
+    /// What somebody else has done to the file, so that it is not what was written any more.
+    pub fn altered(&self) -> Option<&'static str> {
+        // What cannot be told is told by the next write.
+        let own = self.file.metadata().ok().filter(fs::Metadata::is_file)?;
+        if own.len() < self.offset {
+            return Some("was cut short");
+        }
+        let begin = self.header.encode(self.version);
+        let mut there = vec![0; begin.len()];
+        let is_other = self.file.read_exact_at(&mut there, 0).is_ok() && there != begin;
+        is_other.then_some("was overwritten")
     }
 
-    /// True when it was removed, renamed or emptied: what is written next belongs into another file.
+    /// Bytes that were written and are nowhere any more, since the file was removed, made shorter or overwritten.
+    pub fn lost_bytes(&self) -> u64 {
+        let Ok(own) = self.file.metadata() else { return 0 };
+        match self.offset.saturating_sub(own.len()) {
+            _ if own.nlink() == 0 => self.offset,
+            0 if self.altered().is_some() => self.offset,
+            lost => lost,
+        }
+    }
+
+    /// True when it was removed, renamed, emptied or overwritten: what is written next belongs into another file.
     pub fn is_left(&self) -> bool {
+        if self.altered().is_some() {
+            return true;
+        }
         let Ok(own) = self.file.metadata() else { return false };
         match fs::metadata(&self.path) {
-            Ok(there) => (own.dev(), own.ino()) != (there.dev(), there.ino()) || own.len() < self.offset,
+            Ok(there) => (own.dev(), own.ino()) != (there.dev(), there.ino()),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         }
     }
@@ -258,6 +278,10 @@ impl Writer {
 
     fn write(&mut self) -> io::Result<()> {
         if !self.complete.is_empty() {
+            // Into what is not its own nothing is written.
+            if let Some(how) = self.altered() {
+                return Err(io::Error::other(format!("its file {how} meanwhile")));
+            }
             if self.version < self.version_needed {
                 // An earlier release says then that it does not read the file, instead of leaving blocks out.
                 self.file.write_all_at(&self.header.encode(self.version_needed), 0)?;
@@ -314,7 +338,7 @@ fn new_file(dir: &Path) -> io::Result<(File, PathBuf)> {
         let letters = random.iter().map(|byte| char::from(NAME_LETTERS[usize::from(byte % 32)]));
         let name: String = letters.chain(FILE_ENDING.chars()).collect();
         let path = dir.join(name);
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => return Ok((file, path)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_TRIED => tried += 1,
             Err(error) => return Err(error),
@@ -328,6 +352,33 @@ mod tests {
 
     use super::*;
     use crate::StreamFile;
+
+    #[test]
+    fn nothing_is_written_into_what_somebody_else_has_put_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let header = Header { server_uid: "uid".into(), worker: WorkerId(1), created: Timestamp(5) };
+        let attempt = Attempt { task: TaskRef::new(JobId(1), TaskId(2)), instance: Instance(0) };
+        let alter: [(&str, fn(&Path)); 3] = [
+            ("was cut short", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(40).unwrap()),
+            ("was cut short", |path| fs::write(path, "").unwrap()),
+            ("was overwritten", |path| fs::write(path, "letters of somebody else\n".repeat(99)).unwrap()),
+        ];
+        for (how, alter) in alter {
+            let mut writer = Writer::create(dir.path(), &header).unwrap();
+            for at in [6, 7] {
+                writer.append(attempt, Channel::Stdout, Timestamp(at), b"one").unwrap();
+                writer.flush().unwrap();
+            }
+            assert_eq!((writer.altered(), writer.is_left(), writer.lost_bytes()), (None, false, 0));
+            alter(writer.path());
+            let before = fs::read(writer.path()).unwrap();
+            assert_eq!((writer.altered(), writer.is_left()), (Some(how), true));
+            assert!(writer.lost_bytes() > 0);
+            writer.append(attempt, Channel::Stdout, Timestamp(8), b"two").unwrap();
+            assert_eq!(writer.flush().unwrap_err().to_string(), format!("its file {how} meanwhile"));
+            assert_eq!(fs::read(writer.path()).unwrap(), before);
+        }
+    }
 
     #[test]
     fn what_a_full_disk_refuses_is_written_later_at_the_same_place() {

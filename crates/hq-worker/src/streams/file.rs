@@ -125,7 +125,8 @@ impl StreamFile {
         self.broken = None;
         let Sink::Local(Some(writer)) = &self.sink else { return };
         let is_looked_for = is_new_job || self.used.elapsed() >= limits::STREAM_LEFT;
-        let is_left = if is_alone && is_looked_for { writer.is_left() } else { writer.is_removed() };
+        let is_gone = || writer.is_removed() || writer.altered().is_some();
+        let is_left = if is_alone && is_looked_for { writer.is_left() } else { is_gone() };
         if is_left && self.stalled.is_none() {
             self.begin_anew();
         }
@@ -136,8 +137,9 @@ impl StreamFile {
         let Sink::Local(writer) = &mut self.sink else { return };
         let Some(writer) = writer.take() else { return };
         let path = writer.path().display();
-        warn!("the file {path} of a stream was removed");
-        let why = format!("The file {path} of the stream was removed while the task was writing to it");
+        let how = writer.altered().unwrap_or("was removed");
+        warn!("the file {path} of a stream {how}");
+        let why = format!("The file {path} of the stream {how} while the task was writing to it");
         self.lose(&why);
     }
 
@@ -390,6 +392,10 @@ impl StreamFile {
         {
             self.kept = Some((attempt, channel, bytes));
             return Vec::new();
+        }
+        // What was written is nowhere when somebody has cut the file short meanwhile.
+        if matches!(&self.sink, Sink::Local(Some(writer)) if writer.altered().is_some()) {
+            self.begin_anew();
         }
         let has_writer = matches!(self.sink, Sink::Local(Some(_))) || self.stalled.is_some();
         // What puts things into the file is no use of it: else its wake-up would put off its end for good.

@@ -195,6 +195,19 @@ fn a_log_that_was_removed_begins_anew() {
 }
 
 #[test]
+fn nothing_is_written_into_a_file_that_takes_the_place_of_a_log() {
+    let cluster = Cluster::new();
+    cluster.write("other", "somebody else's\n".repeat(99));
+    // It is not emptied in between: an empty one would begin anew.
+    let overwrite = "dd if=other of=out conv=notrunc status=none";
+    cluster.hq(&format!("submit --wait --log out -- sh -c 'yes | head -c 1000000; {overwrite}; echo b'"));
+    let error = cluster.json("task info 1 0").to_string();
+    assert!(error.contains("Cannot write the log"), "{error}");
+    let found = std::fs::read(cluster.path("out")).expect("a file");
+    assert!(found.starts_with(cluster.read("other").as_bytes()));
+}
+
+#[test]
 fn what_a_failed_task_said_last_is_found_in_its_log_and_stream() {
     let cluster = Cluster::new();
     for option in ["--log out.log", "--stream out"] {

@@ -451,6 +451,16 @@ fn a_task_whose_file_is_removed_fails() {
 }
 
 #[test]
+fn a_task_whose_file_is_emptied_fails() {
+    let cluster = Cluster::new();
+    cluster.hq("submit --wait --stream out -- sh -c 'yes | head -c 1000000; for f in out/*; do : > $f; done; echo b'");
+    let error = cluster.json("task info 1 0").to_string();
+    assert!(error.contains("was cut short while the task was writing to it"), "{error}");
+    cluster.ok("submit --wait --stream out -- echo next");
+    assert_eq!(cluster.hq("job cat last stdout").stdout, "next\n");
+}
+
+#[test]
 fn an_export_needs_no_memory_for_what_it_exports() {
     let cluster = Cluster::new();
     cluster.ok("submit --wait --stream out --compress zstd:1 -- sh -c 'yes 0123456 | head -c 96M'");

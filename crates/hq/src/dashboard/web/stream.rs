@@ -26,8 +26,9 @@ use crate::render::events::Events;
 pub(super) const WATCHERS_MAX: usize = 64;
 /// Those of them that read the journal.
 pub(super) const READERS_MAX: usize = 16;
-/// How often a watcher is told that it is still connected.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How often a watcher to whom there is nothing to say is told that it is still connected. One that has gone is noticed by that, and its place
+/// is free.
+const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a watcher may read nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Parts of a stream that wait to be read.
