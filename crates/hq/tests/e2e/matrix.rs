@@ -117,7 +117,7 @@ fn matrix(size: u32) -> String {
     let begin = Instant::now();
     let jobs = jobs(&cluster, size);
     let made = begin.elapsed();
-    let reader = Reader::new(&cluster);
+    let reader = Reader::new(&cluster, size);
     for job in &jobs {
         about_tasks(&reader, job);
         about_job(&reader, job);

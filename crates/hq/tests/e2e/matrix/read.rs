@@ -16,6 +16,9 @@ const DATA_MAX: u32 = 96 << 10;
 /// As [`DATA_MAX`], for readers of a journal: they rebuild what the server had, entries and keys of all tasks included, and
 /// a report sorts up to two million executions.
 const JOURNAL_DATA_MAX: u32 = 768 << 10;
+/// And for so many tasks of each job 1 MiB more: there are fifteen jobs or so, and accounts keep some 80 bytes of each
+/// execution.
+const TASKS_IN_MIB: u32 = 700;
 /// Longer texts are not kept.
 const TEXT_MAX: usize = 1 << 20;
 /// Further rows of tables are not kept.
@@ -183,13 +186,15 @@ impl Printed<'_> {
 /// Runs commands on a cluster.
 pub(super) struct Reader<'a> {
     cluster: &'a Cluster,
+    // Tasks of its jobs.
+    size: u32,
     taken: RefCell<Vec<(Duration, String)>>,
     faults: RefCell<Vec<String>>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(cluster: &'a Cluster) -> Reader<'a> {
-        Reader { cluster, taken: RefCell::default(), faults: RefCell::default() }
+    pub(super) fn new(cluster: &'a Cluster, size: u32) -> Reader<'a> {
+        Reader { cluster, size, taken: RefCell::default(), faults: RefCell::default() }
     }
 
     /// Runs a command about jobs of that kind that must succeed.
@@ -203,7 +208,8 @@ impl<'a> Reader<'a> {
         let words = shlex::split(line).expect("words");
         let hq =
             self.cluster.command(["--output-mode", mode.word()].into_iter().map(str::to_owned).chain(words));
-        let data_max = if line.starts_with("journal") { JOURNAL_DATA_MAX } else { DATA_MAX };
+        let of_journal = JOURNAL_DATA_MAX + self.size / TASKS_IN_MIB * 1024;
+        let data_max = if line.starts_with("journal") { of_journal } else { DATA_MAX };
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -d $0 && exec \"$@\"", &data_max.to_string()]).arg(hq.get_program());
         command.args(hq.get_args()).current_dir(self.cluster.work()).stdin(Stdio::null());
