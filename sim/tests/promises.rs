@@ -46,11 +46,11 @@ const REGRESSIONS: [Regression; 42] = [
         "a job that waited for a fed one ran although its generator was tried again",
     ),
     (
-        5_000_101,
+        8_000_885,
         Marks::Reached(&["a whole node is given beside a generator"]),
         "a generator that takes nothing kept a whole node from the tasks that it waited for",
     ),
-    (5_000_045, Marks::Reached(&["a whole node is given beside a reducer"]), "as 5_000_101, of a reducer"),
+    (5_000_045, Marks::Reached(&["a whole node is given beside a reducer"]), "as 8_000_885, of a reducer"),
     (
         4_783_003_588_732_269_565,
         Marks::None("the observer was mended, and none of 9 600 seeds comes by the place"),
@@ -68,7 +68,7 @@ const REGRESSIONS: [Regression; 42] = [
         "drafts went on waiting for a half made fed job that a restarted server had forgotten",
     ),
     (
-        5_000_024,
+        8_000_029,
         Marks::Reached(&["a worker still has an earlier attempt"]),
         "a worker got a task whose earlier attempt it still had, and its room was counted twice",
     ),
@@ -93,7 +93,7 @@ const REGRESSIONS: [Regression; 42] = [
         "a machine went down before a worker's id was on disk, and two workers had the same",
     ),
     (
-        5_000_055,
+        5_000_013,
         Marks::Reached(&["of a failed job the successes are heard of first"]),
         "a job whose last tasks ended together, the successes heard of first, passed for finished",
     ),
@@ -103,7 +103,7 @@ const REGRESSIONS: [Regression; 42] = [
         "a drained worker and a restarted server gave the same tasks to each other without end",
     ),
     (
-        5_100_150,
+        5_000_266,
         Marks::Reached(&["what a server before handed out is started"]),
         "a worker started what a machine that lost its journal had handed it, and was thought to follow the next \
          server",
@@ -236,7 +236,7 @@ const REGRESSIONS: [Regression; 42] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [Regression; 33] = [
+const STRICT_REGRESSIONS: [Regression; 35] = [
     (
         5_000_170,
         Marks::Reached(&["a hungry worker has no store"]),
@@ -267,7 +267,7 @@ const STRICT_REGRESSIONS: [Regression; 33] = [
         "as 32_141, on a worker that was to be free for a task on several nodes",
     ),
     (
-        5_000_728,
+        5_000_674,
         Marks::Reached(&["what waits on a worker stops to keep room"]),
         "what waited on a worker stopped to keep room from others, and nobody looked",
     ),
@@ -287,7 +287,7 @@ const STRICT_REGRESSIONS: [Regression; 33] = [
         "a task whose earlier attempt had not ended counted as one that an idle worker could start",
     ),
     (
-        5_000_020,
+        5_000_000,
         Marks::Reached(&[
             "room is left of what was kept for a task that starts",
             "room is kept for nobody any more",
@@ -295,7 +295,7 @@ const STRICT_REGRESSIONS: [Regression; 33] = [
         "room that was kept for a task which then started elsewhere was offered to new tasks only, whatever \
          waited before them",
     ),
-    (860_024_368, Marks::Reached(&["room is left of what was kept for a task that starts"]), "as 5_000_020"),
+    (860_024_368, Marks::Reached(&["room is left of what was kept for a task that starts"]), "as 5_000_000"),
     (
         5_000_042,
         Marks::Reached(&["a task may fit where room is kept for its equal"]),
@@ -351,7 +351,7 @@ const STRICT_REGRESSIONS: [Regression; 33] = [
         "the strict observer forgot what was kept until a task of lower priority was placed beside it",
     ),
     (
-        8_011_903,
+        8_001_919,
         Marks::Reached(&["a picky worker begins with what it was kept for"]),
         "an idle worker that starts only for enough was given to others first, beside which what it was kept for had no \
          room, so it got nothing",
@@ -368,7 +368,7 @@ const STRICT_REGRESSIONS: [Regression; 33] = [
         "as 40_016_468",
     ),
     (
-        120_014_297,
+        5_000_353,
         Marks::Reached(&["nothing is kept any more on a picky worker that begins"]),
         "a worker began with a task for which it was kept, and went on to be kept for the next one of these, so that what \
          made the first one enough was kept from it",
@@ -394,6 +394,16 @@ const STRICT_REGRESSIONS: [Regression; 33] = [
         Marks::Reached(&["a task that may fit elsewhere fits on no picky worker"]),
         "workers were not kept any more for a task once another one had been tried on workers that start only for enough, \
          and were offered to nobody",
+    ),
+    (
+        8_000_011,
+        Marks::Reached(&["others go first on a node of a task on several"]),
+        "workers idled for a task on several nodes before which others went on one of them",
+    ),
+    (
+        8_000_002,
+        Marks::Reached(&["what is free is of no use to a task that waits on a worker"]),
+        "CPUs idled for a large task that could not start before another large one ended",
     ),
 ];
 

@@ -64,7 +64,6 @@ impl Lacks {
     fn lets_go(self, before: Option<Lacks>) -> bool {
         let is_more = before.is_none_or(|before| before.is_firm || self.pools & !before.pools != 0);
         let is_less_of_use = before.is_some_and(|before| before.of_use & self.pools & !self.of_use != 0);
-        mark!("what was kept is of no use any more", is_less_of_use);
         (!self.is_firm && self.pools.count_ones() > 1 && is_more) || is_less_of_use
     }
 }
