@@ -358,7 +358,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let header = Header { server_uid: "uid".into(), worker: WorkerId(1), created: Timestamp(5) };
         let attempt = Attempt { task: TaskRef::new(JobId(1), TaskId(2)), instance: Instance(0) };
-        let alter: [(&str, fn(&Path)); 3] = [
+        type Alter = fn(&Path);
+        let alter: [(&str, Alter); 3] = [
             ("was cut short", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(40).unwrap()),
             ("was cut short", |path| fs::write(path, "").unwrap()),
             ("was overwritten", |path| fs::write(path, "letters of somebody else\n".repeat(99)).unwrap()),
