@@ -436,7 +436,7 @@ impl LiveWorker {
     /// When the first of those stops to keep room from some.
     pub(super) fn stops_keeping(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.lacking.iter().map(|lacking| lacking.since);
-        let since = since.chain(self.kept.iter().map(|kept| kept.since));
+        let since = since.chain(self.kept.iter().map(|kept| kept.lacks.since));
         since.map(|since| now.after(stops_keeping_in(now.since(since)))).min()
     }
 
@@ -449,15 +449,16 @@ impl LiveWorker {
     pub(super) fn keep_what_is_of_use(&mut self) {
         let of_use = |kept: &KeptRoom| {
             let preferred = self.choices.get(&kept.class).and_then(|choices| choices.first());
-            KeptRoom { pools: preferred.map_or(0, |preferred| self.gathers(&preferred.needs)), ..*kept }
+            let scarce = preferred.map_or(0, |preferred| self.gathers(&preferred.needs));
+            KeptRoom { lacks: Lacking { scarce, ..kept.lacks }, ..*kept }
         };
         let kept: Vec<KeptRoom> = self.kept.iter().map(of_use).collect();
         mark!(
             "what is free is of no use to a task that waits on a worker",
-            kept.iter().any(|kept| kept.pools == 0)
+            kept.iter().any(|kept| kept.lacks.scarce == 0)
         );
         self.kept = kept;
-        self.kept.retain(|kept| kept.pools != 0);
+        self.kept.retain(|kept| kept.lacks.scarce != 0);
     }
 
     /// The pools of which too little is free for a task, and what is free is of use to it: with what smaller tasks leave it
@@ -498,14 +499,16 @@ impl LiveWorker {
         }
         if let Some(preferred) = choices.first().filter(|_| !left.is_empty()) {
             let scarce = self.capacity.scarce(&preferred.needs);
+            let lacks = Lacking { template, priority, since: queued.since, scarce };
             let is_said =
                 self.lacking.iter().any(|known| (known.priority, known.scarce) == (priority, scarce));
             if !is_said && self.lacking.len() < SCAN_BLOCKED_MAX {
-                self.lacking.push(Lacking { template, priority, since: queued.since, scarce });
+                self.lacking.push(lacks);
             }
-            let is_said = self.kept.iter().any(|known| (known.priority, known.class) == (priority, class));
+            let is_said =
+                self.kept.iter().any(|known| (known.lacks.priority, known.class) == (priority, class));
             if !is_said && self.kept.len() < SCAN_BLOCKED_MAX {
-                self.kept.push(KeptRoom { template, class, priority, since: queued.since, pools: scarce });
+                self.kept.push(KeptRoom { class, lacks });
             }
         }
         if !started.is_empty() {
@@ -566,7 +569,8 @@ impl LiveWorker {
         priority: i32,
         needs: &Needs,
     ) -> Option<(TemplateId, Timestamp)> {
-        let keeps = |kept: &KeptRoom| Some((kept.template, kept.keeps_until(now, priority, needs)?));
+        let keeps =
+            |kept: &KeptRoom| Some((kept.lacks.template, kept.lacks.keeps_until(now, priority, needs)?));
         self.kept.iter().find_map(keeps)
     }
 

@@ -46,9 +46,9 @@ pub(crate) fn write(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Float seconds.
+/// Float seconds, as exact as times are: digits beyond these would mean nothing.
 pub(crate) fn seconds(duration: Duration) -> Value {
-    duration.as_secs_f64().into()
+    ((duration.as_micros() as f64) / 1e6).into()
 }
 
 pub(crate) fn optional_seconds(duration: Option<Duration>) -> Value {
@@ -429,5 +429,19 @@ impl Serialize for UsageOf<'_> {
         map.serialize_entry("read_bytes", &used.blocks_read.saturating_mul(512))?;
         map.serialize_entry("written_bytes", &used.blocks_written.saturating_mul(512))?;
         map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_no_digits_that_mean_nothing() {
+        for (us, text) in
+            [(61_000_123, "61.000123"), (4_100_001, "4.100001"), (7, "7e-6"), (2_000_000, "2.0")]
+        {
+            assert_eq!(seconds(Duration::from_micros(us)).to_string(), text);
+        }
     }
 }

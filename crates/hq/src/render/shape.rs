@@ -1,7 +1,5 @@
 //! Layers and timelines of jobs as documents.
 
-use std::time::Duration;
-
 use hq_core::job_shape::{JobShape, Layer, SlowTask};
 use serde_json::{Value, json};
 
@@ -36,15 +34,10 @@ pub(crate) fn timeline(shape: &JobShape) -> Value {
     })
 }
 
-// Seconds, as exact as times are: a difference of floats would have digits that mean nothing.
-fn micros(time: Duration) -> Value {
-    ((time.as_micros() as f64) / 1e6).into()
-}
-
 fn slow_task(slow: &SlowTask) -> Value {
     json!({
         "task": slow.task.0,
-        "took": micros(slow.took),
+        "took": json::seconds(slow.took),
         "worker": slow.worker.map(|worker| worker.0),
         "state": slow.state.to_string(),
     })
@@ -57,18 +50,4 @@ fn layer(layer: &Layer) -> Value {
         "first_task": layer.task.0,
         "task_stats": json::task_stats(&layer.counters),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_no_digits_that_mean_nothing() {
-        for (us, text) in
-            [(61_000_123, "61.000123"), (4_100_001, "4.100001"), (7, "7e-6"), (2_000_000, "2.0")]
-        {
-            assert_eq!(micros(Duration::from_micros(us)).to_string(), text);
-        }
-    }
 }

@@ -56,24 +56,9 @@ pub(in crate::server) struct Lacking {
 /// Room of a worker that is kept for a task that waits there, from others that would be placed into it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::server) struct KeptRoom {
-    pub(super) template: TemplateId,
     pub(super) class: ClassId,
-    pub(super) priority: i32,
-    pub(super) since: Timestamp,
-    /// Pools of which too little is free for it, and what is free of them is of use to it.
-    pub(super) pools: u64,
-}
-
-impl KeptRoom {
-    pub(super) fn keeps_until(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<Timestamp> {
-        let lacks = Lacking {
-            template: self.template,
-            priority: self.priority,
-            since: self.since,
-            scarce: self.pools,
-        };
-        lacks.keeps_until(now, priority, needs)
-    }
+    /// Of its pools only those of which what is free is of use to it.
+    pub(super) lacks: Lacking,
 }
 
 impl Lacking {
@@ -81,7 +66,7 @@ impl Lacking {
         self.keeps_until(now, priority, needs).is_some()
     }
 
-    fn keeps_until(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<Timestamp> {
+    pub(super) fn keeps_until(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<Timestamp> {
         if self.priority < priority || needs.pools() & self.scarce == 0 {
             return None;
         }
