@@ -51,6 +51,9 @@ impl Policies {
                 let pool = &resources.pools[given.pool as usize];
                 let groups = groups(pool, given, &self.taken);
                 self.spread += u64::from(groups.iter().filter(|group| group.is_used()).count() > 1);
+                if !is_strict(&resource.amount) && may_give_way(resources, request, &pool.name) {
+                    continue;
+                }
                 check(amount, policy, &groups).map_err(|rule| {
                     format!("task {}: {} {amount} {policy}: {rule}: {groups:?}", start.task, pool.name)
                 })?;
@@ -69,9 +72,6 @@ impl Policies {
         request: &Request,
         given: &Grant,
     ) -> Result<(), String> {
-        let is_strict = |request: &AmountRequest| {
-            matches!(request, AmountRequest::Some(_, Policy::CompactStrict | Policy::TightStrict))
-        };
         let with_pools: Vec<_> = request.resources.iter().zip(&given.resources).collect();
         for (at, (one, given_one)) in with_pools.iter().enumerate() {
             for (other, given_other) in &with_pools[at + 1..] {
@@ -108,6 +108,23 @@ impl Policies {
         }
         Ok(())
     }
+}
+
+fn is_strict(amount: &AmountRequest) -> bool {
+    matches!(amount, AmountRequest::Some(_, Policy::CompactStrict | Policy::TightStrict))
+}
+
+// True when a strict policy concerns what is coupled with a pool: as close as that has to be, what is taken of this pool may
+// have to come from more groups.
+fn may_give_way(resources: &WorkerResources, request: &Request, pool: &str) -> bool {
+    let strict = request.resources.iter().filter(|resource| is_strict(&resource.amount));
+    let others: Vec<&str> = strict
+        .filter_map(|resource| Some(resources.pools[resources.giver(&resource.name)?].name.as_str()))
+        .collect();
+    resources.coupling.iter().any(|pair| {
+        let (left, right) = (pair.left.0.as_str(), pair.right.0.as_str());
+        (left == pool && others.contains(&right)) || (right == pool && others.contains(&left))
+    })
 }
 
 impl Group {

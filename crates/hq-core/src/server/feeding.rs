@@ -99,10 +99,11 @@ impl Server {
             self.feed_waits.add_last(job, asked, request);
             return;
         }
-        let body = self
-            .feed(now, &request, effects)
-            .map_or_else(ClientResponse::Error, |state| ClientResponse::Feed(Box::new(state)));
-        let gate = self.gate_of_change();
+        // It goes on from what it is told, also where it only looks; so nothing is told that a crash could undo.
+        let (body, gate) = match self.feed(now, &request, effects) {
+            Ok(state) => (ClientResponse::Feed(Box::new(state)), Gate::Synced),
+            Err(error) => (ClientResponse::Error(error), self.gate_of_change()),
+        };
         effects.push(Effect::Answer { connection: asked.0, request: asked.1, body, gate });
     }
 

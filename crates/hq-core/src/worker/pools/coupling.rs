@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use hq_model::{Amount, AmountRequest, Policy, WorkerResources};
 
 use super::{Indexed, Plan, Pool, Pools, ResolvedPart, ResolvedRequest};
+use crate::mark;
 
 /// Couplings by the places of their pools.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -112,9 +113,18 @@ impl Pools {
         }
     }
 
-    // The best choice that is close enough. Each group that may be taken from is tried as the first; the others follow
-    // it. Cost: groups times needs.
+    // The best choice that is close enough. A policy that is not strict gives way where nothing is close enough with it.
     fn choose(&self, needs: &ResolvedRequest) -> Option<Choice> {
+        self.choose_by(needs, false).or_else(|| {
+            let evenly = if needs.close > 0 { self.choose_by(needs, true) } else { None };
+            mark!("a policy gives way to a strict one", evenly.is_some());
+            evenly
+        })
+    }
+
+    // Each group that may be taken from is tried as the first; the others follow it. With `gives_way` strict policies are
+    // first, and the others take the same of each group beside what these have. Cost: groups times needs.
+    fn choose_by(&self, needs: &ResolvedRequest, gives_way: bool) -> Option<Choice> {
         let coupled = |need: &ResolvedPart| -> Option<(&Indexed, Amount, Policy)> {
             match (&self.pools[need.pool as usize], need.amount) {
                 (_, AmountRequest::Some(_, Policy::Scatter) | AmountRequest::All) => None,
@@ -134,12 +144,17 @@ impl Pools {
         if concerned.len() < 2 || is_twice {
             return None;
         }
-        for first in &concerned {
+        let follows = |at: &usize| gives_way && !needs.each[*at].is_strict();
+        if gives_way && !concerned.iter().any(follows) {
+            return None;
+        }
+        for first in concerned.iter().filter(|at| !follows(at)) {
             let Some((indexed, ..)) = coupled(&needs.each[*first]) else { continue };
             for group in 0..indexed.groups.len() {
                 let mut plans: Vec<Option<Plan>> = vec![None; needs.each.len()];
-                let order = std::iter::once(first).chain(concerned.iter().filter(|at| *at != first));
-                for at in order {
+                let mut order: Vec<usize> = concerned.clone();
+                order.sort_by_key(|at| (at != first, follows(at)));
+                for at in &order {
                     let need = &needs.each[*at];
                     let Some((indexed, amount, policy)) = coupled(need) else { continue };
                     let near = if at == first {
@@ -148,9 +163,15 @@ impl Pools {
                         let chosen = chosen(needs, &plans);
                         self.coupling.near(need.pool as usize, indexed.groups.len(), &chosen)
                     };
-                    plans[*at] = indexed.plan(amount, policy, need.groups_max, &near);
+                    plans[*at] = match follows(at) {
+                        true => indexed.plan_beside(amount, &near),
+                        false => indexed.plan(amount, policy, need.groups_max, &near),
+                    };
                 }
                 if concerned.iter().any(|at| plans[*at].is_none()) {
+                    if gives_way {
+                        continue;
+                    }
                     return None;
                 }
                 let (score, close) = self.coupling.score(needs, &chosen(needs, &plans));
@@ -330,6 +351,19 @@ mod tests {
             &["cpus=1", "foo=1_tight", "cpus=1 foo=1_tight!"],
             &["cpus 1", "foo a", "cpus 2 foo b"],
         );
+    }
+
+    #[test]
+    fn a_policy_that_is_not_strict_gives_way_to_one_that_is() {
+        // With both CPUs of the second group two of five would be beside them, and on an idle worker three are: one of each
+        // group has more beside it.
+        let node = [("cpus", "2x2"), ("foo", "[[a,b,c],[d,e,f,g]]")];
+        let task = "cpus=2_tight foo=5_compact!";
+        check(&node, BOTH, &[task], &["cpus 0,1 foo a,b,c,d,e"]);
+        let shown = ["cpus 0", "foo d,e", "cpus 1,2 foo a,b,c,f,g"];
+        check(&node, BOTH, &["cpus=0.5", "foo=2_tight", task], &shown);
+        // Where it has only what another one left.
+        check(&node, BOTH, &["cpus=0.5", "cpus=2", "foo=2_tight", task], &["cpus 0", "cpus 2,3", "foo d,e", "no"]);
     }
 
     #[test]

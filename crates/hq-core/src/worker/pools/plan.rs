@@ -72,6 +72,13 @@ impl Indexed {
         (!is_strict || plan.group_count() <= groups_max).then_some(plan)
     }
 
+    /// The same of each group that has something in `near`, those with most in it first; nothing when these have not enough.
+    pub(super) fn plan_beside(&self, amount: Amount, near: &[u64]) -> Option<Plan> {
+        let mut groups: Vec<usize> = (0..near.len()).filter(|group| near[*group] > 0).collect();
+        groups.sort_by_key(|group| Reverse(near[*group]));
+        self.spread(&groups, amount.wholes() as usize, amount.fraction())
+    }
+
     // How many groups of an order have so much together.
     fn first_enough(&self, order: &[usize], wholes: usize, units: u64) -> Option<usize> {
         let (mut free, mut has_part) = (0, units == 0);
