@@ -241,7 +241,7 @@ const REGRESSIONS: [Regression; 43] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [Regression; 36] = [
+const STRICT_REGRESSIONS: [Regression; 37] = [
     (
         5_000_170,
         Marks::Reached(&["a hungry worker has no store"]),
@@ -414,6 +414,12 @@ const STRICT_REGRESSIONS: [Regression; 36] = [
         210_013_091,
         Marks::Reached(&["a policy gives way to a strict one"]),
         "CPUs that were to come from one group kept a strict policy from what it would have had from two",
+    ),
+    (
+        230_014_448,
+        Marks::Reached(&["what is kept stays kept when a picky worker does not begin"]),
+        "a task was tried on a worker that starts only for enough, and taken back: nothing was kept for it any more, and what was \
+         let go was offered to nobody",
     ),
 ];
 

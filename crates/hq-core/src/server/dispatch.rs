@@ -100,32 +100,10 @@ impl Server {
             self.ask_for_plan(now, priority, effects);
         }
         self.hand_out_pulled(now, &changed_workers, &changed_classes, &mut batches);
-        // Idle workers that start only for enough come last: what they give back fits on no other.
-        let mut begun = picky;
-        if !begun.is_empty() {
-            let others =
-                self.hand_out(now, [&begun, &begun], &changed_classes, Say::Order, &mut batches, effects);
-            handed.let_go.extend(others.let_go);
-            self.take_back_too_little(&begun, &mut batches);
-            self.fill_picky(now, &begun, &mut batches);
-            self.take_back_too_little(&begun, &mut batches);
-            begun.retain(|id| self.live.get(id).is_some_and(|live| !live.is_idle_and_picky()));
-            let is_kept = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.reserved.is_some());
-            mark!("a picky worker begins", !begun.is_empty());
-            mark!("a picky worker begins that is to be free", begun.iter().any(is_kept));
-            let has_old = |id: &WorkerId| {
-                let class_of = |lot: &batches::Lot| self.classes.get(&lot.0);
-                let mut classes =
-                    batches.get(id).into_iter().flat_map(|lots| lots.keys()).filter_map(class_of);
-                classes.any(|class| !changed_classes.contains(class))
-            };
-            mark!(
-                "a picky worker begins with what it left before",
-                begun.iter().any(|id| !changed_workers.contains(id) && has_old(id))
-            );
-            open.extend(&begun);
-            all.extend(begun.iter().filter(|_| !changed_classes.is_empty()));
-        }
+        let changed = (&changed_workers, &changed_classes);
+        let begun = self.hand_out_to_picky(now, picky, changed, &mut handed, &mut batches, effects);
+        open.extend(&begun);
+        all.extend(begun.iter().filter(|_| !changed_classes.is_empty()));
         self.hand_out_backlogs(now, &open, &all, &changed_classes, &mut batches);
         self.end_reserve(now);
         let opens_room =
@@ -146,6 +124,49 @@ impl Server {
             }
         }
         opens_room
+    }
+
+    // Idle workers that start only for enough come last: what they give back fits on no other. Returns those that begin. Where
+    // none does, nothing was handed out: what is kept elsewhere stays kept.
+    fn hand_out_to_picky(
+        &mut self,
+        now: Timestamp,
+        mut begun: BTreeSet<WorkerId>,
+        (changed_workers, changed_classes): (&BTreeSet<WorkerId>, &BTreeSet<ClassId>),
+        handed: &mut HandedOut,
+        batches: &mut Batches,
+        effects: &mut Vec<Effect>,
+    ) -> BTreeSet<WorkerId> {
+        if begun.is_empty() {
+            return begun;
+        }
+        let reserve = self.reserve.clone();
+        let open = [&begun, &begun];
+        let others = self.hand_out(now, open, changed_classes, Say::Order, batches, effects);
+        self.take_back_too_little(&begun, batches);
+        self.fill_picky(now, &begun, batches);
+        self.take_back_too_little(&begun, batches);
+        begun.retain(|id| self.live.get(id).is_some_and(|live| !live.is_idle_and_picky()));
+        if begun.is_empty() {
+            mark!("what is kept stays kept when a picky worker does not begin", !others.let_go.is_empty());
+            self.reserve = reserve;
+            return begun;
+        }
+        self.changes.of_workers(others.let_go.clone());
+        handed.let_go.extend(others.let_go);
+        let is_kept = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.reserved.is_some());
+        mark!("a picky worker begins", !begun.is_empty());
+        mark!("a picky worker begins that is to be free", begun.iter().any(is_kept));
+        let has_old = |id: &WorkerId| {
+            let class_of = |lot: &batches::Lot| self.classes.get(&lot.0);
+            let mut classes = batches.get(id).into_iter().flat_map(|lots| lots.keys()).filter_map(class_of);
+            classes.any(|class| !changed_classes.contains(class))
+        };
+        mark!(
+            "a picky worker begins with what it left before",
+            begun.iter().any(|id| !changed_workers.contains(id) && has_old(id))
+        );
+        begun
     }
 
     // What fits now. Changed classes are tried on all workers, the others on those that changed.

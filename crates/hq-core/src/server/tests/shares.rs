@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hq_model::job::Share;
 
 use super::*;
+use crate::limits::OVERTAKEN_BY_LOWER_MAX;
 
 fn share(min: u64, max: Option<u64>, weight: u32) -> Share {
     Share { min, max, weight: weight * 10_000 }
@@ -32,6 +33,22 @@ fn no_more_than_the_maximum_is_handed_out() {
     assert_eq!(world.sent(1), "1:0-2/0 2:0/0");
     world.reports(1, |report| report.finished.push(finished(job, 0, 1, 0)));
     assert_eq!(world.out(job), 3, "two more");
+}
+
+#[test]
+fn what_an_idle_worker_gives_back_leaves_its_job_what_is_kept_for_it() {
+    let mut world = World::new();
+    let small = world.submit(3, |_| {});
+    world.worker(1, 4);
+    assert_eq!(world.sent(1), format!("{small}:0-2/0"));
+    let large = |spec: &mut TaskSpec| spec.requests = vec![cpus(2)];
+    let job = world.submit_as(sharing(share(0, Some(1), 1)), 2, large);
+    // It would start for all of its CPUs, and these tasks use two.
+    world.worker_saying(2, 8, |hello| hello.config.min_utilization = 10_000);
+    world.wait(OVERTAKEN_BY_LOWER_MAX + Duration::from_millis(1));
+    let lower = world.submit(2, |spec| spec.priority = -1);
+    assert_eq!(world.out(job) + world.out(lower), 0, "the CPU that is free is kept");
+    world.server.wastes_nothing(world.now).expect("it is kept for the large one");
 }
 
 #[test]
