@@ -28,6 +28,7 @@ mod named;
 mod null;
 mod objects;
 mod outputs;
+mod page;
 mod peers;
 mod planning;
 mod pull;
@@ -99,6 +100,7 @@ const ALL: &[Benchmark] = &[
         "what happens, told to one client and to a hundred, and what a dashboard costs",
         watching::run,
     ),
+    ("page", "the page of the dashboard, of a large cluster, in a browser", page::run),
     ("accounts", "a journal of a million executions: utilization, and a report", accounts::run),
     ("steady", "`submit --wait` 5 000 times from 8 clients", latency::steady),
     ("restart", "a killed server with a million finished tasks", journal::restart),

@@ -15,6 +15,7 @@ use hq_model::Timestamp;
 use hq_model::selector::Selector;
 use hq_model::worker::OnServerLost;
 use hq_net::{AccessFile, Backoff, FrameReceiver, FrameSender, Role, connect};
+use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cluster::{Bench, Cluster};
@@ -30,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the simulated workers have come to.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     starts: AtomicU32,
     signals: AtomicU32,
     up: AtomicU32,
@@ -44,12 +45,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let workers = bench.tasks(1000);
     let tasks = workers * TASKS_EACH;
     let mut cluster = bench.cluster(&[], 0, &[])?;
-    let seen = Arc::new(Seen::default());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    for number in 0..workers {
-        runtime.spawn(live(cluster.server_dir(), number, seen.clone()));
-    }
-    wait_for("the workers to join", || Ok(seen.up.load(Ordering::Relaxed) == workers))?;
+    let (runtime, seen) = join(&cluster, workers)?;
     cluster.run(&["submit", "--array", &format!("1-{tasks}"), "--", "sleep", "1000"])?;
     wait_for("all tasks to run", || Ok(running(&cluster)? == u64::from(tasks)))?;
     let begun = std::time::Instant::now();
@@ -72,6 +68,20 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
         seconds / 10.0,
         1.0,
     )])
+}
+
+/// So many simulated workers have joined a cluster, and live as long as the runtime.
+///
+/// # Errors
+/// When they do not come.
+pub(crate) fn join(cluster: &Cluster, workers: u32) -> Result<(Runtime, Arc<Seen>), BoxError> {
+    let seen = Arc::new(Seen::default());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    for number in 0..workers {
+        runtime.spawn(live(cluster.server_dir(), number, seen.clone()));
+    }
+    wait_for("the workers to join", || Ok(seen.up.load(Ordering::Relaxed) == workers))?;
+    Ok((runtime, seen))
 }
 
 fn wait_for(what: &str, mut is_so: impl FnMut() -> Result<bool, BoxError>) -> Result<(), BoxError> {

@@ -1,8 +1,6 @@
 //! The page of `hq dashboard --web` in a real browser, where there is one: what is shown is right, and follows what happens.
 
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -15,82 +13,30 @@ const SIGKILL: i32 = 9;
 /// Memory that the page may use.
 const HEAP_BYTES_MAX: f64 = 100e6;
 
-// Chromium without a window, spoken to over pipes.
-pub(crate) struct Browser {
-    child: Child,
-    requests: RefCell<ChildStdin>,
-    answers: RefCell<BufReader<ChildStdout>>,
-    session: String,
-    // What went wrong in the page.
-    pub(crate) troubles: RefCell<Vec<String>>,
-    number: RefCell<u64>,
-}
+/// A browser, in tests: what goes wrong with it ends them.
+pub(crate) struct Browser(RefCell<hq_browser::Browser>);
 
 impl Browser {
     // None where no browser is installed.
     #[expect(clippy::print_stderr, reason = "says what is left out")]
     pub(crate) fn open(place: &Place) -> Option<Browser> {
-        let is_there = |dir: &std::path::Path| dir.join("chromium").exists();
-        if !std::env::split_paths(&std::env::var_os("PATH")?).any(|dir| is_there(&dir)) {
+        let opened = hq_browser::Browser::open(&place.path("browser")).expect("a browser");
+        if opened.is_none() {
             eprintln!("left out: chromium is not installed");
-            return None;
         }
-        let home = place.path("browser");
-        std::fs::create_dir_all(&home).expect("a directory");
-        // It reads requests from descriptor 3 and writes answers to 4.
-        let script = "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
-        let mut command = Command::new("sh");
-        command.args(["-c", script, "sh", "--headless", "--no-sandbox", "--disable-gpu"]);
-        command.args(["--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe"]);
-        command.arg(format!("--user-data-dir={}", home.display())).env("HOME", &home);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a browser");
-        let requests = RefCell::new(child.stdin.take().expect("a pipe"));
-        let answers = RefCell::new(BufReader::new(child.stdout.take().expect("a pipe")));
-        let (troubles, number) = (RefCell::default(), RefCell::new(0));
-        let mut browser = Browser { child, requests, answers, session: String::new(), troubles, number };
-        let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = browser.ask("Target.attachToTarget", attach);
-        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
-        for domain in ["Page", "Runtime", "Log"] {
-            browser.ask(&format!("{domain}.enable"), json!({}));
-        }
-        Some(browser)
+        opened.map(|browser| Browser(RefCell::new(browser)))
     }
 
     pub(crate) fn ask(&self, method: &str, params: Value) -> Value {
-        *self.number.borrow_mut() += 1;
-        let number = *self.number.borrow();
-        let mut request = json!({ "id": number, "method": method, "params": params });
-        if !self.session.is_empty() {
-            request["sessionId"] = self.session.as_str().into();
-        }
-        self.requests.borrow_mut().write_all(format!("{request}\0").as_bytes()).expect("it reads");
-        loop {
-            let mut bytes = Vec::new();
-            let read = self.answers.borrow_mut().read_until(0, &mut bytes).expect("it answers");
-            assert!(read > 0, "the browser has ended");
-            let mut answer: Value = serde_json::from_slice(&bytes[..read - 1]).expect("a document");
-            if answer["id"] == number {
-                // A page that is left meanwhile has no answer; whoever asks until something is so asks the next one.
-                if method == "Runtime.evaluate" && answer["error"]["code"] == -32000 {
-                    return Value::Null;
-                }
-                assert_eq!(answer["error"], Value::Null, "{method}");
-                return answer["result"].take();
-            }
-            let is_trouble = answer["method"] == "Runtime.exceptionThrown"
-                || (answer["method"] == "Log.entryAdded"
-                    && answer["params"]["entry"]["source"] == "security");
-            if is_trouble {
-                self.troubles.borrow_mut().push(answer.to_string());
-            }
-        }
+        self.0.borrow_mut().ask(method, params).expect("it does that")
     }
 
     pub(crate) fn eval(&self, expression: &str) -> Value {
-        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        self.ask("Runtime.evaluate", asked)["result"]["value"].take()
+        self.0.borrow_mut().eval(expression).expect("it answers")
+    }
+
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        self.0.borrow().troubles().to_vec()
     }
 
     #[track_caller]
@@ -124,17 +70,6 @@ impl Browser {
         self.eval(&format!("location.hash = {}", json!(hash)));
         self.until(&format!("document.querySelector('h1')?.textContent === {}", json!(title)));
         self.until("!document.querySelector('main').textContent.includes('Waiting…')");
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // Its processes end with the first of them.
-        let _ = self.requests.borrow_mut().write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
-        if std::thread::panicking() {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
     }
 }
 
@@ -300,5 +235,32 @@ fn the_page_shows_what_is_and_what_happens() {
     browser.until(&format!("{STATUS} === 'Live'"));
     web.end();
     browser.until(&format!("{STATUS} === 'The dashboard command does not answer'"));
-    assert_eq!(*browser.troubles.borrow(), Vec::<String>::new());
+    assert_eq!(browser.troubles(), Vec::<String>::new());
+}
+
+/// A browser has six connections for all pages of one place, and keeps pages that were left.
+#[test]
+fn pages_that_were_left_hold_no_connections() {
+    let cluster = Cluster::server();
+    let Some(browser) = Browser::open(&cluster) else { return };
+    cluster.ok("submit --name waits -- true");
+    let web = Web::start(&cluster, &[]);
+    let place = &web.link[..=web.link.find("/?").expect("a token")];
+    browser.ask("Page.navigate", json!({ "url": web.link }));
+    for _ in 0..7 {
+        browser.until(&format!("document.querySelector('.status') && {STATUS} === 'Live'"));
+        browser.ask("Page.navigate", json!({ "url": "data:text/html,elsewhere" }));
+        browser.until("document.body?.innerText === 'elsewhere'");
+        browser.ask("Page.navigate", json!({ "url": place }));
+    }
+    browser.until(&format!("document.querySelector('.status') && {STATUS} === 'Live'"));
+    browser.view("#/jobs", "Jobs");
+    browser.until("document.querySelector('main').innerText.includes('waits')");
+    // One that is shown again goes on.
+    browser.eval("history.back()");
+    browser.until("document.querySelector('h1')?.textContent === 'Overview'");
+    cluster.ok("submit --name later -- true");
+    browser.view("#/jobs", "Jobs");
+    browser.until("document.querySelector('main').innerText.includes('later')");
+    web.end();
 }

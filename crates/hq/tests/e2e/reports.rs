@@ -92,7 +92,7 @@ fn a_report_tells_what_ran_and_zooms() {
     browser.until(
         "innerWidth === 390 && document.documentElement.scrollWidth === document.documentElement.clientWidth",
     );
-    assert_eq!(*browser.troubles.borrow(), Vec::<String>::new());
+    assert_eq!(browser.troubles(), Vec::<String>::new());
 }
 
 /// Only with `HQ_TEST_PICTURES`.
@@ -118,7 +118,7 @@ fn a_report_of_an_idle_server_is_a_page_too() {
     show(&place, &browser, "idle");
     let page = text(&browser, "main");
     assert!(page.contains("No task ran in this time.") && page.contains("No worker was there."), "{page}");
-    assert_eq!(*browser.troubles.borrow(), Vec::<String>::new());
+    assert_eq!(browser.troubles(), Vec::<String>::new());
 }
 
 fn press(browser: &Browser, key: &str) {

@@ -13,8 +13,9 @@ const REFRESH_GAP_MS = 25;
 const LOOK_MS = 2000;
 // How long to wait before the command is looked for again.
 const RETRY_MS = 2000;
-// A page that nobody sees lets go of its stream after so long: a browser has six connections for all of its pages together.
-const REST_MS = 30000;
+// A page that nobody sees has no stream: a browser has six connections for all of its pages together. It lets go of its own
+// after so long, and at once when it is left.
+const REST_MS = 2000;
 // Over how long a rate is taken at least, in seconds.
 const RATE_TIME = 10;
 
@@ -41,18 +42,23 @@ class Live {
   }
 
   begin() {
-    this.connect();
-    this.recall();
+    this.rest();
     document.addEventListener("visibilitychange", () => this.rest());
+    // A browser keeps pages that were left, with their connections, and may show them again.
+    window.addEventListener("pagehide", () => this.leave());
+    window.addEventListener("pageshow", (event) => event.persisted && this.rest());
+  }
+
+  leave() {
+    clearTimeout(this.pause);
+    this.source?.close();
+    this.source = null;
   }
 
   rest() {
     clearTimeout(this.pause);
     if (document.hidden) {
-      this.pause = setTimeout(() => {
-        this.source?.close();
-        this.source = null;
-      }, REST_MS);
+      this.pause = setTimeout(() => this.leave(), REST_MS);
     } else if (!this.source && this.status !== "closed") {
       this.connect();
       this.recall();
