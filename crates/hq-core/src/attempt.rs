@@ -49,14 +49,13 @@ pub enum AttemptEnd {
 impl PastAttempt {
     /// An attempt that failed, of which this was reported now.
     pub fn failed(now: Timestamp, failure: &Failure) -> PastAttempt {
-        let ended = failure.started.map_or(now, |at| Timestamp(at.0.saturating_add(failure.usage.wall_us)));
         PastAttempt {
             task: failure.task,
             instance: failure.instance,
             worker: failure.worker,
             nodes: failure.nodes.clone(),
             started: failure.started,
-            ended,
+            ended: failure.ended(now),
             end: AttemptEnd::Failed(failure.kind),
             error: crate::cause::shortened(&failure.error),
         }

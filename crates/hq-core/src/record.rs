@@ -583,6 +583,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// When the attempt ended, as its worker saw it: this was heard then.
+    pub fn ended(&self, heard: Timestamp) -> Timestamp {
+        self.started.map_or(heard, |started| Timestamp(started.0.saturating_add(self.usage.wall_us)))
+    }
+
     /// About what it takes in memory, in bytes.
     pub fn bytes(&self) -> usize {
         256 + self.error.len() + self.nodes.len() * 4 + self.result.len()

@@ -96,7 +96,8 @@ pub enum RequestError {
     /// Tasks to wait for ended without success.
     #[error(
         "Tasks that wait for {tasks} of job {job} to succeed could never run: {state} already. \
-         Run what they wait for again first, as another job, and wait for that; or, with --after-any, wait for any end."
+         Run what they wait for again first, and submit what waits with --after and the new job (a resubmit waits for the \
+         same as before); or, with --after-any, wait for any end."
     )]
     Hopeless {
         /// Their job.

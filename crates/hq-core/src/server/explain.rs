@@ -219,7 +219,8 @@ impl Server {
             reasons.extend(self.ahead(&fleet, class, whole, template));
             reasons.extend(self.of_queues(now, class));
         }
-        for (worker, live) in self.live.iter().take(EXPLAINED_WORKERS_MAX) {
+        let workers = || self.live.iter().filter(|(_, live)| !live.is_relay);
+        for (worker, live) in workers().take(EXPLAINED_WORKERS_MAX) {
             reasons.push(self.verdict(
                 now,
                 *worker,
@@ -229,8 +230,8 @@ impl Server {
                 true,
             ));
         }
-        if self.live.len() > EXPLAINED_WORKERS_MAX {
-            let more = self.live.len() - EXPLAINED_WORKERS_MAX;
+        let more = workers().count().saturating_sub(EXPLAINED_WORKERS_MAX);
+        if more > 0 {
             reasons.push(Reason::new(
                 ReasonKind::Other,
                 format!("{} not shown", counted_are(more, "more worker", "is", "are")),
@@ -256,7 +257,8 @@ impl Server {
     fn unfit(&self, now: Timestamp, fleet: &Fleet<'_>, template: TemplateId) -> Vec<Reason> {
         let requests = self.requests_of(template);
         if fleet.is_empty() {
-            let nobody = if self.live.is_empty() { "is connected" } else { "takes anything new" };
+            let is_nobody = self.live.values().all(|live| live.is_relay);
+            let nobody = if is_nobody { "is connected" } else { "takes anything new" };
             let wanted: Vec<String> = requests.iter().map(ToString::to_string).collect();
             return vec![Reason::new(
                 ReasonKind::NoWorker,

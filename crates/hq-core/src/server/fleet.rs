@@ -39,7 +39,9 @@ impl Server {
     pub(super) fn fleet(&self, now: Timestamp) -> Fleet<'_> {
         let mut shapes: BTreeMap<&WorkerResources, Option<Duration>> = BTreeMap::new();
         let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
-        for (id, live) in self.live.iter().filter(|(_, live)| !live.is_draining && !live.is_over(now)) {
+        // Relays give away pulled tasks, and run nothing.
+        let is_there = |live: &LiveWorker| !live.is_relay && !live.is_draining && !live.is_over(now);
+        for (id, live) in self.live.iter().filter(|(_, live)| is_there(live)) {
             let left = live.life_left(now);
             let longest = shapes.entry(&live.resources).or_insert(left);
             *longest = longest.zip(left).map(|(one, other)| one.max(other));

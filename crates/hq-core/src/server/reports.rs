@@ -288,6 +288,9 @@ impl Server {
             Some(delay) => {
                 let not_before = now.after(delay);
                 self.note_failed(now, id, &failure, effects);
+                // What it used is known, also where nothing was heard of it before: the server may have been away.
+                self.spend_on_ended(now, id, std::slice::from_ref(&failure), effects);
+                self.end_running(id, &ids);
                 self.restart(now, id, &ids, RestartCause::Retry { not_before }, effects);
             }
             None => self.fail(now, id, failure, effects),

@@ -46,6 +46,8 @@ pub(crate) struct Gathered {
     leases: HashMap<(JobId, TaskId), Lease>,
     // Of tasks that have a second attempt.
     seconds: HashMap<(JobId, TaskId), (WorkerId, Timestamp, Instance)>,
+    // When attempts ran that did not end their tasks, until the record that says what becomes of these.
+    past: HashMap<(JobId, TaskId, WorkerId), (Timestamp, Timestamp)>,
 }
 
 struct Lease {
@@ -113,6 +115,14 @@ impl Gathered {
                     self.lose_first(at, *job, task);
                     self.lose_second(at, *job, task);
                 }
+                self.past.clear();
+            }
+            Record::AttemptsEnded { job, attempts } => {
+                let ran = attempts.iter().filter_map(|attempt| {
+                    let ran = (attempt.started?, attempt.ended);
+                    Some(((*job, attempt.task, attempt.worker?), ran))
+                });
+                self.past.extend(ran);
             }
             Record::Deferred { job, task, .. } => {
                 self.lose_first(at, *job, *task);
@@ -192,7 +202,6 @@ impl Gathered {
             | Record::Objects(_)
             | Record::Feed { .. }
             | Record::Notice { .. }
-            | Record::AttemptsEnded { .. }
             | Record::Answered { .. } => {}
         }
     }
@@ -309,8 +318,15 @@ impl Gathered {
 
     fn lose_first(&mut self, at: Timestamp, job: JobId, task: TaskId) {
         if let Some(lease) = self.leases.remove(&(job, task)) {
-            self.attempts_of(job, task, &lease, Part::Lost, lease.at, at);
+            self.lost(at, job, task, &lease);
         }
+    }
+
+    // It ran as a record before said, or since it was handed out.
+    fn lost(&mut self, at: Timestamp, job: JobId, task: TaskId, lease: &Lease) {
+        let past = self.past.remove(&(job, task, lease.worker)).filter(|past| past.1 >= lease.at);
+        let (start, end) = past.unwrap_or((lease.at, at));
+        self.attempts_of(job, task, lease, Part::Lost, start, end);
     }
 
     fn lose_second(&mut self, at: Timestamp, job: JobId, task: TaskId) {
@@ -318,8 +334,7 @@ impl Gathered {
             return;
         }
         if let Some((worker, from, _)) = self.seconds.remove(&(job, task)) {
-            let lease = Lease { worker, at: from, others: Vec::new() };
-            self.attempts_of(job, task, &lease, Part::Lost, from, at);
+            self.lost(at, job, task, &Lease { worker, at: from, others: Vec::new() });
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hq_core::attempt::{AttemptEnd, PastAttempt};
 use hq_core::measures::MeasuresWriter;
 use hq_core::record::{BudgetChange, Failure, FailureKind, FinishedSpan, Record, RestartCause};
 use hq_core::worker_messages::WorkerEnd;
@@ -176,6 +177,29 @@ fn an_attempt_that_is_repeated_is_lost() {
     journal.take(3, Record::Restarted { job, ids, instance, cause });
     journal.lease(5, 1, 0, 0).finish(1, 0, 5, 9);
     assert_eq!(stop(9, &mut journal).seconds(), [("work", 4.0), ("lost", 3.0), ("no_work", 2.0)]);
+}
+
+#[test]
+fn an_attempt_that_failed_ran_when_its_worker_says_whenever_that_was_heard() {
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 1).submit(0, IdSet::range(0, 0), Edges::default()).lease(0, 1, 0, 0);
+    let (job, ids, instance) = (JobId(1), IdSet::range(0, 0), Instance(1));
+    let attempt = PastAttempt {
+        task: TaskId(0),
+        instance: Instance(0),
+        worker: Some(WorkerId(1)),
+        nodes: Vec::new(),
+        started: Some(at(1)),
+        ended: at(3),
+        end: AttemptEnd::Failed(FailureKind::Exit(1)),
+        error: String::new(),
+    };
+    journal.take(7, Record::AttemptsEnded { job, attempts: vec![attempt] });
+    let cause = RestartCause::Retry { not_before: at(7) };
+    journal.take(7, Record::Restarted { job, ids, instance, cause });
+    journal.lease(8, 1, 0, 0).finish(1, 0, 8, 9);
+    let expected = [("work", 1.0), ("lost", 2.0), ("starting", 1.0), ("no_room", 1.0), ("no_work", 4.0)];
+    assert_eq!(stop(9, &mut journal).seconds(), expected);
 }
 
 #[test]

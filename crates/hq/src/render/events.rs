@@ -4,6 +4,7 @@
 
 use std::io::{self, BufWriter, Stdout, Write};
 
+use hq_core::attempt::PastAttempt;
 use hq_core::client_messages::{EventKind, JobSummary};
 use hq_core::object_messages::{ObjectChange, ObjectEnd};
 use hq_core::record::{BudgetChange, Failure, FinishedSpan, JobProgress, NoticeChange, Record, RestartCause};
@@ -41,14 +42,12 @@ impl Events<BufWriter<StandardOutput<Stdout>>> {
     }
 }
 
-impl Events<Vec<u8>> {
-    /// Takes what was printed since it was taken last.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
-    }
-}
-
 impl<W: Write> Events<W> {
+    /// What they are printed to.
+    pub(crate) fn out(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     /// Prints to `out`.
     pub(crate) fn new(out: W) -> Self {
         Events { out, state: State::default(), kinds: Vec::new() }
@@ -344,8 +343,10 @@ impl<W: Write> Events<W> {
             Record::Objects(change) => self.objects(at, change),
             Record::Notice { job, rule, change } => self.notice(at, (*job, *rule), change),
             Record::Together { records } => records.iter().try_for_each(|record| self.events(at, record)),
+            Record::AttemptsEnded { job, attempts } => {
+                attempts.iter().try_for_each(|attempt| self.attempt_ended(*job, attempt))
+            }
             Record::IdsGiven { .. }
-            | Record::AttemptsEnded { .. }
             | Record::EntriesDropped { .. }
             | Record::TimeSkipped { .. }
             | Record::LoadKept { .. }
@@ -413,7 +414,23 @@ impl<W: Write> Events<W> {
     fn failed(&mut self, at: Timestamp, job: JobId, failure: &Failure) -> Result<(), HqError> {
         self.started(job, failure)?;
         let event = json!({ "job": job.0, "task": failure.task.0, "error": failure.error });
-        self.line(at, "task-failed", event)
+        self.line(failure.ended(at), "task-failed", event)
+    }
+
+    // One that did not end its task, which runs again or has ended by another one.
+    fn attempt_ended(&mut self, job: JobId, attempt: &PastAttempt) -> Result<(), HqError> {
+        let mut event = json!({
+            "job": job.0,
+            "task": attempt.task.0,
+            "instance": attempt.instance.0,
+            "worker": attempt.worker.map(|worker| worker.0),
+            "started_at": attempt.started.map(json::time),
+            "end": attempt.end.word(),
+        });
+        if !attempt.error.is_empty() {
+            event["error"] = attempt.error.as_str().into();
+        }
+        self.line(attempt.ended, "attempt-ended", event)
     }
 
     fn started(&mut self, job: JobId, attempt: &Failure) -> Result<(), HqError> {

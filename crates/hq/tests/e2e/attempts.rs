@@ -37,4 +37,16 @@ fn a_task_that_was_retried_tells_each_attempt_also_after_a_restart() {
         assert_eq!(once[0]["attempts"], serde_json::json!([]));
         assert!(!cluster.ok("task info 2 0").contains("Other attempts"));
     }
+    // Whoever reads events hears the same.
+    let attempts = cluster.json("task info 1 0")[0]["attempts"].take();
+    let told = attempts.as_array().expect("attempts").iter().map(|attempt| {
+        [&attempt["instance"], &attempt["started_at"], &attempt["finished_at"]].map(ToString::to_string)
+    });
+    let events = cluster.ok("journal replay --jobs 1");
+    let events = events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let ended = events.filter(|line| line["event"]["type"] == "attempt-ended").map(|line| {
+        assert_eq!(line["event"]["end"], "failed", "{line}");
+        [&line["event"]["instance"], &line["event"]["started_at"], &line["time"]].map(ToString::to_string)
+    });
+    assert_eq!(ended.collect::<Vec<_>>(), told.collect::<Vec<_>>());
 }

@@ -89,6 +89,21 @@ fn a_job_that_was_made_without_a_budget_gets_none() {
 }
 
 #[test]
+fn an_attempt_counts_of_whose_start_nothing_was_heard() {
+    let mut world = World::new();
+    let job = world.submit_as(with_budget(HOUR * 3), 1, |spec| {
+        spec.retry = Retry { max: 1, ..Retry::default() };
+        spec.requests = vec![cpus(2)];
+    });
+    world.worker(2, 4);
+    // As where the server was away from before its start until after its end.
+    let usage = Usage { wall_us: HOUR_US, ..Usage::default() };
+    world.reports(2, |r| r.failed = vec![(job, Failure { usage, ..failed(0, 0, 1) })]);
+    assert_eq!(world.budget(job).expect("a budget").used, HOUR / 2);
+    assert_eq!(world.states(job), "waiting: 1 waiting");
+}
+
+#[test]
 fn attempts_that_fail_and_those_that_are_tried_again_count() {
     let mut world = World::new();
     let job = world.submit_as(with_budget(HOUR * 3), 3, |spec| {
@@ -100,11 +115,11 @@ fn attempts_that_fail_and_those_that_are_tried_again_count() {
     let begins = |task, instance| Started { at, ..started(job, task, instance) };
     world.reports(2, |r| r.started = vec![begins(0, 0), begins(1, 0)]);
     world.wait(HOUR);
-    world.reports(2, |r| r.failed = vec![(job, failed(0, 0, 1))]);
-    let used = world.budget(job).expect("a budget").used;
-    assert!((HOUR / 2..HOUR * 51 / 100).contains(&used), "half a node for an hour: {used:?}");
-    // The next attempt is the last one.
     let usage = Usage { wall_us: HOUR_US, ..Usage::default() };
+    world.reports(2, |r| r.failed = vec![(job, Failure { usage, ..failed(0, 0, 1) })]);
+    let used = world.budget(job).expect("a budget").used;
+    assert_eq!(used, HOUR / 2, "half a node for an hour");
+    // The next attempt is the last one.
     world.reports(2, |r| r.failed = vec![(job, Failure { worker: None, usage, ..failed(0, 1, 1) })]);
     let after = world.budget(job).expect("a budget").used;
     assert_eq!(after - used, HOUR / 2, "an hour of half a node");

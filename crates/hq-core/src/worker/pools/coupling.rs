@@ -363,7 +363,12 @@ mod tests {
         let shown = ["cpus 0", "foo d,e", "cpus 1,2 foo a,b,c,f,g"];
         check(&node, BOTH, &["cpus=0.5", "foo=2_tight", task], &shown);
         // Where it has only what another one left.
-        check(&node, BOTH, &["cpus=0.5", "cpus=2", "foo=2_tight", task], &["cpus 0", "cpus 2,3", "foo d,e", "no"]);
+        check(
+            &node,
+            BOTH,
+            &["cpus=0.5", "cpus=2", "foo=2_tight", task],
+            &["cpus 0", "cpus 2,3", "foo d,e", "no"],
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! journal have a session each, since each watcher is at another place.
 
 use std::convert::Infallible;
+use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -31,6 +32,8 @@ pub(super) const READERS_MAX: usize = 16;
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a watcher may read nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of events that are told together.
+const PIECE_BYTES: usize = 64 * 1024;
 /// Parts of a stream that wait to be read.
 const PARTS_MAX: usize = 4;
 
@@ -206,7 +209,7 @@ pub(super) fn tell_events(
 ) {
     let mut begun = Some(begun);
     let wanted = watched.wanted(uid);
-    let mut events = Events::new(Vec::new());
+    let mut events = Events::new(Pieces { lines: Vec::new(), uid, tell });
     let read = source::open(server_dir).map_err(HqError::from).and_then(|mut session| {
         session.wait_for_lost_server(None);
         let gone = std::pin::pin!(tell.closed());
@@ -215,11 +218,7 @@ pub(super) fn tell_events(
                 // Whoever asked may be gone.
                 let _ = begun.send(Ok(()));
             }
-            let lines = events.take();
-            if !lines.is_empty() {
-                // When nobody reads any more, the reading ends.
-                let _ = tell.blocking_send(frame(&lines, uid, next));
-            }
+            events.out().end(next);
             Ok(())
         })
     });
@@ -231,12 +230,51 @@ pub(super) fn tell_events(
     }
 }
 
-// Lines as events. Whoever has the last one goes on behind all of them.
-fn frame(lines: &[u8], uid: &str, next: u64) -> Bytes {
-    let mut frame = Vec::with_capacity(lines.len() * 2);
+// Lines of events that are told in pieces while more of them are made: a record may stand for a million.
+struct Pieces<'a> {
+    lines: Vec<u8>,
+    uid: &'a str,
+    tell: &'a mpsc::Sender<Bytes>,
+}
+
+impl Pieces<'_> {
+    // All events of an answer are there; `next` is the record behind them.
+    fn end(&mut self, next: u64) {
+        let lines = std::mem::take(&mut self.lines);
+        if !lines.is_empty() {
+            // When nobody reads any more, the reading ends.
+            let _ = self.tell.blocking_send(frame(&lines, Some((self.uid, next))));
+        }
+    }
+}
+
+impl io::Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lines.extend_from_slice(bytes);
+        if self.lines.len() >= PIECE_BYTES
+            && let Some(last) = self.lines.iter().rposition(|byte| *byte == b'\n')
+            // The last line of an answer has the id, so one is kept back.
+            && let Some(end) = self.lines[..last].iter().rposition(|byte| *byte == b'\n')
+        {
+            let rest = self.lines.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.lines, rest);
+            let told = self.tell.blocking_send(frame(&lines, None));
+            told.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+// Lines as events. Whoever has the last one of an answer, which has the id, goes on behind all of them.
+fn frame(lines: &[u8], id: Option<(&str, u64)>) -> Bytes {
+    let mut frame = Vec::with_capacity(lines.len() + lines.len() / 8 + 128);
     let mut lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).peekable();
     while let Some(line) = lines.next() {
-        if lines.peek().is_none() {
+        if let (None, Some((uid, next))) = (lines.peek(), id) {
             frame.extend_from_slice(format!("id: {uid}-{next}\n").as_bytes());
         }
         frame.extend_from_slice(b"data: ");
@@ -248,6 +286,8 @@ fn frame(lines: &[u8], uid: &str, next: u64) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::super::routes::{Name, ROUTES};
     use super::*;
 
@@ -288,8 +328,29 @@ mod tests {
 
     #[test]
     fn the_last_line_has_the_id() {
-        let text = frame(b"{\"a\":1}\n{\"b\":2}\n", "uid", 7);
+        let text = frame(b"{\"a\":1}\n{\"b\":2}\n", Some(("uid", 7)));
         assert_eq!(&text[..], b"data: {\"a\":1}\n\nid: uid-7\ndata: {\"b\":2}\n\n");
+    }
+
+    #[test]
+    fn many_events_of_one_answer_are_told_in_pieces() {
+        let (tell, mut told) = mpsc::channel(1000);
+        let mut pieces = Pieces { lines: Vec::new(), uid: "uid", tell: &tell };
+        let line = format!("{}\n", "x".repeat(999));
+        for _ in 0..1000 {
+            // A line may come in parts.
+            line.as_bytes().chunks(700).for_each(|part| pieces.write_all(part).expect("somebody reads"));
+            assert!(pieces.lines.len() <= PIECE_BYTES + 2000, "{}", pieces.lines.len());
+        }
+        pieces.end(7);
+        drop(tell);
+        let mut all = Vec::new();
+        while let Some(piece) = told.blocking_recv() {
+            assert!(piece.len() < 2 * PIECE_BYTES, "{}", piece.len());
+            all.extend_from_slice(&piece);
+        }
+        let data = format!("data: {line}\n");
+        assert_eq!(all, format!("{}id: uid-7\n{data}", data.repeat(999)).into_bytes());
     }
 
     #[test]

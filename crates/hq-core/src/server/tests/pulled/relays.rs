@@ -90,3 +90,16 @@ fn what_another_session_has_is_told_apart_from_what_nobody_has() {
     assert_eq!(finish("x", named("a", None)), Ok(()));
     assert_eq!(finish("y", named("a", None)), Err(Refusal::NotHeld), "it has ended");
 }
+
+#[test]
+fn a_relay_is_no_worker_that_a_task_could_run_on() {
+    let mut table = Table::new(1);
+    let bag = table.open("dock");
+    assert_eq!(table.take(1, "x", bag, 1), "Wait");
+    let job = table.world.submit(1, |_| {});
+    let request = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(0) };
+    let ClientResponse::Explained(explained) = table.world.ask(request) else { panic!("an explanation") };
+    let reasons: Vec<String> = explained.reasons.into_iter().map(|reason| reason.text).collect();
+    let nobody = "no worker is connected, and no allocation queue could bring one; it needs one with cpus: 1";
+    assert_eq!(reasons, [nobody], "job {job}");
+}
