@@ -8,6 +8,15 @@ use std::str::FromStr;
 #[error("`{0}` is not a valid id: use a number from 0 to 4294967295")]
 pub struct IdError(String);
 
+/// The digits of a number in which underscores may stand between thousands: `1_000`. `None` where they stand elsewhere, as
+/// in the `17_5` of a batch system, which is task 5 of job 17.
+pub(crate) fn digits_of(text: &str) -> Option<String> {
+    let mut parts = text.split('_');
+    let first = parts.next().unwrap_or_default();
+    let is_grouped = text == first || (1..=3).contains(&first.len());
+    (is_grouped && parts.all(|part| part.len() == 3)).then(|| text.replace('_', ""))
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -23,7 +32,8 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = IdError;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                text.replace('_', "").parse().map($name).map_err(|_| IdError(text.into()))
+                let number = digits_of(text).and_then(|digits| digits.parse().ok());
+                number.map($name).ok_or_else(|| IdError(text.into()))
             }
         }
     };

@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::TaskId;
+use crate::ids::digits_of;
 
 /// A set of task ids.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -415,6 +416,19 @@ pub enum IdSetError {
     /// A part is no number or range.
     #[error("`{0}` is neither an id nor a range: use 5, 1-10 or 1-10:2")]
     Malformed(String),
+    /// A task, where jobs or workers are selected.
+    #[error(
+        "`{text}` is task {task} of job {job}, and what is selected here are jobs: give {job}, and `--tasks {task}` where the \
+         command has that"
+    )]
+    OfTask {
+        /// What was given.
+        text: String,
+        /// Its job.
+        job: u32,
+        /// The task.
+        task: u32,
+    },
     /// A number does not fit.
     #[error("`{0}` is too large: ids go up to 4294967295")]
     TooLarge(String),
@@ -435,7 +449,7 @@ pub enum IdSetError {
 /// Most separate ranges that a list may have.
 pub const RANGES_MAX: usize = 1 << 24;
 
-/// Reads the int-array grammar: `1-3,7,10-100:10`, with underscores in numbers.
+/// Reads the int-array grammar: `1-3,7,10-100:10`, with underscores between thousands.
 impl FromStr for IdSet {
     type Err = IdSetError;
 
@@ -494,10 +508,9 @@ fn gap(before: Option<&str>, after: Option<&str>) -> IdSetError {
 }
 
 fn number(part: &str, text: &str) -> Result<u32, IdSetError> {
-    let digits = text.trim().replace('_', "");
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(IdSetError::Malformed(part.into()));
-    }
+    let digits = digits_of(text.trim()).filter(|digits| !digits.is_empty());
+    let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    let digits = digits.ok_or_else(|| IdSetError::Malformed(part.into()))?;
     digits.parse().map_err(|_| IdSetError::TooLarge(part.into()))
 }
 
@@ -527,6 +540,9 @@ mod tests {
     #[test]
     fn bad_lists_are_refused_with_their_reason() {
         for (text, error) in [
+            ("17_5", "`17_5` is neither an id nor a range: use 5, 1-10 or 1-10:2"),
+            ("5_", "`5_` is neither an id nor a range: use 5, 1-10 or 1-10:2"),
+            ("1000_000", "`1000_000` is neither an id nor a range: use 5, 1-10 or 1-10:2"),
             ("", "the list of ids is empty: use 1,3-5 or 1-100:10"),
             ("a-b", "`a-b` is neither an id nor a range: use 5, 1-10 or 1-10:2"),
             ("1,,2", "there is nothing between the commas in `1,,2`: use 1,3-5 or 1-100:10, without spaces"),

@@ -42,7 +42,12 @@ pub fn missing(target: &NoticeTarget, directory: &Path) -> Option<String> {
     match target {
         NoticeTarget::Command(words) => {
             let program = words.first()?;
-            find_program(program, directory).is_none().then(|| format!("there is no program `{program}`"))
+            let is_address = program.contains('@') && !program.contains('/');
+            let mail = || format!("; `mailto:{program}` sends a mail");
+            let hint = if is_address { mail() } else { String::new() };
+            find_program(program, directory)
+                .is_none()
+                .then(|| format!("there is no program `{program}`{hint}"))
         }
         NoticeTarget::Url(_) => None,
         NoticeTarget::Mail(_) => mail::sendmail().is_none().then(|| mail::NO_SENDMAIL.to_owned()),

@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+/// What is said of a file that is no stream file.
+pub const IS_FOREIGN: &str = "is not a stream file, or its beginning is damaged";
+
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
@@ -16,7 +19,7 @@ pub enum StreamError {
         error: io::Error,
     },
     /// Something else, or its beginning is damaged.
-    #[error("{} is not a stream file, or its beginning is damaged", path.display())]
+    #[error("{} {IS_FOREIGN}", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,

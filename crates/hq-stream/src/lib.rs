@@ -27,7 +27,7 @@ mod writer;
 
 pub use contents::{Contents, Printed, Started};
 pub use directory::{Directory, Found, Piece};
-pub use error::{AppendError, Fault, StreamError};
+pub use error::{AppendError, Fault, IS_FOREIGN, StreamError};
 pub use file::{Block, Entry, Scan, StreamFile};
 pub use follow::Follow;
 pub use format::{Attempt, Content, FILE_ENDING, Header};

@@ -199,7 +199,7 @@ impl Tables {
         let mut numbered: Vec<TaskId> = Vec::with_capacity(self.tables.len());
         for (place, table) in self.tables.iter_mut().enumerate() {
             let wrong = |message: String| wrong_in(place, table.id, message);
-            let id = TaskId(ids.of(table.id));
+            let id = TaskId(ids.of(table.id).map_err(wrong)?);
             if let Some(key) = &table.key {
                 graph.note_key(key, id).map_err(wrong)?;
             }
@@ -253,7 +253,8 @@ fn is_task(line: &str) -> bool {
 
 // Which ids tasks without one get.
 struct Ids {
-    next: u32,
+    // Behind the largest; nothing when there is none.
+    next: Option<u32>,
 }
 
 impl Ids {
@@ -264,15 +265,18 @@ impl Ids {
                 return Err(format!("Task {id} is defined multiple times."));
             }
         }
-        Ok(Ids { next: seen.last().map_or(0, |last| last.saturating_add(1)) })
+        Ok(Ids { next: seen.last().map_or(Some(0), |last| last.checked_add(1)) })
     }
 
-    fn of(&mut self, given: Option<u32>) -> u32 {
-        given.unwrap_or_else(|| {
-            let id = self.next;
-            self.next = self.next.saturating_add(1);
-            id
-        })
+    fn of(&mut self, given: Option<u32>) -> Result<u32, String> {
+        if let Some(id) = given {
+            return Ok(id);
+        }
+        let id = self.next.ok_or_else(|| {
+            format!("No task id is left behind the largest of the file; ids go up to {}.", u32::MAX)
+        })?;
+        self.next = id.checked_add(1);
+        Ok(id)
     }
 }
 

@@ -335,6 +335,10 @@ impl Failures {
         };
         let hint = match source {
             Source::NoFile => NOTHING_KEPT,
+            // It was found, and is another one.
+            Source::Log if first.contains(hq_stream::IS_FOREIGN) => {
+                "what is there now was not written by this job: `hq task info` says where its output went"
+            }
             Source::Log => {
                 "logs are read from the file system, which this machine must share with the server"
             }
@@ -342,6 +346,6 @@ impl Failures {
                 "outputs are read from the file system, which this machine must share with the workers"
             }
         };
-        Err(HqError::failed("no-output", format!("cannot read the output {first}{more}")).hint(hint))
+        Err(HqError::failed("no-output", format!("cannot read the output: {first}{more}")).hint(hint))
     }
 }

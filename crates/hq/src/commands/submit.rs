@@ -79,6 +79,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     context.printer.warn(&warnings);
     context.printer.hint(&hints);
     context.printer.hint(&behind_the_program(&submit));
+    context.printer.hint(job_file_as_program(&submit).as_slice());
     let mut session = context.connect()?;
     if let Some(fed) = fed {
         return submit_fed(context, session, fed, (wait, on_notify), warnings);
@@ -532,6 +533,15 @@ fn behind_the_program(submit: &Submit) -> Vec<String> {
             {option} … PROGRAM")
     });
     hint.into_iter().collect()
+}
+
+// What is meant for `hq job submit-file`.
+fn job_file_as_program(submit: &Submit) -> Option<String> {
+    let Body::Program { args } = &submit.spec.body else { return None };
+    let path = Path::new(OsStr::from_bytes(args.first()?));
+    let is_meant = path.extension().is_some_and(|extension| extension == "toml") && path.is_file();
+    let name = path.display();
+    is_meant.then(|| format!("{name} looks like a job file: `hq job submit-file {name}` submits its tasks"))
 }
 
 /// Sends a submit and follows its tasks, from before the first of them can say something.

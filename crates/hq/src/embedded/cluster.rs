@@ -73,7 +73,10 @@ impl Cluster {
     /// Starts a server, which answers when this returns.
     pub(crate) fn start(options: ClusterOptions) -> Result<Cluster, HqError> {
         let ClusterOptions { state, jobs_before, is_shared } = options;
-        let (dir, alive) = private_directory(&std::env::temp_dir(), PREFIX, TEMPORARY)?;
+        let temporary = std::env::temp_dir();
+        let (dir, alive) = hq_net::trust::check_base(&temporary)
+            .map_err(|error| no_directory(&temporary, &error, TEMPORARY))
+            .and_then(|()| private_directory(&temporary, PREFIX, TEMPORARY))?;
         let beside = is_shared.then(std::env::current_dir).transpose()?;
         let shared = match (&beside, &state) {
             (Some(beside), None) => Some(private_directory(beside, PREFIX_HIDDEN, BESIDE)?),
@@ -235,11 +238,13 @@ pub(crate) fn interrupted_twice(signal: u8) -> HqError {
     HqError::interrupted(signal, "Interrupted twice: the tasks were ended without waiting for them")
 }
 
+fn no_directory(place: &Path, error: &io::Error, elsewhere: &str) -> HqError {
+    let text = format!("cannot create a private directory in {}: {error}", place.display());
+    HqError::failed("io", text).hint(elsewhere)
+}
+
 fn private_directory(place: &Path, prefix: &str, elsewhere: &str) -> Result<(TempDir, Alive), HqError> {
-    let failed = |error: io::Error| {
-        let text = format!("cannot create a private directory in {}: {error}", place.display());
-        HqError::failed("io", text).hint(elsewhere)
-    };
+    let failed = |error: io::Error| no_directory(place, &error, elsewhere);
     let made = tempfile::Builder::new()
         .prefix(prefix)
         .permissions(Permissions::from_mode(0o700))

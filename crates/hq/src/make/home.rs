@@ -135,10 +135,18 @@ impl Home {
         let failed = |error: io::Error| {
             HqError::failed("io", format!("the directory {} cannot be used: {error}", path.display()))
         };
+        let path = hq_stream::own_target(&path).map_err(failed)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut lock = options.open(path.join(LOCK)).map_err(failed)?;
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW);
+        let mut lock =
+            hq_stream::own_target(&path.join(LOCK)).and_then(|lock| options.open(lock)).map_err(failed)?;
         let begin = Instant::now();
         loop {
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -246,8 +254,10 @@ impl Home {
             return Ok(());
         }
         let append = || {
-            let path = self.path.join(KNOWN);
-            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+            let path = hq_stream::own_target(&self.path.join(KNOWN))?;
+            let mut options = OpenOptions::new();
+            options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+            let mut file = options.open(path)?;
             if file.metadata()?.len() == 0 {
                 file.write_all(known::HEADER.as_bytes())?;
             }

@@ -31,8 +31,13 @@ const ARGUMENT_BYTES_MAX: usize = 128 << 10;
 /// Spreads over so many numbers of nodes are tried.
 const SPREADS_MAX: usize = request::VARIANTS_MAX;
 
-/// What writes the script, and becomes it: no process more than the script itself has.
-const WRITE_AND_RUN: &str = r#"printf %s "$1" >"$0" || exit; set --; . "$0""#;
+/// What writes the script, and becomes it: no process more than the script itself has. Where others may write, what they have
+/// put there under its name is neither written to nor run.
+const WRITE_AND_RUN: &str = concat!(
+    r#"if [[ -e $0 || -L $0 ]]; then [[ -f $0 && ! -L $0 && -O $0 ]] || "#,
+    r#"{ printf '%s is not a file of yours: remove it, or make files elsewhere\n' "$0" >&2; exit 73; }; "#,
+    r#"else set -C; fi; printf %s "$1" >"$0" || exit; set +C; text=$1; set --; eval "$text""#
+);
 /// What runs the text without writing it.
 const RUN: &str = r#"text=$1; set --; eval "$text""#;
 /// Before that, where inputs that were made anew may be what they were before.

@@ -75,6 +75,28 @@ fn what_is_missing_is_made_once() {
     assert_eq!(place.read("d/whole"), "part 0\npart 1\npart 2\n");
 }
 
+/// Where others may write, a pipe would bring what somebody else runs, and a link would lead to what somebody else wants lost.
+#[test]
+fn what_is_in_the_place_of_a_script_is_neither_run_nor_written_to() {
+    let place = place(RULES, TARGETS);
+    fs::create_dir(place.path("d")).expect("writable");
+    let pipe = std::process::Command::new("mkfifo").arg(place.path("d/part.0.sh")).status();
+    assert!(pipe.expect("mkfifo").success());
+    place.write("precious", "precious");
+    std::os::unix::fs::symlink(place.path("precious"), place.path("d/part.1.sh")).expect("writable");
+    place.write("d/part.2.sh", "an earlier script");
+    let made = place.fails(1, "make");
+    for number in [0, 1] {
+        let log = place.read(&format!("d/part.{number}.log"));
+        assert!(log.contains(&format!("part.{number}.sh is not a file of yours")), "{log}: {made}");
+    }
+    assert_eq!(place.read("precious"), "precious");
+    assert_eq!(place.read("d/part_2"), "part 2\n", "an own one is written anew");
+    fs::remove_file(place.path("d/part.0.sh")).expect("there");
+    fs::remove_file(place.path("d/part.1.sh")).expect("there");
+    place.ok("make");
+}
+
 #[test]
 fn looking_changes_nothing() {
     let place = place(RULES, TARGETS);

@@ -24,7 +24,7 @@ use read::{Contents, Mode, Reader, Tally};
 /// Tasks of a job when nobody says how many.
 const SIZES: [u32; 2] = [1, 2_000];
 /// Memory that a server with jobs of a million tasks may ever have taken, in KiB.
-const SERVER_MEMORY_MAX: u64 = 512 << 10;
+const SERVER_MEMORY_MAX: u64 = 640 << 10;
 /// Processes that fail or print, and edges of a graph, which are read from a file: there are at most so many.
 const COSTLY_MAX: u32 = 20_000;
 /// Pulled tasks that are taken or failed with one command.

@@ -242,6 +242,8 @@ fn what_a_run_starts_asks_no_server_for_the_job_of_its_number() {
     let named = format!("run --stdout named --env HQ_SERVER_DIR={} -- sh -c '$HQ job list'", dir.display());
     cluster.ok(&named);
     assert!(cluster.read("named").contains("precious"));
+    let refused = cluster.fails(2, "run --after 1 -- true");
+    assert!(refused.contains("hq run has none but its own"), "{refused}");
     let refused = cluster.fails(2, "run --result stdout -- true");
     assert!(refused.contains("--result is kept by a server"), "{refused}");
 }

@@ -131,6 +131,10 @@ fn mistakes_are_named_with_their_place() {
             "[[task]]\nid=1\ncommand=[\"a\"]\n[[task]]\nid=1\ncommand=[\"a\"]",
             "Task 1 is defined multiple times.",
         ),
+        (
+            "[[task]]\nid=4294967295\ncommand=[\"a\"]\n[[task]]\ncommand=[\"a\"]",
+            "task 2: No task id is left behind the largest of the file; ids go up to 4294967295.",
+        ),
         ("[[task]]\ncommand=[\"a\"]\n[array]\ncommand=[\"a\"]", "cannot be mixed"),
         (
             "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nresources={cpus=0}",

@@ -95,6 +95,10 @@ fn text_of(args: &MakeArgs, name: &str, what: &str) -> Result<Vec<u8>, HqError> 
             "hq make looks for rules.yaml and targets.yaml in the current directory; `hq doc make` explains how to \
              write them"
                 .to_owned()
+        } else if args.force.iter().any(|forced| forced == EVERYTHING) {
+            format!(
+                "`--force={name}` remakes a rule or a file of that name; `--force` alone remakes everything"
+            )
         } else {
             format!("give the {what}: hq make RULES TARGETS")
         };

@@ -62,6 +62,11 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
                     "--generate needs a server that the generator and the reducer can reach: use `hq submit`",
                 ));
             }
+            if !submit.dependencies.after.is_empty() {
+                return Err(HqError::usage(
+                    "--after and --after-any wait for jobs of a server, and hq run has none but its own: use `hq submit`",
+                ));
+            }
             if submit.spec.result.is_some() {
                 return Err(HqError::usage(
                     "--result is kept by a server, which `hq job result` asks for it: use `hq submit`, or --stdout",
