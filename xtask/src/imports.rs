@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::tidy::Findings;
 
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
-const RULES: [(&str, &[&str], &[&str]); 21] = [
+const RULES: [(&str, &[&str], &[&str]); 22] = [
     ("hq-model", &[], IMPURE),
     ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
@@ -77,9 +77,11 @@ const RULES: [(&str, &[&str], &[&str]); 21] = [
             "hq-net",
             "hq-client",
             "hq-stream",
+            "hq-browser",
         ],
         &[],
     ),
+    ("hq-browser", &[], &["tokio", "clap", "prost", "rustls"]),
     ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-stream", "hq-make"], &[]),
     ("xtask", &[], &["tokio"]),
 ];

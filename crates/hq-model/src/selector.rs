@@ -43,6 +43,16 @@ fn of_task(text: &str) -> Option<(u32, u32)> {
     Some((job.parse().ok()?, task.parse().ok()?))
 }
 
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selector::All => f.write_str("all"),
+            Selector::Last => f.write_str("last"),
+            Selector::Ids(ids) => ids.fmt(f),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,16 +76,6 @@ mod tests {
             let said =
                 text.parse::<Selector>().map_or_else(|error| error.to_string(), |read| read.to_string());
             assert_eq!(said, read);
-        }
-    }
-}
-
-impl fmt::Display for Selector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Selector::All => f.write_str("all"),
-            Selector::Last => f.write_str("last"),
-            Selector::Ids(ids) => ids.fmt(f),
         }
     }
 }

@@ -259,7 +259,6 @@ impl Server {
         // What was taken back from a worker is its share of its job again.
         if let Some(first) = self.reserve.first {
             let may_start = first.may_start || self.share_room(first.class) > 0;
-            mark!("what was taken back may start again", may_start && !first.may_start);
             self.reserve.first = Some(First { may_start, ..first });
         }
         let first = self.reserve.first.filter(|_| !self.reserve.workers.is_empty());

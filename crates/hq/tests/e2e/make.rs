@@ -87,7 +87,7 @@ fn what_is_in_the_place_of_a_script_is_neither_run_nor_written_to() {
     place.write("d/part.2.sh", "an earlier script");
     let made = place.fails(1, "make");
     for number in [0, 1] {
-        let log = place.read(&format!("d/part.{number}.log"));
+        let log = place.read(format!("d/part.{number}.log"));
         assert!(log.contains(&format!("part.{number}.sh is not a file of yours")), "{log}: {made}");
     }
     assert_eq!(place.read("precious"), "precious");
