@@ -115,7 +115,6 @@ impl Gathered {
                     self.lose_first(at, *job, task);
                     self.lose_second(at, *job, task);
                 }
-                self.past.clear();
             }
             Record::AttemptsEnded { job, attempts } => {
                 let ran = attempts.iter().filter_map(|attempt| {

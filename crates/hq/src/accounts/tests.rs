@@ -180,13 +180,12 @@ fn an_attempt_that_is_repeated_is_lost() {
 }
 
 #[test]
-fn an_attempt_that_failed_ran_when_its_worker_says_whenever_that_was_heard() {
+fn attempts_that_are_repeated_ran_when_their_workers_say_whenever_that_was_heard() {
     let mut journal = Journal::default();
-    journal.worker(0, 1, 1).submit(0, IdSet::range(0, 0), Edges::default()).lease(0, 1, 0, 0);
-    let (job, ids, instance) = (JobId(1), IdSet::range(0, 0), Instance(1));
-    let attempt = PastAttempt {
-        task: TaskId(0),
-        instance: Instance(0),
+    journal.worker(0, 1, 2).submit(0, IdSet::range(0, 1), Edges::default()).lease(0, 1, 0, 1);
+    let attempt = |task, instance| PastAttempt {
+        task: TaskId(task),
+        instance: Instance(instance),
         worker: Some(WorkerId(1)),
         nodes: Vec::new(),
         started: Some(at(1)),
@@ -194,11 +193,14 @@ fn an_attempt_that_failed_ran_when_its_worker_says_whenever_that_was_heard() {
         end: AttemptEnd::Failed(FailureKind::Exit(1)),
         error: String::new(),
     };
-    journal.take(7, Record::AttemptsEnded { job, attempts: vec![attempt] });
-    let cause = RestartCause::Retry { not_before: at(7) };
-    journal.take(7, Record::Restarted { job, ids, instance, cause });
-    journal.lease(8, 1, 0, 0).finish(1, 0, 8, 9);
-    let expected = [("work", 1.0), ("lost", 2.0), ("starting", 1.0), ("no_room", 1.0), ("no_work", 4.0)];
+    let job = JobId(1);
+    journal.take(7, Record::AttemptsEnded { job, attempts: vec![attempt(0, 0), attempt(1, 1)] });
+    for (task, instance) in [(0, Instance(1)), (1, Instance(2))] {
+        let (ids, cause) = (IdSet::single(TaskId(task)), RestartCause::Retry { not_before: at(7) });
+        journal.take(7, Record::Restarted { job, ids, instance, cause });
+    }
+    journal.lease(8, 1, 0, 1).finish(1, 0, 8, 9).finish(1, 1, 8, 9);
+    let expected = [("work", 2.0), ("lost", 4.0), ("starting", 2.0), ("no_room", 2.0), ("no_work", 8.0)];
     assert_eq!(stop(9, &mut journal).seconds(), expected);
 }
 
