@@ -70,7 +70,10 @@ impl File {
         let hash = digest(&SHA256, self.bytes);
         let tag: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let tag = format!("\"{tag}\"");
-        let is_known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+        // One or several, also as caches weaken them (RFC 9110, 13.1.2).
+        let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
+        let mut known = known.flat_map(|known| known.split(',')).map(str::trim);
+        let is_known = known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag);
         let mut response = if is_known {
             answer(StatusCode::NOT_MODIFIED, self.content_type, Bytes::new())
         } else {
@@ -184,8 +187,13 @@ mod tests {
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()[CONTENT_SECURITY_POLICY], POLICY);
         let mut headers = HeaderMap::new();
-        headers.insert(IF_NONE_MATCH, response.headers()[ETAG].clone());
-        assert_eq!(file.answer(&headers).status(), StatusCode::NOT_MODIFIED);
+        let tag = response.headers()[ETAG].to_str().expect("a text");
+        for known in [tag.to_owned(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".to_owned()] {
+            headers.insert(IF_NONE_MATCH, HeaderValue::from_str(&known).expect("a header"));
+            assert_eq!(file.answer(&headers).status(), StatusCode::NOT_MODIFIED, "{known}");
+        }
+        headers.insert(IF_NONE_MATCH, HeaderValue::from_static("\"other\""));
+        assert_eq!(file.answer(&headers).status(), StatusCode::OK);
         assert!(find("/../Cargo.toml").is_none());
     }
 }
