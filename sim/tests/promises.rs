@@ -18,7 +18,7 @@ enum Marks {
 type Regression = (u64, Marks, &'static str);
 
 /// Seeds that broke a promise once.
-const REGRESSIONS: [Regression; 43] = [
+const REGRESSIONS: [Regression; 44] = [
     (
         4_875_838_604_539_528_997,
         Marks::None("none of 9 600 seeds comes by the branch; a test of the values in hq-core does"),
@@ -237,6 +237,11 @@ const REGRESSIONS: [Regression; 43] = [
         16_154_004_183_661_876_101,
         Marks::None("nothing marks the gate of an answer; a test of hq-core looks at it"),
         "a generator that waited for room was told what a full disk had not taken",
+    ),
+    (
+        16_852_805_047_525_288_826,
+        Marks::Reached(&["what a worker is to fetch is not freed there"]),
+        "a worker that had fetched an object was told to free it, for it had reported before what an attempt had left in vain",
     ),
 ];
 

@@ -251,14 +251,18 @@ impl Server {
     }
 
     fn free_on(&mut self, worker: WorkerId, object: ObjectId) {
-        match self.is_being_left(worker, &object) {
+        match self.is_to_come(worker, &object) {
             true => self.copies.free_later_on(worker, object),
             false => self.copies.free_on(worker, object),
         }
     }
 
-    // An attempt on a worker is to leave this.
-    fn is_being_left(&self, worker: WorkerId, object: &ObjectId) -> bool {
+    // A worker was told to fetch this, or an attempt there is to leave it.
+    fn is_to_come(&self, worker: WorkerId, object: &ObjectId) -> bool {
+        if self.copies.guards.handing.is_taking(object, worker) {
+            mark!("what a worker is to fetch is not freed there");
+            return true;
+        }
         let task = object.task;
         let has_attempt = |id: JobId| {
             let job = self.state.jobs.get(&id)?;

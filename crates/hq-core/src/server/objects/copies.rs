@@ -419,8 +419,8 @@ impl Copies {
         self.to_free.entry(worker).or_default().push(object);
     }
 
-    /// The same, but an attempt there is about to leave it once more: a word that it is to be freed could come after that. What it
-    /// leaves takes the place of this.
+    /// The same, but an attempt there is about to leave it once more, or it is about to be fetched: a word that it is to be freed
+    /// could come after that. What comes takes the place of this.
     pub(in crate::server) fn free_later_on(&mut self, worker: WorkerId, object: ObjectId) {
         self.to_free_later.entry(worker).or_default().push(object);
     }

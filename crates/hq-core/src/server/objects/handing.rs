@@ -46,6 +46,11 @@ impl Handing {
         }
     }
 
+    /// True when a worker was told to fetch an object, and has not said that it stores it or cannot.
+    pub(in crate::server) fn is_taking(&self, object: &ObjectId, worker: WorkerId) -> bool {
+        self.ways.get(object).is_some_and(|way| way.taker == Some(worker))
+    }
+
     fn is_to_take(&mut self, object: &ObjectId, worker: WorkerId, size: u64) {
         let way = self.ways.entry(object.clone()).or_default();
         let before = way.taker.replace(worker).map(|before| (before, way.size));

@@ -223,3 +223,21 @@ fn who_ends_as_soon_takes_nothing_from_one_whose_time_is_about_to_be_over() {
     joins(&mut world, 3, None);
     assert_eq!(told(&mut world), (vec![3], String::new()));
 }
+
+#[test]
+fn what_an_attempt_left_in_vain_is_not_freed_where_the_object_is_about_to_come() {
+    let mut world = world(&[100, 100, 200]);
+    stops(&mut world, 1, true);
+    assert_eq!(told(&mut world).0, [3]);
+    let freed = |world: &mut World| -> Vec<u64> {
+        let is_free = |message: &(u64, ToWorker)| matches!(message.1, ToWorker::FreeObjects(_));
+        let (free, others) = std::mem::take(&mut world.to_workers).into_iter().partition(is_free);
+        world.to_workers = others;
+        Vec::into_iter(free).map(|message| message.0).collect()
+    };
+    // Perhaps it has fetched it by now: its word of that would be on the way.
+    world.reports(3, |report| report.objects = stored("1@0:parts", 1));
+    assert_eq!(freed(&mut world), []);
+    refuses(&mut world, 3);
+    assert_eq!(freed(&mut world), [3], "it does not come");
+}
