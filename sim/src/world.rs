@@ -515,6 +515,7 @@ impl World {
         self.observers.order.restarted(server.state());
         self.observers.objects.restarted(server.state());
         self.observers.at_most_once.restarted(server.state());
+        self.observers.passed_over.clear();
         let mut effects = Vec::new();
         server.start(self.now, "sim123".into(), &mut effects);
         server.settle(self.now, &mut effects);
@@ -540,11 +541,13 @@ impl World {
             server.settle(self.now, &mut effects);
         }
         let is_looked_at = self.steps.is_multiple_of(self.checked_one_in);
+        server.has_turns(&effects, &mut self.observers.passed_over);
         if is_looked_at {
             server.check()?;
             if self.options.is_strict {
                 observers::work::server_wastes_nothing(self.now, server)?;
                 server.passes_nothing_over(self.now, &effects)?;
+                server.gives_turns(self.now, &effects, &mut self.observers.passed_over)?;
             }
         }
         self.observers.persisted(&effects)?;

@@ -189,6 +189,8 @@ pub const LOCALITY_KEY_MAX: usize = 4096;
 pub const PICKY_CLASSES_MAX: usize = 64;
 /// Steps of the search for such a set.
 pub const PICKY_STEPS_MAX: usize = 4096;
+/// Request classes of equal priority that are looked at, whether short tasks that wait on workers pass them over.
+pub const PASSED_OVER_LOOKED_AT_MAX: usize = 4;
 /// Request classes that are planned together when they compete; the next in order wait for the next plan.
 pub const PLANNED_CLASSES_MAX: usize = 1024;
 /// How long placement waits for a plan; then it goes on without.

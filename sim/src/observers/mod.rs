@@ -48,8 +48,10 @@ pub use order::Order;
 pub use policies::Policies;
 pub use runners::{Runners, check_inputs, check_results, result_of};
 
+use std::collections::BTreeMap;
+
 use hq_core::server::Effect;
-use hq_model::{Epoch, Instance, TaskRef};
+use hq_model::{Epoch, Instance, TaskRef, Timestamp};
 
 /// All observers with a memory.
 #[derive(Debug, Default)]
@@ -76,6 +78,8 @@ pub struct Observers {
     pub lingering: Lingering,
     /// Tasks on several nodes.
     pub nodes: Nodes,
+    /// Since when others take the room of a class that goes before them.
+    pub passed_over: BTreeMap<u32, Timestamp>,
     /// Who was told of jobs.
     pub notices: Notices,
     /// Objects that tasks leave and take.

@@ -27,7 +27,9 @@ use super::nodes::MultiNodeRound;
 use super::picky::Part;
 use super::planning::Judged;
 use super::queue::{ClassId, Place};
-use crate::limits::{BACKLOG_CLASSES_MAX, DISPATCH_ROUNDS_MAX, MISSES_MAX, SCAN_BLOCKED_MAX};
+use crate::limits::{
+    BACKLOG_CLASSES_MAX, DISPATCH_ROUNDS_MAX, MISSES_MAX, PASSED_OVER_LOOKED_AT_MAX, SCAN_BLOCKED_MAX,
+};
 use crate::mark;
 use crate::never;
 
@@ -95,9 +97,9 @@ impl Server {
         let mut open: BTreeSet<WorkerId> = changed_workers.difference(&picky).copied().collect();
         let mut handed =
             self.hand_out(now, [&open, &all], &changed_classes, Say::Planner(judged), &mut batches, effects);
-        if let Some(priority) = handed.contended {
+        if let Some((priority, in_order)) = handed.contended.take() {
             self.keep_reservations(priority);
-            self.ask_for_plan(now, priority, effects);
+            self.ask_for_plan(now, priority, in_order, effects);
         }
         self.hand_out_pulled(now, &changed_workers, &changed_classes, &mut batches);
         let changed = (&changed_workers, &changed_classes);
@@ -193,10 +195,14 @@ impl Server {
             if let Some(ended) = level.take_if(|level| Some(level.priority) != priority) {
                 let may_ask = say.asks_for(ended.priority) && !self.planning.is_busy();
                 if may_ask && self.is_contended(&ended) {
-                    self.take_back(ended.batches);
-                    handed.contended = Some(ended.priority);
-                    return handed;
+                    if !self.planning.is_turn_of_any(now, &ended.placed) {
+                        self.take_back(ended.batches);
+                        handed.contended = Some((ended.priority, ended.placed));
+                        return handed;
+                    }
+                    mark!("what plans have passed over for long has its turn");
                 }
+                ended.placed.iter().for_each(|class| self.planning.has_placed(*class));
                 join(batches, ended.batches);
             }
             let Some((place, class)) = next else { break };
@@ -209,8 +215,8 @@ impl Server {
                 !say.looks_at_all() && self.queue.next_multi_node(None).is_some_and(|other| other > place)
             );
             let level = level.get_or_insert_with(|| Level::new(place.0.0, before));
-            if let Some(plan) = say.plan_for(level) {
-                self.follow(now, plan, batches);
+            if let Some((plan, in_order)) = say.plan_for(level) {
+                self.follow(now, plan, in_order, batches);
                 open = open.map(|open| self.open(&open.workers));
             }
             let Open { workers, most_cpus } = &open[usize::from(changed_classes.contains(&class))];
@@ -294,19 +300,36 @@ impl Server {
             let workers = if changed_classes.contains(&class) { all } else { changed_workers };
             let wish = self.queue.wish(class);
             let higher = left.partition_point(|other| self.queue.wish(*other) > wish);
-            let higher = &left[..higher.min(SCAN_BLOCKED_MAX)];
-            if higher.is_empty() {
+            let (higher, equal) = left.split_at(higher);
+            let of_turn = equal.iter().filter(|class| self.planning.is_turn_of_any(now, &[**class]));
+            let first: Vec<ClassId> = higher.iter().chain(of_turn).take(SCAN_BLOCKED_MAX).copied().collect();
+            let ready = self.queue.count(class);
+            if first.is_empty() {
                 self.fill(now, workers, class, Round::Backlog, batches);
             } else {
                 let mut open = workers.clone();
-                open.retain(|worker| !self.would_go_before(now, *worker, class, higher));
+                open.retain(|worker| !self.would_go_before(now, *worker, class, &first));
                 self.fill(now, &open, class, Round::Backlog, batches);
+            }
+            if self.queue.count(class) < ready {
+                self.pass_over(now, workers, class, equal);
             }
         }
     }
 
-    // Tasks of a class that wait on a worker would take what others wait for here, whose priority or weight is larger and who
-    // get no backlog: those would never see it free.
+    // Tasks of a class wait on workers now. Of others of equal priority that go before it and get no backlog, those are passed over
+    // that it leaves no room.
+    fn pass_over(&mut self, now: Timestamp, workers: &BTreeSet<WorkerId>, class: ClassId, equal: &[ClassId]) {
+        for other in equal.iter().take(PASSED_OVER_LOOKED_AT_MAX) {
+            let is_new = !self.planning.has_passed_over(*other);
+            if is_new && workers.iter().any(|worker| self.would_go_before(now, *worker, class, &[*other])) {
+                self.planning.passes_over(now, *other);
+            }
+        }
+    }
+
+    // Tasks of a class that wait on a worker would take what others wait for here, who go before it and get no backlog: those
+    // would never see it free.
     fn would_go_before(
         &mut self,
         now: Timestamp,
@@ -339,8 +362,20 @@ impl Server {
         left.peek().is_some() && (level.placed.len() > 1 || left.any(|class| class != *placed))
     }
 
-    // The lines of a plan, as far as they still fit.
-    fn follow(&mut self, now: Timestamp, plan: &Plan, batches: &mut Batches) {
+    // The lines of a plan, as far as they still fit. Without it something of the classes `in_order` would have been placed.
+    fn follow(&mut self, now: Timestamp, plan: &Plan, in_order: &[ClassId], batches: &mut Batches) {
+        let ready: Vec<u64> = in_order.iter().map(|class| self.queue.count(*class)).collect();
+        self.place_lines(now, plan, batches);
+        for (class, ready) in in_order.iter().zip(ready) {
+            if self.queue.count(*class) < ready {
+                self.planning.has_placed(*class);
+            } else {
+                self.planning.passes_over(now, *class);
+            }
+        }
+    }
+
+    fn place_lines(&mut self, now: Timestamp, plan: &Plan, batches: &mut Batches) {
         for line in &plan.lines {
             let class = ClassId(line.class.0);
             let round = Round::Room { rank: line.variant as usize };
@@ -621,8 +656,9 @@ impl Server {
 /// What has come of handing out what fits.
 #[derive(Debug, Default)]
 struct HandedOut {
-    /// Several classes of this priority compete for too little: none of it and of lower ones was handed out.
-    contended: Option<i32>,
+    /// Several classes of this priority compete for too little: none of it and of lower ones was handed out. In order
+    /// something of these would have been.
+    contended: Option<(i32, Vec<ClassId>)>,
     /// Workers that were kept for a task and are not any more.
     let_go: BTreeSet<WorkerId>,
 }
@@ -653,10 +689,11 @@ impl Say {
     }
 
     // Once, when a priority is begun.
-    fn plan_for(&self, level: &mut Level) -> Option<&Plan> {
+    fn plan_for(&self, level: &mut Level) -> Option<(&Plan, &[ClassId])> {
         let Say::Planner(Some(judged)) = self else { return None };
         let is_new = !std::mem::replace(&mut level.is_begun, true);
-        judged.plan.as_deref().filter(|_| is_new && judged.priority == level.priority)
+        let plan = judged.plan.as_deref().filter(|_| is_new && judged.priority == level.priority)?;
+        Some((plan, &judged.in_order))
     }
 }
 

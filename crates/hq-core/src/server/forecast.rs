@@ -10,12 +10,12 @@ mod run_times;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hq_model::{IdSet, JobId};
+use hq_model::{IdSet, JobId, Timestamp};
 
 use super::details::Kept;
 use super::job::{Job, SubmitState};
 use super::state::State;
-use super::step::Step;
+use super::step::Due;
 use crate::limits::{EXPECTED_DEFAULT, SPANS_LEARNED_AGAIN_MAX};
 use crate::never;
 use crate::record::{FinishedSpan, Record};
@@ -82,9 +82,11 @@ impl Forecast {
         self.run_times.of_submit(id, &submit_of(state, id)?.task).map(Duration::from_micros)
     }
 
-    /// How long the paths of a submit's tasks are: groups of tasks with equal steps.
-    pub(super) fn groups(&self, state: &State, id: TemplateId, ids: &IdSet) -> Vec<(Step, IdSet)> {
-        self.paths.groups(state, id, ids)
+    /// When a submit's tasks are due: groups of tasks for which it is the same.
+    pub(super) fn groups(&self, state: &State, id: TemplateId, ids: &IdSet) -> Vec<(Due, IdSet)> {
+        let came = submit_of(state, id).map_or(Timestamp(0), |submit| submit.submitted);
+        let groups = self.paths.groups(state, id, ids).into_iter();
+        groups.map(|(step, ids)| (Due::of(came, step), ids)).collect()
     }
 
     /// How much earlier than they do a submit's tasks count as coming to a worker, among those of equal priority: groups of tasks

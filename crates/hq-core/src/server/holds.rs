@@ -9,7 +9,8 @@ use super::Effect;
 use super::capacity::{Capacity, Needs};
 use super::live::LiveWorker;
 use super::machine::Server;
-use super::queue::ClassId;
+use super::queue::{ClassId, Place};
+use crate::limits::{OVERTAKEN_MAX, PLAN_TIME_MAX};
 use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
 
 /// Why a worker does not get a task that fits there.
@@ -130,19 +131,10 @@ impl Server {
         if self.is_stopping() || self.is_read_only() {
             return Ok(());
         }
-        let mut given: BTreeMap<WorkerId, Vec<&RunBatch>> = BTreeMap::new();
-        for effect in said {
-            let Effect::ToWorker { connection, message: ToWorker::Run(run), .. } = effect else { continue };
-            let Some(worker) = self.worker_connections.get(connection) else { continue };
-            let is_placed = |batch: &&RunBatch| {
-                batch.variant.is_some() && batch.nodes.is_empty() && batch.after.is_none()
-            };
-            given.entry(*worker).or_default().extend(run.iter().filter(is_placed));
-        }
-        for (worker, run) in given {
+        for (worker, run) in self.given_for_room(said) {
             let Some(live) = self.live.get(&worker).filter(|live| live.takes_tasks()) else { continue };
             // One that was idle may start only for a set of tasks that uses enough of it.
-            if live.min_utilization > 0 && self.without(live, &run, None).is_free() {
+            if live.min_utilization > 0 && self.without(live, &run, |_| true).is_free() {
                 continue;
             }
             for class in self.queue.in_order().chain(self.queue.pulled()) {
@@ -151,7 +143,11 @@ impl Server {
                 if live.waits_before(key.priority) || self.reserve.has_let_go(worker) {
                     continue;
                 }
-                let without = self.without(live, &run, Some(key.priority));
+                let is_lower = |batch: &RunBatch| {
+                    let class = self.classes.get(&batch.template);
+                    class.is_some_and(|class| self.queue.key(*class).priority < key.priority)
+                };
+                let without = self.without(live, &run, is_lower);
                 for choice in live.ways(Some(class), &key.requests) {
                     let is_new = without.room(&choice.needs) > 0 && live.capacity().room(&choice.needs) <= 0;
                     if is_new
@@ -171,13 +167,100 @@ impl Server {
         Ok(())
     }
 
-    // What would be promised on a worker without what it was just given for room, all or what is of lower priority.
-    fn without(&self, live: &LiveWorker, run: &[&RunBatch], priority: Option<i32>) -> Capacity {
+    /// Looks for tasks that would come first and see others of equal priority and weight take their room, again and again: for
+    /// the simulator, with what the machine has said while it settled. `since` is its memory: of which class this was seen
+    /// first when, without anything of it being handed out since.
+    ///
+    /// # Errors
+    /// Names such tasks and a worker when this lasts for longer than it may.
+    pub fn gives_turns(
+        &self,
+        now: Timestamp,
+        said: &[Effect],
+        since: &mut BTreeMap<u32, Timestamp>,
+    ) -> Result<(), String> {
+        let given = self.given_for_room(said);
+        since.retain(|class, _| self.queue.count(ClassId(*class)) > 0);
+        for (worker, run) in given {
+            let Some(live) = self.live.get(&worker).filter(|live| live.takes_tasks()) else { continue };
+            let is_picky = live.min_utilization > 0 && self.without(live, &run, |_| true).is_free();
+            if is_picky || self.reserve.has_let_go(worker) {
+                continue;
+            }
+            let mut last = None;
+            while let Some((place, class)) = self.queue.next(last) {
+                last = Some(place);
+                let is_later = |batch: &RunBatch| self.goes_behind(batch, place);
+                let without = self.without(live, &run, is_later);
+                let is_passed =
+                    live.ways(Some(class), &self.queue.key(class).requests).iter().any(|choice| {
+                        without.room(&choice.needs) > 0
+                            && live.capacity().room(&choice.needs) <= 0
+                            && live.has_time(now, choice.time_request)
+                            && self.hold_on(now, worker, live, class, &choice.needs).is_none()
+                    });
+                if !is_passed {
+                    continue;
+                }
+                let first = *since.entry(class.0).or_insert(now);
+                if now.since(first) > OVERTAKEN_MAX + PLAN_TIME_MAX {
+                    let head = self.queue.head(class);
+                    return Err(format!(
+                        "since {first:?} tasks that come later take the room of {head:?}, now on worker {worker}"
+                    ));
+                }
+                // Who comes behind it waits for it.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tasks were handed out: for [`Server::gives_turns`].
+    pub fn has_turns(&self, said: &[Effect], since: &mut BTreeMap<u32, Timestamp>) {
+        for effect in said {
+            let Effect::ToWorker { message: ToWorker::Run(run), .. } = effect else { continue };
+            for class in run.iter().filter_map(|batch| self.classes.get(&batch.template)) {
+                since.remove(&class.0);
+            }
+        }
+    }
+
+    // Equal in priority and weight to who stands at a place, and due later.
+    fn goes_behind(&self, batch: &RunBatch, place: Place) -> bool {
+        let Some(class) = self.classes.get(&batch.template).filter(|class| self.queue.knows(**class)) else {
+            return false;
+        };
+        let groups = self.forecast.groups(&self.state, batch.template, &batch.ids);
+        let first = groups.iter().map(|group| group.0).min();
+        let own = first.map(|due| self.queue.place_as(*class, batch.template, due));
+        own.is_some_and(|own| (own.0, own.1) == (place.0, place.1) && own > place)
+    }
+
+    // What workers were just given for room.
+    fn given_for_room<'a>(&self, said: &'a [Effect]) -> BTreeMap<WorkerId, Vec<&'a RunBatch>> {
+        let mut given: BTreeMap<WorkerId, Vec<&RunBatch>> = BTreeMap::new();
+        for effect in said {
+            let Effect::ToWorker { connection, message: ToWorker::Run(run), .. } = effect else { continue };
+            let Some(worker) = self.worker_connections.get(connection) else { continue };
+            let is_placed = |batch: &&RunBatch| {
+                batch.variant.is_some() && batch.nodes.is_empty() && batch.after.is_none()
+            };
+            given.entry(*worker).or_default().extend(run.iter().filter(is_placed));
+        }
+        given
+    }
+
+    // What would be promised on a worker without some of what it was just given for room.
+    fn without(
+        &self,
+        live: &LiveWorker,
+        run: &[&RunBatch],
+        is_meant: impl Fn(&RunBatch) -> bool,
+    ) -> Capacity {
         let mut without = live.capacity().clone();
         for batch in run {
-            let class = self.classes.get(&batch.template);
-            let is_lower = |class: &ClassId| priority.is_none_or(|own| self.queue.key(*class).priority < own);
-            let held = live.held().get(&batch.template).filter(|_| class.is_some_and(is_lower));
+            let held = live.held().get(&batch.template).filter(|_| is_meant(batch));
             for (needs, ids) in held.into_iter().flat_map(|held| &held.placed) {
                 without.release(needs, ids.intersection(&batch.ids).len());
             }

@@ -482,8 +482,8 @@ impl Server {
                 self.locality.add_calls(id, ids, keys);
             }
         }
-        for (step, ids) in self.forecast.groups(&self.state, id, ids) {
-            self.queue.add(class, id, step, &ids);
+        for (due, ids) in self.forecast.groups(&self.state, id, ids) {
+            self.queue.add(class, id, due, &ids);
         }
     }
 

@@ -4,6 +4,10 @@
 //! priority and of lower ones wait, and others are placed as ever. While one is under way that took too long, tasks are
 //! placed in order; the next plan is made of what is so when it has come. Each line of a plan is checked against the present: what no longer
 //! fits is dropped, and what a plan leaves is placed in order. So a late or missing plan is harmless.
+//!
+//! A plan uses as much as possible, so it would pass some classes over for as long as others keep coming; so would short tasks
+//! that wait on workers. A class that would have got something in order and got nothing for a while has its turn: for as long
+//! again its priority is placed in order, and nothing else that would take its room waits on workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +20,7 @@ use super::Effect;
 use super::machine::Server;
 use super::queue::ClassId;
 use crate::keeping::by_preference;
-use crate::limits::{PLAN_TIME_MAX, PLANNED_CLASSES_MAX};
+use crate::limits::{OVERTAKEN_MAX, PLAN_TIME_MAX, PLANNED_CLASSES_MAX};
 
 /// The plan that is under way, or has come.
 #[derive(Debug, Default)]
@@ -26,6 +30,16 @@ pub(super) struct Planning {
     running: Option<u64>,
     asked: Option<Asked>,
     judged: Option<Judged>,
+    // Those that got nothing while others got what they would have got in order.
+    passed_over: BTreeMap<ClassId, PassedOver>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PassedOver {
+    // They have got nothing since then.
+    Since(Timestamp),
+    // It is their turn.
+    TurnUntil(Timestamp),
 }
 
 #[derive(Debug)]
@@ -35,6 +49,8 @@ struct Asked {
     until: Timestamp,
     // Jobs with shares, in the order of the snapshot.
     jobs: Vec<JobId>,
+    // Those of which something would have been placed in order.
+    in_order: Vec<ClassId>,
     // Something has changed since.
     is_outdated: bool,
 }
@@ -46,15 +62,18 @@ pub(super) struct Judged {
     /// Something has changed since it was asked for, and it places something.
     pub(super) is_outdated: bool,
     pub(super) plan: Option<Box<Plan>>,
+    /// Those of which something would have been placed in order.
+    pub(super) in_order: Vec<ClassId>,
 }
 
 impl Planning {
     /// A plan has come.
     fn come(&mut self, number: u64, plan: Box<Plan>) -> Option<Asked> {
         self.running.take_if(|running| *running == number);
-        let asked = self.asked.take_if(|asked| asked.number == number)?;
+        let mut asked = self.asked.take_if(|asked| asked.number == number)?;
         let is_outdated = asked.is_outdated && !plan.lines.is_empty();
-        self.judged = Some(Judged { priority: asked.priority, is_outdated, plan: Some(plan) });
+        let in_order = std::mem::take(&mut asked.in_order);
+        self.judged = Some(Judged { priority: asked.priority, is_outdated, plan: Some(plan), in_order });
         Some(asked)
     }
 
@@ -66,8 +85,50 @@ impl Planning {
     /// A plan that took too long is not waited for any more.
     pub(super) fn give_up(&mut self, now: Timestamp) {
         if let Some(late) = self.asked.take_if(|asked| asked.until <= now) {
-            self.judged = Some(Judged { priority: late.priority, is_outdated: false, plan: None });
+            self.judged = Some(Judged {
+                priority: late.priority,
+                is_outdated: false,
+                plan: None,
+                in_order: late.in_order,
+            });
         }
+    }
+
+    /// Others got what a class would have got in order.
+    pub(super) fn passes_over(&mut self, now: Timestamp, class: ClassId) {
+        self.passed_over.entry(class).or_insert(PassedOver::Since(now));
+    }
+
+    /// True when others got what a class would have got in order, and it has got nothing since.
+    pub(super) fn has_passed_over(&self, class: ClassId) -> bool {
+        self.passed_over.contains_key(&class)
+    }
+
+    /// Something of a class was placed. A turn goes on.
+    pub(super) fn has_placed(&mut self, class: ClassId) {
+        if let Some(PassedOver::Since(_)) = self.passed_over.get(&class) {
+            self.passed_over.remove(&class);
+        }
+    }
+
+    /// True when it is the turn of one of these classes, of which something would be placed in order.
+    pub(super) fn is_turn_of_any(&mut self, now: Timestamp, classes: &[ClassId]) -> bool {
+        let mut is_turn = false;
+        for class in classes {
+            match self.passed_over.get(class).copied() {
+                Some(PassedOver::Since(since)) if now.since(since) >= OVERTAKEN_MAX => {
+                    let turn = PassedOver::TurnUntil(now.after(OVERTAKEN_MAX));
+                    self.passed_over.insert(*class, turn);
+                    is_turn = true;
+                }
+                Some(PassedOver::TurnUntil(until)) if now < until => is_turn = true,
+                Some(PassedOver::TurnUntil(_)) => {
+                    self.passed_over.remove(class);
+                }
+                Some(PassedOver::Since(_)) | None => {}
+            }
+        }
+        is_turn
     }
 
     /// What has been said since the last time, or that nothing will be.
@@ -103,14 +164,22 @@ impl Server {
         }
     }
 
-    /// Asks for a plan for the tasks of a priority.
-    pub(super) fn ask_for_plan(&mut self, now: Timestamp, priority: i32, effects: &mut Vec<Effect>) {
+    /// Asks for a plan for the tasks of a priority, of which something of these classes would be placed in order.
+    pub(super) fn ask_for_plan(
+        &mut self,
+        now: Timestamp,
+        priority: i32,
+        in_order: Vec<ClassId>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let queue = &self.queue;
+        self.planning.passed_over.retain(|class, _| queue.count(*class) > 0);
         let (snapshot, jobs) = self.contenders(now, priority);
         self.planning.last += 1;
         let number = self.planning.last;
         self.planning.running = Some(number);
-        self.planning.asked =
-            Some(Asked { number, priority, until: now.after(PLAN_TIME_MAX), jobs, is_outdated: false });
+        let until = now.after(PLAN_TIME_MAX);
+        self.planning.asked = Some(Asked { number, priority, until, jobs, in_order, is_outdated: false });
         effects.push(Effect::Plan { number, snapshot: Box::new(snapshot) });
     }
 

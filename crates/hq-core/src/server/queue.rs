@@ -1,9 +1,8 @@
 //! Ready tasks, grouped into request classes: the unit of placement.
 //!
 //! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then by
-//! the longest path to the end of a graph, then by the age of their oldest job; so are the tasks within a class. How
-//! long paths are is told in steps ([`super::step`]), so that small differences do not reorder anything. Classes on
-//! several nodes have an order of their own, and so have the pulled tasks of each bag: only relays have room for them, which
+//! when their first tasks are due ([`super::step`]): the earlier they came and the longer the path to the end of their graph
+//! is; then by the age of their oldest job. So are the tasks within a class. Classes on several nodes have an order of their own, and so have the pulled tasks of each bag: only relays have room for them, which
 //! have room for nothing else.
 
 use std::cmp::Reverse;
@@ -13,7 +12,7 @@ use std::ops::Bound;
 use hq_model::request::CPUS;
 use hq_model::{AmountRequest, IdSet, JobId, Request, TaskId};
 
-use super::step::Step;
+use super::step::Due;
 use crate::worker_messages::TemplateId;
 
 /// Names a request class; never given twice.
@@ -57,11 +56,11 @@ pub struct Queue {
     without_cpus: usize,
 }
 
-/// Where a class stands: priority, weight, path and age of its head.
-pub(super) type Place = (Reverse<i32>, Reverse<u32>, Reverse<Step>, TemplateId, ClassId);
+/// Where a class stands: priority and weight, when its head is due, and of which submit that is.
+pub(super) type Place = (Reverse<i32>, Reverse<u32>, Due, TemplateId, ClassId);
 
-// Tasks of a submit with paths of one length.
-type Group = (Reverse<Step>, TemplateId);
+// Tasks of a submit that are due at one time.
+type Group = (Due, TemplateId);
 
 #[derive(Clone, Debug)]
 struct Class {
@@ -74,8 +73,8 @@ struct Class {
     // Submits that are known to be of this class.
     submits: u64,
     ready: BTreeMap<Group, IdSet>,
-    // Lengths of paths in `ready`.
-    steps: BTreeMap<TemplateId, BTreeSet<Step>>,
+    // When those in `ready` are due.
+    dues: BTreeMap<TemplateId, BTreeSet<Due>>,
     count: u64,
 }
 
@@ -124,7 +123,7 @@ impl Queue {
             order: Order::of(requests),
             submits: 1,
             ready: BTreeMap::new(),
-            steps: BTreeMap::new(),
+            dues: BTreeMap::new(),
             count: 0,
             key,
         };
@@ -216,9 +215,9 @@ impl Queue {
     }
 
     /// Where a task of a class would stand.
-    pub fn place_as(&self, class: ClassId, template: TemplateId, step: Step) -> Place {
+    pub fn place_as(&self, class: ClassId, template: TemplateId, due: Due) -> Place {
         let Class { key, weight, .. } = &self.classes[&class];
-        (Reverse(key.priority), Reverse(*weight), Reverse(step), template, class)
+        (Reverse(key.priority), Reverse(*weight), due, template, class)
     }
 
     /// Classes within one worker with ready tasks, in the order in which they are placed, without pulled ones.
@@ -240,7 +239,7 @@ impl Queue {
     /// Classes of a priority with ready tasks, in the order in which they are placed.
     pub fn of_priority(&self, priority: i32) -> impl Iterator<Item = ClassId> + '_ {
         let oldest = TemplateId { job: JobId(0), submit: 0 };
-        let first: Place = (Reverse(priority), Reverse(u32::MAX), Reverse(Step::MAX), oldest, ClassId(0));
+        let first: Place = (Reverse(priority), Reverse(u32::MAX), Due::MIN, oldest, ClassId(0));
         self.order.range(first..).take_while(move |place| place.0.0 == priority).map(|place| place.4)
     }
 
@@ -254,26 +253,26 @@ impl Queue {
         self.order.is_empty() && self.multi_node.is_empty()
     }
 
-    /// Adds ready tasks whose paths are this long.
-    pub fn add(&mut self, class: ClassId, template: TemplateId, step: Step, ids: &IdSet) {
+    /// Adds ready tasks that are due at a time.
+    pub fn add(&mut self, class: ClassId, template: TemplateId, due: Due, ids: &IdSet) {
         if ids.is_empty() {
             return;
         }
         self.change(class, |class| {
-            let ready = class.ready.entry((Reverse(step), template)).or_default();
+            let ready = class.ready.entry((due, template)).or_default();
             let before = ready.len();
             ready.union_with(ids);
             class.count += ready.len() - before;
-            class.steps.entry(template).or_default().insert(step);
+            class.dues.entry(template).or_default().insert(due);
         });
     }
 
     /// Removes tasks, as far as they are ready.
     pub fn remove(&mut self, class: ClassId, template: TemplateId, ids: &IdSet) {
         self.change(class, |class| {
-            let steps: Vec<Step> = class.steps.get(&template).into_iter().flatten().copied().collect();
-            for step in steps {
-                class.take_out((Reverse(step), template), |ready| {
+            let dues: Vec<Due> = class.dues.get(&template).into_iter().flatten().copied().collect();
+            for due in dues {
+                class.take_out((due, template), |ready| {
                     let taken = ready.intersection(ids);
                     ready.subtract(&taken);
                     taken
@@ -285,11 +284,10 @@ impl Queue {
     /// Where a ready task stands: the place of its class if it was at its head.
     pub fn place_of(&self, id: ClassId, template: TemplateId, task: TaskId) -> Option<Place> {
         let class = self.classes.get(&id)?;
-        let holds = |step: &&Step| {
-            class.ready.get(&(Reverse(**step), template)).is_some_and(|ready| ready.contains(task))
-        };
-        let step = class.steps.get(&template)?.iter().find(holds)?;
-        Some((Reverse(class.key.priority), Reverse(class.weight), Reverse(*step), template, id))
+        let holds =
+            |due: &&Due| class.ready.get(&(**due, template)).is_some_and(|ready| ready.contains(task));
+        let due = class.dues.get(&template)?.iter().find(holds)?;
+        Some((Reverse(class.key.priority), Reverse(class.weight), *due, template, id))
     }
 
     /// Classes on several nodes with ready tasks of at least this priority.
@@ -314,16 +312,15 @@ impl Queue {
         order.into_iter().flat_map(move |order| order.range(..place)).map(|before| (*before, before.4))
     }
 
-    /// The ready tasks of a class in their order: of which submit how many have how long a way to the end.
-    pub fn groups(&self, class: ClassId) -> impl Iterator<Item = (Step, TemplateId, &IdSet)> + '_ {
+    /// The ready tasks of a class in their order: of which submit how many are due when.
+    pub fn groups(&self, class: ClassId) -> impl Iterator<Item = (Due, TemplateId, &IdSet)> + '_ {
         let ready = self.classes.get(&class).map(|class| &class.ready);
-        ready.into_iter().flatten().map(|((step, template), ids)| (step.0, *template, ids))
+        ready.into_iter().flatten().map(|((due, template), ids)| (*due, *template, ids))
     }
 
-    /// The first submit of a class that has ready tasks, and how long their paths are.
-    pub fn head(&self, class: ClassId) -> Option<(Step, TemplateId)> {
-        let group = self.classes.get(&class)?.ready.first_key_value()?.0;
-        Some((group.0.0, group.1))
+    /// The first submit of a class that has ready tasks, and when they are due.
+    pub fn head(&self, class: ClassId) -> Option<(Due, TemplateId)> {
+        Some(*self.classes.get(&class)?.ready.first_key_value()?.0)
     }
 
     /// Ready tasks at the head of a class.
@@ -333,10 +330,10 @@ impl Queue {
 
     /// Takes up to `count` tasks of the head of a class.
     pub fn take(&mut self, class: ClassId, count: u64) -> Option<(TemplateId, IdSet)> {
-        let (step, template) = self.head(class)?;
+        let (due, template) = self.head(class)?;
         let mut taken = IdSet::new();
         self.change(class, |class| {
-            taken = class.take_out((Reverse(step), template), |ready| ready.take_first(count));
+            taken = class.take_out((due, template), |ready| ready.take_first(count));
         });
         Some((template, taken))
     }
@@ -345,8 +342,8 @@ impl Queue {
     pub fn ready(&self, class: ClassId, template: TemplateId) -> IdSet {
         let mut all = IdSet::new();
         let Some(class) = self.classes.get(&class) else { return all };
-        for step in class.steps.get(&template).into_iter().flatten() {
-            if let Some(ids) = class.ready.get(&(Reverse(*step), template)) {
+        for due in class.dues.get(&template).into_iter().flatten() {
+            if let Some(ids) = class.ready.get(&(*due, template)) {
                 all.union_with(ids);
             }
         }
@@ -402,10 +399,10 @@ impl Class {
         self.count -= taken.len();
         if ready.is_empty() {
             self.ready.remove(&group);
-            if let Some(steps) = self.steps.get_mut(&group.1) {
-                steps.remove(&group.0.0);
-                if steps.is_empty() {
-                    self.steps.remove(&group.1);
+            if let Some(dues) = self.dues.get_mut(&group.1) {
+                dues.remove(&group.0);
+                if dues.is_empty() {
+                    self.dues.remove(&group.1);
                 }
             }
         }

@@ -1,4 +1,11 @@
-//! How long the way from a task to the end of its graph is, as far as it matters for the order of tasks.
+//! When tasks are due: what the order of ready tasks of equal priority and weight is made of.
+//!
+//! A long way to the end of its graph counts for a task as if it had come earlier: by as long as the way for a way of up to a
+//! few seconds, and by four seconds for each further time that it doubles. So of what comes at about the same time the
+//! longest way goes first, as in list scheduling by the critical path, and nothing goes before what came much
+//! earlier, however long its own way is.
+
+use hq_model::Timestamp;
 
 /// The length of a way, coarser the longer it is.
 pub type Step = u32;
@@ -19,9 +26,54 @@ pub(super) fn coarse(us: u64) -> Step {
     (octave + u32::from(is_upper)) * 8
 }
 
+/// The earlier a task is due, the earlier it goes: µs of the server's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Due(i64);
+
+impl Due {
+    /// Of the first of all.
+    pub const MIN: Due = Due(i64::MIN);
+
+    /// Of a task that came at a time, with a way to the end of this length.
+    pub(super) fn of(came: Timestamp, step: Step) -> Due {
+        Due(i64::try_from(came.0).unwrap_or(i64::MAX).saturating_sub(head_start_us(step)))
+    }
+}
+
+// Ways that are shorter than these 4.2 s count as long as they are, 2^n times as long ones as n times that.
+const HEAD_START_BITS: u32 = 22;
+
+// By how much earlier a task seems to have come, µs: 1 s for a way of a second, 16 s for a minute, 40 s for an hour and 60 s
+// for a day. Logarithms are taken piece by piece, straight between powers of two.
+fn head_start_us(step: Step) -> i64 {
+    let unit = 1_u64 << HEAD_START_BITS;
+    let way_us = (u64::from(8 + step % 8)) << (step / 8).min(50) >> 3;
+    let sum = way_us + unit;
+    let octave = sum.ilog2();
+    let beyond = sum - (1 << octave);
+    (u64::from(octave - HEAD_START_BITS) * unit + (beyond >> (octave - HEAD_START_BITS))) as i64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn longer_ways_are_due_earlier_but_not_before_what_came_much_earlier() {
+        let second = 1_000_000;
+        let start = |us| head_start_us(fine(us)) as f64 / 1e6;
+        let found = [second, 60 * second, 3600 * second, 86_400 * second].map(|us| start(us).round());
+        assert_eq!(found, [1.0, 16.0, 40.0, 60.0]);
+        assert!((0..400).all(|step| head_start_us(step) <= head_start_us(step + 1)));
+        assert!(
+            (144..400).all(|step| head_start_us(step) < head_start_us(step + 1)),
+            "of ways from 0.3 s on"
+        );
+        assert!(head_start_us(Step::MAX) < 200 * second as i64);
+        let due = |came, us| Due::of(Timestamp(came), fine(us));
+        assert!(due(100 * second, 10 * second) < due(100 * second, second), "what comes together");
+        assert!(due(100 * second, second) < due(160 * second, 3600 * second), "what comes a minute later");
+    }
 
     #[test]
     fn steps_grow_with_the_path_and_small_differences_do_not_matter() {

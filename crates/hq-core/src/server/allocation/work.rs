@@ -14,7 +14,7 @@ use crate::server::capacity::{Needs, SLOTS_MAX};
 use crate::server::live::LiveWorker;
 use crate::server::machine::Server;
 use crate::server::queue::ClassId;
-use crate::server::step::Step;
+use crate::server::step::Due;
 use crate::worker_messages::TemplateId;
 
 /// What a new worker of a queue costs in which nothing is done.
@@ -37,7 +37,7 @@ impl Server {
         let handed: Vec<(TemplateId, u64)> = of_class.map(|(template, count)| (*template, *count)).collect();
         let groups = self.queue.groups(class).take(DEMAND_GROUPS_MAX);
         let mut outlasted = Duration::ZERO;
-        let groups = groups.map(|(_, template, ids): (Step, _, _)| {
+        let groups = groups.map(|(_, template, ids): (Due, _, _)| {
             outlasted = outlasted.max(self.outlasted_by(template.job, ids));
             (template, ids.len())
         });

@@ -75,26 +75,24 @@ impl Server {
             } else {
                 (head.1 < place.1).then(|| "by weight".into())
             };
-            for (step, template, ids) in self.queue.groups(other) {
+            for (due, other, ids) in self.queue.groups(other) {
                 let why = match &by_class {
                     Some(why) => why,
-                    None if step > place.2.0 => "more work until its end",
-                    None if step == place.2.0 && template < place.3 => "older",
-                    None => break,
+                    None if (due, other) > (place.2, place.3) => break,
+                    None if self.is_older(other, template) => "older",
+                    None => "more work until its end",
                 };
-                all.add(why, ids.len(), template);
+                all.add(why, ids.len(), other);
             }
         }
         let (mut longer, mut older) = (0, 0);
-        for (step, other, ids) in self.queue.groups(class) {
-            if step > place.2.0 {
-                longer += ids.len();
-            } else if other != template {
-                older += ids.len();
-            } else {
+        for (due, other, ids) in self.queue.groups(class) {
+            if (due, other) == (place.2, template) {
                 older += ids.rank(task.task).unwrap_or(0);
                 break;
             }
+            let count = if self.is_older(other, template) { &mut older } else { &mut longer };
+            *count += ids.len();
         }
         let total = all.found.iter().map(|ahead| ahead.count).sum::<u64>() + longer + older;
         if total == 0 {
@@ -113,6 +111,13 @@ impl Server {
         }
         let goes = counted_are(total, "ready task", "goes", "go");
         Some(Reason::new(ReasonKind::Priority, format!("{goes} before it: {}", parts.join(", "))))
+    }
+
+    // A submit came before another one, or with it and its job is older: a longer way is not what brings its tasks forward.
+    fn is_older(&self, one: TemplateId, other: TemplateId) -> bool {
+        let came =
+            |id: TemplateId| Some(self.state.jobs.get(&id.job)?.submits.get(id.submit as usize)?.submitted);
+        (came(one), one) < (came(other), other)
     }
 
     // Other classes that are placed before a task. Among those of equal priority the ones on several nodes go first.

@@ -60,36 +60,70 @@ fn longer_tasks_go_first_and_equal_ones_by_age() {
     assert_eq!(world.sent(1), "2:0/0 4:0/0 5:0/0", "70 s are about as long as 60 s");
 }
 
+// Task 0 of a job was just handed to worker 2.
+fn given(job: JobId, variant: Option<u32>) -> [Effect; 1] {
+    let batch = RunBatch {
+        template: TemplateId { job, submit: 0 },
+        content: None,
+        ids: IdSet::single(TaskId(0)),
+        instance: Instance(0),
+        entries: Entries::default(),
+        nodes: Vec::new(),
+        services: Vec::new(),
+        after: None,
+        variant,
+        head_start: Duration::ZERO,
+        inputs: Vec::new(),
+        objects: Vec::new(),
+    };
+    let message = ToWorker::Run(vec![batch]);
+    [Effect::ToWorker { connection: ConnectionId(2), message, gate: Gate::Open }]
+}
+
+#[test]
+fn the_observer_of_turns_sees_what_is_passed_over_for_longer_than_it_may() {
+    let mut world = World::new();
+    let later = world.submit(1, |_| {});
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "1:0/0");
+    let mut since = std::collections::BTreeMap::new();
+    let run = given(later, Some(0));
+    let sees = |world: &World, since: &mut _| world.server.gives_turns(world.now, &run, since);
+    assert_eq!((sees(&world, &mut since), since.len()), (Ok(()), 0), "nothing else waits");
+    let first = world.submit(1, |spec| {
+        spec.crash_limit = CrashLimit::NeverRestart;
+        spec.expected = Some(Duration::from_secs(3600));
+        spec.requests[0].time_request = Duration::from_secs(1);
+    });
+    assert_eq!((sees(&world, &mut since), since.len()), (Ok(()), 1), "once it may");
+    world.wait(2 * OVERTAKEN_MAX);
+    let found = sees(&world, &mut since).expect_err("it is passed over");
+    assert!(found.contains("take the room of") && found.ends_with("on worker 1"), "{found}");
+    world.server.has_turns(&given(first, None), &mut since);
+    assert!(since.is_empty(), "it gets some");
+}
+
 #[test]
 fn the_observer_of_the_order_sees_lower_priority_in_the_room_of_higher() {
     let mut world = World::new();
     let job = world.submit(1, |_| {});
     world.worker(2, 1);
     assert_eq!(world.sent(2), "1:0/0");
-    let run = |variant| {
-        let batch = RunBatch {
-            template: TemplateId { job, submit: 0 },
-            content: None,
-            ids: IdSet::single(TaskId(0)),
-            instance: Instance(0),
-            entries: Entries::default(),
-            nodes: Vec::new(),
-            services: Vec::new(),
-            after: None,
-            variant,
-            head_start: Duration::ZERO,
-            inputs: Vec::new(),
-            objects: Vec::new(),
-        };
-        let message = ToWorker::Run(vec![batch]);
-        [Effect::ToWorker { connection: ConnectionId(2), message, gate: Gate::Open }]
-    };
-    assert_eq!(world.server.passes_nothing_over(world.now, &run(Some(0))), Ok(()), "nothing else waits");
+    assert_eq!(
+        world.server.passes_nothing_over(world.now, &given(job, Some(0))),
+        Ok(()),
+        "nothing else waits"
+    );
     // One that may never run twice waits on the server until there is room.
     world.submit(1, |spec| (spec.priority, spec.crash_limit) = (1, CrashLimit::NeverRestart));
-    let found = world.server.passes_nothing_over(world.now, &run(Some(0))).expect_err("it is passed over");
+    let found =
+        world.server.passes_nothing_over(world.now, &given(job, Some(0))).expect_err("it is passed over");
     assert!(found.contains("worker 1 got tasks of lower priority in room for"), "{found}");
-    assert_eq!(world.server.passes_nothing_over(world.now, &run(None)), Ok(()), "it has no room, but waits");
+    assert_eq!(
+        world.server.passes_nothing_over(world.now, &given(job, None)),
+        Ok(()),
+        "it has no room, but waits"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Which task goes where: variants, weights, any vendor's GPUs.
 
 use super::*;
+use crate::server::live::Held;
 
 pub(super) fn request(parts: &[(&str, u64)]) -> Request {
     let resource = |&(name, count): &(&str, u64)| ResourceRequest {
@@ -231,6 +232,67 @@ fn where_classes_compete_the_planner_decides() {
     assert!(world.sent(1).starts_with("1:0/0 2:0-1/0"), "no CPU stays idle; the other task comes next");
     let held = &world.server.live[&hq_model::WorkerId(1)];
     assert!(held.has_backlog());
+}
+
+// Of which kind tasks run in each second, small ones that are due first (1) or large ones of an endless job (2), until all the
+// small ones have ended. Each second all end that run or wait on the worker; it says that they took so long.
+fn turns(comes_late: bool, small_ms: u64, large_ms: u64) -> String {
+    let mut world = World::new();
+    let small = |world: &mut World| {
+        world.submit(40, |spec| {
+            spec.requests = vec![request(&[("cpus", 1)])];
+            spec.expected = comes_late.then_some(Duration::from_secs(20));
+        })
+    };
+    let large =
+        |world: &mut World| world.submit(100_000, |spec| spec.requests = vec![request(&[("cpus", 4)])]);
+    let small = if comes_late {
+        large(&mut world);
+        world.worker(1, 8);
+        world.wait(Duration::from_secs(1));
+        small(&mut world)
+    } else {
+        let small = small(&mut world);
+        world.wait(Duration::from_secs(1));
+        large(&mut world);
+        world.worker(1, 8);
+        small
+    };
+    let (mut turns, mut left) = (String::new(), 40);
+    while left > 0 && turns.len() < 200 {
+        let held = world.server.live[&hq_model::WorkerId(1)].held().clone();
+        let ids = |held: &Held| {
+            let placed = held.placed.iter().map(|(_, ids)| ids);
+            let waiting = held.waiting.clone();
+            placed.fold(waiting, |mut all, ids| {
+                all.union_with(ids);
+                all
+            })
+        };
+        let all: Vec<(JobId, IdSet)> =
+            held.iter().map(|(template, held)| (template.job, ids(held))).collect();
+        let ended = all.iter().filter(|(job, _)| *job == small).map(|(_, ids)| ids.len()).sum::<u64>();
+        left -= ended;
+        turns.push(if ended > 0 { '1' } else { '2' });
+        let wall_us = |job| 1000 * if job == small { small_ms } else { large_ms };
+        world.wait(Duration::from_secs(1));
+        world.reports(1, |report| {
+            let ends = all.iter().flat_map(|(job, ids)| ids.iter().map(|task| (*job, task.0)));
+            let ends = ends.map(|(job, task)| finished_within(wall_us(job), job, task, task, 0));
+            report.finished.extend(ends);
+        });
+    }
+    turns
+}
+
+#[test]
+fn what_plans_pass_over_has_its_turn_after_ten_seconds() {
+    assert_eq!(turns(false, 500, 500), "222222222211111");
+}
+
+#[test]
+fn what_short_tasks_that_wait_on_workers_pass_over_has_its_turn_after_ten_seconds() {
+    assert_eq!(turns(true, 20_000, 1), "2222222222211111");
 }
 
 #[test]
