@@ -56,7 +56,7 @@ impl Layout {
         match count.checked_sub(1).map(|last| self.files[last]) {
             None => FileName::segment(1),
             Some(FileName { kind: FileKind::Snapshot, number }) => FileName::segment(number),
-            Some(FileName { kind: FileKind::Segment, number }) => FileName::segment(number + 1),
+            Some(FileName { kind: FileKind::Segment, number }) => FileName::segment(number.saturating_add(1)),
         }
     }
 

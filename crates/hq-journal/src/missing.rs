@@ -47,7 +47,7 @@ pub(crate) fn missing_records<F>(
             found: 0,
             is_harmed: true,
         });
-        *due = FileName::segment(before + 1);
+        *due = FileName::segment(before.saturating_add(1));
         gap
     };
     for (index, &name) in layout.files.iter().enumerate().skip(problem) {
@@ -68,7 +68,7 @@ pub(crate) fn missing_records<F>(
         parts.push(Part { first: name, last: name, begins, found, is_harmed });
     }
     if let Some(note) = note.filter(|note| Some(note.id) == id) {
-        parts.extend(gap(&mut due, note.number + 1));
+        parts.extend(gap(&mut due, note.number.saturating_add(1)));
     }
     // The part that is wrong may have been read up to there.
     let after_snapshot = layout.files.get(problem).is_some_and(|file| file.kind == FileKind::Snapshot);

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, Write};
 use std::num::NonZeroU32;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use hq_model::{Channel, IdSet, JobId, TaskId, Timestamp, WorkerId};
+use rustix::process::geteuid;
 
 use crate::contents::Contents;
 use crate::error::{Fault, StreamError};
@@ -74,6 +75,11 @@ impl Directory {
     /// # Errors
     /// When the directory or a file cannot be read, or is of a later release. What is no stream file is passed over.
     pub fn open(path: &Path, server_uid: Option<&str>) -> Result<Found, StreamError> {
+        Directory::look(path, server_uid, false)
+    }
+
+    // Perhaps without files of other users.
+    fn look(path: &Path, server_uid: Option<&str>, is_wary: bool) -> Result<Found, StreamError> {
         let failed = |error| StreamError::Io { path: path.into(), error };
         let mut by_server: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let mut passed_over = Vec::new();
@@ -81,6 +87,10 @@ impl Directory {
         let entries = if is_file { Vec::new() } else { stream_files(path).map_err(failed)? };
         for path in is_file.then(|| path.to_owned()).into_iter().chain(entries) {
             match StreamFile::open(&path) {
+                Ok(file) if is_wary && !is_trusted(file.owner()?) => {
+                    let owner = file.owner()?;
+                    passed_over.push(StreamError::Strange { path, owner });
+                }
                 Ok(file) => {
                     let Header { server_uid, created, worker } = file.header().clone();
                     let length = file.length()?;
@@ -97,7 +107,7 @@ impl Directory {
             None if by_server.len() > 1 => return Ok(Found::Several(in_order(&by_server))),
             None => by_server.into_values().next().unwrap_or_default(),
         };
-        if files.is_empty() {
+        if files.is_empty() && passed_over.iter().all(|error| !matches!(error, StreamError::Strange { .. })) {
             return Ok(Found::Nothing);
         }
         // A worker may have a second file for what its first was closed before.
@@ -106,12 +116,15 @@ impl Directory {
         Ok(Found::Files(Directory { files, passed_over, copier: RefCell::default() }))
     }
 
-    /// Those of a server in a directory that may not be there.
+    /// Those of a server of this user in a directory that may not be there. Where others may write, files of others are passed
+    /// over: anybody can write what looks like the output of a task.
     ///
     /// # Errors
     /// As `open`.
     pub fn of_server(path: &Path, server_uid: &str) -> Result<Option<Directory>, StreamError> {
-        match Directory::open(path, Some(server_uid)) {
+        let is_open_to_others = |found: fs::Metadata| found.mode() & 0o022 != 0 || !is_trusted(found.uid());
+        let is_wary = fs::metadata(path).is_ok_and(is_open_to_others);
+        match Directory::look(path, Some(server_uid), is_wary) {
             Ok(Found::Files(directory)) => Ok(Some(directory)),
             Ok(Found::Nothing | Found::Several(_)) => Ok(None),
             Err(error) if error.is_missing() => Ok(None),
@@ -377,6 +390,11 @@ fn without_copies(files: Vec<Candidate>, passed_over: &mut Vec<StreamError>) -> 
         }
     }
     kept.into_iter().map(|file| file.path).collect()
+}
+
+// This user, or root, who may do anything anyway.
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == geteuid().as_raw()
 }
 
 // By their names.

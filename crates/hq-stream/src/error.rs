@@ -32,6 +32,14 @@ pub enum StreamError {
         /// The one that counts.
         of: PathBuf,
     },
+    /// It belongs to somebody else.
+    #[error("{} belongs to user {owner}, and others can write to its directory: it is left out", path.display())]
+    Strange {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
     /// A later release wrote it.
     #[error("{} has format {version}, this release reads {newest}: use a newer hq", path.display(), newest = crate::limits::FORMAT_VERSION)]
     Newer {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use hq_model::Timestamp;
@@ -202,6 +202,14 @@ impl StreamFile {
     /// When the system does not say.
     pub fn length(&self) -> Result<u64, StreamError> {
         Ok(self.file.metadata().map_err(|error| self.failed(error))?.len())
+    }
+
+    /// The user it belongs to.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn owner(&self) -> Result<u32, StreamError> {
+        Ok(self.file.metadata().map_err(|error| self.failed(error))?.uid())
     }
 }
 

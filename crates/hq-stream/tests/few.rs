@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -416,4 +417,28 @@ fn a_copy_of_a_file_doubles_nothing_and_is_named() {
     let copy = |name| format!("{} is a copy of {path}, and left out", dir.path().join(name).display());
     assert_eq!(named.len(), 2);
     assert!(named.contains(&copy("aaa-early.hqs")) && named.contains(&copy("zzz-whole.hqs")), "{named:?}");
+}
+
+#[test]
+fn where_others_may_write_their_files_are_left_out_and_named() {
+    let place = tempfile::tempdir().unwrap();
+    let told = [Told::Append { attempt: attempt(1, 0, 0), channel: Channel::Stdout, length: 5 }];
+    let path = write(place.path(), &told, 1, |_| {}).path().to_owned();
+    let of_server = || Directory::of_server(place.path(), "server").unwrap().expect("something is there");
+    let set_mode = |mode| fs::set_permissions(place.path(), fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o777);
+    assert_eq!((of_server().files(), of_server().passed_over.len()), (1, 0), "it is our own");
+    // Only root can give a file away.
+    if rustix::process::geteuid().is_root() {
+        chown(&path, Some(12_345), None).unwrap();
+        let told: Vec<String> = of_server().passed_over.iter().map(ToString::to_string).collect();
+        let expected = format!(
+            "{} belongs to user 12345, and others can write to its directory: it is left out",
+            path.display()
+        );
+        assert_eq!((of_server().files(), told), (0, vec![expected]));
+        assert_eq!(directory(place.path()).files(), 1, "whoever names the directory sees what is there");
+        set_mode(0o755);
+        assert_eq!(of_server().files(), 1, "nobody else can have put it there");
+    }
 }

@@ -197,8 +197,10 @@ impl Damaged {
             Some(tasks) => directory.contents_of_any(job, tasks)?,
             None => directory.contents()?,
         };
-        let copies = directory.passed_over.iter().filter(|error| matches!(error, StreamError::Copy { .. }));
-        let mut warnings: Vec<String> = copies.map(ToString::to_string).collect();
+        let is_told =
+            |error: &&StreamError| matches!(error, StreamError::Copy { .. } | StreamError::Strange { .. });
+        let left_out = directory.passed_over.iter().filter(is_told);
+        let mut warnings: Vec<String> = left_out.map(ToString::to_string).collect();
         let damage = Damage::of(&contents, false, &mut warnings)?;
         let found = &mut *self.found.borrow_mut();
         found.parts.extend(damage.parts_among(Some(job), tasks).map(|part| (part.path.clone(), part.offset)));
