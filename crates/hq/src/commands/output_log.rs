@@ -96,7 +96,7 @@ impl From<StreamError> for HqError {
                 "give the directory or file that was passed to hq submit --stream or --log; where the beginning is \
                  damaged, nothing of the file can be read"
             }
-            StreamError::Copy { .. } | StreamError::Newer { .. } => {
+            StreamError::Copy { .. } | StreamError::Strange { .. } | StreamError::Newer { .. } => {
                 return HqError::failed("no-output", error.to_string());
             }
         };

@@ -1,6 +1,7 @@
 //! Which task goes where: variants, weights, any vendor's GPUs.
 
 use super::*;
+use crate::mark;
 use crate::server::live::Held;
 
 pub(super) fn request(parts: &[(&str, u64)]) -> Request {
@@ -287,7 +288,9 @@ fn turns(comes_late: bool, small_ms: u64, large_ms: u64) -> String {
 
 #[test]
 fn what_plans_pass_over_has_its_turn_after_ten_seconds() {
+    mark::take();
     assert_eq!(turns(false, 500, 500), "222222222211111");
+    assert!(mark::take().contains("what plans have passed over for long has its turn"));
 }
 
 #[test]
