@@ -191,6 +191,11 @@ pub const PICKY_CLASSES_MAX: usize = 64;
 pub const PICKY_STEPS_MAX: usize = 4096;
 /// Request classes of equal priority that are looked at, whether short tasks that wait on workers pass them over.
 pub const PASSED_OVER_LOOKED_AT_MAX: usize = 4;
+/// The simulator sees a fault where tasks that come later took the room of a class for so long without it getting anything. It has
+/// its turn ten times in that time, in which others may come before it in order.
+pub const PASSED_OVER_TIME_MAX: Duration = Duration::from_secs(200);
+/// And so often.
+pub const PASSED_OVER_TIMES_MAX: u32 = 20;
 /// Request classes that are planned together when they compete; the next in order wait for the next plan.
 pub const PLANNED_CLASSES_MAX: usize = 1024;
 /// How long placement waits for a plan; then it goes on without.

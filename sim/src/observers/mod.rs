@@ -78,8 +78,8 @@ pub struct Observers {
     pub lingering: Lingering,
     /// Tasks on several nodes.
     pub nodes: Nodes,
-    /// Since when others take the room of a class that goes before them.
-    pub passed_over: BTreeMap<u32, Timestamp>,
+    /// Since when, and how often, others took the room of a class that goes before them.
+    pub passed_over: BTreeMap<u32, (Timestamp, u32)>,
     /// Who was told of jobs.
     pub notices: Notices,
     /// Objects that tasks leave and take.

@@ -10,7 +10,7 @@ use super::capacity::{Capacity, Needs};
 use super::live::LiveWorker;
 use super::machine::Server;
 use super::queue::{ClassId, Place};
-use crate::limits::{OVERTAKEN_MAX, PLAN_TIME_MAX};
+use crate::limits::{PASSED_OVER_TIME_MAX, PASSED_OVER_TIMES_MAX};
 use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
 
 /// Why a worker does not get a task that fits there.
@@ -168,8 +168,8 @@ impl Server {
     }
 
     /// Looks for tasks that would come first and see others of equal priority and weight take their room, again and again: for
-    /// the simulator, with what the machine has said while it settled. `since` is its memory: of which class this was seen
-    /// first when, without anything of it being handed out since.
+    /// the simulator, with what the machine has said while it settled. `seen` is its memory: since when and how often this was seen
+    /// of which class, without anything of it being handed out.
     ///
     /// # Errors
     /// Names such tasks and a worker when this lasts for longer than it may.
@@ -177,10 +177,10 @@ impl Server {
         &self,
         now: Timestamp,
         said: &[Effect],
-        since: &mut BTreeMap<u32, Timestamp>,
+        seen: &mut BTreeMap<u32, (Timestamp, u32)>,
     ) -> Result<(), String> {
         let given = self.given_for_room(said);
-        since.retain(|class, _| self.queue.count(ClassId(*class)) > 0);
+        seen.retain(|class, _| self.queue.count(ClassId(*class)) > 0);
         for (worker, run) in given {
             let Some(live) = self.live.get(&worker).filter(|live| live.takes_tasks()) else { continue };
             let is_picky = live.min_utilization > 0 && self.without(live, &run, |_| true).is_free();
@@ -202,11 +202,12 @@ impl Server {
                 if !is_passed {
                     continue;
                 }
-                let first = *since.entry(class.0).or_insert(now);
-                if now.since(first) > OVERTAKEN_MAX + PLAN_TIME_MAX {
+                let (first, times) = seen.entry(class.0).or_insert((now, 0));
+                *times += 1;
+                if now.since(*first) > PASSED_OVER_TIME_MAX && *times > PASSED_OVER_TIMES_MAX {
                     let head = self.queue.head(class);
                     return Err(format!(
-                        "since {first:?} tasks that come later take the room of {head:?}, now on worker {worker}"
+                        "{times} times since {first:?} tasks that come later took the room of {head:?}, now on worker {worker}"
                     ));
                 }
                 // Who comes behind it waits for it.
@@ -217,11 +218,11 @@ impl Server {
     }
 
     /// Tasks were handed out: for [`Server::gives_turns`].
-    pub fn has_turns(&self, said: &[Effect], since: &mut BTreeMap<u32, Timestamp>) {
+    pub fn has_turns(&self, said: &[Effect], seen: &mut BTreeMap<u32, (Timestamp, u32)>) {
         for effect in said {
             let Effect::ToWorker { message: ToWorker::Run(run), .. } = effect else { continue };
             for class in run.iter().filter_map(|batch| self.classes.get(&batch.template)) {
-                since.remove(&class.0);
+                seen.remove(&class.0);
             }
         }
     }

@@ -244,8 +244,16 @@ impl Server {
                 self.copies.stored(&copy, worker);
                 self.copies.guards.is_unheard(copy.object, worker);
             }
-            // What it stores of an earlier instance goes with what is meant.
-            false if self.copies.holders_of(&copy.object).any(|holder| holder == worker) => {}
+            // What it stores of an earlier instance goes with what is meant; a later one, of an attempt that does not count, has
+            // taken the place of that.
+            false if self.copies.holders_of(&copy.object).any(|holder| holder == worker) => {
+                let meant = self.state.objects.get(&copy.object).map(|known| known.instance);
+                if meant.is_some_and(|meant| meant < copy.instance) {
+                    mark!("an attempt that does not count has taken the place of what is meant");
+                    self.copies.lost(&copy.object, worker);
+                    self.free_on(worker, copy.object);
+                }
+            }
             false => self.free_on(worker, copy.object),
         }
     }

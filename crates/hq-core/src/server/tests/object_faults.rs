@@ -106,6 +106,21 @@ fn what_a_worker_has_that_was_given_up_is_freed() {
 }
 
 #[test]
+fn what_an_attempt_that_does_not_count_has_replaced_is_lost_and_freed() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves_once);
+    world.leaves_object(1, 0, 0);
+    world.sent(1);
+    // It was told to stop, and has stored this before it heard of that: its store keeps the later one.
+    crate::mark::take();
+    world.reports(1, |report| report.objects = stored("1@0:parts", 1));
+    assert!(crate::mark::take().contains("an attempt that does not count has taken the place of what is meant"));
+    assert_eq!(world.sent(1), "free 1@0:parts");
+    assert!(world.server.state().objects.get(&object("1@0:parts")).expect("known").is_gone);
+}
+
+#[test]
 fn a_job_is_not_forgotten_whose_objects_others_take() {
     let forget = |world: &mut World| {
         let jobs = Selector::Ids(IdSet::range(1, 1));
