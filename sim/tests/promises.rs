@@ -18,7 +18,12 @@ enum Marks {
 type Regression = (u64, Marks, &'static str);
 
 /// Seeds that broke a promise once.
-const REGRESSIONS: [Regression; 44] = [
+const REGRESSIONS: [Regression; 45] = [
+    (
+        610_002_730,
+        Marks::Reached(&["an attempt that does not count has taken the place of what is meant"]),
+        "what an attempt that did not count had stored in the place of an object stayed for ever",
+    ),
     (
         4_875_838_604_539_528_997,
         Marks::None("none of 9 600 seeds comes by the branch; a test of the values in hq-core does"),
@@ -26,7 +31,7 @@ const REGRESSIONS: [Regression; 44] = [
     ),
     (
         7_003_722,
-        Marks::Reached(&["an object is left once more for a forgotten job"]),
+        Marks::None("none of 13 800 seeds comes by the branch; a test of faults of objects in hq-core does"),
         "what was to be left once more for a forgotten job was kept of that",
     ),
     (8_001_149, Marks::Reached(&["a value is left once more for a forgotten job"]), "as 7_003_722"),
@@ -186,7 +191,7 @@ const REGRESSIONS: [Regression; 44] = [
         "as 16_768_345_516_821_009_633, of what an armed task took over that never began",
     ),
     (
-        5_000_067,
+        610_000_095,
         Marks::Reached(&["a launcher says two things in one moment"]),
         "the end of an armed task was heard before its start, which was said in the same moment",
     ),
@@ -229,7 +234,7 @@ const REGRESSIONS: [Regression; 44] = [
          to stand still",
     ),
     (
-        40_006_957,
+        610_000_237,
         Marks::Reached(&["a job is given up whose tasks were not wanted"]),
         "a job waited for ever for one whose reducer had enough, and then failed",
     ),
@@ -253,7 +258,7 @@ const STRICT_REGRESSIONS: [Regression; 37] = [
         "room of a worker without a store counted as room for tasks that leave objects",
     ),
     (
-        5_002_349,
+        600_000_125,
         Marks::Reached(&["a plan counts on a picky worker"]),
         "a plan placed a task on a worker that had become idle and starts only for enough, which gave it back, \
          and then it was offered to nobody",
@@ -264,7 +269,7 @@ const STRICT_REGRESSIONS: [Regression; 37] = [
         "what waited on a worker started as another variant when more was sent there, and what it had lacked was \
          offered to nobody",
     ),
-    (500_909, Marks::Reached(&["what waits on a worker leaves room to others"]), "as 5_000_004"),
+    (600_000_001, Marks::Reached(&["what waits on a worker leaves room to others"]), "as 5_000_004"),
     (
         32_141,
         Marks::Reached(&["a picky worker begins"]),
@@ -345,11 +350,11 @@ const STRICT_REGRESSIONS: [Regression; 37] = [
         "a second attempt counted as running in room that something else had been quicker to take",
     ),
     (
-        8_000_725,
+        600_000_008,
         Marks::Reached(&["a pool is let go that another one was taken beside"]),
         "a pool that was kept for a task was let go when another one that it needs was taken, and offered to nobody",
     ),
-    (40_002_055, Marks::Reached(&["a pool is let go that another one was taken beside"]), "as 8_000_725"),
+    (40_002_055, Marks::Reached(&["a pool is let go that another one was taken beside"]), "as 600_000_008"),
     (
         40_005_835,
         Marks::None("the strict observer was mended"),
@@ -384,14 +389,14 @@ const STRICT_REGRESSIONS: [Regression; 37] = [
          made the first one enough was kept from it",
     ),
     (
-        140_003_120,
+        600_000_005,
         Marks::Reached(&["picky workers are tried while a task on several nodes waits"]),
         "workers were kept for a task on several nodes behind others of higher priority while these were tried on workers          that start only for enough, and gave them back",
     ),
     (
         140_003_785,
         Marks::Reached(&["picky workers are tried while a task on several nodes waits"]),
-        "as 140_003_120",
+        "as 600_000_005",
     ),
     (
         150_001_940,
@@ -416,7 +421,7 @@ const STRICT_REGRESSIONS: [Regression; 37] = [
         "CPUs idled for a large task that could not start before another large one ended",
     ),
     (
-        210_013_091,
+        600_004_732,
         Marks::Reached(&["a policy gives way to a strict one"]),
         "CPUs that were to come from one group kept a strict policy from what it would have had from two",
     ),

@@ -223,7 +223,11 @@ fn lines_of_calls(
 
 fn line_in(tail: &[u8]) -> Option<String> {
     let tail = String::from_utf8_lossy(tail);
-    let line = tail.lines().rev().map(said).find(|line| !line.is_empty())?;
+    let mut lines = tail.lines().rev().map(said).filter(|line| !line.is_empty());
+    let last = lines.next()?;
+    // Some programs draw rulers around what they say.
+    let is_ruler = |line: &str| !line.contains(char::is_alphanumeric);
+    let line = if is_ruler(last) { lines.find(|line| !is_ruler(line)).unwrap_or(last) } else { last };
     match line.char_indices().nth(LINE_CHARS_MAX) {
         Some((end, _)) => Some(format!("{}…", &line[..end])),
         None => Some(line.to_owned()),

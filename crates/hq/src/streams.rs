@@ -355,6 +355,16 @@ impl Damage {
         Ok(Damage(parts))
     }
 
+    /// Counts files whose beginning is damaged, too: whatever was in them is missing.
+    pub(crate) fn add_files_of(&mut self, passed_over: &[StreamError]) {
+        let paths = passed_over.iter().filter_map(|error| match error {
+            // A pipe or a directory was no stream file ever.
+            StreamError::Foreign { path } if path.is_file() => Some(path.clone()),
+            _ => None,
+        });
+        self.0.extend(paths.map(|path| DamagedPart { path, offset: 0, tasks: None }));
+    }
+
     /// How many parts had, or may have had, output of these: of a job, some of its tasks if any are named, or of all.
     pub(crate) fn among(&self, job: Option<JobId>, some: Option<&IdSet>) -> u64 {
         self.parts_among(job, some).count() as u64

@@ -130,7 +130,7 @@ impl LogFiles {
             match log.and_then(|log| log.writer.ok()).map_or(0, |writer| writer.lost_bytes()) {
                 0 => info!(path = %shown(path), "a log was renamed; it begins anew"),
                 lost_bytes => {
-                    warn!(path = %shown(path), lost_bytes, "a log was removed or emptied; it begins anew")
+                    warn!(path = %shown(path), lost_bytes, "a log was removed, emptied or cut; what tasks print from now on is kept")
                 }
             }
         }

@@ -43,7 +43,8 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
         Some((job, tasks)) => directory.contents_of(job, tasks)?,
         None => directory.contents()?,
     };
-    let damage = Damage::of(&contents, true, &mut warnings)?;
+    let mut damage = Damage::of(&contents, true, &mut warnings)?;
+    damage.add_files_of(&directory.passed_over);
     context.printer.damaged(&warnings);
     match args.command {
         OutputLogCommand::Summary => {

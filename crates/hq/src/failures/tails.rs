@@ -107,6 +107,8 @@ mod tests {
         check(b"first\nsecond\n", Some("second"));
         check(b"Traceback\n  ValueError: 3  \n\n \n", Some("ValueError: 3"));
         check(b"no end", Some("no end"));
+        check(b"-----\nmpirun cannot do that\n-----\n", Some("mpirun cannot do that"));
+        check(b"-----\n", Some("-----"));
         check(b"", None);
         check(b"\n\n", None);
         check(b"end\n\0\0\0", Some("end"));

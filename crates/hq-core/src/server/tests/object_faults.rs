@@ -115,9 +115,36 @@ fn what_an_attempt_that_does_not_count_has_replaced_is_lost_and_freed() {
     // It was told to stop, and has stored this before it heard of that: its store keeps the later one.
     crate::mark::take();
     world.reports(1, |report| report.objects = stored("1@0:parts", 1));
-    assert!(crate::mark::take().contains("an attempt that does not count has taken the place of what is meant"));
+    assert!(
+        crate::mark::take().contains("an attempt that does not count has taken the place of what is meant")
+    );
     assert_eq!(world.sent(1), "free 1@0:parts");
     assert!(world.server.state().objects.get(&object("1@0:parts")).expect("known").is_gone);
+}
+
+#[test]
+fn what_is_left_once_more_for_a_forgotten_job_is_freed() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    world.submit(1, leaves);
+    world.leaves_object(1, 0, 0);
+    world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    world.submit(1, takes("in=1@0:parts"));
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "3:0/0", "it is left once more");
+    world.starts(2, JobId(3), 0);
+    let jobs = |id: u32| Selector::Ids(IdSet::single(TaskId(id)));
+    world.ask(ClientRequest::Cancel { jobs: jobs(2), tasks: None, reason: None });
+    let forgotten = world.ask(ClientRequest::ForgetJobs { jobs: jobs(1), states: Vec::new() });
+    assert_eq!(forgotten, ClientResponse::Jobs(vec![PRODUCER]));
+    world.sent(2);
+    crate::mark::take();
+    world.reports(2, |report| {
+        report.objects = stored("1@0:parts", 1);
+        report.finished = vec![finished(JobId(3), 0, 0, 0)];
+    });
+    assert!(crate::mark::take().contains("an object is left once more for a forgotten job"));
+    assert_eq!(world.sent(2), "free 1@0:parts");
 }
 
 #[test]
