@@ -18,7 +18,7 @@ use hq_sched::{Plan, Shape, Snapshot, Take, Variant};
 
 use super::Effect;
 use super::machine::Server;
-use super::queue::ClassId;
+use super::queue::{ClassId, Queue};
 use crate::keeping::by_preference;
 use crate::limits::{OVERTAKEN_MAX, PLAN_TIME_MAX, PLANNED_CLASSES_MAX};
 
@@ -99,6 +99,11 @@ impl Planning {
         self.passed_over.entry(class).or_insert(PassedOver::Since(now));
     }
 
+    /// Of classes that wait no more nothing is remembered.
+    pub(super) fn forget_ended(&mut self, queue: &Queue) {
+        self.passed_over.retain(|class, _| queue.count(*class) > 0);
+    }
+
     /// True when others got what a class would have got in order, and it has got nothing since.
     pub(super) fn has_passed_over(&self, class: ClassId) -> bool {
         self.passed_over.contains_key(&class)
@@ -172,8 +177,7 @@ impl Server {
         in_order: Vec<ClassId>,
         effects: &mut Vec<Effect>,
     ) {
-        let queue = &self.queue;
-        self.planning.passed_over.retain(|class, _| queue.count(*class) > 0);
+        self.planning.forget_ended(&self.queue);
         let (snapshot, jobs) = self.contenders(now, priority);
         self.planning.last += 1;
         let number = self.planning.last;

@@ -85,6 +85,7 @@ impl Server {
         for other in equal.iter().take(PASSED_OVER_LOOKED_AT_MAX) {
             let is_new = !self.planning.has_passed_over(*other);
             if is_new && workers.iter().any(|worker| self.would_go_before(now, *worker, class, &[*other])) {
+                self.planning.forget_ended(&self.queue);
                 self.planning.passes_over(now, *other);
             }
         }
