@@ -142,6 +142,8 @@ pub const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
 pub const HEAD_START_OF_STEP: Duration = Duration::from_millis(40);
 /// And never before what has waited there for so much longer.
 pub const HEAD_START_MAX: Duration = Duration::from_secs(20);
+/// Tasks of a graph count as submitted so much earlier: its end goes on before what came a little earlier.
+pub const LINKED_HEAD_START: Duration = Duration::from_secs(8);
 /// A task that fits nowhere may be overtaken by tasks of lower priority for so long; then a worker is kept for it.
 pub const OVERTAKEN_BY_LOWER_MAX: Duration = Duration::from_secs(1);
 /// Room that is kept for a task is kept for so long at a time; then others may overtake it again for a while.

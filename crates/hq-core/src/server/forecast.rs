@@ -84,9 +84,12 @@ impl Forecast {
 
     /// When a submit's tasks are due: groups of tasks for which it is the same.
     pub(super) fn groups(&self, state: &State, id: TemplateId, ids: &IdSet) -> Vec<(Due, IdSet)> {
-        let came = submit_of(state, id).map_or(Timestamp(0), |submit| submit.submitted);
+        let submit = submit_of(state, id);
+        let came = submit.map_or(Timestamp(0), |submit| submit.submitted);
+        let waits = submit.is_some_and(|submit| !submit.dependencies.is_empty());
+        let is_linked = waits || self.paths.are_waited_for(id);
         let groups = self.paths.groups(state, id, ids).into_iter();
-        groups.map(|(step, ids)| (Due::of(came, step), ids)).collect()
+        groups.map(|(step, ids)| (Due::of(came, step, is_linked), ids)).collect()
     }
 
     /// How much earlier than they do a submit's tasks count as coming to a worker, among those of equal priority: groups of tasks

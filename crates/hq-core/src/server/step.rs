@@ -4,8 +4,13 @@
 //! few seconds, and by four seconds for each further time that it doubles. So of what comes at about the same time the
 //! longest way goes first, as in list scheduling by the critical path, and nothing goes before what came much
 //! earlier, however long its own way is.
+//!
+//! The way becomes shorter as a graph goes on. So that its end does not wait for all that came a little earlier, tasks of a graph
+//! count as if they had come some seconds earlier, too.
 
 use hq_model::Timestamp;
+
+use crate::limits::LINKED_HEAD_START;
 
 /// The length of a way, coarser the longer it is.
 pub type Step = u32;
@@ -34,9 +39,10 @@ impl Due {
     /// Of the first of all.
     pub const MIN: Due = Due(i64::MIN);
 
-    /// Of a task that came at a time, with a way to the end of this length.
-    pub(super) fn of(came: Timestamp, step: Step) -> Due {
-        Due(i64::try_from(came.0).unwrap_or(i64::MAX).saturating_sub(head_start_us(step)))
+    /// Of a task that came at a time, with a way to the end of this length, and waits for others or is waited for.
+    pub(super) fn of(came: Timestamp, step: Step, is_linked: bool) -> Due {
+        let linked_us = if is_linked { LINKED_HEAD_START.as_micros() as i64 } else { 0 };
+        Due(i64::try_from(came.0).unwrap_or(i64::MAX).saturating_sub(head_start_us(step) + linked_us))
     }
 }
 
@@ -70,7 +76,7 @@ mod tests {
             "of ways from 0.3 s on"
         );
         assert!(head_start_us(Step::MAX) < 200 * second as i64);
-        let due = |came, us| Due::of(Timestamp(came), fine(us));
+        let due = |came, us| Due::of(Timestamp(came), fine(us), false);
         assert!(due(100 * second, 10 * second) < due(100 * second, second), "what comes together");
         assert!(due(100 * second, second) < due(160 * second, 3600 * second), "what comes a minute later");
     }

@@ -89,6 +89,11 @@ impl Paths {
         })
     }
 
+    /// True when something waits for tasks of a submit.
+    pub(super) fn are_waited_for(&self, id: TemplateId) -> bool {
+        self.templates.get(&id).is_some_and(|path| path.tail_us > 0 || !path.tails_us.is_empty())
+    }
+
     /// The submits whose paths are known.
     pub(super) fn templates(&self) -> impl Iterator<Item = TemplateId> {
         self.templates.keys().copied()
