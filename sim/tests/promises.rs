@@ -21,7 +21,7 @@ type Regression = (u64, Marks, &'static str);
 const REGRESSIONS: [Regression; 45] = [
     (
         610_002_730,
-        Marks::Reached(&["an attempt that does not count has taken the place of what is meant"]),
+        Marks::None("none of 2 800 seeds comes by the branch; a test of faults of objects in hq-core does"),
         "what an attempt that did not count had stored in the place of an object stayed for ever",
     ),
     (
@@ -98,7 +98,7 @@ const REGRESSIONS: [Regression; 45] = [
         "a machine went down before a worker's id was on disk, and two workers had the same",
     ),
     (
-        5_000_013,
+        710_000_023,
         Marks::Reached(&["of a failed job the successes are heard of first"]),
         "a job whose last tasks ended together, the successes heard of first, passed for finished",
     ),
@@ -302,7 +302,7 @@ const STRICT_REGRESSIONS: [Regression; 37] = [
         "a task whose earlier attempt had not ended counted as one that an idle worker could start",
     ),
     (
-        5_000_000,
+        700_000_000,
         Marks::Reached(&[
             "room is left of what was kept for a task that starts",
             "room is kept for nobody any more",
@@ -310,7 +310,11 @@ const STRICT_REGRESSIONS: [Regression; 37] = [
         "room that was kept for a task which then started elsewhere was offered to new tasks only, whatever \
          waited before them",
     ),
-    (860_024_368, Marks::Reached(&["room is left of what was kept for a task that starts"]), "as 5_000_000"),
+    (
+        860_024_368,
+        Marks::Reached(&["room is left of what was kept for a task that starts"]),
+        "as 700_000_000",
+    ),
     (
         5_000_042,
         Marks::Reached(&["a task may fit where room is kept for its equal"]),
@@ -383,7 +387,7 @@ const STRICT_REGRESSIONS: [Regression; 37] = [
         "as 40_016_468",
     ),
     (
-        5_000_353,
+        700_000_088,
         Marks::Reached(&["nothing is kept any more on a picky worker that begins"]),
         "a worker began with a task for which it was kept, and went on to be kept for the next one of these, so that what \
          made the first one enough was kept from it",
