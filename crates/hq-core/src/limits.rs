@@ -148,7 +148,9 @@ pub const LINKED_HEAD_START: Duration = Duration::from_secs(8);
 pub const OVERTAKEN_BY_LOWER_MAX: Duration = Duration::from_secs(1);
 /// Room that is kept for a task is kept for so long at a time; then others may overtake it again for a while.
 pub const KEPT_MAX: Duration = Duration::from_secs(600);
-/// Classes that can run nowhere are passed over in the search for one to keep a worker for, up to so many in a round.
+/// For so many classes that fit nowhere workers are kept at once.
+pub const WAITERS_MAX: usize = 4;
+/// Classes that can run nowhere are passed over in the search for those to keep workers for, up to so many in a round.
 pub const UNFIT_CLASSES_MAX: usize = 16;
 /// Where several classes wait, a worker gets a backlog only of tasks of which it is expected to finish so many one after
 /// the other in the time of a backlog.

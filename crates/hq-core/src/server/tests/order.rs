@@ -257,6 +257,40 @@ fn room_is_kept_for_a_large_task_that_smaller_ones_of_lower_priority_overtook() 
 }
 
 #[test]
+fn room_is_kept_for_a_second_large_task_where_it_is_of_no_use_to_the_first() {
+    let mut world = World::new();
+    world.worker(1, 8);
+    let large = |world: &mut World, n| {
+        world.submit(1, |spec| {
+            spec.requests = vec![cpus(n)];
+            spec.expected = Some(Duration::from_secs(60));
+        })
+    };
+    let long = large(&mut world, 5);
+    assert_eq!(world.sent(1), format!("{long}:0/0"));
+    world.worker(2, 4);
+    let before = world.submit(7, expecting(60));
+    let (on_first, on_second) = (world.sent(1), world.sent(2));
+    assert_eq!((on_first, on_second), (format!("{before}:0-2/0"), format!("{before}:3-6/0")));
+    let (whole, half) = (large(&mut world, 8), large(&mut world, 4));
+    // Whenever one of them ends, another one like it has just come.
+    let mut small: std::collections::VecDeque<(JobId, u32)> = (3..7).map(|task| (before, task)).collect();
+    let mut given = Vec::new();
+    while let Some((job, task)) = small.pop_front().filter(|_| !given.contains(&half)) {
+        world.wait(Duration::from_secs(2));
+        world.submit(1, expecting(60));
+        world.reports(2, done(job, task, 60_000));
+        let sent = world.sent(2);
+        let jobs = sent.split_whitespace().filter_map(|batch| batch.split_once(":0/0")?.0.parse().ok());
+        given = jobs.map(JobId).collect::<Vec<_>>();
+        small.extend(given.iter().map(|job| (*job, 0)));
+        assert!(world.now < Timestamp(300_000_000), "nobody waits for so long");
+    }
+    assert_eq!(given, [half], "{whole} waits for the end of {long} on the other worker");
+    assert!(crate::mark::take().contains("a worker is kept for a second class"));
+}
+
+#[test]
 fn of_a_worker_that_is_kept_only_what_is_lacking_is_kept() {
     let mut world = World::new();
     placement::worker_with(&mut world, 1, 2, &[("gpus/nvidia", 1)]);

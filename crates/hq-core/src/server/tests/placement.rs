@@ -322,12 +322,13 @@ fn room_that_is_no_longer_kept_is_offered_once_the_plan_is_there() {
     world.worker(1, 2);
     let first = world.submit(1, |spec| long(spec, 0));
     world.starts(1, first, 0);
-    for seconds in [1, 2] {
+    let pair = |world: &mut World, seconds| {
         world.submit(1, |spec| {
             spec.requests = vec![request(&[("cpus", 2)])];
             long(spec, seconds);
-        });
-    }
+        })
+    };
+    pair(&mut world, 1);
     world.wait(Duration::from_secs(2));
     world.sent(1);
     world.submit(9, |spec| {
@@ -336,8 +337,9 @@ fn room_that_is_no_longer_kept_is_offered_once_the_plan_is_there() {
     });
     assert_eq!(world.sent(1), "", "its CPU is kept for the pair");
     // Two classes compete for another worker: one has it, and nothing has waited for long any more.
+    pair(&mut world, 2);
     world.worker(2, 2);
-    assert_eq!((world.sent(1), world.sent(2)), ("4:0/0".into(), "2:0/0".into()));
+    assert_eq!((world.sent(1), world.sent(2)), ("3:0/0".into(), "2:0/0".into()));
     assert_eq!(world.server.wastes_nothing(world.now), Ok(()));
 }
 
