@@ -182,23 +182,23 @@ impl Capacity {
         needs.units.iter().filter(is_scarce).fold(0, |mask, need| mask | pool_bit(need.0))
     }
 
-    /// Those of these pools of which enough would be free if all ended that take less of them than one such task does, of
-    /// `promised`: needs, and how many tasks have them. Of the others something has to end that leaves enough by itself, whoever
-    /// has what is free now.
+    /// The pools of which too little is free for such a task, where enough of all of them would be if all ended that take less
+    /// than it does, of `promised`: needs, and how many tasks have them. Otherwise something has to end that leaves enough of
+    /// one of them by itself, and until then nothing that is free is of use.
     pub fn gathered<'a>(
         &self,
         needs: &Needs,
         promised: impl Iterator<Item = (&'a Needs, u64)> + Clone,
     ) -> u64 {
-        let is_gathered = |need: &&(usize, u64)| {
-            let &&(pool, units) = need;
+        let scarce = self.scarce(needs);
+        let is_gathered = |&(pool, units): &(usize, u64)| {
             let (free, each) =
                 (self.free_of(pool), promised.clone().map(|(of, count)| (of.units_of(pool), count)));
             let smaller =
                 each.filter(|(each, _)| *each < units).map(|(each, count)| each.saturating_mul(count));
-            free < units && smaller.fold(free, u64::saturating_add) >= units
+            smaller.fold(free, u64::saturating_add) >= units
         };
-        needs.units.iter().filter(is_gathered).fold(0, |mask, need| mask | pool_bit(need.0))
+        if needs.units.iter().all(is_gathered) { scarce } else { 0 }
     }
 
     fn free_of(&self, pool: usize) -> u64 {
@@ -214,6 +214,16 @@ impl Capacity {
         };
         let scarcest = needs.units.iter().min_by_key(fit);
         scarcest.map(|&(pool, units)| (pool, Amount(self.free_of(pool)), Amount(units))).unwrap_or_default()
+    }
+
+    /// The pools of which too little is free for one such task: the index, what is free, and what it takes. Where there is
+    /// enough of each, though not together, the scarcest one.
+    pub fn lacking(&self, needs: &Needs) -> Vec<(usize, Amount, Amount)> {
+        let lacks = |&&(pool, units): &&(usize, u64)| self.free_of(pool) < units;
+        let lacking = needs.units.iter().filter(lacks);
+        let lacking: Vec<_> =
+            lacking.map(|&(pool, units)| (pool, Amount(self.free_of(pool)), Amount(units))).collect();
+        if lacking.is_empty() { vec![self.scarcest(needs)] } else { lacking }
     }
 
     /// What is not promised, pool by pool.

@@ -443,7 +443,6 @@ impl Server {
         let mut let_go = BTreeSet::new();
         if self.can_run_where_others_leave_it(now, place) {
             self.reserve.waiters[place].is_met = true;
-            mark!("a second class that fits nowhere is looked at", place > 0);
             let_go.extend(self.choose_workers(now, place));
             if self.reserve.waiters.len() > WAITERS_MAX {
                 let_go.extend(self.reserve.let_waiter(WAITERS_MAX));

@@ -15,6 +15,9 @@ use crate::limits::EXPLAINED_HOLDERS_MAX;
 use crate::worker::lending::lending_max;
 use crate::worker_messages::TemplateId;
 
+// The index of a pool, what is free of it, and what a task takes of it in one way or another.
+type Lacking = (usize, Amount, Vec<Amount>);
+
 // Something that runs on a worker and holds some of a pool.
 struct Holder {
     task: TaskRef,
@@ -145,19 +148,29 @@ impl Server {
         ways: &[&Needs],
         by_whom: bool,
     ) -> Reason {
-        // Ways that lack the same resource are told together.
-        let mut scarce: Vec<(usize, Amount, Vec<Amount>)> = Vec::new();
+        // Ways that lack the same resources are told together.
+        let mut scarce: Vec<(Vec<usize>, Vec<Lacking>)> = Vec::new();
         for needs in ways {
-            let (pool, free, wanted) = live.capacity().scarcest(needs);
-            match scarce.iter_mut().find(|(other, ..)| *other == pool) {
-                Some((.., all)) if all.contains(&wanted) => {}
-                Some((.., all)) => all.push(wanted),
-                None => scarce.push((pool, free, vec![wanted])),
+            let lacking = live.capacity().lacking(needs);
+            let pools: Vec<usize> = lacking.iter().map(|lacking| lacking.0).collect();
+            if let Some((_, all)) = scarce.iter_mut().find(|(others, _)| *others == pools) {
+                for ((.., wanted), (.., more)) in all.iter_mut().zip(lacking) {
+                    if !wanted.contains(&more) {
+                        wanted.push(more);
+                    }
+                }
+            } else {
+                let one = |(pool, free, wanted)| (pool, free, vec![wanted]);
+                scarce.push((pools, lacking.into_iter().map(one).collect()));
             }
         }
-        let told = scarce
-            .iter()
-            .map(|(pool, free, wanted)| self.in_use(now, id, live, (*pool, *free, wanted), by_whom));
+        let told = scarce.iter().map(|(_, all)| {
+            let (texts, untils): (Vec<String>, Vec<Option<Timestamp>>) =
+                all.iter().map(|lacking| self.in_use(now, id, live, lacking, by_whom)).unzip();
+            // All that lacks is there when the last of it is.
+            let until = untils.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max());
+            (texts.join("; and "), until)
+        });
         let (texts, until): (Vec<String>, Vec<Option<Timestamp>>) = told.unzip();
         let mut text = texts.join("; as another variant: ");
         let lent: usize = live.held().values().map(|held| held.lent_count()).sum();
@@ -178,9 +191,10 @@ impl Server {
         now: Timestamp,
         id: WorkerId,
         live: &LiveWorker,
-        (pool, free, wanted): (usize, Amount, &[Amount]),
+        (pool, free, wanted): &Lacking,
         by_whom: bool,
     ) -> (String, Option<Timestamp>) {
+        let (pool, free) = (*pool, *free);
         let Some(of) = live.resources.pools.get(pool) else { return ("it is busy".into(), None) };
         let name = &of.name;
         let total = of.kind.total();

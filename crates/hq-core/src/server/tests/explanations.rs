@@ -237,6 +237,29 @@ fn what_took_so_long_before_is_expected_to_take_as_long_again() {
 }
 
 #[test]
+fn all_that_lacks_is_named_and_the_end_of_the_last_of_it() {
+    let mut world = World::new();
+    worker_with(&mut world, 1, 2, &[("gpus/nvidia", 1)]);
+    let mut holds = |seconds: u64, of: &[(&str, u64)]| {
+        let job = world.submit(1, |spec| {
+            spec.requests = vec![request(of)];
+            spec.expected = Some(Duration::from_secs(seconds));
+        });
+        let at = world.now;
+        world.starts(1, job, 0);
+        at.after(Duration::from_secs(seconds))
+    };
+    holds(30, &[("cpus", 1)]);
+    let last = holds(60, &[("cpus", 1), ("gpus/nvidia", 1)]);
+    let both = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 1), ("gpus/nvidia", 1)])]);
+    let busy = explanation(&mut world, both, 0).reasons.pop().expect("of the worker");
+    let expected = "cpus: 0 of 2 are free, the task needs 1; 2 tasks run there, 1@0 for less than a second, free at the \
+                    earliest in about 29s; and gpus/nvidia: 0 of 1 are free, the task needs 1; task 2@0 has run there for less \
+                    than a second, free at the earliest in about 59s";
+    assert_eq!((busy.text.as_str(), busy.until), (expected, Some(last)));
+}
+
+#[test]
 fn no_end_is_told_of_a_task_that_nothing_is_known_of() {
     let mut world = World::new();
     world.worker(1, 1);

@@ -291,6 +291,33 @@ fn room_is_kept_for_a_second_large_task_where_it_is_of_no_use_to_the_first() {
 }
 
 #[test]
+fn no_cpus_are_kept_for_a_task_while_the_gpu_that_it_lacks_is_used_as_well() {
+    let mut world = World::new();
+    placement::worker_with(&mut world, 1, 4, &[("gpus/nvidia", 1)]);
+    let on_gpu = |world: &mut World, n: u64| {
+        world.submit(1, |spec| {
+            spec.requests = vec![placement::request(&[("cpus", n), ("gpus/nvidia", 1)])];
+            spec.expected = Some(Duration::from_secs(60));
+        })
+    };
+    let long = on_gpu(&mut world, 1);
+    assert_eq!(world.sent(1), format!("{long}:0/0"));
+    let small = world.submit(20, expecting(60));
+    assert_eq!(world.sent(1), format!("{small}:0-2/0"));
+    let large = on_gpu(&mut world, 3);
+    for (task, next) in [(0, 3), (1, 4), (2, 5)] {
+        world.wait(2 * OVERTAKEN_MAX);
+        world.reports(1, done(small, task, 60_000));
+        assert_eq!(world.sent(1), format!("{small}:{next}/0"), "without the GPU the CPU is of no use");
+    }
+    world.reports(1, done(long, 0, 60_000));
+    for task in [3, 4] {
+        world.reports(1, done(small, task, 60_000));
+    }
+    assert_eq!(world.sent(1), format!("{large}:0/0"), "now the CPUs are kept");
+}
+
+#[test]
 fn of_a_worker_that_is_kept_only_what_is_lacking_is_kept() {
     let mut world = World::new();
     placement::worker_with(&mut world, 1, 2, &[("gpus/nvidia", 1)]);
