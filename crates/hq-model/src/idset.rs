@@ -418,7 +418,7 @@ pub enum IdSetError {
     Malformed(String),
     /// A task, where jobs or workers are selected.
     #[error(
-        "`{text}` is task {task} of job {job}, and what is selected here are jobs: give {job}, and `--tasks {task}` where the \
+        "`{text}` is task {task} of job {job}, and no tasks are selected here: give {job}, and `--tasks {task}` where the \
          command has that"
     )]
     OfTask {
