@@ -57,7 +57,13 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::JobCounts(counts) => counts.heap(),
         Is::ObjectGiven(copy) => of_object_id(&copy.object),
         Is::Objects(page) => page.objects.iter().map(of_object_view).sum::<usize>() + LEAST,
-        Is::Overview(overview) => size_of_val(overview.as_ref()) + overview.resources.len() * LEAST,
+        Is::Overview(overview) => {
+            size_of_val(overview.as_ref())
+                + overview.resources.len() * LEAST
+                + size_of_val(overview.jobs.as_slice())
+                + overview.uid.heap()
+                + overview.version.heap()
+        }
         Is::JobShape(shape) => {
             size_of_val(shape.as_ref())
                 + size_of_val(shape.layers.as_slice())
