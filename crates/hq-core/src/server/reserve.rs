@@ -255,6 +255,15 @@ impl Reserve {
         if is_kept && (is_firm || lacks.count_ones() == 1) { lacks & kept.of_use } else { 0 }
     }
 
+    /// Whether a worker keeps what becomes free of what a class lacks there: `Some(true)` from all that come behind it, and
+    /// `Some(false)` only from those of lower priority.
+    pub(super) fn keeps_for(&self, now: Timestamp, worker: WorkerId, class: ClassId) -> Option<bool> {
+        let (waiter, kept) = self.on(worker).filter(|(waiter, _)| waiter.class == class)?;
+        let is_firm = waiter.firmly == Some(worker) && waiter.keeps_from_equal(now).is_some();
+        let is_kept = is_firm || (kept.of_use != 0 && waiter.keeps_from_lower(now).is_some());
+        is_kept.then_some(is_firm)
+    }
+
     /// True when nobody waits any more for some of what is kept.
     pub(super) fn is_for_nobody(&self, queue: &Queue) -> bool {
         self.waiters.iter().any(|waiter| queue.count(waiter.class) == 0)

@@ -111,7 +111,15 @@ impl Server {
             let hold = class.and_then(|class| self.hold_on(now, worker, live, class, needs));
             return reason(ReasonKind::Room, self.told_of_hold(hold));
         }
-        self.busy(now, worker, live, &ways, by_whom)
+        let mut busy = self.busy(now, worker, live, &ways, by_whom);
+        match class.and_then(|class| self.reserve.keeps_for(now, worker, class)) {
+            Some(true) => busy.text.push_str("; what becomes free of that is kept for this task"),
+            Some(false) => {
+                busy.text.push_str("; what becomes free of that is kept from tasks of lower priority")
+            }
+            None => {}
+        }
+        busy
     }
 
     // Why a worker with room does not get a task.

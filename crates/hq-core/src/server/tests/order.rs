@@ -287,6 +287,9 @@ fn room_is_kept_for_a_second_large_task_where_it_is_of_no_use_to_the_first() {
         assert!(world.now < Timestamp(300_000_000), "nobody waits for so long");
     }
     assert_eq!(given, [half], "{whole} waits for the end of {long} on the other worker");
+    let said = super::explanations::explained(&mut world, whole, 0);
+    let is_told = |said: &String| said.ends_with("; what becomes free of that is kept for this task");
+    assert!(said.iter().any(is_told), "{said:?}");
     assert!(crate::mark::take().contains("a worker is kept for a second class"));
 }
 
