@@ -251,7 +251,7 @@ const REGRESSIONS: [Regression; 45] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [Regression; 38] = [
+const STRICT_REGRESSIONS: [Regression; 39] = [
     (
         5_000_170,
         Marks::Reached(&["a hungry worker has no store"]),
@@ -440,6 +440,12 @@ const STRICT_REGRESSIONS: [Regression; 38] = [
         Marks::Reached(&["a worker that was kept for one class is kept for another one"]),
         "what one class had lacked on a worker was offered to nobody once it was kept for another one, which lacks something \
          else",
+    ),
+    (
+        760_000_003,
+        Marks::Reached(&["a class that fits nowhere comes before another one now"]),
+        "what was left of a class, behind others by now, kept all workers to itself, and those before it got none (seen by \
+         a test of hq-core)",
     ),
 ];
 

@@ -400,3 +400,22 @@ fn a_chain_goes_on_beside_many_tasks_that_nothing_waits_for() {
         );
     }
 }
+
+#[test]
+fn a_task_that_takes_a_whole_worker_starts_beside_a_stream_of_short_ones() {
+    for others in [&[][..], &["cpus=6"]] {
+        let mut cluster = Cluster::new(&["cpus=8", "cpus=3"], 0);
+        cluster.is_uneven = true;
+        let takes = Duration::from_millis(400);
+        cluster.submit_of(22, "cpus=1", 0, 1, takes);
+        let whole = cluster.submit_of(1, "cpus=8", 0, 1, takes);
+        for other in others {
+            cluster.submit_of(2, other, 0, 1, takes);
+        }
+        cluster.submit_of(1_500, "cpus=1", 0, 1, takes);
+        let begin = cluster.now;
+        cluster.pass(Duration::from_secs(120));
+        let took = cluster.ended[&whole].since(begin);
+        assert!(took <= Duration::from_secs(15), "beside {others:?}: it took {took:?}");
+    }
+}

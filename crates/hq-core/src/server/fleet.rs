@@ -31,6 +31,8 @@ pub(super) struct Fleet<'a> {
     shapes: BTreeMap<&'a WorkerResources, Option<Duration>>,
     // Workers of each group.
     groups: BTreeMap<&'a str, u32>,
+    // Each worker: its group, what it offers, and how much time it has left.
+    workers: Vec<(&'a str, &'a WorkerResources, Option<Duration>)>,
     offers: Vec<Offer>,
 }
 
@@ -39,6 +41,7 @@ impl Server {
     pub(super) fn fleet(&self, now: Timestamp) -> Fleet<'_> {
         let mut shapes: BTreeMap<&WorkerResources, Option<Duration>> = BTreeMap::new();
         let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut workers = Vec::new();
         // Relays give away pulled tasks, and run nothing.
         let is_there = |live: &LiveWorker| !live.is_relay && !live.is_draining && !live.is_over(now);
         for (id, live) in self.live.iter().filter(|(_, live)| is_there(live)) {
@@ -47,6 +50,7 @@ impl Server {
             *longest = longest.zip(left).map(|(one, other)| one.max(other));
             if let Some(worker) = self.state.workers.get(id) {
                 *groups.entry(worker.config.group.as_str()).or_default() += 1;
+                workers.push((worker.config.group.as_str(), &live.resources, left));
             }
         }
         let is_open = |offer: &Offer| {
@@ -54,7 +58,7 @@ impl Server {
             queue.is_some_and(|queue| !queue.is_draining || !offer.pending.is_empty())
         };
         let offers = self.offers(now).into_iter().map(|(offer, _)| offer).filter(is_open);
-        Fleet { shapes, groups, offers: offers.collect() }
+        Fleet { shapes, groups, workers, offers: offers.collect() }
     }
 
     /// True when a worker that is there could run such tasks. Mostly the first that is looked at can.
@@ -131,11 +135,26 @@ impl Fleet<'_> {
     }
 
     fn has_worker_for(&self, request: &Request) -> bool {
+        if request.nodes > 0 {
+            return self.most_parts(request) >= request.nodes;
+        }
         let group = self.groups.values().copied().max().unwrap_or(0);
         self.shapes.iter().any(|(resources, left)| {
             let kind = Kind { resources, is_all: true, left: *left, group };
             kind.lacks(request).is_empty() && Needs::new(resources, request).is_some()
         })
+    }
+
+    // Of one group, the most workers that could each run a part of a task on several nodes.
+    fn most_parts(&self, request: &Request) -> u32 {
+        let mut parts: BTreeMap<&str, u32> = BTreeMap::new();
+        for (group, resources, left) in &self.workers {
+            let kind = Kind { resources, is_all: true, left: *left, group: u32::MAX };
+            if kind.lacks(request).is_empty() && Needs::new(resources, request).is_some() {
+                *parts.entry(group).or_default() += 1;
+            }
+        }
+        parts.into_values().max().unwrap_or(0)
     }
 
     /// Why nobody could ever run such tasks: what would be needed, against the most there is.
@@ -187,6 +206,13 @@ impl Fleet<'_> {
         let spared = self.offers.iter().find_map(|offer| offer.spares(std::slice::from_ref(request)));
         if let Some(why) = spared.filter(|_| found.is_empty()) {
             return format!("only a queue of nodes with GPUs could bring one: {why}");
+        }
+        if found.is_empty() && request.nodes > 0 {
+            let (nodes, most) = (counted(request.nodes, "node"), self.most_parts(request));
+            return format!(
+                "{nodes} asked for, each with enough for its part and time for it, of which no group has more than {most} \
+                 ({request})"
+            );
         }
         if found.is_empty() {
             return format!("no worker has all at once ({request})");

@@ -430,13 +430,16 @@ impl Server {
     pub(super) fn fits_nowhere(&mut self, now: Timestamp, class: ClassId) -> BTreeSet<WorkerId> {
         let priority = self.queue.key(class).priority;
         let known = self.reserve.place_of(class);
-        let waiters = &self.reserve.waiters;
-        let place = known.unwrap_or_else(|| {
-            waiters.iter().rposition(|waiter| waiter.goes_before(now, priority)).map_or(0, |last| last + 1)
-        });
+        // Who is met first chooses first, whatever it was before: what is left of a class may be behind others now.
+        let waiters = self.reserve.waiters.iter().take(known.unwrap_or(usize::MAX));
+        let place = waiters
+            .enumerate()
+            .filter(|(_, waiter)| waiter.goes_before(now, priority))
+            .last()
+            .map_or(0, |last| last.0 + 1);
         mark!(
             "a task may fit where room is kept for its equal",
-            place > 0 && waiters[..place].iter().any(|waiter| waiter.priority == priority)
+            self.reserve.waiters.iter().take(place).any(|waiter| waiter.priority == priority)
         );
         if place >= WAITERS_MAX || self.reserve.unfit >= UNFIT_CLASSES_MAX {
             return BTreeSet::new();
@@ -446,9 +449,14 @@ impl Server {
             self.reserve.unfit += usize::from(self.reserve.waiters.iter().any(|waiter| waiter.is_met));
             return BTreeSet::new();
         }
-        if known.is_none() {
-            self.reserve.waiters.insert(place, Waiter::new(class, priority, now));
-        }
+        let waiter = match known {
+            None => Waiter::new(class, priority, now),
+            Some(known) => self.reserve.waiters.remove(known),
+        };
+        let moves = known.is_some_and(|known| known != place);
+        mark!("a class that fits nowhere comes before another one now", moves);
+        let chosen_of = if moves { (0, 0) } else { waiter.chosen_of };
+        self.reserve.waiters.insert(place, Waiter { chosen_of, ..waiter });
         let mut let_go = BTreeSet::new();
         if self.can_run_where_others_leave_it(now, place) {
             self.reserve.waiters[place].is_met = true;

@@ -89,13 +89,6 @@ impl Server {
         if ways.is_empty() {
             return too_late(now, worker, live, &choices);
         }
-        if live.is_idle_and_picky() {
-            let percent = f64::from(live.min_utilization) / 100.0;
-            return reason(
-                ReasonKind::Utilization,
-                format!("it is idle, and starts nothing before {percent} % of its CPUs would be used"),
-            );
-        }
         if requests.iter().all(|request| request.nodes > 0) {
             let goes_behind = |class| self.go_before_on_node(now, live, class, &choices);
             let (kind, text) = if live.capacity().is_free() {
@@ -106,6 +99,13 @@ impl Server {
                 (ReasonKind::Busy, "it has tasks, and a task on several nodes takes it as a whole")
             };
             return reason(kind, text.into());
+        }
+        if live.is_idle_and_picky() {
+            let percent = f64::from(live.min_utilization) / 100.0;
+            return reason(
+                ReasonKind::Utilization,
+                format!("it is idle, and starts nothing before {percent} % of its CPUs would be used"),
+            );
         }
         if let Some(needs) = ways.iter().find(|needs| live.capacity().room(needs) > 0) {
             let hold = class.and_then(|class| self.hold_on(now, worker, live, class, needs));

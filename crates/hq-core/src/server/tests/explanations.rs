@@ -505,3 +505,24 @@ fn tasks_on_a_worker_without_a_connection_say_until_when_it_is_waited_for() {
         ]
     );
 }
+
+#[test]
+fn tasks_on_several_nodes_that_too_few_workers_could_run_are_unrunnable() {
+    let mut world = World::new();
+    world.worker(1, 4);
+    world.worker(2, 8);
+    worker_with(&mut world, 3, 8, &[("gpus/nvidia", 1)]);
+    let on_nodes = |world: &mut World, nodes, of: &[(&str, u64)]| {
+        let job = world.submit(1, |spec| {
+            spec.requests = vec![hq_model::Request { nodes, ranks: 1, ..request(of) }];
+        });
+        (unrunnable(world, job), explained(world, job, 0).remove(0))
+    };
+    assert_eq!(on_nodes(&mut world, 2, &[("cpus", 6)]).0, 0);
+    let (count, said) = on_nodes(&mut world, 3, &[("cpus", 6)]);
+    let expected =
+        "3 nodes asked for, each with enough for its part and time for it, of which no group has more than 2";
+    assert!(count == 1 && said.contains(expected), "{said}");
+    let (count, said) = on_nodes(&mut world, 2, &[("cpus", 1), ("gpus/nvidia", 1)]);
+    assert!(count == 1 && said.contains("of which no group has more than 1"), "{said}");
+}
