@@ -71,6 +71,11 @@ impl Report {
         self.problem.is_none()
     }
 
+    /// The file where the first problem is, or before which files are missing, and those behind it.
+    pub fn files_behind(&self) -> &[FileReport] {
+        &self.files[self.problem_index..]
+    }
+
     /// How many records are missing, as far as that is known.
     pub fn records_missing(&self) -> u64 {
         self.missing.iter().filter_map(|missing| missing.records).sum()
@@ -161,10 +166,8 @@ fn read_in_order<D: Disk>(
     report: &mut Report,
 ) -> Result<(), JournalError> {
     let mut replay = Replay::new(JournalId([0; 16]), false);
-    let missing = |index: usize, seq| JournalError::MissingFile {
-        file: disk.path(&layout.due(index).to_string()),
-        seq,
-    };
+    let missing =
+        |index: usize, seq| JournalError::MissingFile { file: disk.path(&layout.missing(index)), seq };
     for index in 0..opened.len() {
         let counted = match opened.get(index..index + 2) {
             Some([Some(file), Some(next)]) => counted_bytes(layout, index, file, next),

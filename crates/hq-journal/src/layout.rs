@@ -60,6 +60,21 @@ impl Layout {
         }
     }
 
+    /// What is missing where the file at an index is not the one that must be there. Before the first segment that is there that
+    /// may be a snapshot or what it stands in for: no file says which.
+    pub(crate) fn missing(&self, index: usize) -> String {
+        match self.files.first().filter(|_| index == 0) {
+            Some(&FileName { kind: FileKind::Segment, number }) if number > 1 => {
+                let (snapshot, last) = (FileName::snapshot(number), FileName::segment(number - 1));
+                match number {
+                    2 => format!("{last} (or, after a compaction, {snapshot})"),
+                    _ => format!("{snapshot} (or, without a compaction, {} to {last})", FileName::segment(1)),
+                }
+            }
+            _ => self.due(index).to_string(),
+        }
+    }
+
     /// Whether the file at an index is the one that must be there.
     pub(crate) fn is_due(&self, index: usize) -> bool {
         let file = self.files[index];

@@ -91,7 +91,14 @@ pub(crate) fn missing_records<F>(
             let named = |part: &&Part| part.is_harmed;
             let from = group.iter().find(named).unwrap_or(first).first;
             let to = group.iter().rfind(named).unwrap_or(first).last;
-            let files = if from == to { from.to_string() } else { format!("{from} to {to}") };
+            let is_before_all = problem == 0
+                && from != to
+                && layout.files.first().is_some_and(|first| to.number < first.number);
+            let files = match from == to {
+                _ if is_before_all => layout.missing(0),
+                true => from.to_string(),
+                false => format!("{from} to {to}"),
+            };
             missing.push(MissingRecords { files, records });
         }
     }

@@ -147,10 +147,8 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
         return Err(JournalError::Missing { directory: disk.path("") }.into());
     };
     let mut replay = Replay::new(first.header.id, false);
-    let missing = |index: usize, seq| JournalError::MissingFile {
-        file: disk.path(&layout.due(index).to_string()),
-        seq,
-    };
+    let missing =
+        |index: usize, seq| JournalError::MissingFile { file: disk.path(&layout.missing(index)), seq };
     let mut tail = None;
     for index in 0..files.len() {
         if !layout.is_due(index) {

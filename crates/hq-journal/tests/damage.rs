@@ -92,7 +92,10 @@ fn a_cut_or_missing_earlier_file_is_damage() {
                 names.iter().filter(|other| *other != name).for_each(|other| {
                     gone.put(other, disk.bytes(other).unwrap());
                 });
-                assert!(matches!(problem(&gone), Some(JournalError::MissingFile { .. })), "{name}");
+                let Some(JournalError::MissingFile { file, .. }) = problem(&gone) else { panic!("{name}") };
+                assert!(file.contains(name.as_str()), "{name} is missing, not {file}");
+                let report = check(&gone, Some(ID)).unwrap();
+                assert!(report.problem.unwrap().to_string().contains(name.as_str()), "{name}");
                 repaired(&gone, &states, snapshot);
             }
         }

@@ -416,9 +416,9 @@ pub enum IdSetError {
     /// A part is no number or range.
     #[error("`{0}` is neither an id nor a range: use 5, 1-10 or 1-10:2")]
     Malformed(String),
-    /// A task, where jobs or workers are selected.
+    /// A task, where jobs are selected.
     #[error(
-        "`{text}` is task {task} of job {job}, and no tasks are selected here: give {job}, and `--tasks {task}` where the \
+        "`{text}` is task {task} of job {job}, and what is selected here are jobs: give {job}, and `--tasks {task}` where the \
          command has that"
     )]
     OfTask {

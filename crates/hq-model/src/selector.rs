@@ -65,11 +65,11 @@ mod tests {
             ("all", "all"),
             (
                 "17_5",
-                "`17_5` is task 5 of job 17, and no tasks are selected here: give 17, and `--tasks 5` where the command has that",
+                "`17_5` is task 5 of job 17, and what is selected here are jobs: give 17, and `--tasks 5` where the command has that",
             ),
             (
                 "31@0",
-                "`31@0` is task 0 of job 31, and no tasks are selected here: give 31, and `--tasks 0` where the command has that",
+                "`31@0` is task 0 of job 31, and what is selected here are jobs: give 31, and `--tasks 0` where the command has that",
             ),
             ("5_", "`5_` is neither an id nor a range: use 5, 1-10 or 1-10:2"),
         ] {

@@ -6,13 +6,12 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
+use hq_model::idset::IdSetError;
 use hq_model::resources::{Coupling, ResourcePool};
 use hq_model::selector::Selector;
 use hq_model::{memory, request, resources};
 use hq_worker::enforce::Enforce;
 use hq_worker::{ObjectSpill, ObjectStore};
-
-use super::job::selector;
 
 /// Start, show and stop workers
 #[derive(Subcommand, Debug)]
@@ -365,7 +364,7 @@ pub(crate) enum ExecutorArg {
 #[command(after_help = "Examples:\n  hq worker stop 1,3-5\n  hq worker stop all --drain")]
 pub(crate) struct StopArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(allow_negative_numbers = true, value_name = "WORKERS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "WORKERS", value_parser = workers)]
     pub workers: Selector,
     /// Finish running tasks first, and accept no new ones
     #[arg(long)]
@@ -396,7 +395,7 @@ pub(crate) enum FilterArg {
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(allow_negative_numbers = true, value_name = "WORKERS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "WORKERS", value_parser = workers)]
     pub workers: Selector,
 }
 
@@ -445,9 +444,31 @@ pub(crate) struct DeployArgs {
     pub worker_args: Vec<std::ffi::OsString>,
 }
 
+// A selector argument that means workers.
+fn workers(text: &str) -> Result<Selector, String> {
+    text.parse::<Selector>().map_err(|error| match error {
+        IdSetError::OfTask { text, job, task } => format!(
+            "`{text}` is task {task} of job {job}, and what is selected here are workers: `hq worker list` shows their \
+             ids"
+        ),
+        error => error.to_string(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_is_not_taken_for_a_worker() {
+        for text in ["17_5", "17@5"] {
+            let told = format!(
+                "`{text}` is task 5 of job 17, and what is selected here are workers: `hq worker list` shows their ids"
+            );
+            assert_eq!(workers(text), Err(told));
+        }
+        assert_eq!(workers("last"), Ok(Selector::Last));
+    }
 
     #[test]
     fn a_size_is_no_directory_of_a_store() {

@@ -89,10 +89,10 @@ impl Report for JournalChecked {
 // The only file behind a gap: files that were lost leave more behind them, most often.
 fn stray(report: &Found) -> Option<&str> {
     let is_gap = matches!(report.problem, Some(JournalError::MissingFile { .. }));
-    let behind = report.files.split_last().filter(|(_, before)| is_gap && !before.is_empty());
-    let (last, before) = behind?;
-    let is_first_behind = before.iter().all(|file| file.records_behind == 0);
-    is_first_behind.then_some(last.name.as_str())
+    match report.files_behind() {
+        [only] if is_gap && report.files.len() > 1 => Some(&only.name),
+        _ => None,
+    }
 }
 
 impl Report for JournalRepaired {
