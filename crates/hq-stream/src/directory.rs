@@ -10,13 +10,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use hq_model::{Channel, IdSet, JobId, TaskId, Timestamp, WorkerId};
-use rustix::process::geteuid;
 
 use crate::contents::Contents;
 use crate::error::{Fault, StreamError};
 use crate::file::{Entry, Place, StreamFile};
 use crate::format::{Content, FILE_ENDING, Header};
 use crate::limits::{COPY_BYTES, OPEN_FILES_MAX, TASKS_BY_INDEX_MAX, UNPACKED_BLOCKS_MAX};
+use crate::links::is_trusted;
 use crate::pack::Unpacker;
 
 /// The files of one server in a directory.
@@ -390,11 +390,6 @@ fn without_copies(files: Vec<Candidate>, passed_over: &mut Vec<StreamError>) -> 
         }
     }
     kept.into_iter().map(|file| file.path).collect()
-}
-
-// This user, or root, who may do anything anyway.
-fn is_trusted(owner: u32) -> bool {
-    owner == 0 || owner == geteuid().as_raw()
 }
 
 // By their names.

@@ -26,6 +26,12 @@ pub fn own_target(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
 }
 
+/// Whether what belongs to this user is followed and read where others can write: it is this one, or root, who may do anything
+/// anyway.
+pub(crate) fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == geteuid().as_raw()
+}
+
 // Owner and target are asked of one link, whatever is put in its place meanwhile.
 fn led_to(path: &Path) -> io::Result<Option<PathBuf>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -38,7 +44,7 @@ fn led_to(path: &Path) -> io::Result<Option<PathBuf>> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
         return Ok(None);
     }
-    if stat.st_uid != geteuid().as_raw() && stat.st_uid != 0 {
+    if !is_trusted(stat.st_uid) {
         let text = format!(
             "it is a link of user {}, and is not followed: remove it, or give another name",
             stat.st_uid
