@@ -37,8 +37,13 @@ pub(crate) async fn serve(
         let head = match read_head(reader, Coming::new(speaker.half_said())).await? {
             None => return writer.flush().await,
             Some(Ok(head)) => head,
-            Some(Err(problem)) => {
-                let status = if problem.code == "full" { 408 } else { 400 };
+            Some(Err((problem, is_in_first_line))) => {
+                let status = match problem.code {
+                    "full" => 408,
+                    "too-large" if is_in_first_line => 414,
+                    "too-large" => 431,
+                    _ => 400,
+                };
                 // What follows cannot be told from this.
                 respond(writer, status, &json(&Answer::Error(problem)), true).await?;
                 return writer.flush().await;
@@ -128,32 +133,32 @@ async fn handle(
     Ok(answer.map(|answer| (status_of(&answer), answer)))
 }
 
-// The head of the next request; `None` at the end.
+// The head of the next request, or what is wrong with it, and whether that is in its first line; `None` at the end.
 async fn read_head(
     reader: &mut Reader,
     mut coming: Coming,
-) -> std::io::Result<Option<Result<Head, Problem>>> {
+) -> std::io::Result<Option<Result<Head, (Problem, bool)>>> {
     loop {
         let before = coming.bytes().len();
         if let Err(problem) = coming.until(reader, b'\n', limits::HTTP_HEAD_BYTES_MAX + 1).await? {
-            return Ok(Some(Err(problem)));
+            return Ok(Some(Err((problem, before == 0))));
         }
         let head = coming.bytes();
         if head.len() == before {
-            return Ok((!head.is_empty())
-                .then(|| Err(Problem::bad("the head is cut off: it ends with an empty line"))));
+            let problem = Problem::bad("the head is cut off: it ends with an empty line");
+            return Ok((!head.is_empty()).then_some(Err((problem, false))));
         }
         if head.len() > limits::HTTP_HEAD_BYTES_MAX {
-            return Ok(Some(Err(Problem::new(
-                "too-large",
-                format!("a head may have {} bytes, and this one has more", limits::HTTP_HEAD_BYTES_MAX),
-            ))));
+            let most = limits::HTTP_HEAD_BYTES_MAX;
+            let problem =
+                Problem::new("too-large", format!("a head may have {most} bytes, and this one has more"));
+            return Ok(Some(Err((problem, before == 0))));
         }
         // Between requests there may be empty lines.
         if head == b"\r\n" || head == b"\n" {
             coming.clear();
         } else if head.ends_with(b"\r\n\r\n") || head.ends_with(b"\n\n") {
-            return Ok(Some(parse_head(head)));
+            return Ok(Some(parse_head(head).map_err(|problem| (problem, false))));
         }
     }
 }
@@ -168,6 +173,11 @@ fn parse_head(bytes: &[u8]) -> Result<Head, Problem> {
             return Err(Problem::bad("the head is cut off: it ends with an empty line"));
         }
         Err(error) => {
+            if error == httparse::Error::TooManyHeaders {
+                let most = limits::HTTP_FIELDS_MAX;
+                let text = format!("a head may have {most} fields, and this one has more");
+                return Err(Problem::new("too-large", text));
+            }
             return Err(Problem::bad(format!(
                 "this is no HTTP/1.1: {error}; requests that are not HTTP begin with `{{`, or with the length of a frame"
             )));
@@ -261,6 +271,8 @@ async fn respond(writer: &mut Writer, status: u16, text: &[u8], closes: bool) ->
         409 => "Conflict",
         411 => "Length Required",
         413 => "Content Too Large",
+        414 => "URI Too Long",
+        431 => "Request Header Fields Too Large",
         429 => "Too Many Requests",
         _ => "Service Unavailable",
     };

@@ -106,6 +106,9 @@ pub const DESCRIPTORS_RESERVED: u64 = 64 + LOG_FILES_MAX as u64;
 pub const OPEN_FILES_MIN: u64 = 256;
 /// Logs that are open at once; with more, the one that nobody has used for longest is closed.
 pub const LOG_FILES_MAX: usize = 64;
+/// Attempts of which it is known how far they are in their logs; with more, all are forgotten, and the logs are read for those that
+/// go on.
+pub const LOG_ATTEMPTS_MAX: usize = 100_000;
 /// How long a log stays open while nobody prints into it.
 pub const LOG_IDLE: Duration = Duration::from_secs(60);
 /// So long a log may be open elsewhere, as by a server that is about to end, before that is an error.
@@ -198,6 +201,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("open files needed", LimitValue::count(OPEN_FILES_MIN)),
         ("logs of earlier starts", LimitValue::count(LOGS_KEPT)),
         ("logs open", LimitValue::count(LOG_FILES_MAX)),
+        ("attempts known in logs", LimitValue::count(LOG_ATTEMPTS_MAX)),
         ("bytes that wait for logs", bytes(LOGS_BYTES_MAX)),
         ("heartbeat wait", time(HEARTBEAT_WAIT)),
         ("journal sync delay", time(JOURNAL_SYNC_DELAY)),

@@ -19,6 +19,8 @@ pub struct Printed {
     pub is_opened: [bool; 2],
     /// Whether the end of each channel was told.
     pub is_complete: [bool; 2],
+    /// Bytes of each channel that were printed, too, and are not in the file any more.
+    pub lost_bytes: [u64; 2],
 }
 
 /// An attempt of a task.
@@ -81,6 +83,11 @@ impl Contents {
                 printed.bytes[channel] = bytes.len() as u64;
                 printed.is_opened[channel] = true;
             }
+            Content::Lost(channel, bytes) => {
+                let channel = usize::from(channel.number());
+                printed.lost_bytes[channel] = bytes;
+                printed.is_opened[channel] = true;
+            }
             Content::End { stdout, stderr } => {
                 printed.is_opened = [stdout, stderr];
                 printed.is_complete = [stdout, stderr];
@@ -130,6 +137,7 @@ impl Printed {
     fn add(&mut self, other: &Printed) {
         for channel in 0..2 {
             self.bytes[channel] += other.bytes[channel];
+            self.lost_bytes[channel] = self.lost_bytes[channel].saturating_add(other.lost_bytes[channel]);
             self.is_opened[channel] |= other.is_opened[channel];
             self.is_complete[channel] |= other.is_complete[channel];
         }

@@ -428,7 +428,7 @@ impl Source {
             let Some(block) = self.scan.next_block()? else { return Ok(()) };
             let bytes = block.entries().filter_map(|entry| match entry.content {
                 Content::Bytes(channel, bytes) => Some((entry.at, entry.attempt, channel, bytes.to_vec())),
-                Content::End { .. } => None,
+                Content::End { .. } | Content::Lost(..) => None,
             });
             (self.block, self.next) = (bytes.collect(), 0);
         }

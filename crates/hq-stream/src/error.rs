@@ -123,14 +123,31 @@ pub enum Fault {
         /// How long it is.
         bytes: u64,
     },
+    /// A block that says what is missing: the file was removed, renamed, emptied or cut while tasks printed into it.
+    Lost {
+        /// Where it begins.
+        offset: u64,
+        /// How long it is.
+        bytes: u64,
+        /// How much is missing.
+        lost_bytes: u64,
+    },
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, offset, bytes) = match self {
-            Fault::Torn { offset, bytes } => ("an unfinished write was left out", offset, bytes),
-            Fault::Damaged { offset, bytes } => ("damaged bytes were left out", offset, bytes),
+        if let Fault::Lost { lost_bytes, .. } = self {
+            return write!(
+                f,
+                "{lost_bytes} bytes that tasks had printed are missing: the file was removed, renamed, emptied or cut \
+                 while they ran"
+            );
+        }
+        let what = match self {
+            Fault::Torn { .. } => "an unfinished write was left out",
+            Fault::Damaged { .. } | Fault::Lost { .. } => "damaged bytes were left out",
         };
+        let (offset, bytes) = self.place();
         write!(f, "{what}: {bytes} bytes from byte {offset} on")
     }
 }
@@ -138,19 +155,26 @@ impl fmt::Display for Fault {
 impl Fault {
     /// Where it begins.
     pub fn offset(&self) -> u64 {
-        let (Fault::Torn { offset, .. } | Fault::Damaged { offset, .. }) = *self;
-        offset
+        self.place().0
+    }
+
+    // Where it begins, and how long it is.
+    fn place(&self) -> (u64, u64) {
+        let (Fault::Torn { offset, bytes }
+        | Fault::Damaged { offset, bytes }
+        | Fault::Lost { offset, bytes, .. }) = *self;
+        (offset, bytes)
     }
 
     // Where what is behind it begins.
     pub(crate) fn end(&self) -> u64 {
-        let (Fault::Torn { offset, bytes } | Fault::Damaged { offset, bytes }) = *self;
+        let (offset, bytes) = self.place();
         offset.saturating_add(bytes)
     }
 
     // Whether what begins there is a part of it.
     pub(crate) fn holds(&self, place: u64) -> bool {
-        let (Fault::Torn { offset, bytes } | Fault::Damaged { offset, bytes }) = *self;
+        let (offset, bytes) = self.place();
         offset <= place && place - offset < bytes
     }
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use hq_model::Timestamp;
 
 use crate::error::{Fault, StreamError};
-use crate::format::{Attempt, Content, HEAD_BYTES, HEADER_BYTES_MAX, Head, Header, Kind, take_entry};
+use crate::format::{
+    Attempt, Content, HEAD_BYTES, HEADER_BYTES_MAX, Head, Header, Kind, LOST_BYTES, take_entry,
+};
 use crate::limits::SEARCH_BYTES;
 use crate::open::open_file;
 use crate::pack::Unpacker;
@@ -271,6 +273,9 @@ impl Scan {
         }
         self.is_packed = head.kind == Kind::Packed;
         if self.file.entries(at, &head, &mut self.unpacker, &mut self.payload)? {
+            if head.kind == Kind::Lost {
+                self.faults.push(lost(at, &head, &self.payload, |_| true));
+            }
             return Ok(Step::Block);
         }
         let is_last = self.at >= self.end;
@@ -319,6 +324,7 @@ impl<'a> Block<'a> {
             let bytes = match content {
                 Content::Bytes(_, bytes) => bytes.len(),
                 Content::End { .. } => 0,
+                Content::Lost(..) => LOST_BYTES,
             };
             let within = length - behind.len() - bytes;
             let place = match is_packed {
@@ -328,6 +334,16 @@ impl<'a> Block<'a> {
             Some((place, Entry { attempt, at, content }))
         })
     }
+}
+
+/// What a block says of what was lost, of some attempts and channels.
+pub(crate) fn lost(at: u64, head: &Head, payload: &[u8], is_of: impl Fn(&Entry<'_>) -> bool) -> Fault {
+    let entries = Block::new(at, false, payload).entries().filter(is_of);
+    let lost_bytes = entries.fold(0_u64, |lost_bytes, entry| match entry.content {
+        Content::Lost(_, bytes) => lost_bytes.saturating_add(bytes),
+        Content::Bytes(..) | Content::End { .. } => lost_bytes,
+    });
+    Fault::Lost { offset: at, bytes: head.block_bytes(), lost_bytes }
 }
 
 pub(crate) fn read_up_to(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {

@@ -6,9 +6,10 @@ use std::ops::RangeInclusive;
 use hq_model::{IdSet, JobId, TaskId, TaskRef};
 
 use crate::error::{Fault, StreamError};
-use crate::file::{Scan, StreamFile, read_up_to};
+use crate::file::{Block, Scan, StreamFile, read_up_to};
 use crate::format::{HEAD_BYTES, Head, Kind, LINE_BYTES, SUMMARY_BYTES, key_at, u32_at, u64_at};
 use crate::limits::INDEX_BYTES;
+use crate::pack::Unpacker;
 
 // What the indexes say of some tasks.
 struct Indexed {
@@ -80,6 +81,14 @@ impl StreamFile {
     /// When the file cannot be read.
     pub(crate) fn tasks_in(&self, fault: &Fault) -> Result<Option<BTreeMap<JobId, IdSet>>, StreamError> {
         let mut found: BTreeMap<JobId, IdSet> = BTreeMap::new();
+        if let Fault::Lost { offset, .. } = fault {
+            let payload = self.block_at(*offset, &mut Unpacker::default())?;
+            for entry in Block::new(*offset, false, &payload).entries() {
+                let task = entry.attempt.task;
+                found.entry(task.job).or_default().insert(task.task);
+            }
+            return Ok(Some(found));
+        }
         let behind = self.each_index(
             |_| true,
             |_, lines| {

@@ -7,7 +7,7 @@ use std::path::Path;
 use hq_model::{Channel, IdSet};
 
 use crate::error::{Fault, StreamError};
-use crate::file::{Block, StreamFile};
+use crate::file::{Block, Entry, StreamFile, lost};
 use crate::format::{Attempt, Content, Kind};
 use crate::limits::{FAULTS_MAX, MARKS_MAX};
 use crate::pack::Unpacker;
@@ -99,9 +99,13 @@ impl Follow {
     }
 
     fn note_damage(&mut self, offset: u64, behind: u64) {
-        let is_known = self.faults.iter().any(|fault| fault.offset() == offset);
+        self.note(Fault::Damaged { offset, bytes: behind - offset });
+    }
+
+    fn note(&mut self, fault: Fault) {
+        let is_known = self.faults.iter().any(|known| known.offset() == fault.offset());
         if !is_known && self.faults.len() < FAULTS_MAX {
-            self.faults.push(Fault::Damaged { offset, bytes: behind - offset });
+            self.faults.push(fault);
         }
     }
 
@@ -184,6 +188,16 @@ impl Follow {
             }
             self.note_damage(at, behind);
             return Ok(Some((0, behind)));
+        }
+        if head.kind == Kind::Lost {
+            let is_of = |entry: &Entry<'_>| {
+                entry.attempt == self.attempt
+                    && matches!(entry.content, Content::Lost(channel, _) if channel == self.channel)
+            };
+            match lost(at, &head, &self.payload, is_of) {
+                Fault::Lost { lost_bytes: 0, .. } => {}
+                fault => self.note(fault),
+            }
         }
         let bytes = self.printed(at).map(|bytes| bytes.len() as u64).sum();
         let mut entries = Block::new(at, false, &self.payload).entries();

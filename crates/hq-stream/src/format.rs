@@ -40,13 +40,15 @@ pub enum Content<'a> {
         /// Standard error is complete.
         stderr: bool,
     },
+    /// So many bytes of a channel had been printed before what follows, and are not in the file any more.
+    Lost(Channel, u64),
 }
 
 impl Content<'_> {
     // What an index says of it.
     pub(crate) fn bits(&self) -> u8 {
         match self {
-            Content::Bytes(channel, _) => bit(*channel),
+            Content::Bytes(channel, _) | Content::Lost(channel, _) => bit(*channel),
             Content::End { stdout, stderr } => u8::from(*stdout) << 2 | u8::from(*stderr) << 3,
         }
     }
@@ -57,11 +59,14 @@ pub(crate) const FIXED_HEADER_BYTES: usize = 25;
 pub(crate) const HEADER_BYTES_MAX: usize = FIXED_HEADER_BYTES + SERVER_UID_BYTES + 4;
 pub(crate) const HEAD_BYTES: usize = 24;
 pub(crate) const ENTRY_BYTES: usize = 25;
+/// What an entry has behind its head that says how much was lost.
+pub(crate) const LOST_BYTES: usize = 8;
 /// What an index says before its lines.
 pub(crate) const SUMMARY_BYTES: usize = 48;
 /// A line of an index.
 pub(crate) const LINE_BYTES: usize = 24;
 const END: u8 = 0x10;
+const LOST: u8 = 0x20;
 
 /// The bit of a channel in what an index says of an attempt.
 pub(crate) fn bit(channel: Channel) -> u8 {
@@ -123,6 +128,8 @@ pub(crate) enum Kind {
     Index,
     /// Entries, compressed.
     Packed,
+    /// Entries that say what was lost: kind 4, which an earlier release takes for a damaged block, and tells so.
+    Lost,
 }
 
 /// What is before the payload of a block.
@@ -144,6 +151,7 @@ impl Head {
             Kind::Data => 1,
             Kind::Index => 2,
             Kind::Packed => 3,
+            Kind::Lost => 4,
         };
         out[..4].copy_from_slice(&length.to_le_bytes());
         out[4..8].copy_from_slice(&kind.to_le_bytes());
@@ -161,6 +169,7 @@ impl Head {
             1 => (Kind::Data, BLOCK_BYTES),
             2 => (Kind::Index, INDEX_BYTES),
             3 => (Kind::Packed, BLOCK_BYTES),
+            4 => (Kind::Lost, BLOCK_BYTES),
             _ => return None,
         };
         if length > longest || u32_at(bytes, 20) != head_check(bytes, offset) {
@@ -197,9 +206,14 @@ pub(crate) fn key_at(bytes: &[u8], at: usize) -> Attempt {
 pub(crate) fn push_entry(out: &mut Vec<u8>, attempt: Attempt, at: Timestamp, content: Content<'_>) {
     push_key(out, attempt);
     out.extend_from_slice(&at.0.to_le_bytes());
+    let lost;
     let (kind, bytes) = match content {
         Content::Bytes(channel, bytes) => (channel.number(), bytes),
         Content::End { stdout, stderr } => (END | u8::from(stdout) | u8::from(stderr) << 1, [].as_slice()),
+        Content::Lost(channel, bytes) => {
+            lost = bytes.to_le_bytes();
+            (LOST | channel.number(), lost.as_slice())
+        }
     };
     out.push(kind);
     out.extend_from_slice(&u32::try_from(bytes.len()).expect("an entry fits into a block").to_le_bytes());
@@ -219,6 +233,10 @@ pub(crate) fn take_entry(bytes: &[u8]) -> Option<(Line<'_>, &[u8])> {
         1 => Content::Bytes(Channel::Stderr, body),
         kind if kind & !3 == END && length == 0 => {
             Content::End { stdout: kind & 1 != 0, stderr: kind & 2 != 0 }
+        }
+        kind if kind & !1 == LOST && length == LOST_BYTES => {
+            let channel = if kind & 1 == 0 { Channel::Stdout } else { Channel::Stderr };
+            Content::Lost(channel, u64_at(body, 0))
         }
         _ => return None,
     };

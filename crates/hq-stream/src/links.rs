@@ -26,7 +26,8 @@ pub fn own_target(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
 }
 
-// This user, or root, who may do anything anyway.
+/// Whether what belongs to this user is followed and read where others can write: it is this one, or root, who may do anything
+/// anyway.
 pub(crate) fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == geteuid().as_raw()
 }

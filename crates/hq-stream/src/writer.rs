@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use hq_model::{Channel, Compression, Timestamp};
 
 use crate::format::{
-    Attempt, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, LINE_BYTES, SUMMARY_BYTES, push_entry,
-    push_key,
+    Attempt, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, LINE_BYTES, LOST_BYTES, SUMMARY_BYTES,
+    push_entry, push_key,
 };
 use crate::limits::{
     BLOCK_BYTES, FORMAT_PLAIN, FORMAT_VERSION, INDEX_DISTANCE_BYTES, INDEX_LINES, NAMES_TRIED,
@@ -191,6 +191,29 @@ impl Writer {
         Ok(())
     }
 
+    /// Says that so many bytes of channels of attempts had been printed and are not in the file any more.
+    ///
+    /// # Errors
+    /// As for [`append`](Writer::append).
+    pub fn lose(&mut self, lost: &[(Attempt, Channel, u64)], at: Timestamp) -> io::Result<()> {
+        self.write()?;
+        self.complete_block();
+        for lost in lost.chunks(BLOCK_BYTES / (ENTRY_BYTES + LOST_BYTES)) {
+            let (offset, mut payload) = (self.end_offset(), Vec::new());
+            let mut attempts = Vec::new();
+            for &(attempt, channel, bytes) in lost {
+                let content = Content::Lost(channel, bytes);
+                push_entry(&mut payload, attempt, at, content);
+                attempts.push((attempt, content.bits()));
+            }
+            self.complete.extend_from_slice(&Head::encode(Kind::Lost, self.last_index, offset, &payload));
+            self.complete.append(&mut payload);
+            self.end_block(offset, lost.len() * (ENTRY_BYTES + LOST_BYTES), &mut attempts);
+        }
+        let _ = self.write();
+        Ok(())
+    }
+
     /// Writes all that was appended. It is in the file then, and not necessarily on the disk.
     ///
     /// # Errors
@@ -225,7 +248,7 @@ impl Writer {
         }
         let offset = self.end_offset();
         let mut payload = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK_BYTES));
-        self.since_index_entries += payload.len() as u64;
+        let length = payload.len();
         if let Some(packed) = self.packer.pack(&payload) {
             self.complete.extend_from_slice(&Head::encode(Kind::Packed, self.last_index, offset, packed));
             self.complete.extend_from_slice(packed);
@@ -235,9 +258,15 @@ impl Writer {
             self.complete.append(&mut payload);
         }
         let mut attempts = std::mem::take(&mut self.attempts);
-        self.know(offset, &mut attempts);
+        self.end_block(offset, length, &mut attempts);
         attempts.clear();
         self.attempts = attempts;
+    }
+
+    // A block was put at the end that has so many bytes of entries of these attempts.
+    fn end_block(&mut self, offset: u64, entries: usize, attempts: &mut [(Attempt, u8)]) {
+        self.know(offset, attempts);
+        self.since_index_entries += entries as u64;
         self.since_index_bytes += self.end_offset() - offset;
         if self.lines.len() >= INDEX_LINES || self.since_index_entries >= INDEX_DISTANCE_BYTES {
             self.index();

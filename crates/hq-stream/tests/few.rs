@@ -141,7 +141,7 @@ fn lines(mut scan: Scan, task: TaskRef) -> (Vec<Line>, Vec<Fault>) {
         for entry in block.entries().filter(|entry| entry.attempt.task == task) {
             let (channel, bytes) = match entry.content {
                 Content::Bytes(channel, bytes) => (Some(channel), bytes),
-                Content::End { .. } => (None, &[][..]),
+                Content::End { .. } | Content::Lost(..) => (None, &[][..]),
             };
             lines.push((block.offset, entry.attempt.instance, entry.at.0, channel, bytes.to_vec()));
         }
@@ -150,7 +150,9 @@ fn lines(mut scan: Scan, task: TaskRef) -> (Vec<Line>, Vec<Fault>) {
 }
 
 fn span(fault: &Fault) -> (u64, u64) {
-    let (Fault::Torn { offset, bytes } | Fault::Damaged { offset, bytes }) = fault;
+    let (Fault::Torn { offset, bytes }
+    | Fault::Damaged { offset, bytes }
+    | Fault::Lost { offset, bytes, .. }) = fault;
     (*offset, offset + bytes)
 }
 

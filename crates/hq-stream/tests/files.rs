@@ -25,7 +25,7 @@ fn read(path: &Path) -> (Vec<Line>, Vec<Fault>) {
         for entry in block.entries() {
             let (channel, bytes) = match entry.content {
                 Content::Bytes(channel, bytes) => (Some(channel), bytes),
-                Content::End { .. } => (None, &[][..]),
+                Content::End { .. } | Content::Lost(..) => (None, &[][..]),
             };
             lines.push((entry.attempt, entry.at.0, channel, bytes.to_vec()));
         }
@@ -117,7 +117,7 @@ proptest! {
         prop_assert_eq!(&all[..found.len()], &found[..]);
         let torn: u64 = faults.iter().map(|fault| match fault {
             Fault::Torn { bytes, .. } => *bytes,
-            Fault::Damaged { .. } => u64::MAX / 2,
+            Fault::Damaged { .. } | Fault::Lost { .. } => u64::MAX / 2,
         }).sum();
         prop_assert!(torn <= length as u64, "{:?}", faults);
     }

@@ -2,6 +2,8 @@
 //!
 //! Who answers what is said by whoever serves.
 
+mod line;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::error::Error;
@@ -23,6 +25,8 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::debug;
+
+use line::Lines;
 
 /// Connections at once.
 pub(crate) const CONNECTIONS_MAX: usize = 128;
@@ -107,7 +111,10 @@ where
         let (answer, kept) = (answer.clone(), Held::default());
         let (held, of_requests) = (kept.clone(), kept.clone());
         let served = tokio::spawn(async move {
-            let service = service_fn(move |request| {
+            let has_body = Arc::new(AtomicBool::new(false));
+            let lines = Lines::new(stream, has_body.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                has_body.fetch_or(!request.body().is_end_stream(), Ordering::Relaxed);
                 let answered = answer(request, of_requests.clone());
                 async move { Ok::<_, Infallible>(answered.await) }
             });
@@ -117,7 +124,7 @@ where
                 .half_close(true)
                 .header_read_timeout(HEAD_TIME)
                 .max_buf_size(HEAD_BYTES_MAX)
-                .serve_connection(TokioIo::new(stream), service);
+                .serve_connection(TokioIo::new(lines), service);
             let limited = async {
                 match connection_time {
                     Some(time) => timeout(time, connection).await.unwrap_or(Ok(())),
@@ -176,6 +183,8 @@ pub(crate) fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     #[test]
@@ -190,6 +199,51 @@ mod tests {
         ] {
             assert_eq!(is_loopback(address.parse().expect("an address")), is, "{address}");
         }
+    }
+
+    #[test]
+    fn what_is_too_long_is_answered_however_much_of_it_comes() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let status = |request: Vec<u8>| {
+            runtime.block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+                let address = listener.local_addr().expect("an address");
+                let answer = |_: Request<Incoming>, _: Held| async { Response::new("found\n".to_owned()) };
+                let served = tokio::spawn(serve(Listener::Tcp(listener), None, answer));
+                let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
+                let (mut read, mut write) = stream.into_split();
+                let said = tokio::spawn(async move {
+                    // Whoever is refused may hear it before all is said.
+                    let _ = write.write_all(&request).await;
+                    write
+                });
+                let mut answer = Vec::new();
+                read.read_to_end(&mut answer).await.expect("an answer, and an end");
+                drop(said.await);
+                served.abort();
+                let answer = String::from_utf8(answer).expect("text");
+                let heads = answer.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 "));
+                heads.map(|head| head[..3].to_owned()).collect::<Vec<_>>().join(" ")
+            })
+        };
+        let head = " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+        let line = |bytes: usize| format!("GET /{}{head}\r\n", "x".repeat(bytes)).into_bytes();
+        let field = |bytes: usize| format!("GET /{head}X: {}\r\n\r\n", "x".repeat(bytes)).into_bytes();
+        for (bytes, expected) in [(1, "200"), (7000, "200"), (9000, "414"), (20_000, "414"), (900_000, "414")]
+        {
+            assert_eq!(status(line(bytes)), expected, "a line of {bytes} bytes");
+        }
+        for (bytes, expected) in [(1, "200"), (9000, "200"), (20_000, "431"), (900_000, "431")] {
+            assert_eq!(status(field(bytes)), expected, "a field of {bytes} bytes");
+        }
+        // Also behind another request, and without an end.
+        let before = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
+        assert_eq!(status([before.clone(), line(1)].concat()), "200 200");
+        assert_eq!(status(b"x".repeat(9000)), "414");
+        let body = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30000\r\n\r\n".to_vec();
+        // A body is no line, also where it is not read.
+        let answered = status([body, b"x".repeat(30_000), line(1)].concat());
+        assert!(["200", "200 200"].contains(&answered.as_str()), "{answered}");
     }
 
     #[test]

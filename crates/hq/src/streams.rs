@@ -13,7 +13,7 @@ use std::rc::Rc;
 use hq_core::client_messages::TaskInfo;
 use hq_core::record::FailureKind;
 use hq_model::{ByteString, Channel, IdSet, JobId, TaskRef, TaskState, Timestamp, counted};
-use hq_stream::{Contents, Directory, Fault, Piece, StreamError, StreamFile};
+use hq_stream::{Contents, Directory, Fault, Piece, Started, StreamError, StreamFile};
 
 use crate::error::HqError;
 use crate::render::Printer;
@@ -46,6 +46,8 @@ struct Content {
     directory: Directory,
     // Those of which something is there, if only their end.
     tasks: IdSet,
+    // Those among them of which the end of the channel is there.
+    complete: IdSet,
     // Ascending by task.
     pieces: Vec<Piece>,
 }
@@ -106,7 +108,15 @@ impl Streams {
         let first = content.pieces.partition_point(|piece| piece.task < task.task);
         let end = content.pieces.partition_point(|piece| piece.task <= task.task);
         let copied = content.directory.copy(&content.pieces[first..end], out)?;
-        Ok(copied.map_err(|error| error.to_string()))
+        let is_cut = task.state == TaskState::Finished && !content.complete.contains(task.task);
+        Ok(match copied {
+            Ok(()) if is_cut => Err(format!(
+                "{}: the end of what task {} of job {job} printed is no longer there",
+                String::from_utf8_lossy(&open.dir),
+                task.task
+            )),
+            copied => copied.map_err(|error| error.to_string()),
+        })
     }
 
     /// Says what may be missing of what was copied.
@@ -136,8 +146,13 @@ impl Streams {
             return Ok(None);
         };
         let tasks: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
+        let number = usize::from(self.channel.number());
+        let is_complete =
+            |attempts: &[Started]| attempts.last().is_some_and(|last| last.printed.is_complete[number]);
+        let complete =
+            contents.tasks(job).filter(|(_, attempts)| is_complete(attempts)).map(|(task, _)| task).collect();
         let pieces = directory.pieces(&contents, job, &tasks, self.channel)?;
-        Ok(Some(Content { directory, tasks, pieces }))
+        Ok(Some(Content { directory, tasks, complete, pieces }))
     }
 }
 

@@ -177,7 +177,7 @@ pub fn stream_file(bytes: &[u8]) {
         for entry in block.entries() {
             held += match entry.content {
                 Content::Bytes(_, bytes) => bytes.len(),
-                Content::End { .. } => 0,
+                Content::End { .. } | Content::Lost(..) => 0,
             };
             tasks.insert(entry.attempt.task);
         }

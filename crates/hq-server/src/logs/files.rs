@@ -10,11 +10,11 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hq_core::log::{LogBatch, LogEntry, LogPart, LogPiece, Written};
-use hq_model::{ByteString, IdSet, JobId, TaskId, Timestamp, WorkerId};
+use hq_model::{ByteString, IdSet, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_stream::{AppendError, Attempt, Channel, Header, Printed, Writer};
 use tracing::{info, warn};
 
-use crate::limits::{LOG_FILES_MAX, LOG_IDLE, LOG_LOCKED, LOG_QUIET};
+use crate::limits::{LOG_ATTEMPTS_MAX, LOG_FILES_MAX, LOG_IDLE, LOG_LOCKED, LOG_QUIET};
 
 /// Logs by their paths.
 #[derive(Debug)]
@@ -25,19 +25,37 @@ pub(super) struct LogFiles {
     said: BTreeMap<ByteString, Instant>,
     // Since when somebody else has them open.
     locked: BTreeMap<ByteString, Instant>,
+    // How far the attempts are that have not ended, by their logs, also by those that are closed: a log that has less of them
+    // when it is opened was cut meanwhile.
+    printed: BTreeMap<ByteString, HashMap<Attempt, [u64; 2]>>,
 }
 
 #[derive(Debug)]
 struct Log {
     // Nothing once it is in trouble: what is not in the file then is said again by its worker.
     writer: Result<Writer, Written>,
+    // What is in the file of some attempts once what was taken in is written.
+    next: HashMap<Attempt, Progress>,
     is_dirty: bool,
     used: Instant,
 }
 
+// How far an attempt is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    bytes: [u64; 2],
+    has_ended: bool,
+}
+
 impl LogFiles {
     pub(super) fn new(server_uid: String) -> LogFiles {
-        LogFiles { server_uid, logs: BTreeMap::new(), said: BTreeMap::new(), locked: BTreeMap::new() }
+        LogFiles {
+            server_uid,
+            logs: BTreeMap::new(),
+            said: BTreeMap::new(),
+            locked: BTreeMap::new(),
+            printed: BTreeMap::new(),
+        }
     }
 
     pub(super) fn are_open(&self) -> bool {
@@ -55,10 +73,14 @@ impl LogFiles {
             let Some(path) = &part.path else { continue };
             let log = self.open(path);
             log.is_dirty = true;
+            let mut next = std::mem::take(&mut log.next);
+            let before = self.printed.get(path);
+            let log = self.logs.get_mut(path).expect("it was opened");
             log.act(path, |writer| {
                 writer.compress(part.compression);
-                add(writer, these, bytes, batch.is_again)
+                add(writer, these, bytes, batch.is_again, before, &mut next)
             });
+            log.next = next;
         }
     }
 
@@ -73,6 +95,7 @@ impl LogFiles {
                 // Said again, it goes into the next file.
                 log.writer = Err(Written::Busy);
             }
+            keep(&mut self.printed, path, log);
         }
     }
 
@@ -139,7 +162,8 @@ impl LogFiles {
         }
         if !self.logs.contains_key(path) {
             let writer = self.writer_of(path);
-            self.logs.insert(path.clone(), Log { writer, is_dirty: false, used: Instant::now() });
+            let log = Log { writer, next: HashMap::new(), is_dirty: false, used: Instant::now() };
+            self.logs.insert(path.clone(), log);
         }
         let log = self.logs.get_mut(path).expect("it was put there");
         log.used = Instant::now();
@@ -162,6 +186,10 @@ impl LogFiles {
         } else {
             self.locked.clear();
         }
+        let opened = opened.and_then(|mut writer| {
+            self.printed.get(path).map_or(Ok(()), |printed| note_lost(&mut writer, printed, created))?;
+            Ok(writer)
+        });
         opened.map_err(|error| trouble(path, &error))
     }
 
@@ -189,6 +217,7 @@ impl LogFiles {
         if log.is_dirty {
             log.act(path, |writer| writer.finish().map_err(|error| failed(path, error)));
             log.is_dirty = false;
+            keep(&mut self.printed, path, log);
         }
         let is_closed = log.writer.is_ok();
         if is_closed && let Some(log) = self.logs.remove(path) {
@@ -216,23 +245,106 @@ impl Log {
     }
 }
 
-// Pieces and their bytes. Of what was said before, what is there is left out.
-fn add(writer: &mut Writer, pieces: &[LogPiece], content: &[u8], is_again: bool) -> Result<(), AppendError> {
-    let there = if is_again { there(writer, pieces)? } else { HashMap::new() };
+// Once what was taken in is written, it is what is there of the attempts.
+fn keep(printed: &mut BTreeMap<ByteString, HashMap<Attempt, [u64; 2]>>, path: &ByteString, log: &mut Log) {
+    let next = std::mem::take(&mut log.next);
+    if log.writer.is_err() {
+        return;
+    }
+    let of_log = printed.entry(path.clone()).or_default();
+    for (attempt, Progress { bytes, has_ended }) in next {
+        match has_ended {
+            true => _ = of_log.remove(&attempt),
+            false => _ = of_log.insert(attempt, bytes),
+        }
+    }
+    if of_log.is_empty() {
+        printed.remove(path);
+    }
+    // Attempts whose workers died never end here. Of those that are forgotten and go on, the file is asked.
+    if printed.values().map(HashMap::len).sum::<usize>() > LOG_ATTEMPTS_MAX {
+        printed.clear();
+    }
+}
+
+// Says in a log what it had of attempts and has no more.
+fn note_lost(
+    writer: &mut Writer,
+    printed: &HashMap<Attempt, [u64; 2]>,
+    at: Timestamp,
+) -> Result<(), AppendError> {
+    let there = there(writer, printed.keys().map(|attempt| attempt.task))?;
+    let mut lost = Vec::new();
+    for (attempt, bytes) in printed {
+        let there = there.get(attempt).map_or([0; 2], position);
+        for (at, channel) in [Channel::Stdout, Channel::Stderr].into_iter().enumerate() {
+            let missing = bytes[at].saturating_sub(there[at]);
+            lost.extend((missing > 0).then_some((*attempt, channel, missing)));
+        }
+    }
+    lost.sort_unstable_by_key(|(attempt, channel, _)| (*attempt, channel.number()));
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let path = writer.path().to_owned();
+    let lost_bytes = lost.iter().map(|(.., bytes)| bytes).sum::<u64>();
+    warn!(path = %path.display(), lost_bytes, "what tasks that run had printed is missing in a log");
+    writer.lose(&lost, at).map_err(|error| AppendError::Io { path, error })
+}
+
+// How far an attempt was by what is there of it.
+fn position(there: &Printed) -> [u64; 2] {
+    [0, 1].map(|channel: usize| there.bytes[channel].saturating_add(there.lost_bytes[channel]))
+}
+
+// Pieces and their bytes. Of what was said before, what is there is left out. What was printed before and is neither there nor
+// said now is lost. `before` and `next` are how far attempts are that have not ended: without what was taken in, and with it.
+fn add(
+    writer: &mut Writer,
+    pieces: &[LogPiece],
+    content: &[u8],
+    is_again: bool,
+    before: Option<&HashMap<Attempt, [u64; 2]>>,
+    next: &mut HashMap<Attempt, Progress>,
+) -> Result<(), AppendError> {
+    let attempt_of = |piece: &LogPiece| Attempt { task: piece.task, instance: piece.instance };
+    let is_known = |attempt: &Attempt| {
+        next.contains_key(attempt) || before.is_some_and(|before| before.contains_key(attempt))
+    };
+    let is_asked = |piece: &&LogPiece| {
+        is_again
+            || matches!(piece.entry, LogEntry::Printed { offset, .. } if offset > 0)
+                && !is_known(&attempt_of(piece))
+    };
+    let there = there(writer, pieces.iter().filter(is_asked).map(|piece| piece.task))?;
     let path = writer.path().to_owned();
     let failed = |error| AppendError::Io { path: path.clone(), error };
     let mut rest = content;
     for piece in pieces {
-        let attempt = Attempt { task: piece.task, instance: piece.instance };
+        let attempt = attempt_of(piece);
         let known = there.get(&attempt).copied().unwrap_or_default();
+        let progress = next.entry(attempt).or_insert_with(|| {
+            let before = before.and_then(|before| before.get(&attempt)).copied().unwrap_or_default();
+            let there = position(&known);
+            Progress {
+                bytes: [0, 1].map(|channel: usize| before[channel].max(there[channel])),
+                has_ended: false,
+            }
+        });
         match piece.entry {
             LogEntry::Printed { is_stderr, offset, length } => {
                 let (bytes, behind) = rest.split_at((length as usize).min(rest.len()));
                 rest = behind;
                 let channel = if is_stderr { Channel::Stderr } else { Channel::Stdout };
-                let before = known.bytes[usize::from(channel.number())].saturating_sub(offset);
+                let at = &mut progress.bytes[usize::from(channel.number())];
+                if offset > *at {
+                    writer.lose(&[(attempt, channel, offset - *at)], piece.at).map_err(failed)?;
+                    *at = offset;
+                }
+                let before = if is_again { *at - offset } else { 0 };
                 let new = &bytes[usize::try_from(before).unwrap_or(usize::MAX).min(bytes.len())..];
                 writer.append(attempt, channel, piece.at, new).map_err(failed)?;
+                *at = (*at).max(offset + u64::from(length));
             }
             LogEntry::End { stdout, stderr } => {
                 let complete = [(Channel::Stdout, stdout), (Channel::Stderr, stderr)];
@@ -243,24 +355,28 @@ fn add(writer: &mut Writer, pieces: &[LogPiece], content: &[u8], is_again: bool)
                 if !(is_there && is_again) {
                     writer.end(attempt, &channels, piece.at).map_err(failed)?;
                 }
+                progress.has_ended = true;
             }
         }
     }
     Ok(())
 }
 
-// What the file has of the attempts of these pieces.
-fn there(writer: &mut Writer, pieces: &[LogPiece]) -> Result<HashMap<Attempt, Printed>, AppendError> {
+// What the file has of the attempts of some tasks.
+fn there(
+    writer: &mut Writer,
+    of: impl Iterator<Item = TaskRef>,
+) -> Result<HashMap<Attempt, Printed>, AppendError> {
     let mut tasks: BTreeMap<JobId, BTreeSet<TaskId>> = BTreeMap::new();
-    for piece in pieces {
-        tasks.entry(piece.task.job).or_default().insert(piece.task.task);
+    for task in of {
+        tasks.entry(task.job).or_default().insert(task.task);
     }
     let mut there = HashMap::new();
     for (job, tasks) in tasks {
         let tasks: IdSet = tasks.into_iter().collect();
         let contents = writer.contents_of(job, &tasks)?;
         for (task, attempts) in contents.tasks(job) {
-            let task = hq_model::TaskRef::new(job, task);
+            let task = TaskRef::new(job, task);
             there.extend(
                 attempts
                     .iter()

@@ -59,6 +59,7 @@ fn content(dir: &Path) -> (Vec<u8>, usize) {
                 match entry.content {
                     Content::Bytes(_, printed) => bytes.extend_from_slice(printed),
                     Content::End { .. } => ends += 1,
+                    Content::Lost(..) => panic!("nothing was lost"),
                 }
             }
         }

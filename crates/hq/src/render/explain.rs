@@ -195,6 +195,13 @@ impl Report for ExplainedJobs {
             for reason in &job.reasons {
                 writeln!(out, "- {}", style.times_in(&line(reason)))?;
             }
+            if job.state == JobState::Opened && job.reasons.is_empty() && job.groups.is_empty() {
+                writeln!(
+                    out,
+                    "- no task of it waits or runs: it ends once it is closed with `hq job close {}`",
+                    job.job
+                )?;
+            }
             for group in &job.groups {
                 writeln!(out, "{}:", title(group))?;
                 for reason in &group.reasons {

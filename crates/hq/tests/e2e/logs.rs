@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::cluster::{Cluster, Place};
+use crate::cluster::{Cluster, Place, Ran};
 use crate::patience;
 use crate::printed::{self, Printed};
 
@@ -235,4 +235,76 @@ fn what_failed_tasks_printed_must_be_there() {
         cluster.ok(&format!("submit --wait {options} -- echo next"));
         assert_eq!(cluster.ok("job cat last stdout"), "next\n", "{options}");
     }
+}
+
+#[test]
+fn what_is_cut_of_a_log_while_tasks_run_is_told() {
+    type Cut = fn(&std::path::Path);
+    let cuts: [(&str, Cut); 3] = [
+        ("emptied", |path| drop(fs::File::create(path).expect("a log"))),
+        ("removed", |path| fs::remove_file(path).expect("a log")),
+        ("cut", |path| {
+            fs::File::options().write(true).open(path).expect("a log").set_len(80).expect("writable")
+        }),
+    ];
+    let cluster = Cluster::new();
+    for (how, cut) in cuts {
+        let (said, goes_on) = (cluster.pipe(&format!("said-{how}")), cluster.pipe(&format!("goes-on-{how}")));
+        let line = format!("echo begin; echo x > said-{how}; read word < goes-on-{how}; echo end");
+        cluster.ok(&format!("submit --log {how}.log -- sh -c '{line}'"));
+        cluster.line_from(&said);
+        let log = format!("{how}.log");
+        let read = || match cluster.hq(&format!("output-log {log} cat stdout --allow-unfinished")) {
+            Ran { exit: 0, stdout, .. } if stdout == "begin\n" => Ok(()),
+            nothing_yet => Err(nothing_yet),
+        };
+        patience::answer(read).expect("what was printed");
+        cut(&cluster.path(&log));
+        fs::write(&goes_on, "x\n").expect("a pipe with a reader");
+        cluster.ok("job wait last");
+        // What others print there then is whole.
+        cluster.ok(&format!("submit --wait --log {log} -- echo other"));
+        let job = cluster.hq(&format!("output-log {log} jobs")).stdout;
+        let (first, second) = job.trim().split_once('\n').expect("two jobs");
+        for line in [
+            format!("job cat {first} stdout"),
+            format!("job cat {first} stdout --tasks 0"),
+            format!("job cat --follow {first} stdout"),
+            format!("task tail {first}@0"),
+            format!("output-log {log} cat {first} stdout"),
+            format!("output-log {log} cat {first} stdout --task 0"),
+        ] {
+            let ran = cluster.hq(&line);
+            assert_eq!((ran.exit, ran.stdout.as_str()), (1, "end\n"), "{how}: {line}: {ran:?}");
+            let told =
+                "6 bytes that tasks had printed are missing: the file was removed, renamed, emptied or cut";
+            assert_eq!(ran.stderr.matches(told).count(), 1, "{how}: {line}: {ran:?}");
+            assert!(
+                ran.stderr.contains(&format!("they had output of task {first}@0")),
+                "{how}: {line}: {ran:?}"
+            );
+        }
+        for line in [format!("output-log {log} summary"), format!("output-log {log} jobs")] {
+            assert_eq!(cluster.hq(&line).exit, 1, "{how}: {line}");
+        }
+        for line in [format!("job cat {second} stdout"), format!("output-log {log} cat {second} stdout")] {
+            assert_eq!(cluster.ok(&line), "other\n", "{how}: {line}");
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_of_a_log_when_a_task_has_finished_is_told_where_the_server_knows_of_it() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --log out -- sh -c 'yes | head -c 200000'");
+    fs::File::options()
+        .write(true)
+        .open(cluster.path("out"))
+        .expect("a log")
+        .set_len(70_000)
+        .expect("writable");
+    let ran = cluster.hq("job cat 1 stdout");
+    assert!(ran.exit == 1 && !ran.stdout.is_empty(), "{}: {}", ran.exit, ran.stderr);
+    let told = "the end of what task 0 of job 1 printed is no longer there";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
 }

@@ -35,10 +35,13 @@ pub(crate) fn read(files: impl IntoIterator<Item = PathBuf>) -> BTreeMap<(u32, u
                         of.ends[0] += u32::from(stdout);
                         of.ends[1] += u32::from(stderr);
                     }
+                    // Told with the faults.
+                    Content::Lost(..) => {}
                 }
             }
         }
-        let damaged = scan.faults().iter().find(|fault| matches!(fault, Fault::Damaged { .. }));
+        let damaged =
+            scan.faults().iter().find(|fault| matches!(fault, Fault::Damaged { .. } | Fault::Lost { .. }));
         assert_eq!(damaged, None, "{}", path.display());
     }
     all

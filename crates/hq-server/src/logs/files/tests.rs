@@ -65,6 +65,7 @@ impl Place {
                 match entry.content {
                     Content::Bytes(_, bytes) => task.0 += &String::from_utf8_lossy(bytes),
                     Content::End { .. } => task.1 += 1,
+                    Content::Lost(_, bytes) => task.0 += &format!("[{bytes} lost]"),
                 }
             }
         }
@@ -190,6 +191,77 @@ fn a_log_that_was_renamed_or_emptied_begins_anew() {
     fs::File::create(place.path("a")).expect("writable");
     place.say("a", false, &[(3, 0, "three"), (3, 5, "")]);
     assert_eq!((place.read("old").as_str(), place.read("a").as_str()), ("1:one!", "3:three!"));
+}
+
+#[test]
+fn what_is_lost_of_tasks_that_run_is_in_the_log() {
+    type Alter = fn(&std::path::Path);
+    let alter: [(Alter, &str); 4] = [
+        (|path| drop(fs::File::create(path).expect("writable")), "1:[3 lost]more! 2:[5 lost]! 3:[4 lost]x"),
+        (|path| fs::remove_file(path).expect("it is there"), "1:[3 lost]more! 2:[5 lost]! 3:[4 lost]x"),
+        (
+            |path| fs::rename(path, path.with_extension("old")).expect("it is there"),
+            "1:[3 lost]more! 2:[5 lost]! 3:[4 lost]x",
+        ),
+        // Only the last block.
+        (
+            |path| {
+                let file = fs::OpenOptions::new().write(true).open(path).expect("a log");
+                let length = file.metadata().expect("a log").len();
+                file.set_len(length - 1).expect("writable");
+            },
+            "1:one[2 lost]more! 2:three! 3:[4 lost]x",
+        ),
+    ];
+    for (alter, expected) in alter {
+        let is_cut = expected.starts_with("1:one");
+        let more = if is_cut { 5 } else { 3 };
+        for is_closed in [false, true] {
+            let mut place = Place::new();
+            place.say("log", false, &[(1, 0, "one"), (2, 0, "three"), (4, 0, "ended"), (4, 0, "")]);
+            let last = if is_cut { &[(1, 3, "01"), (3, 0, "four")][..] } else { &[(3, 0, "four")] };
+            place.say("log", false, last);
+            if is_closed {
+                let path = place.path("log").into_os_string().into_encoded_bytes();
+                assert!(place.files.close_one(&path));
+                // The index that was written at its end is not what is cut here.
+                if is_cut {
+                    continue;
+                }
+            }
+            alter(&place.path("log"));
+            place.say("log", false, &[(1, more, "more"), (2, 0, ""), (1, 0, "")]);
+            place.say("log", false, &[(3, 4, "x")]);
+            let read = place.read("log").replace(" 4:ended!", "");
+            assert_eq!(read, expected, "closed before: {is_closed}");
+            // It is said once, also to another server that is told the same again, and to one that knows nothing of before.
+            place.restart();
+            place.say("log", true, &[(3, 4, "x"), (3, 5, "y")]);
+            place.restart();
+            place.say("log", false, &[(3, 6, "z")]);
+            assert_eq!(place.read("log").replace(" 4:ended!", ""), format!("{expected}yz"));
+            // Then it is emptied while no server looks.
+            place.restart();
+            fs::File::create(place.path("log")).expect("writable");
+            place.say("log", false, &[(3, 7, "end"), (3, 0, "")]);
+            assert_eq!(place.read("log"), "3:[7 lost]end!");
+        }
+    }
+}
+
+#[test]
+fn what_could_not_be_written_is_not_lost() {
+    let mut place = Place::new();
+    place.say("log", false, &[(1, 0, "one")]);
+    let path = place.path("log").into_os_string().into_encoded_bytes();
+    let lines = [(1, 3, "two"), (2, 0, "new")];
+    // As where the disk is full: it is taken in, and not written.
+    let full = Written::NoRoom("full".into());
+    let log = place.files.logs.get_mut(&path).expect("open");
+    log.writer = Err(full.clone());
+    assert_eq!(place.say("log", false, &lines), full);
+    assert_eq!(place.say("log", true, &lines), Written::Done);
+    assert_eq!(place.read("log"), "1:onetwo 2:new");
 }
 
 #[test]

@@ -63,6 +63,21 @@ fn jobs() -> ExplainedJobs {
 }
 
 #[test]
+fn an_open_job_without_tasks_says_what_it_waits_for() {
+    let job = JobExplanation {
+        job: JobId(3),
+        state: JobState::Opened,
+        reasons: Vec::new(),
+        groups: Vec::new(),
+        others: 0,
+    };
+    assert_eq!(
+        show(&mut ExplainedJobs(vec![job])),
+        "Job 3 is open\n- no task of it waits or runs: it ends once it is closed with `hq job close 3`\n"
+    );
+}
+
+#[test]
 fn explanations() {
     insta::assert_snapshot!("explain_task", show(&mut task()));
     insta::assert_snapshot!("explain_task_json", json(&mut task()));
