@@ -215,6 +215,17 @@ impl Waited {
     pub(crate) fn count(&self, state: JobState) -> u64 {
         self.jobs.iter().filter(|job| job.state_by_tasks() == state).count() as u64
     }
+
+    /// What is said of the first jobs of which some tasks were canceled, and others were not.
+    pub(crate) fn canceled(&self, jobs_max: usize) -> Vec<String> {
+        let is_in_part = |job: &&JobSummary| (1..job.counters.total()).contains(&job.counters.canceled);
+        let of_job = |job: &JobSummary| {
+            let (canceled, total) = (job.counters.canceled, job.counters.total());
+            let were = if canceled == 1 { "was" } else { "were" };
+            format!("{canceled} of {total} tasks of job {} {were} canceled", job.job)
+        };
+        self.jobs.iter().filter(is_in_part).take(jobs_max).map(of_job).collect()
+    }
 }
 
 /// The end of `hq run`.

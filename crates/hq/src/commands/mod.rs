@@ -331,13 +331,17 @@ impl Context {
     // The same of jobs that were waited for.
     fn notes_of_waited(&self, session: Session, waited: &Waited) -> Vec<String> {
         let has_trouble = |job: &&JobSummary| job.counters.failed + job.counters.aborted > 0;
-        match only(waited.jobs.iter().filter(has_trouble).map(|job| job.job)) {
+        let mut notes = match only(waited.jobs.iter().filter(has_trouble).map(|job| job.job)) {
             Selector::Ids(none) if none.is_empty() => Vec::new(),
             jobs => {
                 let all = only(waited.jobs.iter().map(|job| job.job));
                 self.notes_of(Rc::new(RefCell::new(session)), jobs, &all)
             }
+        };
+        if self.printer.mode == OutputMode::Cli {
+            notes.extend(waited.canceled(NOTED_JOBS_MAX));
         }
+        notes
     }
 
     // Says that nobody is there to run tasks, where a person would wait for something that does not come.

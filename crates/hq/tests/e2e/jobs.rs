@@ -170,6 +170,21 @@ fn jobs_and_single_tasks_can_be_cancelled() {
 }
 
 #[test]
+fn a_wait_says_how_many_tasks_were_canceled_beside_others() {
+    let cluster = Cluster::new();
+    cluster.ok("job open");
+    cluster.ok("submit --job 1 --wait -- true");
+    cluster.ok("submit --job 1 --array 5-7 --cpus 99 -- true");
+    cluster.ok("job cancel 1 --tasks 5-7");
+    for line in ["job wait 1 --without-close", "job wait 1"] {
+        let said = cluster.fails(1, line);
+        assert!(said.contains("3 of 4 tasks of job 1 were canceled\n"), "{line}: {said}");
+        // For the next one.
+        cluster.hq("job close 1");
+    }
+}
+
+#[test]
 fn too_many_failures_abort_the_rest() {
     let cluster = Cluster::server();
     cluster.ok("submit --array 1-100 --max-fails 2 --stdout none --stderr none -- false");
