@@ -10,7 +10,7 @@ pub struct IdError(String);
 
 /// The digits of a number in which underscores may stand between thousands: `1_000`. `None` where they stand elsewhere, as
 /// in the `17_5` of a batch system, which is task 5 of job 17.
-pub(crate) fn digits_of(text: &str) -> Option<String> {
+pub fn digits_of(text: &str) -> Option<String> {
     let mut parts = text.split('_');
     let first = parts.next().unwrap_or_default();
     let is_grouped = text == first || (1..=3).contains(&first.len());

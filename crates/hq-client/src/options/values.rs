@@ -11,6 +11,7 @@ use std::time::Duration;
 use hq_model::OnClose;
 use hq_model::compression::{Compression, CompressionError};
 use hq_model::dependency::After;
+use hq_model::ids::digits_of;
 use hq_model::job::Share;
 use hq_model::request::{self, CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
 use hq_model::result::ResultFrom;
@@ -169,9 +170,10 @@ pub fn at_least_one(text: &str) -> Result<u32, String> {
 }
 
 fn whole<N: Count>(text: &str, least: u8) -> Result<N, String> {
-    text.trim().replace('_', "").parse::<N>().map_err(|error| match error.kind() {
+    let wrong = || format!("`{text}` is not a valid number: use a whole number from {least}");
+    digits_of(text.trim()).ok_or_else(wrong)?.parse::<N>().map_err(|error| match error.kind() {
         IntErrorKind::PosOverflow => format!("`{text}` is too large: the maximum is {}", N::MAX),
-        _ => format!("`{text}` is not a valid number: use a whole number from {least}"),
+        _ => wrong(),
     })
 }
 
@@ -598,6 +600,7 @@ mod tests {
         assert_eq!((count("1_000"), at_least_one("1"), count(" 7 ")), (Ok(1000u32), Ok(1), Ok(7u64)));
         assert_eq!(said(count("9999999999")), "`9999999999` is too large: the maximum is 4294967295");
         assert_eq!(said(count("-1")), "`-1` is not a valid number: use a whole number from 0");
+        assert_eq!(said(count("17_5")), "`17_5` is not a valid number: use a whole number from 0");
         assert_eq!(said(at_least_one("-1")), "`-1` is not a valid number: use a whole number from 1");
         assert_eq!(said(at_least_one("0")), "it must be at least 1");
         assert!(count::<u64>("9999999999").is_ok() && count::<u64>("99999999999999999999").is_err());

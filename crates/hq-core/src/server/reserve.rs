@@ -431,12 +431,9 @@ impl Server {
         let priority = self.queue.key(class).priority;
         let known = self.reserve.place_of(class);
         // Who is met first chooses first, whatever it was before: what is left of a class may be behind others now.
-        let waiters = self.reserve.waiters.iter().take(known.unwrap_or(usize::MAX));
-        let place = waiters
-            .enumerate()
-            .filter(|(_, waiter)| waiter.goes_before(now, priority))
-            .last()
-            .map_or(0, |last| last.0 + 1);
+        let mut waiters = self.reserve.waiters.iter().take(known.unwrap_or(usize::MAX));
+        let last = waiters.rposition(|waiter| waiter.goes_before(now, priority));
+        let place = last.map_or(0, |last| last + 1);
         mark!(
             "a task may fit where room is kept for its equal",
             self.reserve.waiters.iter().take(place).any(|waiter| waiter.priority == priority)
